@@ -1,0 +1,58 @@
+# make demo: watch a simulated fleet being planned. make test: run every test. make help: the rest.
+PYTHON ?= python3
+VENV := .venv/bin
+RUN := $(VENV)/python
+BENCHES := $(patsubst benchmarks/%.py,bench-%,$(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)))
+
+export OMP_NUM_THREADS ?= 1
+export HF_HUB_OFFLINE = 1
+export TOKENIZERS_PARALLELISM = false
+
+.PHONY: help setup setup-dev demo test lint format model model-eval clean $(BENCHES)
+
+help:
+	@echo 'make demo          set up, then fly a simulated fleet and write traces and a report'
+	@echo 'make test          set up, then run every test'
+	@echo 'make lint          ruff and mypy'
+	@echo 'make model         train the embedded planner model again from its seed (under 30 min)'
+	@echo 'make model-eval    measure the shipped model on held-out scenes and wordings'
+	@echo 'make clean         remove the environment and everything that was built'
+	@echo 'benchmarks:        $(BENCHES)'
+	@echo 'PYTHON=...         which Python to use (3.11 or later)'
+	@echo 'TORCH_INDEX_URL=...  where torch comes from, e.g. the index of its CPU builds'
+	@echo 'ARGS=...           passed on to the demo, the tests and the benchmarks'
+
+setup:
+	@command -v $(PYTHON) >/dev/null || { echo 'error: no "$(PYTHON)" on the PATH: expected Python 3.11 or later' >&2; exit 1; }
+	@$(PYTHON) tools/bootstrap.py
+
+setup-dev:
+	@command -v $(PYTHON) >/dev/null || { echo 'error: no "$(PYTHON)" on the PATH: expected Python 3.11 or later' >&2; exit 1; }
+	@$(PYTHON) tools/bootstrap.py --dev
+
+demo: setup
+	@$(VENV)/timely-llm demo $(ARGS)
+
+test: setup-dev
+	@$(RUN) -m pytest $(ARGS)
+
+lint: setup-dev
+	@$(RUN) -m ruff check .
+	@$(RUN) -m ruff format --check .
+	@$(RUN) -m mypy
+
+format: setup-dev
+	@$(RUN) -m ruff check --fix .
+	@$(RUN) -m ruff format .
+
+model: setup
+	@$(RUN) -m timely_llm_ros.model.train --out models/timely-planner --seed 0 $(ARGS)
+
+model-eval: setup
+	@$(RUN) -m timely_llm_ros.model.evaluate $(ARGS)
+
+$(BENCHES): bench-%: setup-dev
+	@$(RUN) benchmarks/$*.py $(ARGS)
+
+clean:
+	rm -rf .venv .build build install log

@@ -1,0 +1,96 @@
+"""Build one wheel that holds the Python packages, the generated interfaces and the shared files."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import sysconfig
+from pathlib import Path
+
+from setuptools import Distribution, find_packages, setup
+from setuptools.command.build_py import build_py
+
+ROOT = Path(__file__).resolve().parent
+sys.path.insert(0, str(ROOT / 'tools'))
+
+from interfaces import build_interfaces  # noqa: E402
+
+SHARED = ('skills', 'config', 'launch', 'models')
+PROGRAMS = ('planner', 'executor', 'recorder')
+
+
+class BuildWithInterfaces(build_py):
+    """Run CMake once and lay what it generated beside the hand-written package."""
+
+    def run(self) -> None:
+        """Build the Python files, then the interfaces."""
+        super().run()
+        stage = (ROOT / '.build' / 'wheel').resolve()
+        prefix = stage / 'prefix'
+        shutil.rmtree(prefix, ignore_errors=True)
+        build_interfaces(
+            build=stage / 'cmake',
+            prefix=prefix,
+            ros_prefix=Path(sysconfig.get_paths()['data']),
+            python_dir='python',
+        )
+        generated = prefix / 'python' / 'timely_llm_ros'
+        target = Path(self.build_lib) / 'timely_llm_ros'
+        shutil.copytree(
+            generated, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns('__init__.py')
+        )
+        # The hand-written package has its own __init__.py; the generated sub-packages need theirs.
+        for part in ('msg', 'action', 'srv'):
+            shutil.copy2(generated / part / '__init__.py', target / part / '__init__.py')
+        self.distribution.data_files = data_files(prefix)
+
+
+class BinaryDistribution(Distribution):
+    """A distribution with compiled parts that setuptools does not know of."""
+
+    def has_ext_modules(self) -> bool:
+        """Return True: the wheel is bound to this platform."""
+        return True
+
+
+def data_files(prefix: Path) -> list[tuple[str, list[str]]]:
+    """Return what goes below the installation's prefix: ``lib``, ``share`` and the programs."""
+    files = []
+    for top in ('lib', 'share', 'include'):
+        for path in sorted((prefix / top).rglob('*')):
+            if path.is_file():
+                files.append((str(path.parent.relative_to(prefix)), [str(path.relative_to(ROOT))]))
+    for top in SHARED:
+        for path in sorted((ROOT / top).rglob('*')):
+            if path.is_file() and '__pycache__' not in path.parts:
+                folder = Path('share/timely_llm_ros') / path.parent.relative_to(ROOT)
+                files.append((str(folder), [str(path.relative_to(ROOT))]))
+    programs = [f'scripts/{name}' for name in PROGRAMS if (ROOT / 'scripts' / name).is_file()]
+    files.append(('lib/timely_llm_ros', programs))
+    return files
+
+
+setup(
+    name='timely_llm_ros',
+    version='0.1.0',
+    description='An LLM planning service for robot fleets that keeps deadlines',
+    license='Apache-2.0',
+    python_requires='>=3.11',
+    packages=find_packages(include=['timely_llm_ros', 'timely_llm_ros.*', 'lrtrace', 'lrtrace.*']),
+    package_data={
+        'timely_llm_ros': ['py.typed'],
+        'lrtrace': ['py.typed'],
+        'lrtrace.report': ['*.css', '*.js'],
+    },
+    # data_files is filled by the build; naming it here makes setuptools run install_data.
+    data_files=[('share/timely_llm_ros', ['package.xml'])],
+    scripts=['scripts/timely-llm', 'scripts/lrtrace'],
+    install_requires=['numpy>=1.26', 'PyYAML>=6'],
+    extras_require={
+        'torch': ['torch>=2.5', 'transformers>=5', 'tokenizers', 'safetensors', 'llguidance>=1.0'],
+        'traces': ['mcap>=1.2', 'mcap-ros2-support>=0.5', 'rosbags>=0.11', 'zstandard'],
+        'terminal': ['rich>=13'],
+    },
+    cmdclass={'build_py': BuildWithInterfaces},
+    distclass=BinaryDistribution,
+)
