@@ -1,0 +1,3 @@
+"""The command line ``timely-llm``."""
+
+__all__: list[str] = []

@@ -1,0 +1,292 @@
+"""``timely-llm doctor``: checks the environment and says what is missing and what mends it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from timely_llm_ros.errors import TimelyError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+Level = Literal['ok', 'note', 'fail']
+"""``note``: something works less well or cannot be used; only ``fail`` changes the exit code."""
+
+LEAST_PYTHON = (3, 11)
+
+LEAST_FREE_GB = 1.0
+"""Free space (GB) that traces and builds should find."""
+
+CHECK_LIMIT_S = 90.0
+"""How long a check in a process of its own may take (s)."""
+
+_ROS_PROBE = """
+import json, rclpy
+from rclpy.utilities import get_rmw_implementation_identifier as rmw
+found = {'rmw': rmw()}
+try:
+    from timely_llm_ros.action import PlanTask
+    from timely_llm_ros.msg import SkillSegment
+    PlanTask.Goal(), SkillSegment()
+    found['interfaces'] = True
+except ImportError as err:
+    found['interfaces'] = str(err)
+print(json.dumps(found))
+"""
+
+_TORCH_PROBE = """
+import json, torch, transformers, llguidance
+print(json.dumps({'torch': torch.__version__, 'cuda': torch.cuda.is_available()}))
+"""
+
+_EXAMPLES = """\
+examples:
+  timely-llm doctor
+  timely-llm doctor --dds        also send messages between two processes
+  timely-llm doctor --json
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check found.
+
+    Attributes:
+        item: What was checked.
+        level: How bad it is.
+        text: What was found.
+        mend: The command or step that mends it; empty where nothing is wrong.
+    """
+
+    item: str
+    level: Level
+    text: str
+    mend: str = ''
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to a command line."""
+    parser = commands.add_parser(
+        'doctor',
+        help='check this machine and say what is missing',
+        description='Check Python, ROS 2, the interfaces, the model, torch and the disk. The exit '
+        'code is 1 if something is missing that the demo needs.',
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument('--dds', action='store_true', help='send messages between two processes')
+    parser.add_argument('--json', action='store_true', help='print the findings as JSON')
+    parser.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    checks: list[Callable[[], Iterator[Finding]]] = [
+        check_python, check_ros, check_model, check_torch, check_packages, check_programs,
+        check_skill_sets, check_disk,
+    ]  # fmt: skip
+    if options.dds:
+        checks.append(check_dds)
+    findings = []
+    for check in checks:
+        for finding in check():
+            findings.append(finding)
+            if not options.json:
+                _print(finding)
+    if options.json:
+        print(
+            json.dumps(
+                [
+                    {'item': f.item, 'level': f.level, 'text': f.text, 'mend': f.mend}
+                    for f in findings
+                ],
+                indent=2,
+            )
+        )
+    failed = sum(finding.level == 'fail' for finding in findings)
+    if not options.json:
+        print(f'\n{failed} things to mend.' if failed else '\nEverything that is needed is there.')
+    return 1 if failed else 0
+
+
+def _print(finding: Finding) -> None:
+    marks = {'ok': ' ok ', 'note': 'note', 'fail': 'FAIL'}
+    colors = {'ok': '32', 'note': '33', 'fail': '31'}
+    mark = marks[finding.level]
+    if sys.stdout.isatty() and 'NO_COLOR' not in os.environ:
+        mark = f'\033[{colors[finding.level]}m{mark}\033[0m'
+    print(f'[{mark}] {finding.item:<14} {finding.text}', flush=True)
+    if finding.mend:
+        print(f'{"":21} mend: {finding.mend}')
+
+
+def setup_command() -> str:
+    """Return the command that installs what is missing."""
+    checkout = Path(__file__).resolve().parents[2]
+    if (checkout / 'Makefile').is_file():
+        return f'make -C {checkout} setup'
+    return "pip install 'timely_llm_ros[torch,traces,terminal]'"
+
+
+def check_python() -> Iterator[Finding]:
+    """Check the version of Python."""
+    version = '.'.join(map(str, sys.version_info[:3]))
+    if sys.version_info[:2] >= LEAST_PYTHON:
+        yield Finding('Python', 'ok', f'{version} at {sys.executable}')
+    else:
+        yield Finding('Python', 'fail', version, 'use Python 3.11 or later')
+
+
+def check_ros() -> Iterator[Finding]:
+    """Check rclpy, its middleware and the generated interfaces."""
+    found, error = _probe(_ROS_PROBE)
+    if found is None:
+        mend = f'{setup_command()}, or source the setup file of a ROS 2 installation'
+        yield Finding('ROS 2', 'fail', f'rclpy cannot be imported: {error}', mend)
+        return
+    domain = os.environ.get('ROS_DOMAIN_ID', '0')
+    yield Finding('ROS 2', 'ok', f'rclpy with {found["rmw"]}, domain {domain}')
+    if found['interfaces'] is True:
+        yield Finding('interfaces', 'ok', 'messages and actions are built')
+    else:
+        mend = f'{setup_command()}, or build and source the colcon workspace'
+        yield Finding('interfaces', 'fail', str(found['interfaces']), mend)
+
+
+def check_model() -> Iterator[Finding]:
+    """Check the files of the shipped model."""
+    from timely_llm_ros.engines.model_files import SHIPPED_MODEL, find_model, require_model_files
+
+    path = find_model(SHIPPED_MODEL)
+    try:
+        require_model_files(path)
+        weights = sum(file.stat().st_size for file in Path(path).glob('*.safetensors'))
+    except TimelyError as err:
+        yield Finding('model', 'fail', str(err), 'make model')
+        return
+    if weights:
+        yield Finding('model', 'ok', f'{path}, {weights / 1e6:.1f} MB')
+    else:
+        yield Finding('model', 'fail', f'{path}: no *.safetensors', 'make model')
+
+
+def check_torch() -> Iterator[Finding]:
+    """Check what the torch engine needs, by importing it."""
+    found, error = _probe(_TORCH_PROBE)
+    if found is None:
+        text = f'the torch engine cannot run: {error}'
+        yield Finding('torch engine', 'fail', text, setup_command())
+        return
+    where = 'with a GPU' if found['cuda'] else 'on the CPU'
+    text = f'torch {found["torch"]} {where}, llguidance {_version("llguidance")}'
+    yield Finding('torch engine', 'ok', text)
+
+
+def check_packages() -> Iterator[Finding]:
+    """Check what traces, the report and the live view need."""
+    for item, names in (
+        ('traces', ('mcap', 'mcap-ros2-support', 'zstandard')),
+        ('terminal', ('rich',)),
+    ):
+        missing = [name for name in names if not _version(name)]
+        if missing:
+            text = f'not installed: {", ".join(missing)}'
+            yield Finding(item, 'fail', text, setup_command())
+        else:
+            yield Finding(item, 'ok', ', '.join(f'{name} {_version(name)}' for name in names))
+
+
+def check_programs() -> Iterator[Finding]:
+    """Check that the nodes' programs can be found."""
+    from timely_llm_ros.demo.processes import find_program
+
+    try:
+        folders = {str(Path(find_program(name)[1]).parent) for name in ('planner', 'executor')}
+        find_program('recorder')
+    except TimelyError as err:
+        yield Finding('programs', 'fail', str(err), setup_command())
+    else:
+        yield Finding('programs', 'ok', f'planner, executor, recorder in {", ".join(folders)}')
+
+
+def check_skill_sets() -> Iterator[Finding]:
+    """Check that the shipped skill sets are valid."""
+    from timely_llm_ros.skills.skillset import find_skill_set
+
+    names = ('tello', 'arm')
+    for name in names:
+        try:
+            find_skill_set(name)
+        except TimelyError as err:
+            yield Finding('skill sets', 'fail', str(err), setup_command())
+            return
+    yield Finding('skill sets', 'ok', ', '.join(names))
+
+
+def check_disk() -> Iterator[Finding]:
+    """Check the free space of the working directory."""
+    free_gb = shutil.disk_usage('.').free / 1e9
+    text = f'{free_gb:.1f} GB free here'
+    if free_gb >= LEAST_FREE_GB:
+        yield Finding('disk', 'ok', text)
+    else:
+        yield Finding('disk', 'note', text, f'free {LEAST_FREE_GB:g} GB for traces')
+
+
+def check_dds() -> Iterator[Finding]:
+    """Send messages from one process to another and back."""
+    command = [sys.executable, '-m', 'timely_llm_ros.nodes.latency_probe']
+    with subprocess.Popen(
+        [*command, 'listen', '--limit', '20'], stderr=subprocess.PIPE
+    ) as listener:
+        done = subprocess.run(
+            [*command, 'send', '--count', '50', '--limit', '15'],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        listener.terminate()
+    if done.returncode != 0:
+        last = done.stderr.strip().splitlines()[-1:] or ['no message came through in 15 s']
+        mend = 'allow UDP multicast on the loopback interface, or set ROS_DOMAIN_ID and '
+        yield Finding('DDS', 'fail', last[0], f'{mend}ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST')
+        return
+    times_s = json.loads(done.stdout)['one_way_s']
+    text = f'{len(times_s)} messages, median {statistics.median(times_s) * 1000:.2f} ms one way'
+    yield Finding('DDS', 'ok', text)
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return ''
+
+
+def _probe(code: str) -> tuple[dict[str, Any] | None, str]:
+    """Run code in a process of its own; return the JSON that it prints, or why it did not."""
+    try:
+        done = subprocess.run(
+            [sys.executable, '-c', code],
+            capture_output=True,
+            text=True,
+            timeout=CHECK_LIMIT_S,
+            check=False,
+        )
+        found = json.loads(done.stdout.strip().splitlines()[-1]) if done.returncode == 0 else None
+    except subprocess.TimeoutExpired:
+        return None, f'no answer within {CHECK_LIMIT_S:g} s'
+    except (ValueError, IndexError):
+        return None, 'it printed nothing'
+    if not isinstance(found, dict):
+        return None, (done.stderr.strip().splitlines() or ['it ended without a word'])[-1]
+    return found, ''

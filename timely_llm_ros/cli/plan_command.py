@@ -1,0 +1,277 @@
+"""``timely-llm plan``: one task for a running planner, with live feedback."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import queue
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from timely_llm_ros.errors import ConfigurationError, InvalidTaskError, TimelyError
+from timely_llm_ros.skills.scene import Scene, SceneObject
+from timely_llm_ros.utility import NORMAL, URGENT, TimeUtility
+
+_EXAMPLES = """\
+examples:
+  timely-llm plan drone_1 "look for the cat" --scene scene.yaml
+  timely-llm plan arm_1 --sample sort --seed 3
+  timely-llm plan drone_2 "fly back" --urgent --queue
+  timely-llm plan drone_1 "check on the dog" --scene scene.json --deadline 0.5 --budget 3 --json
+
+A scene file is a list of objects, for example
+  - {name: cat_3, kind: cat, attribute: black, relation: under, support: table, x_m: 2.0, y_m: -1.0}
+"""
+
+EXIT_FAILED, EXIT_NO_PLANNER = 1, 3
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to a command line."""
+    parser = commands.add_parser(
+        'plan',
+        help='give a running planner one task and follow it',
+        description='Give a running planner one task and follow it until it ends. The exit code '
+        'is 0 if the task succeeded, 1 if not, 3 if no planner answers, 130 after Ctrl-C, which '
+        'cancels the task.',
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument('robot', help='name of the robot')
+    parser.add_argument('instruction', nargs='?', help='what to do, in words')
+    parser.add_argument('--scene', type=Path, metavar='FILE', help='objects, as YAML or JSON')
+    parser.add_argument(
+        '--sample',
+        metavar='KIND',
+        help='draw scene and instruction of that kind of task instead, for example look_for',
+    )
+    parser.add_argument('--objects', type=int, default=10, help='of a drawn scene (default: 10)')
+    parser.add_argument('--seed', type=int, default=0, help='of a drawn scene (default: 0)')
+    parser.add_argument('--skill-set', default='', help="default: the robot's own")
+    parser.add_argument('--kind', default='', help='label of the task, for statistics')
+    parser.add_argument('--urgent', action='store_true', help='use the utility of urgent tasks')
+    parser.add_argument(
+        '--deadline', type=float, metavar='SECONDS', help='expected response time (default: 1.0)'
+    )
+    parser.add_argument(
+        '--slope', type=float, help='utility lost per second after that (default: -2.0)'
+    )
+    parser.add_argument('--peak', type=float, help='highest utility (default: 1.0)')
+    parser.add_argument(
+        '--budget', type=float, metavar='SECONDS', help='the whole generation must end within this'
+    )
+    parser.add_argument(
+        '--overrun', choices=('kill', 'skip_next'), default='kill', help='what happens if not'
+    )
+    parser.add_argument(
+        '--queue', action='store_true', help="wait behind the robot's task, not abort it"
+    )
+    parser.add_argument('--namespace', default='', help='of the planner, for example /fleet')
+    parser.add_argument(
+        '--wait', type=float, default=10.0, metavar='SECONDS', help='for a planner (default: 10)'
+    )
+    parser.add_argument('--json', action='store_true', help='print the result as JSON only')
+    parser.set_defaults(run=_run)
+
+
+def task_of(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the task that the options describe.
+
+    Raises:
+        TimelyError: An option cannot be used.
+    """
+    if (options.instruction is None) == (options.sample is None):
+        raise ConfigurationError('expected either an instruction or --sample KIND')
+    task: dict[str, Any] = {
+        'key': 'task',
+        'robot': options.robot,
+        'skill_set': options.skill_set,
+        'task_kind': options.kind or options.sample or '',
+        'overrun': options.overrun,
+        'when_busy': 'queue' if options.queue else 'abort',
+        'time_budget_s': options.budget,
+    }
+    if options.sample is not None:
+        instruction, scene = _sampled(options.sample, options.objects, options.seed)
+    else:
+        instruction = options.instruction
+        scene = Scene() if options.scene is None else read_scene(options.scene)
+    base = URGENT if options.urgent else NORMAL
+    utility = TimeUtility(
+        base.expected_response_s if options.deadline is None else options.deadline,
+        base.slope_per_s if options.slope is None else options.slope,
+        base.peak if options.peak is None else options.peak,
+    )
+    task['instruction'] = instruction
+    task['scene'] = [asdict(item) for item in scene.objects]
+    task['utility'] = asdict(utility)
+    return task
+
+
+def read_scene(path: Path) -> Scene:
+    """Read a list of objects from a YAML or JSON file.
+
+    Raises:
+        ConfigurationError: It cannot be read or is no list of objects.
+        InvalidTaskError: An object is malformed.
+    """
+    try:
+        loaded = yaml.safe_load(path.read_text(encoding='utf-8'))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as err:
+        raise ConfigurationError(f'scene {str(path)!r}: cannot be read: {err}') from err
+    if isinstance(loaded, dict):
+        loaded = loaded.get('objects')
+    if not isinstance(loaded, list):
+        raise ConfigurationError(f'scene {str(path)!r}: expected a list of objects')
+    objects = []
+    for number, item in enumerate(loaded, 1):
+        try:
+            objects.append(SceneObject(**item))
+        except (TypeError, AttributeError) as err:
+            raise InvalidTaskError(f'scene {str(path)!r}, object {number}: {err}') from err
+    return Scene(tuple(objects))
+
+
+def _sampled(kind: str, objects: int, seed: int) -> tuple[str, Scene]:
+    from timely_llm_ros.model.data import KINDS, sample_task
+
+    numbers = {spec.name: spec.number for spec in KINDS.values()}
+    if kind not in numbers:
+        raise ConfigurationError(f'--sample {kind!r}: expected one of {", ".join(numbers)}')
+    try:
+        sample = sample_task(random.Random(seed), numbers[kind], objects)
+    except ValueError as err:
+        raise ConfigurationError(f'--objects {objects}: {err}') from err
+    return sample.instruction, sample.scene
+
+
+def _run(options: argparse.Namespace) -> int:
+    task = task_of(options)
+    command = [sys.executable, '-m', 'timely_llm_ros.nodes.plan_client']
+    if options.namespace:
+        command += ['--ros-args', '-r', f'__ns:={options.namespace}']
+    client = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        # Ctrl-C is ours: we ask the client to cancel and wait for the result.
+        start_new_session=True,
+    )
+    try:
+        return _follow(client, task, options)
+    finally:
+        if client.stdin is not None:
+            client.stdin.close()
+        try:
+            client.wait(timeout=12)
+        except subprocess.TimeoutExpired:
+            client.kill()
+            client.wait()
+
+
+def _follow(
+    client: subprocess.Popen[str], task: dict[str, Any], options: argparse.Namespace
+) -> int:
+    events: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+    threading.Thread(target=_read, args=(client, events), daemon=True).start()
+    interrupted = threading.Event()
+    signal.signal(signal.SIGINT, lambda *_: interrupted.set())
+    say = _Narrator(quiet=options.json)
+    ready = canceled = False
+    limit_s = time.monotonic() + options.wait
+    while True:
+        if interrupted.is_set() and not canceled:
+            if not ready:
+                return 130
+            canceled = True
+            say.line('cancelling')
+            _send(client, {'cancel': 'task'})
+        if not ready and time.monotonic() > limit_s:
+            print(
+                f'error: no planner answers after {options.wait:g} s. Is one running in this '
+                'ROS domain and namespace? Start one with: ros2 launch timely_llm_ros '
+                'fleet.launch.py, or see: timely-llm doctor --dds',
+                file=sys.stderr,
+            )
+            return EXIT_NO_PLANNER
+        try:
+            event = events.get(timeout=0.1)
+        except queue.Empty:
+            continue
+        if event is None:
+            raise TimelyError('the ROS client ended; its output above says why')
+        match event['event']:
+            case 'ready' if not ready:
+                ready = True
+                _send(client, task)
+            case 'feedback':
+                say.feedback(event)
+            case 'lost':
+                print('error: the planner fell silent', file=sys.stderr)
+                return EXIT_FAILED
+            case 'rejected':
+                print(f'error: refused: {event["error"]}', file=sys.stderr)
+                return EXIT_FAILED
+            case 'result':
+                say.result(event)
+                if canceled:
+                    return 130
+                return 0 if event['status'] == 'succeeded' else EXIT_FAILED
+
+
+def _read(client: subprocess.Popen[str], events: queue.SimpleQueue[dict[str, Any] | None]) -> None:
+    assert client.stdout is not None
+    for line in client.stdout:
+        events.put(json.loads(line))
+    events.put(None)
+
+
+def _send(client: subprocess.Popen[str], command: dict[str, Any]) -> None:
+    assert client.stdin is not None
+    client.stdin.write(json.dumps(command) + '\n')
+    client.stdin.flush()
+
+
+class _Narrator:
+    """Prints what happens to a task, once per change."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._start_s = time.monotonic()
+        self._last: tuple[str, str] | None = None
+
+    def line(self, text: str) -> None:
+        if not self._quiet:
+            print(f'{time.monotonic() - self._start_s:7.2f} s  {text}', flush=True)
+
+    def feedback(self, event: dict[str, Any]) -> None:
+        state = (event['phase'], event['call'])
+        if state == self._last:
+            return
+        self._last = state
+        call = f'  {event["call"]}' if event['call'] else ''
+        self.line(f'{event["phase"]:<10} {event["segments"]} segments{call}')
+
+    def result(self, event: dict[str, Any]) -> None:
+        names = (
+            'status', 'error_code', 'error', 'response_s', 'waiting_s', 'execution_s',
+            'completion_s', 'utility', 'tokens', 'segments',
+        )  # fmt: skip
+        if self._quiet:
+            print(json.dumps({name: event[name] for name in names}))
+            return
+        for name in names:
+            value = event[name]
+            if value != '' and not (name == 'error_code' and value == 0):
+                shown = f'{value:.3f}' if isinstance(value, float) else value
+                print(f'  {name:<13} {shown}')

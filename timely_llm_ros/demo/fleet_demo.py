@@ -1,0 +1,224 @@
+"""The demo from its first to its last line: two runs of the same tasks, tables, a report."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import os
+import signal
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.live import Live
+from rich.text import Text
+
+from lrtrace.reader import Trace
+from lrtrace.report import write_report
+from lrtrace.timeline import read_run
+from timely_llm_ros.demo.live_view import plain_line, render
+from timely_llm_ros.demo.processes import Children, ProcessEndedError
+from timely_llm_ros.demo.run import DemoRun, RunOptions
+from timely_llm_ros.demo.summary import headline, summary_table
+from timely_llm_ros.demo.workload import fleet, make_workload
+from timely_llm_ros.errors import ConfigurationError, TimelyError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+PACE_S = 0.0217
+"""Decode step (s) of an 8B model on an RTX 4090: TimelyLLM, Table 1."""
+
+MODES = (('segmented', 'utility'), ('whole_plan', 'fcfs'))
+"""Serving mode and policy of the runs, the one that the demo is about first."""
+
+SHOW_PERIOD_S = 0.1
+PLAIN_PERIOD_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """What the demo runs.
+
+    Attributes:
+        engine: Name of the engine.
+        robots: Size of the fleet.
+        tasks: Tasks of each run.
+        seed: Seed of the tasks and the robots.
+        pace_s: Least duration of an engine step (s); 0 for as fast as the model goes.
+        max_running: Most generations in one engine step.
+        output: Folder for traces, logs and the report; made.
+        live: Whether to draw the live view; else lines are printed now and then.
+    """
+
+    engine: str = 'torch'
+    robots: int = 8
+    tasks: int = 24
+    seed: int = 0
+    pace_s: float = PACE_S
+    max_running: int = 2
+    output: Path | None = None
+    live: bool = True
+
+
+def run_demo(options: DemoOptions, console: Console) -> int:
+    """Run the demo; return the exit code: 0, 1 if anything failed, 130 after Ctrl-C.
+
+    Raises:
+        ConfigurationError: An option cannot be used.
+    """
+    started_s = time.monotonic()
+    robots = fleet(options.robots)
+    tasks = make_workload(robots, options.tasks, options.seed)
+    folder = _make_folder(options.output)
+    os.environ.setdefault('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')
+    os.environ.setdefault('ROS_DOMAIN_ID', str(1 + os.getpid() % 100))
+    os.environ.setdefault('OMP_NUM_THREADS', '1')
+    children = Children(folder / 'logs')
+    runs = [
+        DemoRun(run_options, robots, tasks, folder=folder, children=children)
+        for run_options in _run_options(options)
+    ]
+    _introduce(options, len(robots), tasks[-1].at_s, console)
+    code = asyncio.run(_serve(runs, children, options, console))
+    if code == 130:
+        console.print('Stopped. The robots are safe and the traces whole; see', str(folder))
+        return code
+    if code != 0:
+        console.print(f'Logs: {folder / "logs"}', style='dim')
+        return code
+    _conclude(runs, folder, console)
+    failures = [f'{run.options.title}: {line}' for run in runs for line in run.failed]
+    for failure in failures:
+        console.print(Text(f'failed: {failure}', style='red'))
+    console.print(f'{time.monotonic() - started_s:.0f} s in all', style='dim')
+    return 1 if failures else 0
+
+
+def _make_folder(output: Path | None) -> Path:
+    if output is None:
+        output = Path('demo_output') / f'{datetime.datetime.now():%Y%m%d_%H%M%S}'
+    try:
+        (output / 'logs').mkdir(parents=True)
+    except OSError as err:
+        raise ConfigurationError(
+            f'output folder {str(output)!r}: expected one that does not exist and can be made: '
+            f'{err.strerror}'
+        ) from err
+    return output.resolve()
+
+
+def _run_options(options: DemoOptions) -> list[RunOptions]:
+    pace = f'every engine step lasts at least {options.pace_s * 1000:.1f} ms'
+    if options.pace_s == PACE_S:
+        pace += ', the decode step of an 8B model on an RTX 4090 (TimelyLLM, table 1)'
+    base = RunOptions(
+        name='',
+        mode='',
+        policy='',
+        engine=options.engine,
+        max_running=options.max_running,
+        min_step_s=options.pace_s,
+        seed=options.seed,
+        notes={
+            'seed': str(options.seed),
+            'pace': pace if options.pace_s else 'as fast as the model goes',
+            'generations_per_step': f'{options.max_running} at most',
+            'robots_are': 'simulated: skills take the time that their duration models say',
+        },
+    )
+    return [replace(base, name=mode, mode=mode, policy=policy) for mode, policy in MODES]
+
+
+def _introduce(options: DemoOptions, robots: int, last_s: float, console: Console) -> None:
+    console.print(
+        f'[bold]{robots} simulated robots, {options.tasks} tasks, planned twice by a language '
+        f'model over ROS 2[/bold] (domain {os.environ["ROS_DOMAIN_ID"]}).'
+    )
+    if options.engine == 'torch' and options.pace_s:
+        console.print(
+            f'The shipped model is small and fast; its engine is paced to '
+            f'{options.pace_s * 1000:g} '
+            f'ms per step and serves {options.max_running} generations at once, '
+            'so that robots have to share it as they would a large model.'
+        )
+    console.print(f'Each run takes about {last_s + 15:.0f} s. Ctrl-C stops safely.', style='dim')
+
+
+async def _serve(
+    runs: Sequence[DemoRun], children: Children, options: DemoOptions, console: Console
+) -> int:
+    loop = asyncio.get_running_loop()
+    work = asyncio.create_task(_serve_all(runs, options, console))
+    interrupted = asyncio.Event()
+
+    def interrupt() -> None:
+        # Once: a second Ctrl-C must not break off the safe end.
+        if not interrupted.is_set():
+            interrupted.set()
+            work.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, interrupt)
+    try:
+        await work
+    except asyncio.CancelledError:
+        return 130
+    except ProcessEndedError as err:
+        console.print(Text(f'error: {err}. The end of its log:', style='bold red'))
+        console.print(Text(err.log_tail or '(nothing)'))
+        return 1
+    except TimelyError as err:
+        console.print(Text(f'error: {err}', style='bold red'))
+        return 1
+    finally:
+        await children.stop_all()
+    return 0
+
+
+async def _serve_all(runs: Sequence[DemoRun], options: DemoOptions, console: Console) -> None:
+    for number, run in enumerate(runs, 1):
+        title = f'run {number} of {len(runs)}: {run.options.title}'
+        showing = asyncio.create_task(_show(run, title, options.live, console))
+        try:
+            await run.start()
+            await run.serve()
+        finally:
+            showing.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await showing
+            await run.stop()
+        console.print(
+            f'{title}: {run.model.done} of {len(run.results)} tasks succeeded, '
+            f'{run.model.late} late responses'
+        )
+
+
+async def _show(run: DemoRun, title: str, live: bool, console: Console) -> None:
+    if not live:
+        while True:
+            console.print(
+                Text(plain_line(run.model, title=title, progress=run.progress)), soft_wrap=True
+            )
+            await asyncio.sleep(PLAIN_PERIOD_S)
+    with Live(console=console, auto_refresh=False, transient=True) as screen:
+        while True:
+            screen.update(
+                render(run.model, title=title, progress=run.progress, now_s=time.monotonic()),
+                refresh=True,
+            )
+            await asyncio.sleep(SHOW_PERIOD_S)
+
+
+def _conclude(runs: Sequence[DemoRun], folder: Path, console: Console) -> None:
+    records = [read_run(Trace(run.trace)) for run in runs]
+    report = write_report(records, folder / 'report.html')
+    console.print(summary_table(records))
+    console.print(headline(records), style='bold')
+    for run in runs:
+        console.print(Text(f'trace   {run.trace}'), soft_wrap=True)
+    console.print(Text(f'report  {report}'), soft_wrap=True)

@@ -1,0 +1,156 @@
+"""The demo's child processes: each in a session of its own, none outlives the demo."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.errors import ConfigurationError, TimelyError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == 'linux' else None
+
+
+class ProcessEndedError(TimelyError):
+    """A process that should go on ended. ``log_tail`` has its last words."""
+
+    def __init__(self, name: str, code: int, log_tail: str) -> None:
+        self.name, self.exit_code, self.log_tail = name, code, log_tail
+        how = f'was killed by signal {-code}' if code < 0 else f'ended with exit code {code}'
+        super().__init__(f'process {name!r} {how}')
+
+
+def find_program(name: str) -> list[str]:
+    """Return the command of one of the package's programs: of the checkout, or installed.
+
+    Raises:
+        ConfigurationError: It is not there.
+    """
+    checkout = Path(__file__).resolve().parents[2]
+    folders = [checkout / 'scripts'] if (checkout / 'package.xml').is_file() else []
+    prefixes = [entry for entry in os.environ.get('AMENT_PREFIX_PATH', '').split(':') if entry]
+    folders += [Path(prefix) / 'lib' / 'timely_llm_ros' for prefix in (*prefixes, sys.prefix)]
+    for folder in folders:
+        if (folder / name).is_file():
+            return [sys.executable, str(folder / name)]
+    raise ConfigurationError(
+        f'program {name!r}: expected it in one of {", ".join(map(str, folders))}'
+    )
+
+
+@dataclass(slots=True)
+class Child:
+    """One process.
+
+    Attributes:
+        name: What people call it.
+        process: The process.
+        log: Where its output goes.
+        expected_to_end: Whether its end is no fault.
+    """
+
+    name: str
+    process: subprocess.Popen[bytes]
+    log: Path
+    expected_to_end: bool = False
+
+    def log_tail(self, lines: int = 15) -> str:
+        """Return the end of its output."""
+        text = self.log.read_text(encoding='utf-8', errors='replace')
+        return '\n'.join(text.splitlines()[-lines:])
+
+
+class Children:
+    """Starts, watches and ends processes.
+
+    Args:
+        log_folder: Where their output goes, one file each.
+    """
+
+    def __init__(self, log_folder: Path) -> None:
+        self._log_folder = log_folder
+        self._children: list[Child] = []
+
+    def start(self, name: str, command: Sequence[str], *, pipes: bool = False) -> Child:
+        """Start a process in a session of its own, so that Ctrl-C reaches only the demo.
+
+        Args:
+            name: What people and its log call it.
+            command: What to run.
+            pipes: Whether its input and output are pipes to the demo; only errors are logged then.
+        """
+        log = self._log_folder / f'{name}.log'
+        with log.open('ab') as stream:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE if pipes else subprocess.DEVNULL,
+                stdout=subprocess.PIPE if pipes else stream,
+                stderr=stream,
+                start_new_session=True,
+                preexec_fn=_end_with_parent,
+                env=os.environ | {'PYTHONUNBUFFERED': '1'},
+            )
+        child = Child(name, process, log)
+        self._children.append(child)
+        return child
+
+    def check(self) -> None:
+        """Look after every process.
+
+        Raises:
+            ProcessEndedError: One ended that should not have.
+        """
+        for child in self._children:
+            code = child.process.poll()
+            if code is not None and not child.expected_to_end:
+                raise ProcessEndedError(child.name, code, child.log_tail())
+
+    async def stop(self, *children: Child, limit_s: float = 8.0) -> None:
+        """End processes, politely first; returns when they have ended, never later than asked.
+
+        Args:
+            children: Which ones.
+            limit_s: After this time (s) they are killed.
+        """
+        for child in children:
+            child.expected_to_end = True
+            if child.process.stdin is not None:
+                child.process.stdin.close()
+        for number, wait_s in (
+            (signal.SIGINT, limit_s),
+            (signal.SIGTERM, 2.0),
+            (signal.SIGKILL, 2.0),
+        ):
+            alive = [child for child in children if child.process.poll() is None]
+            for child in alive:
+                child.process.send_signal(number)
+            end_s = asyncio.get_running_loop().time() + wait_s
+            while any(child.process.poll() is None for child in alive):
+                if asyncio.get_running_loop().time() > end_s:
+                    break
+                await asyncio.sleep(0.02)
+        for child in children:
+            if child.process.stdout is not None:
+                child.process.stdout.close()
+        self._children = [child for child in self._children if child not in children]
+
+    async def stop_all(self) -> None:
+        """End every process, in the order in which they were started."""
+        for child in tuple(self._children):
+            await self.stop(child)
+
+
+def _end_with_parent() -> None:
+    """Have the kernel interrupt this process when the demo dies, however it dies."""
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGINT)

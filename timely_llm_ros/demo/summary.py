@@ -1,0 +1,78 @@
+"""The demo's last word: tables of what the runs measured, from their traces."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from lrtrace.statistics import by_kind, figures
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lrtrace.statistics import Figures
+    from lrtrace.timeline import Run
+
+
+_SHORT = {'segmented': 'segm.', 'whole_plan': 'whole'}
+
+
+def summary_table(runs: Sequence[Run]) -> Table:
+    """Return response, waiting and utility per kind of task, the runs side by side."""
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+        title='seconds are medians, utilities means',
+        title_style='dim',
+    )
+    table.add_column('kind of task', no_wrap=True)
+    table.add_column('tasks', justify='right', no_wrap=True)
+    for what in ('response', 'waiting', 'utility'):
+        for index, run in enumerate(runs):
+            title = f'{what if index == 0 else ""}\n{_SHORT.get(run.mode, run.mode)}'
+            style = 'bold' if index == 0 else ''
+            table.add_column(title, justify='right', no_wrap=True, style=style)
+    kinds = [by_kind(run) for run in runs]
+    for kind in dict.fromkeys(name for found in kinds for name in found):
+        rows = [found.get(kind) for found in kinds]
+        some = next(row for row in rows if row is not None)
+        text = kind.replace('_', ' ') + (' !' if some.urgent else '')
+        name = Text(text, style='red' if some.urgent else '')
+        table.add_row(name, str(some.tasks), *_cells(rows))
+    table.add_section()
+    totals = [figures(run.tasks) for run in runs]
+    table.add_row(Text('all', style='bold'), str(totals[0].tasks), *_cells(totals))
+    table.caption = 'segm.: segmented; whole: whole plan; !: urgent'
+    return table
+
+
+def headline(runs: Sequence[Run]) -> str:
+    """Return the comparison in one sentence."""
+    first, other = (figures(run.tasks) for run in runs[:2])
+    text = (
+        f'Median response {_seconds(first.median_response_s)} {runs[0].mode.replace("_", " ")}, '
+        f'{_seconds(other.median_response_s)} {runs[1].mode.replace("_", " ")}'
+    )
+    if first.median_response_s > 0 and math.isfinite(other.median_response_s):
+        text += f' ({other.median_response_s / first.median_response_s:.1f} times as long)'
+    return (
+        f'{text}; robots in time {first.tasks - first.late} of {first.tasks}, '
+        f'{other.tasks - other.late} of {other.tasks}.'
+    )
+
+
+def _cells(rows: Sequence[Figures | None]) -> list[str]:
+    return [
+        *('' if row is None else _seconds(row.median_response_s) for row in rows),
+        *('' if row is None else _seconds(row.median_waiting_s) for row in rows),
+        *('' if row is None else f'{row.mean_utility:.2f}' for row in rows),
+    ]
+
+
+def _seconds(value: float) -> str:
+    return f'{value:.2f} s' if math.isfinite(value) else '-'

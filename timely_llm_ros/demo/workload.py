@@ -1,0 +1,163 @@
+"""The demo's tasks: a seeded mix of all kinds, several arriving at once."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from timely_llm_ros.errors import ConfigurationError, PlanError
+from timely_llm_ros.model.data import KINDS, sample_task
+from timely_llm_ros.skills.durations import expected_execution_s
+from timely_llm_ros.skills.language import parse
+from timely_llm_ros.skills.skillset import find_skill_set
+from timely_llm_ros.utility import NORMAL, URGENT
+
+if TYPE_CHECKING:
+    from timely_llm_ros.model.data import TaskSample
+    from timely_llm_ros.utility import TimeUtility
+
+MAX_DRONES, MAX_ARMS = 12, 4
+"""More robots than that are no demo any more."""
+
+BURST_PERIOD_S = 19.0
+"""Tasks arrive in bursts this far apart (s): every robot that should be free by then gets one."""
+
+BURST_SPREAD_S = 0.6
+"""The tasks of a burst arrive within this time (s)."""
+
+REST_S = 2.0
+"""A robot is left alone for so long (s) after the expected end of its task: skills vary."""
+
+LONGEST_S = 13.5
+"""Tasks are drawn again while their plans should take longer (s): people watch."""
+
+MAX_DRAWS = 100
+"""After so many draws the shortest is taken."""
+
+OBJECTS = (6, 14)
+"""Least and most objects of a scene."""
+
+URGENT_SHARE = 0.3
+"""Share of the drones' tasks in which the robot is in danger."""
+
+
+@dataclass(frozen=True, slots=True)
+class Robot:
+    """One robot of the demo's fleet."""
+
+    name: str
+    skill_set: str
+
+
+@dataclass(frozen=True, slots=True)
+class TimedTask:
+    """One task of the demo.
+
+    Attributes:
+        key: Unique in the workload.
+        at_s: When it arrives, since the run began (s).
+        robot: Whose.
+        kind: Name of its kind.
+        sample: What is asked for.
+        expected_execution_s: How long the right plan should take (s).
+    """
+
+    key: str
+    at_s: float
+    robot: str
+    kind: str
+    sample: TaskSample
+    expected_execution_s: float
+
+    @property
+    def utility(self) -> TimeUtility:
+        """What an answer is worth."""
+        return URGENT if self.sample.urgent else NORMAL
+
+    def command(self) -> dict[str, Any]:
+        """Return the task as ``nodes/plan_client.py`` takes it."""
+        return {
+            'key': self.key,
+            'robot': self.robot,
+            'instruction': self.sample.instruction,
+            'task_kind': self.kind,
+            'scene': [asdict(item) for item in self.sample.scene.objects],
+            'utility': asdict(self.utility),
+            'when_busy': 'queue',
+        }
+
+
+def fleet(robots: int) -> tuple[Robot, ...]:
+    """Return a fleet of that many robots, a quarter of them arms.
+
+    Raises:
+        ConfigurationError: The number is out of range.
+    """
+    arms = max(1, robots // 4) if robots > 1 else 0
+    if not 1 <= robots <= MAX_DRONES + MAX_ARMS or arms > MAX_ARMS:
+        raise ConfigurationError(f'{robots} robots: expected 1 to {MAX_DRONES + MAX_ARMS}')
+    drones = [Robot(f'drone_{number + 1}', 'tello') for number in range(robots - arms)]
+    return (*drones, *(Robot(f'arm_{number + 1}', 'arm') for number in range(arms)))
+
+
+def make_workload(robots: tuple[Robot, ...], tasks: int, seed: int) -> tuple[TimedTask, ...]:
+    """Return that many tasks in the order of their arrival; the same for the same arguments.
+
+    Raises:
+        ConfigurationError: The number is out of range.
+    """
+    if not 1 <= tasks <= 1000:
+        raise ConfigurationError(f'{tasks} tasks: expected 1 to 1000')
+    rng = random.Random(seed)
+    free_s = dict.fromkeys(robots, 0.0)
+    decks = {robot.skill_set: _Deck(rng, robot.skill_set) for robot in robots}
+    found: list[TimedTask] = []
+    burst = 0
+    while len(found) < tasks:
+        start_s = burst * BURST_PERIOD_S
+        ready = [robot for robot in robots if free_s[robot] <= start_s]
+        rng.shuffle(ready)
+        for robot in ready[: tasks - len(found)]:
+            sample, execution_s = decks[robot.skill_set].draw()
+            at_s = start_s + rng.uniform(0.0, BURST_SPREAD_S)
+            kind = KINDS[sample.kind].name
+            found.append(
+                TimedTask(f'task_{len(found) + 1}', at_s, robot.name, kind, sample, execution_s)
+            )
+            free_s[robot] = at_s + execution_s + REST_S
+        burst += 1
+    return tuple(sorted(found, key=lambda task: task.at_s))
+
+
+class _Deck:
+    """Draws tasks for robots with one skill set, so that every kind comes up equally often."""
+
+    def __init__(self, rng: random.Random, skill_set: str) -> None:
+        self._rng = rng
+        self._skill_set = find_skill_set(skill_set)
+        kinds = [kind for kind in KINDS.values() if kind.skill_set == skill_set]
+        self._kinds = {
+            urgent: [kind for kind in kinds if kind.urgent == urgent] for urgent in (True, False)
+        }
+        self._left: dict[bool, list[int]] = {True: [], False: []}
+
+    def draw(self) -> tuple[TaskSample, float]:
+        urgent = bool(self._kinds[True]) and self._rng.random() < URGENT_SHARE
+        if not self._left[urgent]:
+            self._left[urgent] = [kind.number for kind in self._kinds[urgent]]
+            self._rng.shuffle(self._left[urgent])
+        number = self._left[urgent].pop()
+        drawn = [self._sample(number)]
+        while drawn[-1][1] > LONGEST_S and len(drawn) < MAX_DRAWS:
+            drawn.append(self._sample(number))
+        return min(drawn, key=lambda one: max(one[1], LONGEST_S))
+
+    def _sample(self, number: int) -> tuple[TaskSample, float]:
+        objects = max(self._rng.randint(*OBJECTS), KINDS[number].min_objects)
+        sample = sample_task(self._rng, number, objects)
+        try:
+            statements = parse(sample.plan, self._skill_set, sample.scene)
+        except PlanError as err:
+            raise ConfigurationError(f'the right plan {sample.plan!r}: {err}') from err
+        return sample, expected_execution_s(statements, self._skill_set, sample.scene)

@@ -1,0 +1,210 @@
+"""A program in two processes that watch each other, so that a robot is never left moving.
+
+The worker drives the robot; the guard does nothing but wait. Whichever of the two is killed, even
+by ``kill -9``, the other brings the robot to its safe action and exits. Only losing both at once,
+or the machine, is beyond this; what a robot then does by itself is up to its driver.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from types import FrameType
+
+    MakeSafe = Callable[[], Awaitable[None]]
+
+EXIT_GUARD_LOST = 70
+"""Exit code of a worker that made the robot safe because its guard was gone."""
+
+EXIT_HUNG = 71
+"""Exit code of a guard that killed its worker because the worker no longer gave a sign of life."""
+
+FORWARDED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that the guard passes on, so that whoever started the program can end it as usual."""
+
+SAFE_ATTEMPTS = 3
+"""How often the safe action is tried before giving up."""
+
+SAFE_LIMIT_S = 10.0
+"""How long one attempt may take (s), opening the driver included."""
+
+_POLL_S = 0.2
+
+
+class Guard:
+    """The worker's view of its guard."""
+
+    def __init__(self, channel: socket.socket, make_safe: MakeSafe, grace_s: float) -> None:
+        self._channel, self._make_safe, self._grace_s = channel, make_safe, grace_s
+        self._lost = threading.Event()
+        self._callback: Callable[[], None] | None = None
+        threading.Thread(target=self._watch, name='guard watch', daemon=True).start()
+
+    @property
+    def lost(self) -> bool:
+        """Whether the guard is gone."""
+        return self._lost.is_set()
+
+    def beat(self) -> None:
+        """Give a sign of life; after the first one the guard expects them regularly."""
+        try:
+            self._channel.send(b'.', socket.MSG_DONTWAIT)
+        except OSError:
+            # Full: the guard has enough to read. Gone: the watch thread deals with it.
+            return
+
+    def on_lost(self, callback: Callable[[], None]) -> None:
+        """Have ``callback`` called, on another thread, when the guard is gone.
+
+        It should make the robot safe with the driver at hand and end the process. If the process
+        is still there after the grace time, a driver of its own is opened for it.
+        """
+        self._callback = callback
+        if self.lost:
+            callback()
+
+    def _watch(self) -> None:
+        try:
+            while self._channel.recv(64):
+                pass
+        except OSError as err:
+            _say(f'worker: channel to the guard broke: {err}')
+        _say('worker: the guard is gone; making the robot safe')
+        self._lost.set()
+        if self._callback is not None:
+            try:
+                self._callback()
+            except Exception:
+                traceback.print_exc()
+            time.sleep(self._grace_s)
+        _issue_safe_action('worker', self._make_safe)
+        _leave(EXIT_GUARD_LOST)
+
+
+def run_guarded(
+    work: Callable[[Guard], int],
+    make_safe: MakeSafe,
+    *,
+    beat_limit_s: float = 5.0,
+    grace_s: float = 2.0,
+) -> int:
+    """Run ``work`` in a child process under a guard; call it first thing in a program's main.
+
+    Args:
+        work: Drives the robot in the child; returns its exit code, 0 only if the robot is safe.
+        make_safe: Opens a driver, issues the safe action and closes it. Called in either process,
+            on a loop of its own.
+        beat_limit_s: A worker that gave signs of life and then none for this long (s) is killed.
+        grace_s: How long a worker has, after its guard is gone, to make the robot safe itself (s).
+
+    Returns:
+        In the guard, for the program to exit with: the worker's exit code, 128 plus the number of
+        the signal that killed it, or ``EXIT_HUNG``. The child never returns.
+
+    Raises:
+        ConfigurationError: Threads are running already, which a fork would not take along.
+    """
+    if threading.active_count() > 1:
+        names = ', '.join(thread.name for thread in threading.enumerate())
+        raise ConfigurationError(f'threads {names}: expected only the main one before the guard')
+    guards_end, workers_end = socket.socketpair()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    worker = os.fork()
+    if worker == 0:
+        guards_end.close()
+        # Out of the terminal's foreground group: the guard alone gets Ctrl-C and passes it on.
+        os.setpgid(0, 0)
+        _work(work, Guard(workers_end, make_safe, grace_s))
+    workers_end.close()
+    code = _keep_watch(worker, guards_end, beat_limit_s)
+    if code != 0:
+        _say(f'guard: worker {worker} ended with code {code}; making the robot safe')
+        _issue_safe_action('guard', make_safe)
+    return code
+
+
+def _work(work: Callable[[Guard], int], guard: Guard) -> None:
+    code = 1
+    try:
+        code = work(guard)
+    except SystemExit as err:
+        code = err.code if isinstance(err.code, int) else int(err.code is not None)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        _leave(code)
+
+
+def _keep_watch(worker: int, channel: socket.socket, beat_limit_s: float) -> int:
+    """Wait for the worker's end; return the exit code that stands for it."""
+
+    def forward(number: int, _frame: FrameType | None) -> None:
+        try:
+            os.kill(worker, number)
+        except ProcessLookupError:
+            return
+
+    for number in FORWARDED_SIGNALS:
+        signal.signal(number, forward)
+    last_beat_s: float | None = None
+    open_ = True
+    while True:
+        ended, status = os.waitpid(worker, os.WNOHANG)
+        if ended:
+            code = os.waitstatus_to_exitcode(status)
+            return code if code >= 0 else 128 - code
+        if open_ and select.select([channel], [], [], _POLL_S)[0]:
+            if channel.recv(4096):
+                last_beat_s = time.monotonic()
+            else:
+                open_ = False
+        elif not open_:
+            time.sleep(0.005)
+        if last_beat_s is not None and time.monotonic() - last_beat_s > beat_limit_s:
+            _say(f'guard: no sign of life from worker {worker} for {beat_limit_s:g} s; killing it')
+            os.kill(worker, signal.SIGKILL)
+            os.waitpid(worker, 0)
+            return EXIT_HUNG
+
+
+def _issue_safe_action(who: str, make_safe: MakeSafe) -> None:
+    async def once() -> None:
+        async with asyncio.timeout(SAFE_LIMIT_S):
+            await make_safe()
+
+    for attempt in range(1, SAFE_ATTEMPTS + 1):
+        try:
+            asyncio.run(once())
+        except Exception as err:
+            _say(f'{who}: safe action, attempt {attempt} of {SAFE_ATTEMPTS}: {err!r}')
+        else:
+            _say(f'{who}: safe action issued')
+            return
+
+
+def _say(text: str) -> None:
+    # Straight to the descriptor: the other process may have died with a lock of logging held.
+    os.write(2, f'[{os.getpid()}] {text}\n'.encode())
+
+
+def _leave(code: int) -> None:
+    """End the process at once: threads that linger must not keep a dead robot's worker alive."""
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(code)

@@ -1,0 +1,38 @@
+"""Engines: what produces plans, behind one protocol."""
+
+from timely_llm_ros.engines.engine import (
+    EndReason,
+    Engine,
+    EngineEvent,
+    EngineFailed,
+    EngineInfo,
+    EngineReady,
+    EngineState,
+    EngineStateChanged,
+    GenerationEnded,
+    GenerationRequest,
+    GenerationState,
+    Phase,
+    SegmentGenerated,
+    ServingMode,
+)
+from timely_llm_ros.engines.registry import ENGINES, create_engine
+
+__all__ = [
+    'ENGINES',
+    'EndReason',
+    'Engine',
+    'EngineEvent',
+    'EngineFailed',
+    'EngineInfo',
+    'EngineReady',
+    'EngineState',
+    'EngineStateChanged',
+    'GenerationEnded',
+    'GenerationRequest',
+    'GenerationState',
+    'Phase',
+    'SegmentGenerated',
+    'ServingMode',
+    'create_engine',
+]

@@ -1,0 +1,107 @@
+"""From the generations chosen for a step to the tokens that it computes, within the KV bound."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.engines.step import PrefixRow, Row, StepPlan
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from timely_llm_ros.engines.kv_ledger import KvLedger, Prefix
+    from timely_llm_ros.engines.step import Backend, Generation
+    from timely_llm_ros.scheduling.generation import GenerationTable
+
+
+class Batcher:
+    """Shares out KV and the prefill chunk, best rank first.
+
+    A generation whose context does not fit makes room by dropping the KV of generations that
+    matter less: those outside the step first, latest due first, then lower-ranked ones in it.
+    What is dropped is computed again when it is chosen next.
+
+    Args:
+        kv: The account of KV.
+        backend: Frees the memory.
+        table: Ranks and due times.
+        prefill_chunk: Most prompt tokens computed in one step.
+    """
+
+    def __init__(
+        self, kv: KvLedger, backend: Backend, table: GenerationTable, prefill_chunk: int
+    ) -> None:
+        self._kv = kv
+        self._backend = backend
+        self._table = table
+        self._prefill_chunk = prefill_chunk
+        self._steps = 0
+
+    def fit(self, chosen: list[Generation], everyone: Iterable[Generation]) -> StepPlan | None:
+        """Return the step of the chosen ones, best first; None where not one of them fits."""
+        self._steps += 1
+        prefixes: dict[Prefix, PrefixRow] = {}
+        rows: list[Row] = []
+        running: list[Generation] = []
+        kept: dict[Prefix, None] = {}
+        promised = 0
+        chunk = self._prefill_chunk
+        for place, generation in enumerate(chosen):
+            context, prefix = generation.context, generation.context.prefix
+            needed = context.missing
+            if prefix not in kept:
+                needed += prefix.tokens - prefix.computed
+            free = self._kv.capacity - self._kv.used
+            if promised + needed > free and not self._make_room(
+                promised + needed, {**kept, prefix: None}, chosen, place, everyone
+            ):
+                continue
+            running.append(generation)
+            kept[prefix] = None
+            prefix.used_at = self._steps
+            if not prefix.ready and prefix not in prefixes and chunk:
+                tokens = min(chunk, prefix.tokens - prefix.computed)
+                prefixes[prefix] = PrefixRow(prefix, tokens)
+                self._kv.compute_prefix(prefix, tokens)
+                chunk -= tokens
+                needed -= tokens
+            if prefix.ready:
+                tokens = context.missing if context.missing == 1 else min(chunk, context.missing)
+                if tokens:
+                    chunk -= tokens if tokens > 1 else 0
+                    rows.append(Row(generation, tokens, tokens == context.missing))
+                    self._kv.compute(context, tokens)
+                    needed -= tokens
+            promised += needed
+        if not running:
+            return None
+        return StepPlan(tuple(prefixes.values()), tuple(rows), tuple(running))
+
+    def _make_room(
+        self,
+        needed: int,
+        keep: Collection[Prefix],
+        chosen: list[Generation],
+        place: int,
+        everyone: Iterable[Generation],
+    ) -> bool:
+        """Drop KV that matters less than that of ``chosen[place]`` until there is room."""
+        running = set(chosen)
+        others = sorted((item for item in everyone if item not in running), key=self._harm)
+        return self._kv.make_room(
+            needed,
+            keep,
+            [item.context for item in others + chosen[:place:-1]],
+            drop=lambda context: self._backend.drop(context.name),
+            drop_prefix=lambda prefix: self._backend.drop_prefix(prefix.key),
+        )
+
+    def _harm(self, generation: Generation) -> tuple[float, float]:
+        """Sort key: latest due first, lowest rank first among equals."""
+        name = generation.generation_id
+        rank = self._table.get(name, 'rank')
+        due_s = self._table.get(name, 'due_s')
+        if not generation.segments:
+            due_s += generation.request.utility.expected_response_s
+        return -due_s, -math.inf if math.isnan(rank) else rank

@@ -1,0 +1,395 @@
+"""The heart that engines share: commands in, one step's plan out, its tokens in, events out.
+
+It has no thread, no clock and no model. An engine drives it::
+
+    core.submit(request, now_s)
+    plan = core.plan(now_s)
+    outputs = ...                       # compute plan.prefixes and plan.rows, in that order
+    core.complete(plan, outputs, started_s, ended_s)
+    for event in core.take_events(): ...
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.engines.batching import Batcher
+from timely_llm_ros.engines.engine import (
+    EngineState,
+    EngineStateChanged,
+    GenerationEnded,
+    GenerationState,
+    SegmentGenerated,
+)
+from timely_llm_ros.engines.kv_ledger import KvLedger
+from timely_llm_ros.engines.step import Generation
+from timely_llm_ros.errors import EngineError, PlanError, TimelyError
+from timely_llm_ros.scheduling.admission import StepTimes
+from timely_llm_ros.scheduling.generation import GenerationTable, Phase
+from timely_llm_ros.scheduling.options import SchedulingOptions
+from timely_llm_ros.skills.durations import expected_execution_s
+from timely_llm_ros.skills.segmenter import Segmenter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from timely_llm_ros.engines.engine import EndReason, EngineEvent, GenerationRequest
+    from timely_llm_ros.engines.step import Backend, Output, StepPlan
+    from timely_llm_ros.scheduling.scheduler import ServingMode
+    from timely_llm_ros.skills.segmenter import Segment
+
+STATE_PERIOD_S = 0.1
+"""Least time between two state events."""
+
+_SOONEST_S = 1e-4
+"""Least expected remaining generation time, so that densities stay finite."""
+
+
+class EngineCore:
+    """Generations, their scheduling, their segments and the KV account.
+
+    Args:
+        backend: The model's side.
+        mode: The serving mode.
+        policy: Name of the policy in mode ``segmented``.
+        max_running: Most generations in one step.
+        max_kv_tokens: The bound on KV.
+        context_limit: Most tokens that one context may have.
+        prefill_chunk: Most prompt tokens computed in one step, so that decoding goes on.
+        segmenter: Makes a generation's segmenter; by default the plan language's.
+        scheduling: Further options of the scheduler.
+
+    Raises:
+        ConfigurationError: There is no such policy.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        mode: ServingMode = 'segmented',
+        policy: str = 'utility',
+        max_running: int = 8,
+        max_kv_tokens: int = 65536,
+        context_limit: int = 1 << 30,
+        prefill_chunk: int = 128,
+        segmenter: Callable[[GenerationRequest], Segmenter] | None = None,
+        scheduling: SchedulingOptions | None = None,
+    ) -> None:
+        self._backend = backend
+        self._mode: ServingMode = mode
+        self._table = GenerationTable()
+        self._step_times = StepTimes()
+        options = scheduling or SchedulingOptions()
+        self._scheduler = options.scheduler(
+            self._table, self._step_times, policy=policy, max_running=max_running, mode=mode
+        )
+        self._costs = options.costs()
+        self._kv = KvLedger(max_kv_tokens)
+        self._context_limit = min(context_limit, max_kv_tokens)
+        self._batcher = Batcher(self._kv, backend, self._table, prefill_chunk)
+        self._segmenter = segmenter or self._plan_segmenter
+        self._generations: dict[str, Generation] = {}
+        self._running: list[Generation] = []
+        self._events: list[EngineEvent] = []
+        self._step_s = 0.0
+        self._changed = False
+        self._state_at_s = -math.inf
+
+    # Commands ------------------------------------------------------------------------------------
+
+    def submit(self, request: GenerationRequest, now_s: float) -> None:
+        """Queue a generation; one that cannot be served ends with ``error``."""
+        generation_id = request.generation_id
+        if generation_id in self._generations:
+            # Ending the new one would read as the end of the old one, so the old one goes first.
+            self._end(self._generations[generation_id], 'error', 'submitted a second time')
+        try:
+            key, prefix_tokens, own_tokens = self._backend.open(request)
+        except EngineError as err:
+            self._events.append(GenerationEnded(generation_id, 'error', str(err), 0, 0.0))
+            return
+        generation = Generation(
+            request,
+            self._kv.open(generation_id, key, prefix_tokens, own_tokens),
+            self._segmenter(request),
+        )
+        self._generations[generation_id] = generation
+        self._table.add(generation_id, request.utility, request.arrival_s)
+        self._begin_segment(generation)
+        self._changed = True
+        if prefix_tokens + own_tokens >= self._context_limit:
+            self._end(
+                generation,
+                'error',
+                f'prompt of {prefix_tokens + own_tokens} tokens: expected fewer than '
+                f'{self._context_limit}, the limit of the model and of max_kv_tokens',
+            )
+
+    def suspend(self, generation_id: str, now_s: float) -> None:
+        """Hold a generation until it is resumed."""
+        generation = self._generations.get(generation_id)
+        if generation is not None:
+            self._set_phase(generation, Phase.HELD)
+
+    def resume(self, generation_id: str, observation: str | None, now_s: float) -> None:
+        """Let a held generation compete again, with the value that it waits for."""
+        generation = self._generations.get(generation_id)
+        if generation is None:
+            return
+        if observation is not None and generation.awaits_value:
+            try:
+                text = generation.segmenter.observe(observation)
+                generation.context.tokens += self._backend.observe(generation_id, text)
+            except TimelyError as err:
+                self._end(generation, 'error', f'observation {observation[:60]!r}: {err}')
+                return
+            generation.awaits_value = False
+        if not generation.awaits_value and self._phase(generation) is Phase.HELD:
+            started = generation.context.computed or generation.tokens
+            self._set_phase(generation, Phase.SUSPENDED if started else Phase.QUEUED)
+
+    def robot_idle_at(self, generation_id: str, idle_at_s: float) -> None:
+        """Correct when the generation's robot runs out of work."""
+        if generation_id in self._generations:
+            self._table.set(generation_id, 'due_s', idle_at_s)
+
+    def cancel(self, generation_id: str, now_s: float) -> None:
+        """End a generation with ``canceled``."""
+        generation = self._generations.get(generation_id)
+        if generation is not None:
+            self._end(generation, 'canceled', '')
+
+    # Steps ---------------------------------------------------------------------------------------
+
+    def plan(self, now_s: float) -> StepPlan | None:
+        """Choose the next step's work; None where nothing can run."""
+        while True:
+            chosen = [self._generations[name] for name in self._scheduler.select(now_s)]
+            plan = self._batcher.fit(chosen, self._generations.values())
+            if plan is not None:
+                self._mark_running(list(plan.running))
+            if plan is not None or not chosen:
+                return plan
+            # Even the best-ranked one alone does not fit.
+            self._end(
+                chosen[0],
+                'error',
+                f'context of {chosen[0].context.prefix.tokens + chosen[0].context.tokens} tokens: '
+                f'expected at most {self._kv.capacity}, max_kv_tokens',
+            )
+
+    def complete(
+        self, plan: StepPlan, outputs: Sequence[Output], started_s: float, ended_s: float
+    ) -> None:
+        """Take a step's tokens.
+
+        Args:
+            plan: The step.
+            outputs: One for each row that samples, in the rows' order.
+            started_s: When the step began.
+            ended_s: When its tokens were known.
+        """
+        self._step_s = ended_s - started_s
+        if plan.decodes_only:
+            self._step_times.observe(len(plan.rows), self._step_s)
+        else:
+            begun = sum(row.generation.context.computed == row.tokens for row in plan.rows)
+            batch = sum(row.samples for row in plan.rows)
+            self._step_times.observe_prefill(batch, begun, self._step_s)
+        for generation in self._running:
+            generation.segment_s += self._step_s
+            generation.total_s += self._step_s
+        sampling = (row.generation for row in plan.rows if row.samples)
+        for generation, output in zip(sampling, outputs, strict=True):
+            # An engine may take commands while a step is under way, so it may have ended.
+            if not generation.ended:
+                self._take(generation, output, ended_s)
+        for generation in self._running:
+            remaining_s = max(_SOONEST_S, generation.expected_s - generation.segment_s)
+            self._table.set(generation.generation_id, 'expected_generation_s', remaining_s)
+        self._changed = True
+
+    # Answers -------------------------------------------------------------------------------------
+
+    def take_events(self) -> list[EngineEvent]:
+        """Return the events since the last call, oldest first."""
+        events, self._events = self._events, []
+        return events
+
+    def take_state(self, now_s: float) -> EngineStateChanged | None:
+        """Return the state where it changed and the last one is ``STATE_PERIOD_S`` ago."""
+        if not self._changed or now_s < self._state_at_s + STATE_PERIOD_S:
+            return None
+        self._changed = False
+        self._state_at_s = now_s
+        return EngineStateChanged(self.state(now_s))
+
+    @property
+    def state_due_s(self) -> float | None:
+        """When :meth:`take_state` has something next; None where nothing changed."""
+        return self._state_at_s + STATE_PERIOD_S if self._changed else None
+
+    def state(self, now_s: float) -> EngineState:
+        """Return a snapshot."""
+        counts = dict.fromkeys(Phase, 0)
+        states = []
+        for generation in self._generations.values():
+            phase = self._phase(generation)
+            counts[phase] += 1
+            since_s = self._table.get(generation.generation_id, 'due_s')
+            states.append(
+                GenerationState(
+                    generation.generation_id,
+                    phase,
+                    self._table.get(generation.generation_id, 'rank'),
+                    max(0.0, now_s - since_s),
+                    generation.segments,
+                    generation.context.computed,
+                )
+            )
+        return EngineState(
+            counts[Phase.RUNNING],
+            counts[Phase.SUSPENDED],
+            counts[Phase.HELD],
+            counts[Phase.QUEUED],
+            self._kv.used,
+            self._kv.capacity,
+            self._step_s,
+            tuple(states),
+            self._kv.spilled,
+        )
+
+    @property
+    def kv_tokens(self) -> int:
+        """Tokens whose KV is held."""
+        return self._kv.used
+
+    @property
+    def waiting(self) -> int:
+        """Generations that compete for the engine and are not in the latest step."""
+        phase = self._table.column('phase')
+        return int(((phase == Phase.QUEUED) | (phase == Phase.SUSPENDED)).sum())
+
+    def phase_of(self, generation_id: str) -> Phase:
+        """Return where a generation stands; ``ENDED`` where it is not known."""
+        return self._table.phase(generation_id)
+
+    @property
+    def spilled(self) -> int:
+        """Times that a generation's KV was dropped for lack of room."""
+        return self._kv.spilled
+
+    # The parts -----------------------------------------------------------------------------------
+
+    def _plan_segmenter(self, request: GenerationRequest) -> Segmenter:
+        whole_plan = self._mode == 'whole_plan'
+        return Segmenter(request.skill_set, request.scene, whole_plan=whole_plan)
+
+    def _mark_running(self, running: list[Generation]) -> None:
+        """Give those in the step their phase; interrupted ones are suspended."""
+        for generation in self._running:
+            if self._phase(generation) is Phase.RUNNING:
+                self._table.set(generation.generation_id, 'phase', Phase.SUSPENDED)
+        for generation in running:
+            self._table.set(generation.generation_id, 'phase', Phase.RUNNING)
+        self._running = running
+
+    def _take(self, generation: Generation, output: Output, now_s: float) -> None:
+        """Take one new token."""
+        try:
+            if output.error:
+                self._end(generation, 'error', output.error)
+                return
+            if output.ended and not output.text:
+                for segment in generation.segmenter.finish():
+                    self._emit(generation, segment, now_s)
+                self._end(generation, 'stop', '')
+                return
+            generation.tokens += 1
+            generation.context.tokens += 1
+            segments = generation.segmenter.push(output.text, 1)
+            if output.ended:
+                segments += generation.segmenter.finish()
+        except PlanError as err:
+            self._end(generation, 'invalid_plan', str(err))
+            return
+        for segment in segments:
+            self._emit(generation, segment, now_s)
+        if generation.segmenter.error is not None:
+            self._end(generation, 'invalid_plan', str(generation.segmenter.error))
+            return
+        if output.ended:
+            self._end(generation, 'stop', '')
+            return
+        context = generation.context
+        limit = self._context_limit
+        if (
+            generation.tokens >= generation.request.max_tokens
+            or context.prefix.tokens + context.tokens > limit
+        ):
+            self._end(generation, 'length', '')
+        elif segments:
+            self._begin_segment(generation)
+            if segments[-1].awaits_value:
+                generation.awaits_value = True
+                self._set_phase(generation, Phase.HELD)
+            elif self._mode == 'segmented' and self._phase(generation) is Phase.RUNNING:
+                self._set_phase(generation, Phase.SUSPENDED)
+        else:
+            name = generation.generation_id
+            self._table.column('generated_tokens')[self._table.row(name)] += 1
+
+    def _emit(self, generation: Generation, segment: Segment, now_s: float) -> None:
+        """Send a segment and learn from it."""
+        request, name = generation.request, generation.generation_id
+        self._events.append(
+            SegmentGenerated(name, segment, now_s, generation.segment_s, generation.kv_tokens)
+        )
+        if generation.segment_s:
+            self._costs.observe(
+                request.skill_set.name,
+                first=not generation.segments,
+                generation_s=generation.segment_s,
+                tokens=segment.tokens,
+            )
+        start_s = max(now_s, self._table.get(name, 'due_s')) if generation.segments else now_s
+        execution_s = expected_execution_s(segment.statements, request.skill_set, request.scene)
+        self._table.set(name, 'due_s', start_s + execution_s)
+        generation.segments += 1
+        generation.segment_s = 0.0
+
+    def _begin_segment(self, generation: Generation) -> None:
+        """Put what is expected of the next segment into the table."""
+        name, skills = generation.generation_id, generation.request.skill_set.name
+        first = not generation.segments
+        generation.expected_s = max(_SOONEST_S, self._costs.expected_s(skills, first=first))
+        if not first:
+            self._table.requeue(name)
+        self._table.set(name, 'segment_index', generation.segments)
+        self._table.set(name, 'generated_tokens', 0)
+        self._table.set(name, 'expected_generation_s', generation.expected_s)
+        self._table.set(name, 'worst_tokens', self._costs.worst_tokens(skills, first=first))
+
+    def _end(self, generation: Generation, reason: EndReason, error: str) -> None:
+        """Forget a generation, free its KV and say so."""
+        name = generation.generation_id
+        generation.ended = True
+        del self._generations[name]
+        self._table.remove(name)
+        self._kv.close(generation.context)
+        if generation in self._running:
+            self._running.remove(generation)
+        token_ids = self._backend.close(name)
+        self._events.append(
+            GenerationEnded(name, reason, error, generation.tokens, generation.total_s, token_ids)
+        )
+        self._changed = True
+
+    def _phase(self, generation: Generation) -> Phase:
+        return self._table.phase(generation.generation_id)
+
+    def _set_phase(self, generation: Generation, phase: Phase) -> None:
+        self._table.set(generation.generation_id, 'phase', phase)
+        self._changed = True

@@ -1,0 +1,268 @@
+"""What every engine offers: requests in, segments out, suspension in between.
+
+An engine generates plans for many robots at once. Each generation's text is cut into segments by
+a :class:`~timely_llm_ros.skills.segmenter.Segmenter` inside the engine, next to the tokens, so
+that a segment leaves at the very token that completes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from timely_llm_ros.scheduling.generation import Phase
+from timely_llm_ros.scheduling.scheduler import ServingMode
+
+__all__ = [
+    'EndReason',
+    'Engine',
+    'EngineEvent',
+    'EngineFailed',
+    'EngineInfo',
+    'EngineReady',
+    'EngineState',
+    'EngineStateChanged',
+    'GenerationEnded',
+    'GenerationRequest',
+    'GenerationState',
+    'Phase',
+    'SegmentGenerated',
+    'ServingMode',
+    'deliver',
+]
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from timely_llm_ros.skills.prompt import Prompt
+    from timely_llm_ros.skills.scene import Scene
+    from timely_llm_ros.skills.segmenter import Segment
+    from timely_llm_ros.skills.skillset import SkillSet
+    from timely_llm_ros.utility import TimeUtility
+
+EndReason = Literal['stop', 'length', 'canceled', 'invalid_plan', 'error']
+"""Why a generation ended: its plan is complete, it reached ``max_tokens``, it was cancelled, its
+text does not parse against the skill set, or the engine could not go on with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationRequest:
+    """One task's generation.
+
+    Attributes:
+        generation_id: Unique among the generations that the engine has.
+        prompt: What the model reads; ``prompt.fixed`` is shared between requests.
+        skill_set: The skills that the plan may use.
+        scene: The objects that the plan may name.
+        utility: What the first segment is worth over time.
+        arrival_s: When the task was received, on the engine's clock (s).
+        max_tokens: Tokens after which the generation ends with reason ``length``.
+        constrained: Let the skill set's grammar mask the model's choices.
+        forced_token_ids: Emit these ids whatever the model says, then stop (for measurements).
+    """
+
+    generation_id: str
+    prompt: Prompt
+    skill_set: SkillSet
+    scene: Scene
+    utility: TimeUtility
+    arrival_s: float
+    max_tokens: int = 512
+    constrained: bool = True
+    forced_token_ids: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentGenerated:
+    """A segment is complete.
+
+    Attributes:
+        generation_id: Whose.
+        segment: The segment.
+        token_at_s: When its closing token was known, on the engine's clock (s).
+        generation_s: Seconds that the engine was busy with this segment's tokens.
+        kv_tokens: Tokens of this generation whose KV is held, the shared prefix included.
+    """
+
+    generation_id: str
+    segment: Segment
+    token_at_s: float
+    generation_s: float
+    kv_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationEnded:
+    """A generation is over; its KV is free. The last event that carries its id.
+
+    Attributes:
+        generation_id: Whose.
+        reason: Why it ended.
+        error: What went wrong, empty for ``stop``, ``length`` and ``canceled``.
+        tokens: Tokens generated.
+        generation_s: Seconds that the engine was busy with it.
+        token_ids: The generated token ids, where the engine knows them.
+    """
+
+    generation_id: str
+    reason: EndReason
+    error: str
+    tokens: int
+    generation_s: float
+    token_ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationState:
+    """One generation as the scheduler sees it.
+
+    Attributes:
+        generation_id: Whose.
+        phase: Where it stands.
+        rank: The policy's latest rank, higher first; NaN where it is not ranked.
+        waiting_s: Seconds since it was received, or since its robot has been idle; 0 where the
+            robot is busy.
+        segments: Segments complete so far.
+        kv_tokens: Tokens of its own whose KV is held.
+    """
+
+    generation_id: str
+    phase: Phase
+    rank: float
+    waiting_s: float
+    segments: int
+    kv_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class EngineState:
+    """A snapshot of the engine.
+
+    Attributes:
+        running: Generations in the latest step.
+        suspended: Generations with KV that were not in it.
+        held: Generations that wait for a robot's value or were suspended explicitly.
+        queued: Generations not started yet.
+        kv_tokens: Tokens whose KV is held, shared prefixes counted once.
+        kv_capacity_tokens: The bound on ``kv_tokens``.
+        step_s: Duration of the latest step (s).
+        generations: Every generation.
+        spilled: Times that a generation's KV was dropped for lack of room, since the start.
+    """
+
+    running: int
+    suspended: int
+    held: int
+    queued: int
+    kv_tokens: int
+    kv_capacity_tokens: int
+    step_s: float
+    generations: tuple[GenerationState, ...]
+    spilled: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStateChanged:
+    """The state, at most ten times a second and only when something changed."""
+
+    state: EngineState
+
+
+@dataclass(frozen=True, slots=True)
+class EngineInfo:
+    """What an engine runs.
+
+    Attributes:
+        engine: The engine's name, for example ``torch``.
+        model: The model's name or path.
+        parameters: Parameters of the model; 0 where there is none.
+        dtype: Number format of the model, for example ``float32``.
+        vocabulary: Size of the vocabulary; 0 where there is none.
+        kv_capacity_tokens: The bound on tokens whose KV is held.
+        load_s: Seconds that loading and warming up took.
+    """
+
+    engine: str
+    model: str
+    parameters: int
+    dtype: str
+    vocabulary: int
+    kv_capacity_tokens: int
+    load_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFailed:
+    """The engine broke down and restarts itself; its generations end with ``error`` after this."""
+
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class EngineReady:
+    """The engine is back after :class:`EngineFailed`."""
+
+    info: EngineInfo
+
+
+EngineEvent = SegmentGenerated | GenerationEnded | EngineStateChanged | EngineFailed | EngineReady
+
+
+def deliver(on_event: Callable[[EngineEvent], None], event: EngineEvent) -> None:
+    """Call ``on_event``; what it raises goes to the running loop's handler, not to the engine."""
+    try:
+        on_event(event)
+    except Exception as err:
+        asyncio.get_running_loop().call_exception_handler(
+            {'message': f'on_event failed for {type(event).__name__}', 'exception': err}
+        )
+
+
+class Engine(Protocol):
+    """An engine. Only :meth:`start` and :meth:`close` wait; the rest returns at once.
+
+    An unknown ``generation_id`` is no error: a message about a generation that has just ended is
+    normal. What cannot be done is answered by :class:`GenerationEnded` with reason ``error``.
+    """
+
+    async def start(self, on_event: Callable[[EngineEvent], None]) -> EngineInfo:
+        """Load the model and begin; call once.
+
+        Args:
+            on_event: Called with every event, on the thread of the running asyncio loop.
+
+        Raises:
+            ModelLoadError: The model cannot be loaded.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Stop and free everything. No event comes after it; generations just vanish."""
+        ...
+
+    def submit(self, request: GenerationRequest) -> None:
+        """Queue a generation."""
+        ...
+
+    def suspend(self, generation_id: str) -> None:
+        """Hold a generation, its KV and token ids kept, until :meth:`resume`."""
+        ...
+
+    def resume(self, generation_id: str, observation: str | None = None) -> None:
+        """Go on with a held generation.
+
+        Args:
+            generation_id: Whose.
+            observation: The value of the blocking call that it waits for; None after
+                :meth:`suspend`. A generation that waits for a value ignores a resume without one.
+        """
+        ...
+
+    def robot_idle_at(self, generation_id: str, idle_at_s: float) -> None:
+        """Correct when the robot is expected to run out of work, on the engine's clock (s)."""
+        ...
+
+    def cancel(self, generation_id: str) -> None:
+        """End a generation and free its KV; answers with ``GenerationEnded('canceled')``."""
+        ...

@@ -1,0 +1,180 @@
+"""Accounts for the KV that an engine holds, in tokens, and says what to drop when it is full.
+
+The ledger counts; the backend moves memory. A generation's context is a prefix that it shares
+(the prompt's fixed part) and a part of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+
+
+@dataclass(slots=True, eq=False)
+class Prefix:
+    """A shared beginning of contexts.
+
+    Attributes:
+        key: What identifies it.
+        tokens: Its length.
+        computed: Tokens of it whose KV is held.
+        resident: Generations that hold KV of their own on top of it.
+        users: Generations that have not ended.
+        used_at: Step number of its last use.
+    """
+
+    key: str
+    tokens: int
+    computed: int = 0
+    resident: int = 0
+    users: int = 0
+    used_at: int = 0
+
+    @property
+    def ready(self) -> bool:
+        """Whether its KV is complete."""
+        return self.computed == self.tokens
+
+
+@dataclass(slots=True, eq=False)
+class Context:
+    """One generation's KV.
+
+    Attributes:
+        name: Whose.
+        prefix: The shared beginning.
+        tokens: Tokens of its own: the prompt's body, what was generated, observations.
+        computed: Tokens of its own whose KV is held.
+    """
+
+    name: str
+    prefix: Prefix
+    tokens: int
+    computed: int = 0
+
+    @property
+    def missing(self) -> int:
+        """Tokens of its own still to be computed."""
+        return self.tokens - self.computed
+
+
+@dataclass(slots=True)
+class KvLedger:
+    """The bound and what is held against it.
+
+    Attributes:
+        capacity: Tokens that may be held.
+        used: Tokens held.
+        spilled: Contexts dropped for lack of room so far.
+    """
+
+    capacity: int
+    used: int = 0
+    spilled: int = 0
+    _prefixes: dict[str, Prefix] = field(default_factory=dict)
+
+    def open(self, name: str, key: str, prefix_tokens: int, own_tokens: int) -> Context:
+        """Account for a new generation; nothing is computed yet."""
+        prefix = self._prefixes.get(key)
+        if prefix is None:
+            prefix = self._prefixes[key] = Prefix(key, prefix_tokens)
+        prefix.users += 1
+        return Context(name, prefix, own_tokens)
+
+    def close(self, context: Context) -> None:
+        """Forget an ended generation; its prefix stays until the room is needed."""
+        self.drop(context)
+        prefix = context.prefix
+        prefix.users -= 1
+        if not prefix.users and not prefix.computed:
+            del self._prefixes[prefix.key]
+
+    def drop(self, context: Context) -> None:
+        """Forget the KV of a context's own part."""
+        if context.computed:
+            context.prefix.resident -= 1
+            self.used -= context.computed
+            context.computed = 0
+
+    def compute(self, context: Context, tokens: int) -> None:
+        """Account for ``tokens`` more of a context's own part."""
+        if tokens and not context.computed:
+            context.prefix.resident += 1
+        context.computed += tokens
+        self.used += tokens
+
+    def compute_prefix(self, prefix: Prefix, tokens: int) -> None:
+        """Account for ``tokens`` more of a prefix."""
+        prefix.computed += tokens
+        self.used += tokens
+
+    def make_room(
+        self,
+        needed: int,
+        keep: Collection[Prefix],
+        victims: Iterable[Context],
+        *,
+        drop: Callable[[Context], None],
+        drop_prefix: Callable[[Prefix], None],
+    ) -> bool:
+        """Drop what it takes until ``needed`` more tokens fit, least harmful first.
+
+        First go prefixes that no context builds on, least recently used first; then ``victims`` in
+        their order, and the prefixes that they leave unused. Nothing is dropped where all of it
+        would not be enough.
+
+        Args:
+            needed: Tokens to fit.
+            keep: Prefixes that must stay.
+            victims: Contexts that may go.
+            drop: Called for each context dropped, to free its memory.
+            drop_prefix: Called for each prefix dropped.
+
+        Returns:
+            Whether there is room now.
+        """
+        missing = self.used + needed - self.capacity
+        if missing <= 0:
+            return True
+        order = list(victims)
+        leaving: dict[str, int] = {}
+        for context in order:
+            if context.computed:
+                leaving[context.prefix.key] = leaving.get(context.prefix.key, 0) + 1
+        reclaimable = sum(context.computed for context in order) + sum(
+            prefix.computed
+            for prefix in self._prefixes.values()
+            if prefix not in keep and prefix.resident == leaving.get(prefix.key, 0)
+        )
+        if reclaimable < missing:
+            return False
+        self._drop_unused_prefixes(needed, keep, drop_prefix)
+        for context in order:
+            if self.used + needed <= self.capacity:
+                break
+            if context.computed:
+                self.drop(context)
+                self.spilled += 1
+                drop(context)
+                self._drop_unused_prefixes(needed, keep, drop_prefix)
+        return True
+
+    def _drop_unused_prefixes(
+        self, needed: int, keep: Collection[Prefix], drop_prefix: Callable[[Prefix], None]
+    ) -> None:
+        if self.used + needed <= self.capacity:
+            return
+        for prefix in sorted(self._prefixes.values(), key=lambda item: item.used_at):
+            if prefix in keep or prefix.resident:
+                continue
+            if prefix.computed:
+                self.used -= prefix.computed
+                prefix.computed = 0
+                drop_prefix(prefix)
+            if not prefix.users:
+                del self._prefixes[prefix.key]
+            if self.used + needed <= self.capacity:
+                return

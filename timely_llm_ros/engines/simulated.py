@@ -1,0 +1,216 @@
+"""An engine without a model: known plans, and step times from a formula.
+
+It runs on the asyncio loop's own time, so a virtual-time loop makes hours pass in seconds, and it
+shares the scheduler, the segmenter and the KV account with the real engines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.engines.core import EngineCore
+from timely_llm_ros.engines.engine import EngineInfo, deliver
+from timely_llm_ros.engines.step import Output
+from timely_llm_ros.engines.step_time import StepTimeModel, work_of
+from timely_llm_ros.errors import EngineError
+from timely_llm_ros.scheduling.generation import Phase
+
+if TYPE_CHECKING:
+    from timely_llm_ros.engines.engine import EngineEvent, GenerationRequest
+    from timely_llm_ros.scheduling.options import SchedulingOptions
+    from timely_llm_ros.scheduling.scheduler import ServingMode
+
+__all__ = ['PlanText', 'SimulatedEngine', 'StepTimeModel', 'safe_action_plan']
+
+PlanText = Callable[['GenerationRequest'], str | Sequence[str]]
+"""A request's plan: its text, or its tokens, of which the last one also ends the plan."""
+
+_PIECE = re.compile(r'[A-Za-z_]+|[0-9]+|\s+|.', re.DOTALL)
+"""What counts as one token of a simulated plan."""
+
+_CHARACTERS_PER_PROMPT_TOKEN = 4
+
+
+def safe_action_plan(request: GenerationRequest) -> str:
+    """Return the plan that does nothing but the skill set's safe action."""
+    return f'{request.skill_set.safe_action};'
+
+
+class _PlanTexts:
+    """The simulated backend: tokens are pieces of the plan's text."""
+
+    def __init__(self, plan_text: PlanText) -> None:
+        self._plan_text = plan_text
+        self._pieces: dict[str, Sequence[str]] = {}
+        self._ends_itself: set[str] = set()
+        self._done: dict[str, int] = {}
+
+    def open(self, request: GenerationRequest) -> tuple[str, int, int]:
+        plan, name = self._plan_text(request), request.generation_id
+        self._done[name] = 0
+        if isinstance(plan, str):
+            self._pieces[name] = _PIECE.findall(plan)
+        else:
+            self._pieces[name] = plan
+            self._ends_itself.add(name)
+        fixed, body = request.prompt.fixed, request.prompt.body
+        per = _CHARACTERS_PER_PROMPT_TOKEN
+        return fixed, -(-len(fixed) // per), max(1, -(-len(body) // per))
+
+    def observe(self, generation_id: str, text: str) -> int:
+        if generation_id not in self._pieces:
+            raise EngineError(f'generation {generation_id!r}: expected one that has not ended')
+        return len(_PIECE.findall(text))
+
+    def drop(self, generation_id: str) -> None:
+        """Nothing is held."""
+
+    def drop_prefix(self, key: str) -> None:
+        """Nothing is held."""
+
+    def close(self, generation_id: str) -> tuple[int, ...]:
+        del self._pieces[generation_id]
+        self._ends_itself.discard(generation_id)
+        return tuple(range(self._done.pop(generation_id)))
+
+    def next(self, generation_id: str) -> Output:
+        """Return a generation's next token."""
+        pieces, done = self._pieces[generation_id], self._done[generation_id]
+        if done == len(pieces):
+            return Output('', ended=True)
+        self._done[generation_id] = done + 1
+        ended = done + 1 == len(pieces) and generation_id in self._ends_itself
+        return Output(pieces[done], ended)
+
+
+class SimulatedEngine:
+    """Generates given plans in simulated time.
+
+    Args:
+        plan_text: Returns a request's plan; by default only the safe action.
+        step_time: How long a step takes.
+        mode: The serving mode.
+        policy: Name of the policy.
+        max_running: Most generations in one step.
+        max_kv_tokens: The bound on KV.
+        prefill_chunk: Most prompt tokens computed in one step.
+        scheduling: Further options of the scheduler.
+    """
+
+    def __init__(
+        self,
+        *,
+        plan_text: PlanText = safe_action_plan,
+        step_time: StepTimeModel | None = None,
+        mode: ServingMode = 'segmented',
+        policy: str = 'utility',
+        max_running: int = 8,
+        max_kv_tokens: int = 65536,
+        prefill_chunk: int = 2048,
+        scheduling: SchedulingOptions | None = None,
+    ) -> None:
+        self._texts = _PlanTexts(plan_text)
+        self._step_time = step_time or StepTimeModel()
+        self._core = EngineCore(
+            self._texts,
+            mode=mode,
+            policy=policy,
+            max_running=max_running,
+            max_kv_tokens=max_kv_tokens,
+            prefill_chunk=prefill_chunk,
+            scheduling=scheduling,
+        )
+        self._max_kv_tokens = max_kv_tokens
+        self._on_event: Callable[[EngineEvent], None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._work = asyncio.Event()
+
+    async def start(self, on_event: Callable[[EngineEvent], None]) -> EngineInfo:
+        """Begin; there is nothing to load."""
+        self._loop = asyncio.get_running_loop()
+        self._on_event = on_event
+        self._task = asyncio.create_task(self._run(), name='simulated engine')
+        return EngineInfo('simulated', 'simulated', 0, 'none', 0, self._max_kv_tokens, 0.0)
+
+    async def close(self) -> None:
+        """Stop; no event comes after this."""
+        self._on_event = None
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    def submit(self, request: GenerationRequest) -> None:
+        """Queue a generation."""
+        self._core.submit(request, self._now_s())
+        self._work.set()
+
+    def suspend(self, generation_id: str) -> None:
+        """Hold a generation until it is resumed."""
+        self._core.suspend(generation_id, self._now_s())
+        self._work.set()
+
+    def resume(self, generation_id: str, observation: str | None = None) -> None:
+        """Go on with a held generation."""
+        self._core.resume(generation_id, observation, self._now_s())
+        self._work.set()
+
+    def robot_idle_at(self, generation_id: str, idle_at_s: float) -> None:
+        """Correct when the robot runs out of work (s, loop time)."""
+        self._core.robot_idle_at(generation_id, idle_at_s)
+
+    def cancel(self, generation_id: str) -> None:
+        """End a generation."""
+        self._core.cancel(generation_id, self._now_s())
+        self._work.set()
+
+    def _now_s(self) -> float:
+        if self._loop is None:
+            raise EngineError('the engine has not started: expected start() before')
+        return self._loop.time()
+
+    async def _run(self) -> None:
+        kept: frozenset[str] = frozenset()
+        while True:
+            self._work.clear()
+            plan = self._core.plan(self._now_s())
+            self._deliver()
+            if plan is None:
+                await self._idle()
+                continue
+            started_s = self._now_s()
+            work = work_of(plan, kept, self._core.waiting)
+            await asyncio.sleep(self._step_time.step_s(work))
+            outputs = [
+                self._texts.next(row.generation.generation_id)
+                if not row.generation.ended
+                else Output('')
+                for row in plan.rows
+                if row.samples
+            ]
+            self._core.complete(plan, outputs, started_s, self._now_s())
+            names = (generation.generation_id for generation in plan.running)
+            kept = frozenset(n for n in names if self._core.phase_of(n) is Phase.RUNNING)
+            self._deliver()
+
+    async def _idle(self) -> None:
+        """Wait for a command; meanwhile bring the last state out."""
+        due_s = self._core.state_due_s
+        try:
+            async with asyncio.timeout_at(due_s):
+                await self._work.wait()
+        except TimeoutError:
+            self._deliver()
+
+    def _deliver(self) -> None:
+        events = self._core.take_events()
+        state = self._core.take_state(self._now_s())
+        if state is not None:
+            events.append(state)
+        for event in events:
+            if self._on_event is not None:
+                deliver(self._on_event, event)

@@ -1,0 +1,192 @@
+"""How long a simulated engine's step takes, from a formula fitted to real hardware.
+
+Prefill of a context from ``m`` to ``n`` tokens takes ``a (n^2 - m^2) + b (n - m) + c``, so that a
+cached prefix costs nothing; decoding takes ``q(b) + p N`` for ``b`` generations whose contexts
+have ``N`` tokens together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from timely_llm_ros.engines.step import StepPlan
+
+
+@dataclass(frozen=True, slots=True)
+class StepWork:
+    """What a step has to do.
+
+    Attributes:
+        batch: Generations that get a token.
+        kv_tokens: Tokens of their contexts together.
+        prefills: Each context that is computed further, as (tokens before, tokens after).
+        begun: Generations whose own context is computed from its beginning.
+        resumed: Further generations that were not in the step before.
+        waiting: Generations that competed for the step and were not in the one before.
+    """
+
+    batch: int
+    kv_tokens: int = 0
+    prefills: tuple[tuple[int, int], ...] = ()
+    begun: int = 0
+    resumed: int = 0
+    waiting: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StepTimeModel:
+    """How long a simulated step takes.
+
+    Attributes:
+        decode_s: Decoding step of one generation with an empty context (s): q(1).
+        batch_factor: Relative growth of that per further generation in the step.
+        kv_token_s: Time per token of context attended to (s): p.
+        prefill_token_s: Time per prompt token computed (s): b.
+        prefill_square_s: Time per squared token of context (s): a.
+        prefill_s: Time per context begun (s): c.
+        resume_s: Time to bring a suspended generation back (s).
+        schedule_s: Time to choose one generation (s).
+        schedule_waiting_s: Further time for that per generation it is chosen from (s).
+    """
+
+    decode_s: float = 0.0216
+    batch_factor: float = 0.02
+    kv_token_s: float = 0.0
+    prefill_token_s: float = 0.0001
+    prefill_square_s: float = 0.0
+    prefill_s: float = 0.0
+    resume_s: float = 0.0
+    schedule_s: float = 0.0
+    schedule_waiting_s: float = 0.0
+
+    def step_s(self, work: StepWork) -> float:
+        """Return the duration of a step (s)."""
+        total_s = self.prefill_s * work.begun + self.resume_s * work.resumed
+        if work.batch:
+            growth = 1.0 + self.batch_factor * (work.batch - 1)
+            total_s += self.decode_s * growth + self.kv_token_s * work.kv_tokens
+        for before, after in work.prefills:
+            total_s += self.prefill_square_s * (after**2 - before**2)
+            total_s += self.prefill_token_s * (after - before)
+        chosen = work.begun + work.resumed
+        waited = sum(range(work.waiting, work.waiting - chosen, -1))
+        return total_s + self.schedule_s * chosen + self.schedule_waiting_s * waited
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """A preset: how fast a card runs a model and how much KV fits.
+
+    Attributes:
+        step_time: How long its steps take.
+        kv_capacity_tokens: Tokens of KV that fit beside the model.
+        about: Where the numbers come from.
+    """
+
+    step_time: StepTimeModel
+    kv_capacity_tokens: int
+    about: str
+
+
+_TOY = StepTimeModel(
+    decode_s=0.0216,
+    batch_factor=0.02,
+    prefill_token_s=0.0,
+    prefill_s=0.030,
+    resume_s=0.0005,
+    schedule_s=0.000405,
+    schedule_waiting_s=0.000202,
+)
+
+HARDWARE: Mapping[str, Hardware] = {
+    'toy': Hardware(
+        _TOY,
+        1_000_000,
+        'reference simulation: 30 ms for a new request whose prefix is cached',
+    ),
+    'toy_uncached': Hardware(
+        StepTimeModel(
+            decode_s=_TOY.decode_s,
+            batch_factor=_TOY.batch_factor,
+            prefill_token_s=0.0,
+            prefill_s=0.133,
+            resume_s=_TOY.resume_s,
+            schedule_s=_TOY.schedule_s,
+            schedule_waiting_s=_TOY.schedule_waiting_s,
+        ),
+        1_000_000,
+        'reference simulation: 133 ms for every new request, no prefix cache',
+    ),
+    'rtx4090_llama3_8b': Hardware(
+        StepTimeModel(
+            decode_s=0.02138,
+            batch_factor=0.02,
+            kv_token_s=1.3e-7,
+            prefill_token_s=9.324e-5,
+            prefill_square_s=7.16e-9,
+            resume_s=0.0005,
+        ),
+        50_000,
+        'TimelyLLM, Table 1 and section 4.1: 133.31 ms for 1300 tokens, 328.45 ms for 2884, then '
+        '21.75 ms a step; 131072 bytes of KV a token, read at 1008 GB/s; growth with the batch '
+        'is assumed',
+    ),
+    'a40_qwen2.5_7b': Hardware(
+        StepTimeModel(
+            decode_s=0.022,
+            batch_factor=0.02,
+            kv_token_s=8.2e-8,
+            prefill_token_s=1.02e-4,
+            resume_s=0.0005,
+        ),
+        440_000,
+        'from data sheets, not measured: 15.2 GB of weights and 57344 bytes of KV a token at '
+        '696 GB/s, prefill at 149.7 TFLOP/s; growth with the batch is assumed',
+    ),
+}
+"""Step times and KV capacity by name."""
+
+
+def find_hardware(name: str) -> Hardware:
+    """Return the preset of that name.
+
+    Raises:
+        ConfigurationError: There is none.
+    """
+    try:
+        return HARDWARE[name]
+    except KeyError:
+        raise ConfigurationError(f'hardware {name!r}: expected one of {sorted(HARDWARE)}') from None
+
+
+def work_of(plan: StepPlan, kept: Collection[str], waiting: int) -> StepWork:
+    """Return what a planned step has to do.
+
+    Args:
+        plan: The step.
+        kept: Ids of the generations that go on from the step before without a break.
+        waiting: Generations that compete and are not in the step.
+    """
+    prefills = [(row.prefix.computed - row.tokens, row.prefix.computed) for row in plan.prefixes]
+    batch = kv_tokens = begun = resumed = 0
+    for row in plan.rows:
+        generation = row.generation
+        context = generation.context
+        after = context.prefix.tokens + context.computed
+        if row.samples:
+            batch += 1
+            kv_tokens += after
+        from_scratch = context.computed == row.tokens
+        if row.tokens > 1 or from_scratch:
+            prefills.append((after - row.tokens, after))
+        if from_scratch:
+            begun += 1
+        elif generation.generation_id not in kept:
+            resumed += 1
+    return StepWork(batch, kv_tokens, tuple(prefills), begun, resumed, waiting + begun + resumed)

@@ -1,0 +1,223 @@
+"""The torch side of the engine core: token ids, KV slots, grammar states, forward passes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from timely_llm_ros.engines.step import Output
+from timely_llm_ros.engines.torch_attention import AttentionStep
+from timely_llm_ros.engines.torch_kv import SlotList
+from timely_llm_ros.engines.torch_text import TextStream, choose
+from timely_llm_ros.errors import EngineError
+from timely_llm_ros.skills.grammar import decoding_grammar
+
+if TYPE_CHECKING:
+    from timely_llm_ros.engines.engine import GenerationRequest
+    from timely_llm_ros.engines.step import StepPlan
+    from timely_llm_ros.engines.torch_kv import Slots
+    from timely_llm_ros.engines.torch_model import LoadedModel
+    from timely_llm_ros.engines.torch_text import GrammarState
+
+
+@dataclass(slots=True)
+class _Prefix:
+    """A fixed text's ids and KV slots."""
+
+    key: str
+    ids: list[int]
+    slots: SlotList = field(default_factory=SlotList)
+
+
+@dataclass(slots=True)
+class _Sequence:
+    """One generation.
+
+    ``ids`` are the tokens after the prefix. ``slots`` begin with the prefix's and cover what was
+    computed.
+    """
+
+    prefix: _Prefix
+    ids: list[int]
+    grammar: GrammarState | None
+    forced: tuple[int, ...] | None
+    slots: SlotList = field(default_factory=SlotList)
+    generated: list[int] = field(default_factory=list)
+    text: TextStream = field(default_factory=TextStream)
+
+    @property
+    def computed(self) -> int:
+        """Tokens of its own whose KV is held."""
+        return max(0, len(self.slots) - len(self.prefix.ids))
+
+
+class TorchBackend:
+    """Generations on a loaded model.
+
+    Args:
+        loaded: The model.
+        observations: Whether grammars demand observations after blocking calls.
+    """
+
+    def __init__(self, loaded: LoadedModel, *, observations: bool = True) -> None:
+        self._model = loaded
+        self._texts = loaded.texts
+        self._pool = loaded.pool
+        self._observations = observations
+        self._prefixes: dict[str, _Prefix] = {}
+        self._sequences: dict[str, _Sequence] = {}
+        self.computed_tokens = 0
+        """Tokens computed since the start, prefixes included."""
+        self.computed_prefixes = 0
+        """Prefixes whose KV was begun since the start."""
+
+    def open(self, request: GenerationRequest) -> tuple[str, int, int]:
+        """Tokenise the prompt and prepare the grammar.
+
+        Raises:
+            EngineError: The prompt is empty or the grammar cannot be compiled.
+        """
+        key = request.prompt.fixed
+        prefix = self._prefixes.get(key)
+        if prefix is None:
+            prefix = _Prefix(key, self._texts.encode(key, beginning=True))
+        ids = self._texts.encode(request.prompt.body, beginning=not prefix.ids)
+        if not ids:
+            # A model needs one token of the generation's own to continue from.
+            raise EngineError(f'prompt body {request.prompt.body!r}: expected at least one token')
+        grammar = None
+        if request.constrained and request.forced_token_ids is None:
+            rules = decoding_grammar(
+                request.skill_set, request.scene, observations=self._observations
+            )
+            grammar = self._texts.matcher(request, rules)
+        self._prefixes[key] = prefix
+        self._sequences[request.generation_id] = _Sequence(
+            prefix, ids, grammar, request.forced_token_ids
+        )
+        return key, len(prefix.ids), len(ids)
+
+    def observe(self, generation_id: str, text: str) -> int:
+        """Append an observation.
+
+        Raises:
+            EngineError: The grammar does not allow it.
+        """
+        sequence = self._sequences[generation_id]
+        ids = self._texts.encode(text)
+        if sequence.grammar is not None:
+            sequence.grammar.take(ids)
+        sequence.ids.extend(ids)
+        return len(ids)
+
+    def drop(self, generation_id: str) -> None:
+        """Free a generation's own KV."""
+        sequence = self._sequences[generation_id]
+        if sequence.slots:
+            self._pool.free(sequence.slots.cut(len(sequence.prefix.ids)))
+            sequence.slots.cut(0)
+
+    def drop_prefix(self, key: str) -> None:
+        """Free a prefix's KV and forget it where no generation uses it."""
+        prefix = self._prefixes[key]
+        self._pool.free(prefix.slots.cut(0))
+        self._forget_unused(prefix)
+
+    def close(self, generation_id: str) -> tuple[int, ...]:
+        """Forget a generation and return what it generated."""
+        self.drop(generation_id)
+        sequence = self._sequences.pop(generation_id)
+        if not sequence.prefix.slots:
+            self._forget_unused(sequence.prefix)
+        return tuple(sequence.generated)
+
+    def _forget_unused(self, prefix: _Prefix) -> None:
+        if not any(sequence.prefix is prefix for sequence in self._sequences.values()):
+            del self._prefixes[prefix.key]
+
+    def execute(self, plan: StepPlan) -> list[Output]:
+        """Compute one step; return an output for each row that samples."""
+        ids: list[int] = []
+        positions: list[int] = []
+        singles: list[Slots] = []
+        chunks: list[tuple[int, Slots]] = []
+        wanted: dict[str, int] = {}
+        for part in plan.prefixes:
+            prefix = self._prefixes[part.prefix.key]
+            self.computed_prefixes += not prefix.slots
+            prefix.slots.extend(self._pool.allocate(part.tokens))
+        own = [(row, self._extend(row.generation.generation_id, row.tokens)) for row in plan.rows]
+        for row, sequence in own:
+            if row.tokens == 1:
+                ids.append(sequence.ids[sequence.computed - 1])
+                positions.append(len(sequence.slots) - 1)
+                singles.append(sequence.slots.array)
+                if row.samples:
+                    wanted[row.generation.generation_id] = len(ids) - 1
+        for part in plan.prefixes:
+            prefix = self._prefixes[part.prefix.key]
+            end = len(prefix.slots)
+            ids += prefix.ids[end - part.tokens : end]
+            positions += range(end - part.tokens, end)
+            chunks.append((part.tokens, prefix.slots.array))
+        for row, sequence in own:
+            if row.tokens > 1:
+                end, position = sequence.computed, len(sequence.slots)
+                ids += sequence.ids[end - row.tokens : end]
+                positions += range(position - row.tokens, position)
+                chunks.append((row.tokens, sequence.slots.array))
+                if row.samples:
+                    wanted[row.generation.generation_id] = len(ids) - 1
+        self.computed_tokens += len(ids)
+        names = [row.generation.generation_id for row in plan.rows if row.samples]
+        with torch.inference_mode():
+            step = AttentionStep.build(singles, chunks, self._model.device)
+            logits = self._model.forward(ids, positions, step, [wanted[name] for name in names])
+            scores = logits[:, : self._texts.size].float().cpu().numpy()
+        return self._sample(names, scores)
+
+    def _extend(self, name: str, tokens: int) -> _Sequence:
+        """Give a sequence slots for its next tokens."""
+        sequence = self._sequences[name]
+        if not sequence.slots:
+            sequence.slots.extend(sequence.prefix.slots.array)
+        sequence.slots.extend(self._pool.allocate(tokens))
+        return sequence
+
+    def _sample(
+        self, names: list[str], scores: np.ndarray[tuple[int, ...], np.dtype[np.float32]]
+    ) -> list[Output]:
+        """Choose each generation's next token."""
+        if not names:
+            return []
+        sequences = [self._sequences[name] for name in names]
+        masks = np.full((len(names), self._texts.mask_words), -1, np.int32)
+        for row, sequence in zip(masks, sequences, strict=True):
+            if sequence.grammar is not None:
+                sequence.grammar.fill(row)
+        best = choose(scores, masks).tolist()
+        return [
+            self._append(sequence, token) for sequence, token in zip(sequences, best, strict=True)
+        ]
+
+    def _append(self, sequence: _Sequence, token: int) -> Output:
+        """Append a chosen token to its context."""
+        if sequence.forced is not None:
+            if len(sequence.generated) == len(sequence.forced):
+                return Output('', ended=True)
+            token = sequence.forced[len(sequence.generated)]
+        elif token < 0:
+            return Output('', error='the grammar allows no token: expected at least an end')
+        elif token in self._texts.end_ids:
+            return Output('', ended=True)
+        sequence.ids.append(token)
+        sequence.generated.append(token)
+        if sequence.grammar is not None:
+            try:
+                sequence.grammar.take((token,))
+            except EngineError as err:
+                return Output('', error=str(err))
+        return Output(sequence.text.push(self._texts.bytes_of(token)))

@@ -1,0 +1,163 @@
+"""Token ids to text and back, byte-exact, and the grammar's masks."""
+
+from __future__ import annotations
+
+import codecs
+from typing import TYPE_CHECKING, Any
+
+import llguidance
+import llguidance.hf
+import numpy as np
+
+from timely_llm_ros.errors import EngineError, ModelLoadError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from timely_llm_ros.engines.engine import GenerationRequest
+
+MAX_CACHED_GRAMMARS = 64
+"""Compiled grammars kept for tasks with the same skill set and scene."""
+
+
+class TokenTexts:
+    """A tokenizer as the engine needs it.
+
+    Args:
+        tokenizer: A fast tokenizer of transformers; from now on the text of a special token is
+            text like any other, so that no instruction can end a prompt or a plan.
+        vocabulary: Width of the model's logits.
+        end_ids: Tokens that end a plan.
+        path: Where it was loaded from, for errors.
+
+    Raises:
+        ModelLoadError: It is not a fast tokenizer or knows more tokens than the model.
+    """
+
+    def __init__(self, tokenizer: Any, vocabulary: int, end_ids: Sequence[int], path: str) -> None:
+        if not getattr(tokenizer, 'is_fast', False):
+            raise ModelLoadError(
+                f'{path}: tokenizer {type(tokenizer).__name__}: expected a fast one, '
+                'which has a tokenizer.json'
+            )
+        self._guide: Any = llguidance.hf.from_tokenizer(tokenizer, eos_token=list(end_ids))
+        self._encoder = tokenizer.backend_tokenizer
+        self._encoder.no_padding()
+        self._encoder.no_truncation()
+        self._encoder.encode_special_tokens = True
+        tokens = self._encoder.get_vocab_size(with_added_tokens=False)
+        if tokens > vocabulary:
+            raise ModelLoadError(
+                f'{path}: tokenizer of {tokens} tokens: expected at most {vocabulary}, '
+                "the model's vocabulary"
+            )
+        self.size: int = min(self._guide.vocab_size, vocabulary)
+        self.mask_words: int = (self._guide.vocab_size + 31) // 32
+        self.end_ids = frozenset(end_ids)
+        self._bytes: dict[int, bytes] = {}
+        self._writable = self._without(b'#')
+        # Where a text is certain, llguidance allows only its usual tokens: not the ";" of ";#".
+        mixed = any(b'#' in self.bytes_of(token)[1:] for token in range(self.size))
+        self._header = '%llguidance {"no_forcing": true}\n' if mixed else ''
+        self._grammars: dict[object, Any] = {}
+
+    def encode(self, text: str, *, beginning: bool = False) -> list[int]:
+        """Return the ids of ``text``; only a ``beginning`` gets the tokenizer's special tokens."""
+        ids: list[int] = self._encoder.encode(text, add_special_tokens=beginning).ids
+        while beginning and ids and ids[-1] in self.end_ids:
+            ids.pop()
+        return ids
+
+    def bytes_of(self, token: int) -> bytes:
+        """Return the bytes that a token stands for."""
+        known = self._bytes.get(token)
+        if known is None:
+            known = self._bytes[token] = bytes(self._guide.decode_bytes([token]))
+        return known
+
+    def matcher(self, request: GenerationRequest, grammar: str) -> GrammarState:
+        """Return a fresh state of a grammar; compiled once per skill set and scene.
+
+        Raises:
+            EngineError: The grammar cannot be compiled.
+        """
+        compiled = self._grammars.get(grammar)
+        if compiled is None:
+            compiled = llguidance.LLMatcher(
+                self._guide,
+                llguidance.LLMatcher.grammar_from_lark(self._header + grammar),
+                log_level=0,
+            )
+            if compiled.is_error():
+                raise EngineError(
+                    f'grammar of skill set {request.skill_set.name!r}: {compiled.get_error()}'
+                )
+            if len(self._grammars) >= MAX_CACHED_GRAMMARS:
+                del self._grammars[next(iter(self._grammars))]
+            self._grammars[grammar] = compiled
+        return GrammarState(compiled.deep_copy(), self._writable)
+
+    def _without(self, data: bytes) -> NDArray[np.int32]:
+        """Return one bit per token: whether it is free of ``data``."""
+        bits = np.zeros(32 * self.mask_words, np.uint8)
+        bits[: self.size] = [data not in self.bytes_of(token) for token in range(self.size)]
+        return np.packbits(bits, bitorder='little').view(np.int32)
+
+
+class GrammarState:
+    """Where one generation stands in its grammar.
+
+    Args:
+        matcher: llguidance's state.
+        writable: One bit per token: whether a model may choose it at all. The grammar has
+            observations, which only the runtime writes; without this a token like ``;#`` could
+            begin one.
+    """
+
+    def __init__(self, matcher: Any, writable: NDArray[np.int32]) -> None:
+        self._matcher = matcher
+        self._writable = writable
+
+    def fill(self, mask: NDArray[np.int32]) -> None:
+        """Write one bit per token into ``mask``: whether it may come next."""
+        self._matcher.unsafe_compute_mask_ptr(mask.ctypes.data, mask.nbytes)
+        mask &= self._writable
+
+    def take(self, tokens: Sequence[int]) -> None:
+        """Advance by tokens.
+
+        Raises:
+            EngineError: The grammar does not allow them.
+        """
+        if not self._matcher.consume_tokens(list(tokens)):
+            raise EngineError(f'tokens {list(tokens)}: {self._matcher.get_error()}')
+
+
+class TextStream:
+    """Bytes of tokens to text, holding back characters that are not complete."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder('utf-8')(errors='replace')
+
+    def push(self, data: bytes) -> str:
+        """Return the text that ``data`` completes."""
+        return self._decoder.decode(data)
+
+
+def choose(logits: NDArray[np.float32], masks: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Return each row's best allowed token, -1 where none is allowed.
+
+    Args:
+        logits: One row per generation; only its first tokens, as many as have a text.
+        masks: One bit per token in little-endian words, one row per generation.
+    """
+    allowed = np.unpackbits(masks.view(np.uint8), axis=1, bitorder='little')
+    width = logits.shape[1]
+    scores = np.where(allowed[:, :width], logits, -np.inf)
+    best: NDArray[np.int64] = scores.argmax(axis=1)
+    none = ~allowed[:, :width].any(axis=1)
+    if none.any():
+        best[none] = -1
+    return best

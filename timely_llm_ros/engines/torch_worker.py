@@ -1,0 +1,220 @@
+"""The torch engine's worker process: one loop of commands, steps and events.
+
+Started as ``python -m timely_llm_ros.engines.torch_worker FD OPTIONS``, never by hand. It ends
+when the other end of its socket is closed, and by the kernel's hand when its parent dies while it
+computes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from timely_llm_ros.engines.wire import (
+    Cancel,
+    FrameReader,
+    Resume,
+    RobotIdleAt,
+    Stop,
+    Submit,
+    Suspend,
+    WorkerFailed,
+    WorkerReady,
+    frame,
+)
+from timely_llm_ros.errors import ModelLoadError
+
+if TYPE_CHECKING:
+    from timely_llm_ros.engines.core import EngineCore
+    from timely_llm_ros.engines.torch_backend import TorchBackend
+    from timely_llm_ros.engines.torch_model import LoadedModel
+    from timely_llm_ros.engines.wire import Command
+    from timely_llm_ros.scheduling.scheduler import ServingMode
+
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """What the worker is started with; see :class:`TorchEngine`."""
+
+    model_path: str
+    mode: ServingMode
+    policy: str
+    max_running: int
+    max_kv_tokens: int
+    prefill_chunk: int
+    device: str
+    dtype: str
+    threads: int
+    min_step_s: float
+
+
+class Link:
+    """The worker's end of the socket."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._socket = end
+        self._reader = FrameReader()
+        self._poll = select.poll()
+        self._poll.register(end, select.POLLIN)
+        self.closed = False
+
+    def receive(self, timeout_s: float | None) -> list[Command]:
+        """Return the commands that are there; wait for one up to ``timeout_s``, None for ever."""
+        timeout_ms = None if timeout_s is None else max(0.0, 1000.0 * timeout_s)
+        commands: list[Command] = []
+        while self._poll.poll(timeout_ms):
+            data = self._socket.recv(1 << 20)
+            if not data:
+                self.closed = True
+                break
+            commands.extend(self._reader.push(data))
+            # A frame may come in pieces; what is complete must not wait for the rest.
+            timeout_ms = 0.0
+        return commands
+
+    def send(self, messages: list[Any]) -> None:
+        """Send messages as one frame."""
+        if messages:
+            self._socket.sendall(frame(messages))
+
+
+def serve(link: Link, core: EngineCore, backend: TorchBackend, *, min_step_s: float = 0.0) -> None:
+    """Run commands and steps until the other end stops or goes away."""
+    now = time.monotonic
+    idle = True
+    while True:
+        due_s = core.state_due_s
+        wait_s = 0.0 if not idle else None if due_s is None else due_s - now()
+        for command in link.receive(wait_s):
+            if isinstance(command, Stop):
+                return
+            _apply(core, command, now())
+        if link.closed:
+            return
+        started_s = now()
+        plan = core.plan(started_s)
+        idle = plan is None
+        if plan is not None:
+            outputs = backend.execute(plan)
+            ended_s = now()
+            if ended_s - started_s < min_step_s:
+                time.sleep(started_s + min_step_s - ended_s)
+                ended_s = now()
+            core.complete(plan, outputs, started_s, ended_s)
+        events: list[Any] = core.take_events()
+        state = core.take_state(now())
+        if state is not None:
+            events.append(state)
+        link.send(events)
+
+
+def _apply(core: EngineCore, command: Command, now_s: float) -> None:
+    match command:
+        case Submit(request):
+            core.submit(request, now_s)
+        case Suspend(generation_id):
+            core.suspend(generation_id, now_s)
+        case Resume(generation_id, observation):
+            core.resume(generation_id, observation, now_s)
+        case RobotIdleAt(generation_id, idle_at_s):
+            core.robot_idle_at(generation_id, idle_at_s)
+        case Cancel(generation_id):
+            core.cancel(generation_id, now_s)
+        case _:
+            raise TypeError(f'command {command!r}: expected one that the worker knows')
+
+
+def warm_up(loaded: LoadedModel) -> None:
+    """Serve one small plan and throw it away, so that the first task finds everything set up."""
+    from timely_llm_ros.engines.core import EngineCore
+    from timely_llm_ros.engines.engine import GenerationRequest
+    from timely_llm_ros.engines.torch_backend import TorchBackend
+    from timely_llm_ros.skills.durations import ConstantDuration
+    from timely_llm_ros.skills.prompt import Prompt
+    from timely_llm_ros.skills.scene import Scene
+    from timely_llm_ros.skills.skillset import Skill, SkillSet
+    from timely_llm_ros.utility import NORMAL
+
+    backend = TorchBackend(loaded)
+    core = EngineCore(backend, max_kv_tokens=loaded.pool.capacity)
+    skill = Skill('wait', 'does nothing', (), ConstantDuration(1.0))
+    request = GenerationRequest(
+        'warm-up',
+        Prompt('nothing to do', ' but to wait'),
+        SkillSet('warm-up', 'waits', {'wait': skill}, 'wait'),
+        Scene(),
+        NORMAL,
+        0.0,
+        max_tokens=24,
+    )
+    core.submit(request, 0.0)
+    while (plan := core.plan(0.0)) is not None:
+        core.complete(plan, backend.execute(plan), 0.0, 0.001)
+        frame([*core.take_events(), core.state(0.0)])
+    backend.drop_prefix(request.prompt.fixed)
+
+
+def _run(link: Link, options: WorkerOptions, started_s: float) -> None:
+    """Load the model, then serve."""
+    # Only here, because importing torch takes seconds in which nothing else would answer.
+    from timely_llm_ros.engines.core import EngineCore
+    from timely_llm_ros.engines.torch_backend import TorchBackend
+    from timely_llm_ros.engines.torch_model import load_model
+
+    loaded = load_model(
+        options.model_path,
+        max_kv_tokens=options.max_kv_tokens,
+        device=options.device,
+        dtype=options.dtype,
+        threads=options.threads,
+    )
+    warm_up(loaded)
+    backend = TorchBackend(loaded, observations=options.mode != 'whole_plan')
+    core = EngineCore(
+        backend,
+        mode=options.mode,
+        policy=options.policy,
+        max_running=options.max_running,
+        max_kv_tokens=options.max_kv_tokens,
+        context_limit=loaded.context_limit,
+        prefill_chunk=options.prefill_chunk,
+    )
+    link.send([WorkerReady(replace(loaded.info, load_s=time.monotonic() - started_s))])
+    serve(link, core, backend, min_step_s=options.min_step_s)
+
+
+def main(arguments: list[str]) -> int:
+    """Run the worker."""
+    started_s = time.monotonic()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    fd, parent, options = int(arguments[0]), int(arguments[1]), json.loads(arguments[2])
+    if sys.platform == 'linux':
+        # The kernel counts the thread that started us as the parent: the asyncio loop's.
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            return 0
+    with socket.socket(fileno=fd) as end:
+        link = Link(end)
+        try:
+            _run(link, WorkerOptions(**options), started_s)
+        except (BrokenPipeError, ConnectionResetError):
+            return 0
+        except Exception as err:
+            text = str(err) if isinstance(err, ModelLoadError) else f'{type(err).__name__}: {err}'
+            link.send([WorkerFailed(text, isinstance(err, ModelLoadError))])
+            return 1
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[1:]))

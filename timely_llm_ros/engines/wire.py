@@ -1,0 +1,109 @@
+"""What goes between an engine and its worker process: commands there, events back.
+
+Both ways it is frames of a length and a pickled list. The worker is started by the engine and
+connected by a socket pair that nobody else has.
+"""
+
+from __future__ import annotations
+
+import pickle
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from timely_llm_ros.engines.engine import EngineInfo, GenerationRequest
+
+_HEADER = struct.Struct('<Q')
+
+
+@dataclass(frozen=True, slots=True)
+class Submit:
+    """Queue a generation."""
+
+    request: GenerationRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Suspend:
+    """Hold a generation."""
+
+    generation_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Go on with a held generation."""
+
+    generation_id: str
+    observation: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RobotIdleAt:
+    """Correct when a robot runs out of work."""
+
+    generation_id: str
+    idle_at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """End a generation."""
+
+    generation_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """End the worker."""
+
+
+Command = Submit | Suspend | Resume | RobotIdleAt | Cancel | Stop
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerReady:
+    """The model is loaded."""
+
+    info: EngineInfo
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerFailed:
+    """The worker ends.
+
+    Attributes:
+        error: Why.
+        loading: Whether the model could not be loaded.
+    """
+
+    error: str
+    loading: bool
+
+
+def frame(messages: list[Any]) -> bytes:
+    """Return messages as one frame."""
+    data = pickle.dumps(messages, protocol=pickle.HIGHEST_PROTOCOL)
+    return _HEADER.pack(len(data)) + data
+
+
+class FrameReader:
+    """Puts frames together from pieces."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def push(self, data: bytes) -> Iterator[Any]:
+        """Take a piece and yield the messages that it completes."""
+        self._buffer += data
+        while len(self._buffer) >= _HEADER.size:
+            (length,) = _HEADER.unpack_from(self._buffer)
+            end = _HEADER.size + length
+            if len(self._buffer) < end:
+                return
+            messages = pickle.loads(memoryview(self._buffer)[_HEADER.size : end])
+            del self._buffer[:end]
+            yield from messages

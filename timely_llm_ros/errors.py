@@ -1,0 +1,138 @@
+"""The one tree of errors. A message names the offending value and what was expected.
+
+``code`` is the number under which an error crosses ROS: it equals the constant of the
+same name in ``action/PlanTask.action``.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class TimelyError(Exception):
+    """Root of every error that this project raises on purpose."""
+
+    code: ClassVar[int] = 99
+    """``PlanTask`` result code; 99 is UNKNOWN."""
+
+
+class ConfigurationError(TimelyError):
+    """A parameter, file or option that cannot be used."""
+
+    code = 1
+
+
+class SkillSetError(ConfigurationError):
+    """A skill-set file that is not valid.
+
+    Args:
+        source: File name, or a description of where the text came from.
+        line: 1-based line, 0 where no line applies.
+        key: Dotted path of the offending key, for example ``skills.goto.arguments``.
+        problem: The offending value and what was expected.
+    """
+
+    def __init__(self, source: str, line: int, key: str, problem: str) -> None:
+        self.source, self.line, self.key, self.problem = source, line, key, problem
+        super().__init__(f'{source}:{line}: {key}: {problem}')
+
+
+class InvalidTaskError(TimelyError):
+    """A task that names something unknown or carries a value out of range."""
+
+    code = 1
+
+
+class TaskRefusedError(TimelyError):
+    """A valid task that cannot be served, for example within its time budget."""
+
+    code = 2
+
+
+class SupersededError(TimelyError):
+    """A newer task for the same robot took over."""
+
+    code = 3
+
+
+class TaskCanceledError(TimelyError):
+    """The client cancelled the task."""
+
+    code = 4
+
+
+class PlanError(TimelyError):
+    """Generated text that must not reach a robot.
+
+    Args:
+        problem: The offending text and what was expected.
+        offset: 0-based character offset in the plan at which it was found.
+    """
+
+    code = 5
+
+    def __init__(self, problem: str, offset: int) -> None:
+        self.problem, self.offset = problem, offset
+        super().__init__(f'plan, character {offset}: {problem}')
+
+
+class PlanSyntaxError(PlanError):
+    """Text that is not in the plan language."""
+
+
+class UnknownSkillError(PlanError):
+    """A call of a skill that the robot does not have."""
+
+
+class ArgumentError(PlanError):
+    """An argument of the wrong number, type, range or object."""
+
+
+class IncompletePlanError(PlanError):
+    """A generation that ended in the middle of a statement."""
+
+
+class EngineError(TimelyError):
+    """The engine cannot generate."""
+
+    code = 6
+
+
+class ModelLoadError(EngineError):
+    """The model cannot be loaded."""
+
+
+class RobotUnavailableError(TimelyError):
+    """The robot's executor cannot be reached or went away."""
+
+    code = 7
+
+
+class ExecutionError(TimelyError):
+    """A robot could not do what a segment asked for."""
+
+    code = 8
+
+
+class SkillFailedError(ExecutionError):
+    """A driver refused a skill or the robot reported failure."""
+
+
+class DriverTimeoutError(ExecutionError):
+    """A skill did not end within its limit."""
+
+
+class BudgetOverrunError(TimelyError):
+    """The time budget passed before the generation ended."""
+
+    code = 9
+
+
+class ShutdownError(TimelyError):
+    """The planner is going down."""
+
+    code = 10
+
+
+class TraceError(TimelyError):
+    """A trace that cannot be read or written."""

@@ -1,0 +1,1 @@
+"""The small language model that plans: its data, its training and its evaluation."""

@@ -1,0 +1,48 @@
+"""The options of each engine, from the planner node's parameters."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from timely_llm_ros.engines import GenerationRequest
+    from timely_llm_ros.nodes.node_parameters import PlannerParameters
+
+_TASK_LINE = re.compile(r'^task: (.*)$', re.MULTILINE)
+
+
+def engine_options(parameters: PlannerParameters) -> dict[str, Any]:
+    """Return the keyword options with which ``create_engine`` makes the chosen engine."""
+    options: dict[str, Any] = {
+        'mode': parameters.mode,
+        'policy': parameters.policy,
+        'max_running': parameters.max_running,
+        'max_kv_tokens': parameters.max_kv_tokens,
+    }
+    if parameters.engine == 'simulated':
+        return options | {'plan_text': instruction_as_plan, 'step_time': _step_time(parameters)}
+    if parameters.model_path:
+        options['model_path'] = parameters.model_path
+    return options | {
+        'device': parameters.device,
+        'dtype': parameters.dtype,
+        'threads': parameters.threads,
+        'min_step_s': parameters.min_step_s,
+    }
+
+
+def _step_time(parameters: PlannerParameters) -> Any:
+    from timely_llm_ros.engines.simulated import StepTimeModel
+
+    default = StepTimeModel()
+    return StepTimeModel(decode_s=max(parameters.min_step_s, default.decode_s))
+
+
+def instruction_as_plan(request: GenerationRequest) -> str:
+    """Return a request's instruction: what the simulated engine writes instead of a plan.
+
+    So a person can try drivers and robots with any plan, and without a model.
+    """
+    lines = _TASK_LINE.findall(request.prompt.body)
+    return str(lines[-1]) if lines else ''

@@ -1,0 +1,203 @@
+"""The parameters of the planner node and of the executor node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, get_args
+
+from timely_llm_ros.drivers.registry import DRIVERS
+from timely_llm_ros.engines import ENGINES, ServingMode
+from timely_llm_ros.nodes.parameters import parameter
+from timely_llm_ros.scheduling.policies import POLICIES
+from timely_llm_ros.utility import NORMAL
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class PlannerParameters:
+    """Parameters of the planner node. Those that are not read-only take effect at configuration."""
+
+    robots: tuple[str, ...] = parameter(
+        (),
+        'The fleet, one "name:skill_set" each; the skill set is the name of a shipped one or a '
+        'path.',
+    )
+    autostart: bool = parameter(
+        True, 'Configure and activate at start; the program ends if that fails.'
+    )
+    engine: str = parameter(
+        'torch',
+        'What generates plans. The simulated one has no model: it takes the instruction for the '
+        'plan and writes that.',
+        choices=tuple(ENGINES),
+        read_only=False,
+    )
+    model_path: str = parameter(
+        '', 'Folder of the model in Hugging Face format; "" for the shipped one.', read_only=False
+    )
+    mode: str = parameter(
+        'segmented',
+        'How plans are served: segment by segment with suspension, as a stream without, or whole.',
+        choices=get_args(ServingMode),
+        read_only=False,
+    )
+    policy: str = parameter(
+        'utility', 'What ranks generations.', choices=tuple(POLICIES), read_only=False
+    )
+    max_running: int = parameter(
+        8, 'Most generations in one engine step.', minimum=1, maximum=1024, read_only=False
+    )
+    max_kv_tokens: int = parameter(
+        32768, 'Most tokens whose KV is held.', minimum=256, maximum=2**31 - 1, read_only=False
+    )
+    max_tokens: int = parameter(
+        512, 'Length limit of a plan in tokens.', minimum=1, maximum=65536, read_only=False
+    )
+    constrained: bool = parameter(
+        True, "Mask the model's choices with the skill set's grammar.", read_only=False
+    )
+    device: str = parameter('cpu', 'Where torch computes, e.g. cpu or cuda.', read_only=False)
+    dtype: str = parameter(
+        'float32',
+        "The model's number format.",
+        choices=('float32', 'bfloat16', 'float16'),
+        read_only=False,
+    )
+    threads: int = parameter(
+        1, 'Threads that torch computes with.', minimum=1, maximum=256, read_only=False
+    )
+    min_step_s: float = parameter(
+        0.0,
+        'Least duration of an engine step (s): paces a small model to the step time of a larger '
+        'one.',
+        minimum=0.0,
+        maximum=10.0,
+        read_only=False,
+    )
+    max_queue_per_robot: int = parameter(
+        8,
+        "Tasks that may queue behind a robot's current one; a further one is refused.",
+        minimum=0,
+        maximum=1024,
+        read_only=False,
+    )
+    default_expected_response_s: float = parameter(
+        NORMAL.expected_response_s,
+        'Default time utility of a task: expected response time (s).',
+        minimum=0.0,
+        maximum=3600.0,
+        read_only=False,
+    )
+    default_slope_per_s: float = parameter(
+        NORMAL.slope_per_s,
+        'Default time utility of a task: utility lost per second after that, at most 0.',
+        minimum=-1e6,
+        maximum=0.0,
+        read_only=False,
+    )
+    default_peak: float = parameter(
+        NORMAL.peak,
+        'Default time utility of a task: highest utility.',
+        minimum=1e-9,
+        maximum=1e6,
+        read_only=False,
+    )
+    robot_timeout_s: float = parameter(
+        1.0,
+        "Silence of a robot's executor (s) that counts as its loss.",
+        minimum=0.2,
+        maximum=60.0,
+        read_only=False,
+    )
+    stop_limit_s: float = parameter(
+        5.0,
+        'How long a robot may take to confirm that it stopped (s).',
+        minimum=0.1,
+        maximum=60.0,
+        read_only=False,
+    )
+    load_limit_s: float = parameter(
+        300.0,
+        'How long the engine may take to load its model (s).',
+        minimum=1.0,
+        maximum=3600.0,
+        read_only=False,
+    )
+    result_timeout_s: int = parameter(
+        900,
+        "How long a finished task's result is kept for clients that ask late (s).",
+        minimum=1,
+        maximum=86400,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorParameters:
+    """Parameters of the executor node. All are fixed once it has started."""
+
+    robot: str = parameter('', 'Name of the robot; "" where robots names them all.')
+    skill_set: str = parameter(
+        '', 'Its skill set: the name of a shipped one or a path; "" asks the driver for none.'
+    )
+    robots: tuple[str, ...] = parameter(
+        (), 'More robots in the same process, one "name:skill_set" each.'
+    )
+    driver: str = parameter('simulated', 'What moves the robots.', choices=tuple(DRIVERS))
+    seed: int = parameter(
+        0,
+        "Seed of the simulated driver; each robot's times follow from it and the robot's name.",
+        minimum=0,
+        maximum=2**31 - 1,
+    )
+    time_scale: float = parameter(
+        1.0,
+        'The simulated driver multiplies the duration of every skill by this.',
+        minimum=0.0,
+        maximum=1000.0,
+    )
+    failure_probability: float = parameter(
+        0.0, 'How likely a call of the simulated driver fails.', minimum=0.0, maximum=1.0
+    )
+    journal_path: str = parameter(
+        '',
+        "File to which the simulated driver appends what the robot's body is told, as JSON lines; "
+        '{robot} stands for the name of the robot; "" for none.',
+    )
+    planner_timeout_s: float = parameter(
+        1.0,
+        'Silence of the planner (s), with a plan of it in hand, after which the robot is brought '
+        'to its safe action; 0 to go on without a planner.',
+        minimum=0.0,
+        maximum=60.0,
+    )
+    state_period_s: float = parameter(
+        0.1, 'How often robot_state is published (s).', minimum=0.02, maximum=1.0
+    )
+    idle_limit_s: float = parameter(
+        30.0,
+        "How long a robot may wait for its plan's next segment before it is brought to its safe "
+        'action (s).',
+        minimum=0.1,
+        maximum=3600.0,
+    )
+    timeout_factor: float = parameter(
+        2.0, 'A call may take this times its expected duration,', minimum=1.0, maximum=1000.0
+    )
+    timeout_margin_s: float = parameter(
+        5.0,
+        'or its expected duration plus this (s), whichever is more.',
+        minimum=0.0,
+        maximum=3600.0,
+    )
+    result_timeout_s: int = parameter(
+        60,
+        "How long a finished segment's result is kept (s).",
+        minimum=1,
+        maximum=86400,
+    )
+
+
+NODES: Mapping[str, type[Any]] = {'planner': PlannerParameters, 'executor': ExecutorParameters}
+"""The parameters of each node."""

@@ -1,0 +1,69 @@
+"""What it takes to bring a robot to its safe action, in a form that outlives a process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import mmap
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from timely_llm_ros.drivers.registry import create_driver
+from timely_llm_ros.skills.skillset import find_skill_set
+
+_SIZE = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class RobotBody:
+    """How one robot is driven.
+
+    Attributes:
+        robot: Its name.
+        skill_set: Name of a shipped skill set, or a path.
+        driver: Name of its driver.
+        options: The driver's keyword options.
+    """
+
+    robot: str
+    skill_set: str
+    driver: str
+    options: dict[str, Any]
+
+    async def make_safe(self) -> None:
+        """Open a driver of its own, issue the safe action and release the robot."""
+        driver = create_driver(self.driver, find_skill_set(self.skill_set), **self.options)
+        await driver.connect()
+        try:
+            await driver.safe()
+        finally:
+            with suppress(Exception):
+                await driver.close()
+
+
+class SharedBodies:
+    """The robots of a worker, known to its guard too: memory that both processes share."""
+
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, _SIZE)
+
+    def remember(self, bodies: list[RobotBody]) -> None:
+        """Have both processes know the robots from now on."""
+        text = json.dumps(list(map(asdict, bodies))).encode()
+        if len(text) >= _SIZE:
+            raise ValueError(f'{len(text)} bytes: expected less than {_SIZE}')
+        self._memory.seek(0)
+        self._memory.write(text + b'\0')
+
+    async def make_safe(self) -> None:
+        """Bring every robot to its safe action; the others too where one fails."""
+        self._memory.seek(0)
+        text = self._memory.read().split(b'\0', 1)[0].decode()
+        bodies = [RobotBody(**item) for item in json.loads(text)] if text else []
+        results = await asyncio.gather(
+            *(body.make_safe() for body in bodies), return_exceptions=True
+        )
+        failed = [result for result in results if isinstance(result, BaseException)]
+        if failed:
+            raise failed[0]

@@ -1,0 +1,110 @@
+"""The thread on which rclpy runs, beside the asyncio loop of the program.
+
+The loop has the main thread, so that signals are its own and a shutdown can still talk to the
+robots. The loop never waits for ROS and ROS never for the loop: each only posts to the other.
+Topics and feedback may be published from both; action and lifecycle state is touched on the ROS
+thread only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from typing import TYPE_CHECKING, Any
+
+import rclpy
+from rclpy.executors import ExternalShutdownException
+from rclpy.experimental import EventsExecutor
+from rclpy.signals import SignalHandlerOptions
+from rclpy.task import Future
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rclpy.executors import Executor
+    from rclpy.node import Node
+
+_logger = logging.getLogger(__name__)
+
+_SPIN_S = 60.0
+"""One round of spinning (s). Without a limit the executor's wait for events overflows its clock in
+rclpy 9.1 and it spins without ever waiting."""
+
+
+_POSTS_PER_ANSWER = 5
+"""More than the chain of posts by which rclpy answers a goal's waiting clients."""
+
+
+class RosThread:
+    """Runs nodes' callbacks on a thread of its own, and functions posted to it.
+
+    Args:
+        loop: The asyncio loop of the program.
+        arguments: Command line of the program, ROS arguments included.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, arguments: Sequence[str]) -> None:
+        self.loop = loop
+        # The loop handles signals: rclpy's own handlers would end the context before the robots
+        # are safe and the goals' results are sent.
+        rclpy.init(args=list(arguments), signal_handler_options=SignalHandlerOptions.NO)
+        self._executor: Executor = EventsExecutor()
+        self._node: Node | None = None
+        self._closing: Future[None] = Future()
+        self._thread = threading.Thread(target=self._spin, name='ros', daemon=True)
+
+    def start(self, node: Node) -> None:
+        """Begin to serve a node."""
+        self._node = node
+        self._executor.add_node(node)
+        self._thread.start()
+
+    def call(self, function: Callable[..., object], *arguments: Any) -> None:
+        """Have a function called on the ROS thread, after everything posted before; never waits."""
+        self._executor.create_task(_logged, function, arguments)
+
+    def call_loop(self, function: Callable[..., object], *arguments: Any) -> None:
+        """Have a function called on the loop's thread; does nothing once the loop is closed."""
+        try:
+            self.loop.call_soon_threadsafe(function, *arguments)
+        except RuntimeError:
+            # The program is at its end.
+            return
+
+    async def drain(self, limit_s: float = 1.0) -> None:
+        """Wait until everything posted so far is done, with what it posted in turn."""
+        for _ in range(_POSTS_PER_ANSWER):
+            done = self.loop.create_future()
+            self.call(self.call_loop, done.set_result, None)
+            await asyncio.wait({done}, timeout=limit_s)
+
+    def close(self, limit_s: float = 2.0) -> None:
+        """Stop serving, at once, and take leave of the other nodes."""
+        if self._thread.is_alive():
+            self.call(self._closing.set_result, None)
+            self._thread.join(limit_s)
+        if self._thread.is_alive():
+            _logger.error('a ROS callback does not return within %g s', limit_s)
+        else:
+            self._executor.shutdown()
+            if self._node is not None:
+                self._node.destroy_node()
+        rclpy.try_shutdown()
+
+    def _spin(self) -> None:
+        while not self._closing.done():
+            try:
+                self._executor.spin_until_future_complete(self._closing, _SPIN_S)
+            except ExternalShutdownException:
+                return
+            except Exception:
+                # Raised by a callback; one bad message must not stop the service of all others.
+                _logger.exception('ROS callback')
+
+
+def _logged(function: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+    try:
+        function(*arguments)
+    except Exception:
+        _logger.exception('on the ROS thread: %s', function)

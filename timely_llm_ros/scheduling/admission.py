@@ -1,0 +1,231 @@
+"""Latency-guided batch size (TimelyLLM, section 4.4, corrected).
+
+The paper admits one more generation when the worst case of the most urgent running one still
+fits its deadline. Taken literally, a running generation that can no longer make it (or never
+could) forbids every batch, and the queue collapses. Here only a generation that still can make it
+may veto, and worst cases come from what was observed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+class Candidate(NamedTuple):
+    """A generation that may run in the next step.
+
+    Attributes:
+        slack_s: Time left until its segment is due (s); negative when it is late.
+        tokens_left: The most tokens that its segment still takes.
+        loss_per_s: Utility that it loses per second of lateness.
+        begins: Whether its prompt must be computed first.
+    """
+
+    slack_s: float
+    tokens_left: int
+    loss_per_s: float
+    begins: bool
+
+
+def worst_remaining_s(generated_tokens: int, worst_tokens: int, tokens_per_s: float) -> float:
+    """Return how long the rest of a segment may take (s)."""
+    return max(worst_tokens - generated_tokens, 0) / tokens_per_s
+
+
+def admits(worst_s: float, budget_s: float, free_memory: float, needed_memory: float) -> bool:
+    """Return the paper's rule for one candidate, given the most urgent running generation.
+
+    Args:
+        worst_s: That generation's worst remaining time.
+        budget_s: Its time left until it is due.
+        free_memory: Memory left for KV.
+        needed_memory: Memory that the candidate needs, in the same unit.
+    """
+    return worst_s <= budget_s and free_memory >= needed_memory
+
+
+class StepTimes:
+    """Step duration by batch size, learned as exponentially weighted means.
+
+    Args:
+        weight: Weight of a new observation.
+    """
+
+    def __init__(self, weight: float = 0.1) -> None:
+        self._weight = weight
+        self._mean_s: dict[int, float] = {}
+        self.prefill_s = 0.0
+        """Expected time (s) that a generation's beginning adds to a step."""
+        self._prefills = 0
+
+    def observe(self, batch: int, step_s: float) -> None:
+        """Learn from one decoding step of ``batch`` generations."""
+        mean_s = self._mean_s.get(batch)
+        self._mean_s[batch] = (
+            step_s if mean_s is None else mean_s + self._weight * (step_s - mean_s)
+        )
+
+    def observe_prefill(self, batch: int, begun: int, step_s: float) -> None:
+        """Learn from a step in which ``begun`` generations began and ``batch`` got a token."""
+        decode_s = self.expected_s(batch) if batch else 0.0
+        if not begun or decode_s is None:
+            return
+        prefill_s = max(0.0, step_s - decode_s) / begun
+        weight = max(self._weight, 1.0 / (self._prefills + 1))
+        self._prefills += 1
+        self.prefill_s += weight * (prefill_s - self.prefill_s)
+
+    def expected_s(self, batch: int) -> float | None:
+        """Return the expected step time; None before the first observation.
+
+        A batch size never seen counts as the nearest smaller one: optimism, so that it is tried.
+        """
+        known = self._mean_s.get(batch)
+        if known is not None or not self._mean_s:
+            return known
+        smaller = [size for size in self._mean_s if size < batch]
+        return self._mean_s[max(smaller) if smaller else min(self._mean_s)]
+
+
+class BatchLimit:
+    """Says how many of the best-ranked generations run together.
+
+    Args:
+        max_running: Upper bound.
+        step_times: Learned step times.
+        veto: Whether deadlines may keep the batch smaller than ``max_running``.
+    """
+
+    def __init__(self, max_running: int, step_times: StepTimes, *, veto: bool = True) -> None:
+        self.max_running = max_running
+        self.step_times = step_times
+        self.veto = veto
+
+    @property
+    def considered(self) -> int:
+        """How many of the best-ranked candidates :meth:`choose` wants to see."""
+        return self.max_running
+
+    def choose(self, candidates: Sequence[Candidate], running: int = 0) -> Sequence[int]:
+        """Return the places of the candidates to run, in order; at least one.
+
+        Args:
+            candidates: Best rank first, ``considered`` at most.
+            running: How many of the leading ones run already and will not be interrupted.
+        """
+        return range(self.count(((item[0], item[1]) for item in candidates), running))
+
+    def count(self, candidates: Iterable[tuple[float, int]], running: int = 0) -> int:
+        """Return how many leading candidates to run; at least one where there is one.
+
+        Args:
+            candidates: Slack (s) and worst remaining tokens of each, best rank first.
+            running: How many of the leading ones run already and will not be interrupted.
+        """
+        slowest_step_s = math.inf
+        count = 0
+        for slack_s, worst_tokens in candidates:
+            if count == self.max_running:
+                break
+            step_s = self.step_times.expected_s(count + 1) if self.veto else None
+            if step_s is not None:
+                if step_s > slowest_step_s:
+                    break
+                bearable_s = slack_s / max(worst_tokens, 1)
+                if step_s <= bearable_s < slowest_step_s:
+                    slowest_step_s = bearable_s
+            count += 1
+        return count
+
+
+class PrintedBatchLimit(BatchLimit):
+    """TimelyLLM's rule as printed: one more per step, if the most urgent running one bears it.
+
+    A running generation that is late, or whose deadline is nearer than its worst case, keeps all
+    others out until its segment is complete.
+
+    Args:
+        max_running: Upper bound.
+        step_times: Learned step times; the speed of the latest tokens.
+        network_s: One-way time from the engine to a robot (s).
+    """
+
+    def __init__(self, max_running: int, step_times: StepTimes, *, network_s: float = 0.0) -> None:
+        super().__init__(max_running, step_times)
+        self._network_s = network_s
+
+    def count(self, candidates: Iterable[tuple[float, int]], running: int = 0) -> int:
+        """Return how many leading candidates to run; at least one where there is one."""
+        items = list(candidates)
+        if not running or len(items) == running:
+            return min(len(items), max(running, 1))
+        slack_s, tokens = min(items[:running])
+        step_s = self.step_times.expected_s(running) or 0.0
+        worst_s = worst_remaining_s(0, tokens, 1.0 / step_s) if step_s else 0.0
+        fits = admits(worst_s, slack_s - self._network_s, 1.0, 0.0)
+        return min(running + fits, self.max_running)
+
+
+class LookaheadBatchLimit(BatchLimit):
+    """Runs a candidate if what the others lose by it is no more than what it gains.
+
+    A generation that joins makes the step longer for all in it: a little by one more row, a lot
+    by its prompt. With the learned step times the limit projects when each segment will be
+    complete with and without it; kept out, it would come after the last of those that lose.
+
+    Args:
+        max_running: Upper bound.
+        step_times: Learned step times.
+        network_s: One-way time from the engine to a robot (s).
+    """
+
+    def __init__(self, max_running: int, step_times: StepTimes, *, network_s: float = 0.0) -> None:
+        super().__init__(max_running, step_times)
+        self._network_s = network_s
+
+    @property
+    def considered(self) -> int:
+        """How many of the best-ranked candidates :meth:`choose` wants to see."""
+        return 4 * self.max_running
+
+    def choose(self, candidates: Sequence[Candidate], running: int = 0) -> Sequence[int]:
+        """Return the places of the candidates to run, in order; at least one."""
+        places: list[int] = []
+        inside: list[Candidate] = []
+        begun = 0
+        for place, item in enumerate(candidates):
+            if len(inside) == self.max_running:
+                break
+            if place >= max(running, 1) and not self._gains(item, inside, begun):
+                continue
+            places.append(place)
+            inside.append(item)
+            begun += item.begins
+        return places
+
+    def _gains(self, item: Candidate, inside: list[Candidate], begun: int) -> bool:
+        times = self.step_times
+        step_s, longer_s = times.expected_s(len(inside)), times.expected_s(len(inside) + 1)
+        if step_s is None or longer_s is None:
+            return True
+        own_prefill_s = times.prefill_s if item.begins else 0.0
+        wait_s = self._network_s + begun * times.prefill_s
+        loss = 0.0
+        last_s = 0.0
+        for other in inside:
+            tokens = max(other.tokens_left, 1)
+            end_s = wait_s + tokens * step_s
+            later_s = wait_s + own_prefill_s + tokens * longer_s
+            late_s = later_s - max(other.slack_s, end_s)
+            if late_s > 0:
+                loss += other.loss_per_s * late_s
+                last_s = max(last_s, end_s)
+        if not loss:
+            return True
+        own_s = own_prefill_s + max(item.tokens_left, 1) * longer_s
+        late_s = last_s + own_s - max(item.slack_s, wait_s + own_s)
+        return item.loss_per_s * max(0.0, late_s) >= loss

@@ -1,0 +1,77 @@
+"""What segments cost, learned from the segments that were generated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+UNKNOWN_GENERATION_S = 0.09
+"""Expected generation time before anything was observed: TimelyLLM's profile (section 7.1)."""
+
+UNKNOWN_WORST_TOKENS = 10
+"""Worst-case tokens of a segment before anything was observed: TimelyLLM's ``maxlen``."""
+
+
+@dataclass(slots=True)
+class _Cost:
+    generation_s: float
+    worst_tokens: float
+
+
+class SegmentCosts:
+    """Expected time and worst-case length of segments, per class.
+
+    A class is a skill set's name and whether the segment is a plan's first: that one carries the
+    prefill.
+
+    Args:
+        weight: Weight of a new observation in the mean time.
+        decay: How much of the worst case stays after each segment, so that it forgets.
+    """
+
+    def __init__(self, weight: float = 0.1, decay: float = 0.99) -> None:
+        self._weight = weight
+        self._decay = decay
+        self._costs: dict[tuple[str, bool], _Cost] = {}
+
+    def observe(self, name: str, *, first: bool, generation_s: float, tokens: int) -> None:
+        """Learn from one segment."""
+        cost = self._costs.get((name, first))
+        if cost is None:
+            self._costs[name, first] = _Cost(generation_s, float(tokens))
+            return
+        cost.generation_s += self._weight * (generation_s - cost.generation_s)
+        cost.worst_tokens = max(float(tokens), self._decay * cost.worst_tokens)
+
+    def expected_s(self, name: str, *, first: bool) -> float:
+        """Return the expected engine time of a segment (s)."""
+        cost = self._costs.get((name, first))
+        return UNKNOWN_GENERATION_S if cost is None else cost.generation_s
+
+    def worst_tokens(self, name: str, *, first: bool) -> int:
+        """Return the most tokens that a segment is taken to have."""
+        cost = self._costs.get((name, first))
+        return UNKNOWN_WORST_TOKENS if cost is None else round(cost.worst_tokens)
+
+
+class ProfiledCosts(SegmentCosts):
+    """Costs that were profiled beforehand and are not learned, as in TimelyLLM.
+
+    Args:
+        generation_s: What every segment is taken to cost (s).
+        worst_tokens: The most tokens that every segment is taken to have.
+    """
+
+    def __init__(self, generation_s: float, worst_tokens: int = UNKNOWN_WORST_TOKENS) -> None:
+        super().__init__()
+        self._generation_s, self._worst_tokens = generation_s, worst_tokens
+
+    def observe(self, name: str, *, first: bool, generation_s: float, tokens: int) -> None:
+        """Learn nothing."""
+
+    def expected_s(self, name: str, *, first: bool) -> float:
+        """Return the profiled time (s)."""
+        return self._generation_s
+
+    def worst_tokens(self, name: str, *, first: bool) -> int:
+        """Return the profiled worst case."""
+        return self._worst_tokens

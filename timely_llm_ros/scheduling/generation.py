@@ -1,0 +1,217 @@
+"""The generations that compete for the engine, as a struct of arrays."""
+
+from __future__ import annotations
+
+import enum
+import operator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from timely_llm_ros.utility import TimeUtility
+
+FloatArray = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+IntArray = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+
+
+class Phase(enum.IntEnum):
+    """Where a generation stands. It is in exactly one phase at a time."""
+
+    QUEUED = 0
+    """Not started: it has no KV yet."""
+    RUNNING = 1
+    """In the latest engine step."""
+    SUSPENDED = 2
+    """Started, not in the latest step; competes for its next segment."""
+    HELD = 3
+    """Waits for a robot's value or for an explicit resume; does not compete."""
+    ENDED = 4
+    """Over; no longer in the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableView:
+    """The columns that a policy ranks by; one element per generation.
+
+    Attributes:
+        arrival_s: When the task was received.
+        ert_s: Expected response time of its time utility.
+        alpha: Slope of its time utility (utility/s, <= 0).
+        beta: Peak of its time utility (> 0).
+        segment_index: Segments complete so far, so the index of the one in the making.
+        due_s: When the robot is expected to run out of work; for a first segment, the arrival.
+        expected_generation_s: Expected engine time until the segment in the making is complete.
+        generated_tokens: Tokens generated for the segment in the making.
+    """
+
+    arrival_s: FloatArray
+    ert_s: FloatArray
+    alpha: FloatArray
+    beta: FloatArray
+    segment_index: IntArray
+    due_s: FloatArray
+    expected_generation_s: FloatArray
+    generated_tokens: IntArray
+
+    def __len__(self) -> int:
+        return len(self.arrival_s)
+
+
+class GenerationRow(NamedTuple):
+    """One generation's values; see :class:`TableView` and :class:`GenerationTable`."""
+
+    arrival_s: float
+    ert_s: float
+    alpha: float
+    beta: float
+    due_s: float
+    expected_generation_s: float
+    rank: float
+    segment_index: int
+    generated_tokens: int
+    worst_tokens: int
+    phase: int
+    sequence: int
+
+
+class GenerationTable:
+    """Columns of all generations that have not ended, dense in rows ``0..len-1``.
+
+    Adding and removing takes constant time: a removed row is filled with the last one, so a row
+    number is only good until the next :meth:`remove`. Beside the columns of :class:`TableView`
+    there are ``phase``, ``sequence`` (counts :meth:`add` and :meth:`requeue`; breaks ties),
+    ``worst_tokens`` (most tokens that the segment in the making may take) and ``rank`` (the
+    scheduler's latest).
+    """
+
+    _FLOATS = GenerationRow._fields[:7]
+    _INTS = GenerationRow._fields[7:]
+
+    def __init__(self, capacity: int = 64) -> None:
+        self.ids: list[str] = []
+        self._rows: dict[str, int] = {}
+        self._floats = np.zeros((len(self._FLOATS), capacity), np.float64)
+        self._ints = np.zeros((len(self._INTS), capacity), np.int64)
+        self._columns = self._name_columns()
+        self._next_sequence = 0
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __contains__(self, generation_id: object) -> bool:
+        return generation_id in self._rows
+
+    def row(self, generation_id: str) -> int:
+        """Return the generation's present row.
+
+        Raises:
+            KeyError: It is not in the table.
+        """
+        return self._rows[generation_id]
+
+    def add(self, generation_id: str, utility: TimeUtility, arrival_s: float) -> int:
+        """Add a queued generation and return its row.
+
+        Raises:
+            KeyError: The id is in the table already.
+        """
+        if generation_id in self._rows:
+            raise KeyError(generation_id)
+        row = len(self.ids)
+        if row == self._floats.shape[1]:
+            self._floats = np.concatenate([self._floats, np.zeros_like(self._floats)], axis=1)
+            self._ints = np.concatenate([self._ints, np.zeros_like(self._ints)], axis=1)
+            self._columns = self._name_columns()
+        self.ids.append(generation_id)
+        self._rows[generation_id] = row
+        values = {
+            'arrival_s': arrival_s,
+            'ert_s': utility.expected_response_s,
+            'alpha': utility.slope_per_s,
+            'beta': utility.peak,
+            'due_s': arrival_s,
+            'expected_generation_s': 0.0,
+            'rank': np.nan,
+            'worst_tokens': 0,
+            'segment_index': 0,
+            'generated_tokens': 0,
+            'phase': Phase.QUEUED,
+            'sequence': self._next_sequence,
+        }
+        for name, value in values.items():
+            self._columns[name][row] = value
+        self._next_sequence += 1
+        return row
+
+    def remove(self, generation_id: str) -> None:
+        """Remove a generation.
+
+        Raises:
+            KeyError: It is not in the table.
+        """
+        row = self._rows.pop(generation_id)
+        last = len(self.ids) - 1
+        last_id = self.ids.pop()
+        if row != last:
+            self._floats[:, row] = self._floats[:, last]
+            self._ints[:, row] = self._ints[:, last]
+            self.ids[row] = last_id
+            self._rows[last_id] = row
+
+    def requeue(self, generation_id: str) -> None:
+        """Put a generation behind all others of equal rank."""
+        self._columns['sequence'][self._rows[generation_id]] = self._next_sequence
+        self._next_sequence += 1
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Return a writable view of one column, good until the next :meth:`add`."""
+        return self._columns[name][: len(self.ids)]
+
+    def set(self, generation_id: str, name: str, value: float) -> None:
+        """Set one value."""
+        self._columns[name][self._rows[generation_id]] = value
+
+    def get(self, generation_id: str, name: str) -> float:
+        """Return one value."""
+        return float(self._columns[name][self._rows[generation_id]])
+
+    def phase(self, generation_id: str) -> Phase:
+        """Return where a generation stands; ``ENDED`` where it is not in the table."""
+        row = self._rows.get(generation_id)
+        return Phase.ENDED if row is None else Phase(int(self._columns['phase'][row]))
+
+    def view(self) -> TableView:
+        """Return the columns that policies read, without copying."""
+        n = len(self.ids)
+        c = self._columns
+        return TableView(
+            c['arrival_s'][:n],
+            c['ert_s'][:n],
+            c['alpha'][:n],
+            c['beta'][:n],
+            c['segment_index'][:n],
+            c['due_s'][:n],
+            c['expected_generation_s'][:n],
+            c['generated_tokens'][:n],
+        )
+
+    def values(self, row: int) -> GenerationRow:
+        """Return one row's values."""
+        return GenerationRow(*self._floats[:, row].tolist(), *self._ints[:, row].tolist())
+
+    def rows(self) -> list[GenerationRow]:
+        """Return every row as Python numbers: faster than columns where there are few."""
+        n = len(self.ids)
+        floats = self._floats[:, :n].T.tolist()
+        return list(
+            map(GenerationRow._make, map(operator.add, floats, self._ints[:, :n].T.tolist()))
+        )
+
+    def _name_columns(self) -> dict[str, NDArray[Any]]:
+        named: dict[str, NDArray[Any]] = dict(zip(self._FLOATS, self._floats, strict=True))
+        named.update(zip(self._INTS, self._ints, strict=True))
+        return named

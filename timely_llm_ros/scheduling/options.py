@@ -1,0 +1,103 @@
+"""The scheduler's options, and what is made of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, get_args
+
+from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.scheduling.admission import BatchLimit, LookaheadBatchLimit, PrintedBatchLimit
+from timely_llm_ros.scheduling.costs import ProfiledCosts, SegmentCosts
+from timely_llm_ros.scheduling.policies import (
+    HighestUtilityDensityFirst,
+    LeastLossFirst,
+    find_policy,
+)
+from timely_llm_ros.scheduling.scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from timely_llm_ros.scheduling.admission import StepTimes
+    from timely_llm_ros.scheduling.generation import GenerationTable
+    from timely_llm_ros.scheduling.scheduler import ServingMode
+
+Admission = Literal['lookahead', 'feasible', 'fixed', 'printed']
+"""How many generations run together. ``lookahead``: each that gains more by running than the others
+lose by it. ``feasible``: as many as leave every deadline that can still
+be met. ``fixed``: as many as may. ``printed``: TimelyLLM's rule to the letter (section 4.4), which
+collapses under load; for comparison only."""
+
+AGE_BOUND_S = 30.0
+"""Default of ``SchedulingOptions.age_bound_s``."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulingOptions:
+    """What a scheduler does beside its policy and its largest batch.
+
+    Attributes:
+        admission: How many generations run together in mode ``segmented``.
+        interrupts: Whether a segment in the making may be interrupted for a better-ranked one.
+        age_bound_s: A generation whose robot has waited longer than this (s) goes before all that
+            have not, the longest wait first; None for no bound.
+        network_s: One-way time from the engine to a robot (s).
+        profiled_generation_s: Take every segment to cost this (s) and to have at most the paper's
+            10 tokens; None to learn both from the segments that were generated.
+
+    Raises:
+        ConfigurationError: A value is out of range.
+    """
+
+    admission: Admission = 'feasible'
+    interrupts: bool = True
+    age_bound_s: float | None = AGE_BOUND_S
+    network_s: float = 0.0
+    profiled_generation_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.admission not in get_args(Admission):
+            raise ConfigurationError(
+                f'admission {self.admission!r}: expected one of {get_args(Admission)}'
+            )
+        for name in ('age_bound_s', 'profiled_generation_s'):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ConfigurationError(f'{name} {value!r}: expected a number > 0 or None')
+        if not self.network_s >= 0:
+            raise ConfigurationError(f'network_s {self.network_s!r}: expected a number >= 0')
+
+    def scheduler(
+        self,
+        table: GenerationTable,
+        step_times: StepTimes,
+        *,
+        policy: str,
+        max_running: int,
+        mode: ServingMode,
+    ) -> Scheduler:
+        """Return a scheduler of the table's generations.
+
+        Raises:
+            ConfigurationError: There is no such policy.
+        """
+        chosen = find_policy(policy)
+        if self.network_s and isinstance(chosen, HighestUtilityDensityFirst | LeastLossFirst):
+            chosen = replace(chosen, network_s=self.network_s)
+        limit = BatchLimit(max_running, step_times, veto=self.admission == 'feasible')
+        if self.admission == 'printed':
+            limit = PrintedBatchLimit(max_running, step_times, network_s=self.network_s)
+        elif self.admission == 'lookahead':
+            limit = LookaheadBatchLimit(max_running, step_times, network_s=self.network_s)
+        return Scheduler(
+            table,
+            chosen,
+            limit,
+            mode=mode,
+            interrupts=self.interrupts,
+            age_bound_s=self.age_bound_s,
+        )
+
+    def costs(self) -> SegmentCosts:
+        """Return the account of what segments cost."""
+        if self.profiled_generation_s is None:
+            return SegmentCosts()
+        return ProfiledCosts(self.profiled_generation_s)

@@ -1,0 +1,220 @@
+"""Policies: pure, vectorised rankings of generations. Higher ranks go first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+
+from timely_llm_ros.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from timely_llm_ros.scheduling.generation import FloatArray, GenerationRow, TableView
+
+MINIMUM_SLACK_S = 0.001
+"""Slack below this counts as this, so that a deadline just missed is not infinitely urgent."""
+
+
+class Policy(Protocol):
+    """Ranks generations. Pure: the same arguments give the same ranks."""
+
+    @property
+    def margin(self) -> float:
+        """How much better, as a ratio, a rank must be to interrupt a segment in the making."""
+        ...
+
+    def rank(self, view: TableView, now_s: float) -> FloatArray:
+        """Return one finite rank per generation, higher first."""
+        ...
+
+    def rank_one(self, row: GenerationRow, now_s: float) -> float:
+        """Return what :meth:`rank` gives for one generation: faster where there are few."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FirstComeFirstServed:
+    """By arrival; a generation keeps its place between segments."""
+
+    margin: float = 0.0
+
+    def rank(self, view: TableView, now_s: float) -> FloatArray:
+        """Return ranks that fall with the arrival time."""
+        return -view.arrival_s
+
+    def rank_one(self, row: GenerationRow, now_s: float) -> float:
+        """Return the same for one generation."""
+        return -row.arrival_s
+
+
+@dataclass(frozen=True, slots=True)
+class EarliestDeadlineFirst:
+    """By the first segment's deadline, arrival + ERT, kept for the whole generation.
+
+    This is TimelyLLM's baseline: deadlines of later segments do not count.
+    """
+
+    margin: float = 0.0
+
+    def rank(self, view: TableView, now_s: float) -> FloatArray:
+        """Return ranks that fall with the first deadline."""
+        return -(view.arrival_s + view.ert_s)
+
+    def rank_one(self, row: GenerationRow, now_s: float) -> float:
+        """Return the same for one generation."""
+        return -(row.arrival_s + row.ert_s)
+
+
+class Priority(NamedTuple):
+    """Eq. 4 and what it is made of; one element per generation."""
+
+    waiting_s: FloatArray
+    """How long the robot will have waited if the segment is generated next."""
+    utility: FloatArray
+    """The segment's utility then."""
+    slack_s: FloatArray
+    """Time left until the segment should reach the robot, at least ``MINIMUM_SLACK_S``."""
+    density: FloatArray
+    """Eq. 4: utility / (expected generation time * slack)."""
+
+
+def priority(
+    view: TableView,
+    now_s: float,
+    *,
+    network_s: float = 0.0,
+    minimum_slack_s: float = MINIMUM_SLACK_S,
+) -> Priority:
+    """Return potential utility density (TimelyLLM, eq. 4) with the slack clamped.
+
+    A first segment (index 0) waits from the arrival and is due ERT after it; a later one waits
+    from, and is due at, the moment when the robot runs out of work.
+
+    Args:
+        view: The generations.
+        now_s: The present time.
+        network_s: One-way time from the engine to a robot.
+        minimum_slack_s: Least slack.
+    """
+    first = view.segment_index == 0
+    origin_s = np.where(first, view.arrival_s, view.due_s)
+    allowed_s = np.where(first, view.ert_s, 0.0)
+    waiting_s = (now_s + network_s) + view.expected_generation_s - origin_s
+    utility = view.beta + view.alpha * np.maximum(waiting_s - allowed_s, 0.0)
+    slack_s = np.maximum(origin_s + allowed_s - (network_s + now_s), minimum_slack_s)
+    density = utility / (view.expected_generation_s * slack_s)
+    return Priority(waiting_s, utility, slack_s, density)
+
+
+@dataclass(frozen=True, slots=True)
+class HighestUtilityDensityFirst:
+    """TimelyLLM's policy: potential utility density, with a class of its own for the late.
+
+    A generation whose utility has fallen to 0 or below ranks behind all others, and among its
+    like by ``|alpha| / G`` (Smith's rule, which is optimal for linear losses): the printed formula
+    would rank a hopeless generation first or starve the one that is overdue most.
+
+    Attributes:
+        network_s: One-way time from the engine to a robot.
+        minimum_slack_s: Least slack.
+        margin: Ranks move with time, so a challenger must be this much better mid-segment.
+    """
+
+    network_s: float = 0.0
+    minimum_slack_s: float = MINIMUM_SLACK_S
+    margin: float = 0.5
+
+    def rank(self, view: TableView, now_s: float) -> FloatArray:
+        """Return the density where utility is positive, ``-G / |alpha|`` where it is not."""
+        # As in priority(), with fewer passes over the columns.
+        generation_s = view.expected_generation_s
+        slack_s = np.where(view.segment_index == 0, view.arrival_s + view.ert_s, view.due_s)
+        slack_s -= now_s + self.network_s
+        utility = generation_s - slack_s
+        np.maximum(utility, 0.0, out=utility)
+        utility *= view.alpha
+        utility += view.beta
+        np.maximum(slack_s, self.minimum_slack_s, out=slack_s)
+        slack_s *= generation_s
+        density: FloatArray = np.divide(utility, slack_s, out=slack_s)
+        if utility.min(initial=1.0) > 0:
+            return density
+        late = np.flatnonzero(utility <= 0)
+        density[late] = generation_s[late] / view.alpha[late]
+        return density
+
+    def rank_one(self, row: GenerationRow, now_s: float) -> float:
+        """Return the same for one generation."""
+        due_s = row.arrival_s + row.ert_s if row.segment_index == 0 else row.due_s
+        slack_s = due_s - (now_s + self.network_s)
+        generation_s = row.expected_generation_s
+        late_s = generation_s - slack_s
+        utility = row.beta + row.alpha * late_s if late_s > 0 else row.beta
+        if utility <= 0:
+            return generation_s / row.alpha
+        return utility / (generation_s * max(slack_s, self.minimum_slack_s))
+
+
+@dataclass(frozen=True, slots=True)
+class LeastLossFirst:
+    """By what is lost per engine second if it is not served now.
+
+    ``|alpha| / G / (1 + slack / horizon)^2``, slack being what is left until the segment would be
+    late if it were generated next. Smith's rule among the late; the further off a segment is due,
+    the less it matters that it waits. The form is that of the apparent tardiness cost
+    (Vepsalainen and Morton, 1987), with a power for the exponential, which would underflow.
+
+    Attributes:
+        horizon_s: How far ahead a deadline begins to press (s).
+        network_s: One-way time from the engine to a robot (s).
+        margin: Ranks move with time, so a challenger must be this much better mid-segment.
+    """
+
+    horizon_s: float = 0.2
+    network_s: float = 0.0
+    margin: float = 0.5
+
+    def rank(self, view: TableView, now_s: float) -> FloatArray:
+        """Return the loss per engine second."""
+        slack_s = np.where(view.segment_index == 0, view.arrival_s + view.ert_s, view.due_s)
+        slack_s -= now_s + self.network_s
+        slack_s -= view.expected_generation_s
+        np.maximum(slack_s, 0.0, out=slack_s)
+        slack_s /= self.horizon_s
+        slack_s += 1.0
+        slack_s *= slack_s
+        slack_s *= view.expected_generation_s
+        rank: FloatArray = np.divide(-view.alpha, slack_s, out=slack_s)
+        return rank
+
+    def rank_one(self, row: GenerationRow, now_s: float) -> float:
+        """Return the same for one generation."""
+        slack_s = row.arrival_s + row.ert_s if row.segment_index == 0 else row.due_s
+        slack_s -= now_s + self.network_s
+        slack_s -= row.expected_generation_s
+        ease = max(slack_s, 0.0) / self.horizon_s + 1.0
+        return -row.alpha / (ease * ease * row.expected_generation_s)
+
+
+POLICIES: Mapping[str, Policy] = {
+    'fcfs': FirstComeFirstServed(),
+    'edf': EarliestDeadlineFirst(),
+    'utility': HighestUtilityDensityFirst(),
+    'least_loss': LeastLossFirst(),
+}
+"""The policies by name."""
+
+
+def find_policy(name: str) -> Policy:
+    """Return the policy of that name.
+
+    Raises:
+        ConfigurationError: There is none.
+    """
+    try:
+        return POLICIES[name]
+    except KeyError:
+        raise ConfigurationError(f'policy {name!r}: expected one of {sorted(POLICIES)}') from None

@@ -1,0 +1,166 @@
+"""Chooses, before every engine step, which generations run in it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from timely_llm_ros.scheduling.admission import Candidate
+from timely_llm_ros.scheduling.generation import Phase
+from timely_llm_ros.scheduling.policies import FirstComeFirstServed
+
+if TYPE_CHECKING:
+    from timely_llm_ros.scheduling.admission import BatchLimit
+    from timely_llm_ros.scheduling.generation import (
+        FloatArray,
+        GenerationRow,
+        GenerationTable,
+        IntArray,
+    )
+    from timely_llm_ros.scheduling.policies import Policy
+
+ServingMode = Literal['segmented', 'stream', 'whole_plan']
+"""How plans are served.
+
+``segmented``: sent segment by segment, generations suspended between segments and ranked by the
+policy. ``stream``: sent segment by segment, first come first served, each generation runs to its
+end. ``whole_plan``: as ``stream``, but the plan is sent only when it is complete.
+"""
+
+
+FEW = 32
+"""Up to about so many generations plain Python is faster than numpy."""
+
+_OVERDUE_RANK = 1e12
+"""Above every rank that a policy gives; the wait (s) is added for those beyond the age bound."""
+
+
+class Scheduler:
+    """Ranks the table's generations and picks the next step's.
+
+    In mode ``segmented`` every generation that is not held competes for every step. A segment in
+    the making is interrupted only by a rank that is better by the policy's margin. In the other
+    modes generations run first come first served and keep their place until they end.
+
+    Args:
+        table: The generations; ``select`` writes its ``rank`` column.
+        policy: How they are ranked in mode ``segmented``.
+        limit: How many run together.
+        mode: The serving mode.
+        interrupts: Whether a segment in the making may be interrupted in mode ``segmented``.
+        age_bound_s: A generation whose robot has waited longer than this (s) goes before all that
+            have not, in mode ``segmented``; None for no bound.
+        few: Up to so many generations are ranked one by one, without numpy. No result depends on
+            it.
+    """
+
+    def __init__(
+        self,
+        table: GenerationTable,
+        policy: Policy,
+        limit: BatchLimit,
+        *,
+        mode: ServingMode = 'segmented',
+        interrupts: bool = True,
+        age_bound_s: float | None = None,
+        few: int = FEW,
+    ) -> None:
+        self._table = table
+        self._segmented = mode == 'segmented'
+        self._policy = policy if self._segmented else FirstComeFirstServed()
+        self._limit = limit
+        self._interrupts = self._segmented and interrupts
+        self._age_bound_s = age_bound_s if self._segmented else None
+        self._factor = 1.0 + self._policy.margin
+        self._few = few
+
+    def select(self, now_s: float) -> list[str]:
+        """Return the ids of the generations to run next, best rank first."""
+        if len(self._table) <= self._few:
+            return self._select_few(now_s)
+        return self._select_many(now_s)
+
+    def _select_few(self, now_s: float) -> list[str]:
+        """Choose with plain numbers: numpy's calls cost more than what they would save."""
+        table, rank_one, age_bound_s = self._table, self._policy.rank_one, self._age_bound_s
+        rows = table.rows()
+        ranks: list[float] = []
+        order: list[tuple[float, int, int]] = []
+        for place, row in enumerate(rows):
+            if row.phase == Phase.HELD:
+                ranks.append(math.nan)
+                continue
+            rank = rank_one(row, now_s)
+            if age_bound_s is not None and now_s - row.due_s > age_bound_s:
+                rank = _OVERDUE_RANK + (now_s - row.due_s)
+            if row.phase == Phase.RUNNING:
+                rank = self._favoured(rank)
+            ranks.append(rank)
+            order.append((-rank, row.sequence, place))
+        table.column('rank')[:] = ranks
+        order.sort()
+        if not self._segmented or len(order) < 2:
+            return [table.ids[place] for _, _, place in order[: self._limit.max_running]]
+        del order[self._limit.considered :]
+        best = [rows[place] for _, _, place in order]
+        kept = 0 if self._interrupts else sum(row.phase == Phase.RUNNING for row in best)
+        candidates = [_candidate(row, now_s) for row in best]
+        return [table.ids[order[place][2]] for place in self._limit.choose(candidates, kept)]
+
+    def _select_many(self, now_s: float) -> list[str]:
+        table = self._table
+        view = table.view()
+        phase = table.column('phase')
+        ranks = self._policy.rank(view, now_s)
+        if self._age_bound_s is not None and now_s - view.due_s.min() > self._age_bound_s:
+            waited_s = now_s - view.due_s
+            ranks = np.where(waited_s > self._age_bound_s, _OVERDUE_RANK + waited_s, ranks)
+        running = np.flatnonzero(phase == Phase.RUNNING)
+        if len(running):
+            ranks[running] = [self._favoured(rank) for rank in ranks[running].tolist()]
+        ranks[phase == Phase.HELD] = np.nan
+        table.column('rank')[:] = ranks
+        order = self._best(ranks, self._limit.considered).tolist()
+        if not self._segmented or len(order) < 2:
+            return [table.ids[row] for row in order[: self._limit.max_running]]
+        best = [table.values(row) for row in order]
+        kept = 0 if self._interrupts else sum(row.phase == Phase.RUNNING for row in best)
+        candidates = [_candidate(row, now_s) for row in best]
+        return [table.ids[order[place]] for place in self._limit.choose(candidates, kept)]
+
+    def _favoured(self, rank: float) -> float:
+        """Return the rank of one that runs already."""
+        if not self._interrupts:
+            return math.inf
+        return rank * self._factor if rank > 0 else rank / self._factor
+
+    def _best(self, ranks: FloatArray, most: int) -> IntArray:
+        """Return the rows of the best ranks, best first, earlier generations first among equals."""
+        rows = np.flatnonzero(ranks >= _bound(ranks, most))
+        order = np.lexsort((self._table.column('sequence')[rows], -ranks[rows]))[:most]
+        best: IntArray = rows[order]
+        return best
+
+
+def _candidate(row: GenerationRow, now_s: float) -> Candidate:
+    due_s = row.due_s if row.segment_index else row.arrival_s + row.ert_s
+    left = row.worst_tokens - row.generated_tokens
+    return Candidate(due_s - now_s, left, -row.alpha, row.phase == Phase.QUEUED)
+
+
+def _bound(ranks: FloatArray, most: int) -> float:
+    """Return a rank that at least ``most`` of them reach, cheaply; -inf where there may not be.
+
+    The ``most``-th best of the maxima of many groups is such a rank, and few others reach it.
+    """
+    groups = 8 * most
+    size = len(ranks) // groups
+    if size < 2:
+        return -math.inf
+    maxima = np.fmax.reduce(ranks[: size * groups].reshape(size, groups), axis=0)
+    maxima = maxima[~np.isnan(maxima)]
+    if len(maxima) < most:
+        return -math.inf
+    return float(np.partition(maxima, -most)[-most])

@@ -1,0 +1,152 @@
+"""How long skills take: a model per skill, and the expected execution time of statements.
+
+A model knows a call's expected time, the least it can take, and draws times for a simulation.
+Coefficients are per SI unit of an argument; an object argument counts with its distance from
+the robot's start (m).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.skills.language import Call, If, Repeat
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Iterable, Mapping
+
+    from timely_llm_ros.skills.language import Statement
+    from timely_llm_ros.skills.scene import Scene
+    from timely_llm_ros.skills.skillset import SkillSet
+
+MAX_VARIATION = 0.5
+"""Largest relative variation, so that a drawn time is never negative."""
+
+_SPREAD = 2.0
+"""Drawn times stay within this many variations of the expected one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantDuration:
+    """The same expected time for every call.
+
+    Attributes:
+        seconds: Expected time (s).
+        variation: Relative standard deviation, 0 to ``MAX_VARIATION``.
+    """
+
+    seconds: float
+    variation: float = 0.0
+
+    def expected_s(self, call: Call, scene: Scene) -> float:
+        """Return the expected time (s)."""
+        return self.seconds
+
+    def minimum_s(self, call: Call, scene: Scene) -> float:
+        """Return the least time (s) that a call takes."""
+        return _least_s(self.seconds, self.variation)
+
+    def sample_s(self, call: Call, scene: Scene, rng: random.Random) -> float:
+        """Draw a time (s); its mean is the expected one."""
+        return _draw_s(self.seconds, self.variation, rng)
+
+
+@dataclass(frozen=True, slots=True)
+class LinearDuration:
+    """A base time plus so much per SI unit of some arguments.
+
+    Attributes:
+        base_s: Time (s) of a call whose arguments are all zero.
+        per: Seconds per metre, radian or second of an argument; per metre of distance for an
+            object. A negative argument counts with its absolute value.
+        variation: Relative standard deviation, 0 to ``MAX_VARIATION``.
+    """
+
+    base_s: float
+    per: Mapping[str, float] = field(hash=False)
+    variation: float = 0.0
+
+    def expected_s(self, call: Call, scene: Scene) -> float:
+        """Return the expected time (s); an object that the scene does not have is at distance 0."""
+        total_s = self.base_s
+        for argument in call.arguments:
+            seconds_per_unit = self.per.get(argument.name)
+            if seconds_per_unit is None:
+                continue
+            if isinstance(argument.value, str):
+                item = scene.get(argument.value)
+                amount = item.distance_m if item is not None else 0.0
+            else:
+                amount = abs(argument.value)
+            total_s += seconds_per_unit * amount
+        return total_s
+
+    def minimum_s(self, call: Call, scene: Scene) -> float:
+        """Return the least time (s) that a call takes."""
+        return _least_s(self.expected_s(call, scene), self.variation)
+
+    def sample_s(self, call: Call, scene: Scene, rng: random.Random) -> float:
+        """Draw a time (s); its mean is the expected one."""
+        return _draw_s(self.expected_s(call, scene), self.variation, rng)
+
+
+@dataclass(frozen=True, slots=True)
+class EmpiricalDuration:
+    """Times that were measured on a robot.
+
+    Attributes:
+        samples_s: Measured times (s), at least one.
+    """
+
+    samples_s: tuple[float, ...]
+
+    def expected_s(self, call: Call, scene: Scene) -> float:
+        """Return the mean of the measured times (s)."""
+        return math.fsum(self.samples_s) / len(self.samples_s)
+
+    def minimum_s(self, call: Call, scene: Scene) -> float:
+        """Return the least measured time (s)."""
+        return min(self.samples_s)
+
+    def sample_s(self, call: Call, scene: Scene, rng: random.Random) -> float:
+        """Draw one of the measured times (s)."""
+        return rng.choice(self.samples_s)
+
+
+DurationModel = ConstantDuration | LinearDuration | EmpiricalDuration
+"""What a skill's ``duration`` may be."""
+
+
+def expected_execution_s(
+    statements: Iterable[Statement], skill_set: SkillSet, scene: Scene
+) -> float:
+    """Return how long statements are expected to run (s).
+
+    A repeat counts as often as it says. A conditional takes its condition's time plus the mean of
+    its two branches; a missing branch takes no time.
+    """
+    total_s = 0.0
+    for statement in statements:
+        match statement:
+            case Call():
+                total_s += skill_set.skills[statement.skill].duration.expected_s(statement, scene)
+            case Repeat():
+                total_s += statement.count * expected_execution_s(statement.body, skill_set, scene)
+            case If():
+                total_s += expected_execution_s((statement.condition,), skill_set, scene) + 0.5 * (
+                    expected_execution_s(statement.then, skill_set, scene)
+                    + expected_execution_s(statement.otherwise, skill_set, scene)
+                )
+    return total_s
+
+
+def _least_s(expected_s: float, variation: float) -> float:
+    return expected_s * (1.0 - _SPREAD * variation)
+
+
+def _draw_s(expected_s: float, variation: float, rng: random.Random) -> float:
+    # Cut symmetrically, so that the mean stays.
+    deviation = max(-_SPREAD, min(_SPREAD, rng.gauss(0.0, 1.0)))
+    return expected_s * (1.0 + variation * deviation)

@@ -1,0 +1,398 @@
+"""The plan language: text -> statements, typed, bounded and with every object in the scene.
+
+The text is a language model's output, thus untrusted: nothing in it is evaluated or looked up
+other than in the skill set and the scene. The parser reads every character once, from left to
+right, and recurses at most ``MAX_DEPTH`` blocks deep. The grammar is in
+``docs/reference/plan_language.md``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.errors import ArgumentError, PlanError, PlanSyntaxError, UnknownSkillError
+from timely_llm_ros.skills.scene import Scene
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Iterator
+
+    from timely_llm_ros.skills.skillset import ArgumentSpec, Skill, SkillSet
+
+MAX_DEPTH = 3
+"""Blocks that may be open inside each other."""
+
+MAX_PLAN_LENGTH = 16_384
+"""Characters that a plan may have."""
+
+MAX_NUMBER_LENGTH = 12
+"""Characters that a number may have: none that fits a bound needs more."""
+
+MAX_DECIMALS = 3
+"""Digits that a number may have after the point."""
+
+MAX_VALUE_LENGTH = 64
+"""Characters that an observed value may have."""
+
+KEYWORDS = ('repeat', 'if', 'else')
+"""Words of the language, which no skill may have as its name."""
+
+STRING_CHARACTERS = 'A-Za-z0-9 ,.!?_-'
+"""What a string may hold, as the inside of a regular expression's character class."""
+
+VALUE_CHARACTERS = 'A-Za-z0-9,.!?_-'
+"""What an observed value may hold, as the inside of a regular expression's character class."""
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument of a call.
+
+    Attributes:
+        name: The argument's name in the skill set.
+        text: What plan text says, a string with its quotes.
+        value: Its value: a number in SI units, or the text of a string, object or choice.
+    """
+
+    name: str
+    text: str
+    value: float | int | str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One use of a skill."""
+
+    skill: str
+    arguments: tuple[Argument, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The call as plan text in its shortest form, without a semicolon."""
+        if not self.arguments:
+            return self.skill
+        return f'{self.skill}({",".join(argument.text for argument in self.arguments)})'
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """Statements that run ``count`` times."""
+
+    count: int
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """Statements that depend on the value of a blocking skill, read when they run."""
+
+    condition: Call
+    then: tuple[Statement, ...]
+    otherwise: tuple[Statement, ...] = ()
+    negated: bool = False
+
+
+Statement = Call | Repeat | If
+"""What a plan is a sequence of."""
+
+
+def parse(
+    text: str, skill_set: SkillSet, object_names: Container[str], *, offset: int = 0
+) -> tuple[Statement, ...]:
+    """Parse plan text; observations are checked and skipped.
+
+    Args:
+        text: Complete statements.
+        skill_set: The skills that may be called.
+        object_names: The names that may be given to them. Kinds are checked too where this is a
+            ``Scene``.
+        offset: Where ``text`` begins in its plan, for errors.
+
+    Raises:
+        PlanError: Anything else than a valid plan; always one of its subclasses.
+    """
+    if len(text) > MAX_PLAN_LENGTH:
+        raise PlanSyntaxError(
+            f'{len(text)} characters: expected at most {MAX_PLAN_LENGTH}', offset + MAX_PLAN_LENGTH
+        )
+    return _Parser(text, skill_set, object_names, offset).plan()
+
+
+def calls_of(statements: Iterable[Statement]) -> Iterator[Call]:
+    """Yield every call in text order, conditions included, loops not unrolled."""
+    for statement in statements:
+        match statement:
+            case Call():
+                yield statement
+            case Repeat():
+                yield from calls_of(statement.body)
+            case If():
+                yield statement.condition
+                yield from calls_of(statement.then)
+                yield from calls_of(statement.otherwise)
+
+
+def render(statements: Iterable[Statement]) -> str:
+    """Return statements as plan text in its shortest form."""
+    parts: list[str] = []
+    for statement in statements:
+        match statement:
+            case Call():
+                parts.append(statement.text)
+            case Repeat():
+                parts.append(f'repeat({statement.count}){{{render(statement.body)}}}')
+            case If():
+                mark = '!' if statement.negated else ''
+                parts.append(f'if({mark}{statement.condition.text}){{{render(statement.then)}}}')
+                if statement.otherwise:
+                    parts.append(f'else{{{render(statement.otherwise)}}}')
+        parts.append(';')
+    return ''.join(parts)
+
+
+_SPACE = re.compile(r'[ \t\r\n]*')
+_TOKEN = re.compile(
+    r'(?P<name>[a-z][a-z0-9_]*)'
+    r'|(?P<number>-?[0-9]+(?:\.[0-9]+)?)'
+    rf'|"(?P<string>[{STRING_CHARACTERS}]*)"'
+    r'|(?P<mark>[(){};,!#])'
+)
+_INT = re.compile(r'0|-?[1-9][0-9]*')
+_DECIMAL = re.compile(
+    rf'(?!-0(?:\.0*)?\Z)-?(?:0|[1-9][0-9]*)(?:\.[0-9]{{1,{MAX_DECIMALS}}})?'  # no negative zero
+)
+_VALUE = re.compile(rf'([{VALUE_CHARACTERS}]{{1,{MAX_VALUE_LENGTH}}}) ')
+_WHAT = {'name': 'a name', 'number': 'a number', 'string': 'a string', '': 'the end'}
+
+
+class _Parser:
+    """Recursive descent with one token of look-ahead; the position never goes back."""
+
+    def __init__(
+        self, text: str, skill_set: SkillSet, object_names: Container[str], offset: int
+    ) -> None:
+        self._text = text
+        self._skill_set = skill_set
+        self._object_names = object_names
+        self._scene = object_names if isinstance(object_names, Scene) else None
+        self._offset = offset
+        self._position = 0
+        # The look-ahead: its kind ('name', 'number', 'string', a mark, or '' at the end), its
+        # text and where it starts.
+        self._kind = ''
+        self._value = ''
+        self._start = 0
+
+    def plan(self) -> tuple[Statement, ...]:
+        statements: list[Statement] = []
+        self._advance()
+        while self._kind:
+            statement = self._statement(0)
+            statements.append(statement)
+            # The last token read is the statement's ';', so that its observation is next.
+            self._observation(statement)
+            self._advance()
+        return tuple(statements)
+
+    def _statement(self, depth: int) -> Statement:
+        """Parse one statement up to its ';', which stays the look-ahead."""
+        if self._kind != 'name':
+            raise self._unexpected('a statement')
+        if self._value == 'repeat':
+            statement: Statement = self._repeat(depth)
+        elif self._value == 'if':
+            statement = self._if(depth)
+        else:
+            statement = self._call()
+        if self._kind != ';':
+            raise self._unexpected('";"')
+        return statement
+
+    def _repeat(self, depth: int) -> Repeat:
+        self._advance()
+        self._take('(')
+        text, start = self._value, self._start
+        if self._kind != 'number':
+            raise self._unexpected('a repeat count')
+        limit = self._skill_set.max_repeat
+        if len(text) > MAX_NUMBER_LENGTH or not _INT.fullmatch(text) or not 1 <= int(text) <= limit:
+            raise ArgumentError(
+                f'repeat count {text[:40]!r}: expected an integer from 1 to {limit}',
+                self._offset + start,
+            )
+        self._advance()
+        self._take(')')
+        return Repeat(int(text), self._block(depth))
+
+    def _if(self, depth: int) -> If:
+        self._advance()
+        self._take('(')
+        negated = self._kind == '!'
+        if negated:
+            self._advance()
+        start = self._start
+        if self._kind != 'name':
+            raise self._unexpected('a skill that returns bool')
+        condition = self._call()
+        if self._skill_set.skills[condition.skill].returns != 'bool':
+            raise ArgumentError(
+                f'condition {condition.skill!r}: expected a skill that returns bool',
+                self._offset + start,
+            )
+        self._take(')')
+        then = self._block(depth)
+        otherwise: tuple[Statement, ...] = ()
+        if self._kind == 'name' and self._value == 'else':
+            self._advance()
+            otherwise = self._block(depth)
+        return If(condition, then, otherwise, negated)
+
+    def _block(self, depth: int) -> tuple[Statement, ...]:
+        if self._kind == '{' and depth >= MAX_DEPTH:
+            raise PlanSyntaxError(
+                f'block inside {depth} others: expected at most {MAX_DEPTH} deep',
+                self._offset + self._start,
+            )
+        self._take('{')
+        statements: list[Statement] = []
+        while self._kind != '}' or not statements:
+            statements.append(self._statement(depth + 1))
+            self._advance()
+        self._advance()
+        return tuple(statements)
+
+    def _call(self) -> Call:
+        name, start = self._value, self._start
+        skill = self._skill_set.skills.get(name)
+        if skill is None:
+            raise UnknownSkillError(
+                f'{name[:40]!r}: expected a skill of {self._skill_set.name!r}', self._offset + start
+            )
+        self._advance()
+        if not skill.arguments:
+            if self._kind == '(':
+                raise ArgumentError(
+                    f'{name}(: expected no arguments and no parentheses', self._offset + self._start
+                )
+            return Call(name)
+        if self._kind != '(':
+            raise ArgumentError(
+                f'{name}: expected {_count(len(skill.arguments))}', self._offset + self._start
+            )
+        arguments: list[Argument] = []
+        for spec in skill.arguments:
+            # The look-ahead is the '(' or ',' before this argument.
+            if arguments and self._kind != ',':
+                raise self._wrong_number(skill)
+            self._advance()
+            arguments.append(self._argument(skill, spec))
+        if self._kind != ')':
+            raise self._wrong_number(skill)
+        self._advance()
+        return Call(name, tuple(arguments))
+
+    def _argument(self, skill: Skill, spec: ArgumentSpec) -> Argument:
+        kind, text = self._kind, self._value
+        problem = ''
+        value: float | int | str = text
+        match spec.kind:
+            case 'int' | 'number':
+                pattern = _INT if spec.kind == 'int' else _DECIMAL
+                if (
+                    kind == 'number'
+                    and len(text) <= MAX_NUMBER_LENGTH
+                    and pattern.fullmatch(text)
+                    and spec.minimum <= float(text) <= spec.maximum
+                ):
+                    value = spec.si(int(text) if spec.kind == 'int' else float(text))
+                else:
+                    unit = f' {spec.unit}' if spec.unit else ''
+                    what = 'an integer' if spec.kind == 'int' else 'a number'
+                    problem = f'{what} from {spec.minimum:g} to {spec.maximum:g}{unit}'
+            case 'object':
+                if kind != 'name' or text not in self._object_names:
+                    problem = 'the name of an object of the scene'
+                elif spec.object_kinds and not self._is_kind(text, spec.object_kinds):
+                    problem = f'an object of kind {" or ".join(spec.object_kinds)}'
+            case 'choice':
+                if kind != 'name' or text not in spec.choices:
+                    problem = f'one of {", ".join(spec.choices)}'
+            case 'string':
+                if kind != 'string' or not 1 <= len(text) <= spec.max_length:
+                    problem = f'a string of 1 to {spec.max_length} characters'
+        if problem:
+            if not kind:
+                raise self._unexpected(problem)
+            raise ArgumentError(
+                f'{skill.name}: {spec.name} {text[:40]!r}: expected {problem}',
+                self._offset + self._start,
+            )
+        self._advance()
+        return Argument(spec.name, f'"{text}"' if kind == 'string' else text, value)
+
+    def _is_kind(self, name: str, kinds: tuple[str, ...]) -> bool:
+        item = self._scene.get(name) if self._scene is not None else None
+        return item is None or item.kind in kinds
+
+    def _observation(self, statement: Statement) -> None:
+        """Skip the observation after a top-level blocking call, if there is one."""
+        if not self._text.startswith('#', self._position):
+            return
+        start = self._position
+        returns = 'none'
+        if isinstance(statement, Call):
+            returns = self._skill_set.skills[statement.skill].returns
+        match = _VALUE.match(self._text, start + 1)
+        if (
+            returns == 'none'
+            or match is None
+            or (returns == 'bool' and match[1] not in ('true', 'false'))
+        ):
+            raise PlanSyntaxError(
+                f'{self._text[start : start + 40]!r}: expected an observation only straight after '
+                'a blocking call, a value and a space',
+                self._offset + start,
+            )
+        self._position = match.end()
+
+    def _advance(self) -> None:
+        """Read the next token into the look-ahead."""
+        space = _SPACE.match(self._text, self._position)
+        start = self._start = space.end() if space else self._position
+        match = _TOKEN.match(self._text, start)
+        if match is not None:
+            kind = match.lastgroup or ''
+            self._value = match[kind]
+            self._kind = self._value if kind == 'mark' else kind
+            self._position = match.end()
+        elif start == len(self._text):
+            self._kind = self._value = ''
+            self._position = start
+        else:
+            raise PlanSyntaxError(
+                f'{self._text[start : start + 20]!r}: expected a name, number, string or mark',
+                self._offset + start,
+            )
+
+    def _take(self, mark: str) -> None:
+        if self._kind != mark:
+            raise self._unexpected(f'"{mark}"')
+        self._advance()
+
+    def _unexpected(self, expected: str) -> PlanError:
+        found = repr(self._value[:40]) if self._kind else 'the end'
+        return PlanSyntaxError(f'{found}: expected {expected}', self._offset + self._start)
+
+    def _wrong_number(self, skill: Skill) -> PlanError:
+        if self._kind not in (',', ')'):
+            return self._unexpected('"," or ")"')
+        return ArgumentError(
+            f'{skill.name}: {"too many" if self._kind == "," else "too few"} arguments: '
+            f'expected {_count(len(skill.arguments))}',
+            self._offset + self._start,
+        )
+
+
+def _count(number: int) -> str:
+    return f'{number} argument{"s" if number > 1 else ""}'

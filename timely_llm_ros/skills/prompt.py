@@ -1,0 +1,79 @@
+"""The prompt: a part that every robot of a kind shares, then the scene, then the instruction.
+
+The fixed part comes first and is identical for every task of one skill set, so that an engine
+computes its KV once and shares it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.errors import InvalidTaskError
+
+if TYPE_CHECKING:
+    from timely_llm_ros.skills.scene import Scene, SceneObject
+    from timely_llm_ros.skills.skillset import ArgumentSpec, SkillSet
+
+MAX_INSTRUCTION_LENGTH = 400
+"""Characters that an instruction may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """The two parts of a prompt; the model reads ``fixed + body``."""
+
+    fixed: str
+    body: str
+
+    @property
+    def text(self) -> str:
+        """The whole prompt."""
+        return self.fixed + self.body
+
+
+def build_prompt(skill_set: SkillSet, scene: Scene, instruction: str) -> Prompt:
+    """Return the prompt of one task.
+
+    Raises:
+        InvalidTaskError: The instruction is empty, too long or has control characters.
+    """
+    words = ' '.join(instruction.split())
+    if not words or len(words) > MAX_INSTRUCTION_LENGTH or not words.isprintable():
+        raise InvalidTaskError(
+            f'instruction {instruction[:60]!r}: expected 1 to {MAX_INSTRUCTION_LENGTH} '
+            'printable characters'
+        )
+    lines = ''.join(map(scene_line, scene.objects))
+    return Prompt(fixed_part(skill_set), f'scene:\n{lines}task: {words}\nplan:\n')
+
+
+def fixed_part(skill_set: SkillSet) -> str:
+    """Return the part of the prompt that tells the model what the robot can do."""
+    lines = [f'robot: {skill_set.name}\n']
+    for skill in skill_set.skills.values():
+        arguments = ','.join(map(_argument_text, skill.arguments))
+        lines.append(f'{skill.name}{f"({arguments})" if arguments else ""} {skill.description}\n')
+    return ''.join(lines)
+
+
+def scene_line(item: SceneObject) -> str:
+    """Return one object's line; its name comes last, so that one look back finds it."""
+    return (
+        f'{item.attribute} {item.kind} {item.relation} {item.support} '
+        f'{_metres(item.x_m)} {_metres(item.y_m)}={item.name}\n'
+    )
+
+
+def _metres(value_m: float) -> str:
+    """A signed decimetre-exact number of at most two digits before the point: always one shape."""
+    clamped = max(-99.9, min(99.9, value_m))
+    return f'{clamped:+.1f}' if round(clamped, 1) else '+0.0'
+
+
+def _argument_text(spec: ArgumentSpec) -> str:
+    if spec.kind in ('int', 'number'):
+        return f'{spec.name}:{spec.unit} {spec.minimum:g} to {spec.maximum:g}'
+    if spec.kind == 'choice':
+        return f'{spec.name}:{"|".join(spec.choices)}'
+    return spec.name

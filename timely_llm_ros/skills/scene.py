@@ -1,0 +1,107 @@
+"""What a robot knows of its surroundings: named objects with kinds and positions."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from timely_llm_ros.errors import InvalidTaskError
+
+Relation = Literal['on', 'under', 'in', 'near']
+"""How an object stands to its support."""
+
+RELATIONS: tuple[str, ...] = get_args(Relation)
+_WORD = re.compile(r'[a-z][a-z0-9]*(_[a-z0-9]+)*\Z')
+MAX_WORD_LENGTH = 64
+"""Characters that a name, kind, attribute or support may have."""
+
+
+def _require_word(what: str, value: str) -> None:
+    if len(value) > MAX_WORD_LENGTH or not _WORD.match(value):
+        raise InvalidTaskError(
+            f'{what} {value!r}: expected lower-case words joined by underscores, '
+            f'at most {MAX_WORD_LENGTH} characters, for example "cup_2"'
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SceneObject:
+    """One object.
+
+    Attributes:
+        name: Unique in its scene; what plans call it, for example ``cup_2``.
+        kind: What it is, for example ``cup``.
+        attribute: A colour or other adjective; ``plain`` where there is none.
+        relation: How it stands to ``support``.
+        support: Kind of what carries it, for example ``table``; ``floor`` where nothing does.
+        x_m: Position forward of the robot's start (m).
+        y_m: Position left of it (m).
+        z_m: Position above it (m).
+
+    Raises:
+        InvalidTaskError: A word is malformed or a coordinate is not finite.
+    """
+
+    name: str
+    kind: str
+    attribute: str = 'plain'
+    relation: Relation = 'on'
+    support: str = 'floor'
+    x_m: float = 0.0
+    y_m: float = 0.0
+    z_m: float = 0.0
+
+    def __post_init__(self) -> None:
+        _require_word('object name', self.name)
+        for what in ('kind', 'attribute', 'support'):
+            _require_word(f'object {self.name}: {what}', getattr(self, what))
+        if self.relation not in RELATIONS:
+            raise InvalidTaskError(
+                f'object {self.name}: relation {self.relation!r}: expected one of {RELATIONS}'
+            )
+        for axis in ('x_m', 'y_m', 'z_m'):
+            if not math.isfinite(getattr(self, axis)):
+                raise InvalidTaskError(
+                    f'object {self.name}: {axis} {getattr(self, axis)!r}: expected a finite number'
+                )
+
+    @property
+    def distance_m(self) -> float:
+        """Distance from the robot's start (m)."""
+        return math.hypot(self.x_m, self.y_m, self.z_m)
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """The objects around one robot, in the order in which they are told to the model.
+
+    Raises:
+        InvalidTaskError: Two objects share a name.
+    """
+
+    objects: tuple[SceneObject, ...] = ()
+    _by_name: dict[str, SceneObject] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        by_name: dict[str, SceneObject] = {}
+        for item in self.objects:
+            if item.name in by_name:
+                raise InvalidTaskError(
+                    f'object name {item.name!r}: expected unique names, got it twice'
+                )
+            by_name[item.name] = item
+        object.__setattr__(self, '_by_name', by_name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every object's name, in order."""
+        return tuple(self._by_name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    def get(self, name: str) -> SceneObject | None:
+        """Return the object of that name, or None."""
+        return self._by_name.get(name)

@@ -1,0 +1,256 @@
+"""Token stream -> segments: each one the moment its last character is there, and only if valid.
+
+No statement holds ``;``, ``{`` or ``}`` inside a string, so counting braces and looking for ``;``
+finds the ends of statements without reading anything twice; the parser then sees each statement
+once, when it is whole.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.errors import (
+    ExecutionError,
+    IncompletePlanError,
+    PlanError,
+    PlanSyntaxError,
+)
+from timely_llm_ros.skills.language import (
+    MAX_DEPTH,
+    MAX_PLAN_LENGTH,
+    MAX_VALUE_LENGTH,
+    VALUE_CHARACTERS,
+    Call,
+    calls_of,
+    parse,
+    render,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+    from timely_llm_ros.skills.language import Statement
+    from timely_llm_ros.skills.skillset import SkillSet
+
+_MARK = re.compile(r'[;{}#]')
+_NOT_SPACE = re.compile(r'[^ \t\r\n]')
+_NOT_IN_VALUE = re.compile(rf'[^{VALUE_CHARACTERS}]')
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One or more complete statements of a plan, executable as they stand.
+
+    Attributes:
+        index: 0 for a plan's first segment.
+        text: The statements in their shortest form.
+        statements: The same, parsed.
+        tokens: Tokens that were generated for it. A token that ends several segments counts for
+            the first of them.
+        is_last: Whether it is known that the plan ends with it.
+        awaits_value: Whether the generation is held until the robot answers with the value of the
+            segment's blocking call.
+    """
+
+    index: int
+    text: str
+    statements: tuple[Statement, ...]
+    tokens: int
+    is_last: bool = False
+    awaits_value: bool = False
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """Every call in text order, conditions included, loops not unrolled."""
+        return tuple(calls_of(self.statements))
+
+
+class Segmenter:
+    """Cuts one generation's text into segments, whatever pieces the text comes in.
+
+    Total work is linear in the length of the text, which is bounded. After a ``PlanError`` it
+    stays failed: every later call raises the same error.
+
+    Args:
+        skill_set: The robot's skills.
+        object_names: The scene, or another container of the names that plans may use.
+        whole_plan: Whether the plan is one single segment, which ``finish`` returns. The values
+            of blocking calls outside of conditions are then not awaited.
+    """
+
+    def __init__(
+        self, skill_set: SkillSet, object_names: Container[str], *, whole_plan: bool = False
+    ) -> None:
+        self._skill_set = skill_set
+        self._object_names = object_names
+        self._whole_plan = whole_plan
+        self._error: PlanError | None = None
+        self._pieces: list[str] = []
+        self._start = 0
+        self._length = 0
+        self._depth = 0
+        self._tokens = 0
+        self._segments = 0
+        self._plan: list[Statement] = []
+        self._awaited: Call | None = None
+
+    @property
+    def error(self) -> PlanError | None:
+        """What made it fail, known as soon as the text was pushed."""
+        return self._error
+
+    @property
+    def awaits_value(self) -> bool:
+        """Whether ``observe`` must be called before any more text."""
+        return self._awaited is not None
+
+    @property
+    def pending_tokens(self) -> int:
+        """Tokens pushed that no segment counts yet."""
+        return self._tokens
+
+    def push(self, text: str, tokens: int = 1) -> list[Segment]:
+        """Take newly generated text and return the segments that it completes.
+
+        Where the text completes segments and then goes wrong, they are returned and the error is
+        raised by the next call; ``error`` has it at once. Thus the segments are the same however
+        the text is cut into pieces.
+
+        Raises:
+            PlanError: The text is not a valid plan.
+        """
+        self._raise_error()
+        self._tokens += tokens
+        segments: list[Segment] = []
+        try:
+            self._scan(text, segments)
+        except PlanError as err:
+            self._error = err
+            self._pieces.clear()
+            if not segments:
+                raise
+        return segments
+
+    def observe(self, value: str) -> str:
+        """Take the value of the awaited call; return the text to append to the context.
+
+        Raises:
+            PlanError: Text went wrong before.
+            ExecutionError: The value is not what the skill returns.
+            RuntimeError: No value is awaited.
+        """
+        self._raise_error()
+        if self._awaited is None:
+            raise RuntimeError(f'value {value!r}: no call awaits one')
+        skill = self._skill_set.skills[self._awaited.skill]
+        if skill.returns == 'bool':
+            word = value.strip().lower()
+            if word not in ('true', 'false'):
+                raise ExecutionError(
+                    f'{skill.name} returned {value[:40]!r}: expected true or false'
+                )
+        else:
+            word = _NOT_IN_VALUE.sub('_', value[:MAX_VALUE_LENGTH]) or '_'
+        self._awaited = None
+        text = f'#{word} '
+        self._length += len(text)
+        self._start = self._length
+        return text
+
+    def finish(self) -> list[Segment]:
+        """Take the end of the generation; return the whole plan's segment in ``whole_plan`` mode.
+
+        Raises:
+            IncompletePlanError: The text ends in the middle of a statement.
+            PlanError: Text went wrong before.
+        """
+        self._raise_error()
+        rest = ''.join(self._pieces).strip(' \t\r\n')
+        if rest:
+            self._error = IncompletePlanError(
+                f'ended with {rest[-40:]!r}: expected the statement to end with ";"', self._length
+            )
+            raise self._error
+        if not self._plan:
+            return []
+        statements = tuple(self._plan)
+        self._plan.clear()
+        return [self._segment(statements, is_last=True)]
+
+    def _scan(self, text: str, segments: list[Segment]) -> None:
+        """Read ``text`` once, up to its end or to the first thing that is wrong."""
+        room = MAX_PLAN_LENGTH - self._length
+        too_long = len(text) > room
+        if too_long:
+            text = text[: max(0, room)]
+        taken = 0
+        for match in _MARK.finditer(text):
+            mark, end = match[0], match.end()
+            if self._awaited is not None:
+                break
+            if mark == ';':
+                if self._depth == 0:
+                    self._pieces.append(text[taken:end])
+                    self._complete(self._length + end, segments)
+                    taken = end
+            elif mark == '{':
+                self._depth += 1
+                if self._depth > MAX_DEPTH:
+                    self._fail(
+                        f'block inside {MAX_DEPTH} others: expected at most {MAX_DEPTH} deep',
+                        match.start(),
+                    )
+            elif mark == '}':
+                self._depth -= 1
+                if self._depth < 0:
+                    self._fail('"}": expected a statement', match.start())
+            else:
+                self._fail('"#": expected only the robot to write observations', match.start())
+        if self._awaited is not None:
+            early = _NOT_SPACE.search(text, taken)
+            if early is not None:
+                self._fail(
+                    f'{text[early.start() : early.start() + 20]!r}: expected no text before the '
+                    f'value of {self._awaited.text}',
+                    early.start(),
+                )
+        if taken < len(text):
+            self._pieces.append(text[taken:])
+        if too_long:
+            self._fail(f'more text: expected at most {MAX_PLAN_LENGTH} characters', len(text))
+        self._length += len(text)
+
+    def _complete(self, end: int, segments: list[Segment]) -> None:
+        """Parse the statement that ends at ``end`` and emit its segment."""
+        text = ''.join(self._pieces)
+        self._pieces.clear()
+        statements = parse(text, self._skill_set, self._object_names, offset=self._start)
+        self._start = end
+        if self._whole_plan:
+            self._plan.extend(statements)
+            return
+        call = statements[0]
+        if isinstance(call, Call) and self._skill_set.skills[call.skill].blocking:
+            self._awaited = call
+        segments.append(self._segment(statements, awaits_value=self._awaited is not None))
+
+    def _segment(
+        self,
+        statements: tuple[Statement, ...],
+        *,
+        is_last: bool = False,
+        awaits_value: bool = False,
+    ) -> Segment:
+        tokens, self._tokens = self._tokens, 0
+        index = self._segments
+        self._segments += 1
+        return Segment(index, render(statements), statements, tokens, is_last, awaits_value)
+
+    def _fail(self, problem: str, position: int) -> None:
+        raise PlanSyntaxError(problem, self._length + position)
+
+    def _raise_error(self) -> None:
+        if self._error is not None:
+            raise self._error

@@ -1,0 +1,60 @@
+"""Time utility: what an answer is worth as a function of how late it comes (TimelyLLM, eq. 1)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from timely_llm_ros.errors import InvalidTaskError
+
+
+@dataclass(frozen=True, slots=True)
+class TimeUtility:
+    """``min(beta, alpha * (t - ERT) + beta)`` for a waiting time ``t``.
+
+    Attributes:
+        expected_response_s: ERT, the waiting time (s) up to which utility is at its peak.
+        slope_per_s: alpha <= 0, utility lost per second after that.
+        peak: beta > 0, the highest utility.
+
+    Raises:
+        InvalidTaskError: A value is not finite or out of range.
+    """
+
+    expected_response_s: float
+    slope_per_s: float
+    peak: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.expected_response_s) and self.expected_response_s >= 0):
+            raise InvalidTaskError(
+                f'expected response {self.expected_response_s!r} s: expected a finite number >= 0'
+            )
+        if not (math.isfinite(self.slope_per_s) and self.slope_per_s <= 0):
+            raise InvalidTaskError(
+                f'utility slope {self.slope_per_s!r} per s: expected a finite number <= 0'
+            )
+        if not (math.isfinite(self.peak) and self.peak > 0):
+            raise InvalidTaskError(f'utility peak {self.peak!r}: expected a finite number > 0')
+
+    def first(self, waiting_s: float) -> float:
+        """Return the utility of a first segment that made the robot wait ``waiting_s`` (eq. 1)."""
+        return min(self.peak, self.slope_per_s * (waiting_s - self.expected_response_s) + self.peak)
+
+    def later(self, waiting_s: float) -> float:
+        """Return the utility of a later segment: eq. 1 with ERT = 0, early counts as on time."""
+        return min(self.peak, self.slope_per_s * max(waiting_s, 0.0) + self.peak)
+
+    @property
+    def cutoff_s(self) -> float:
+        """The waiting time (s) at which utility crosses zero; infinite for a slope of 0."""
+        if self.slope_per_s == 0:
+            return math.inf
+        return self.expected_response_s - self.peak / self.slope_per_s
+
+
+NORMAL = TimeUtility(expected_response_s=1.0, slope_per_s=-2.0, peak=1.0)
+"""TimelyLLM's normal robot task (section 7.1)."""
+
+URGENT = TimeUtility(expected_response_s=0.2, slope_per_s=-6.67, peak=2.0)
+"""TimelyLLM's urgent robot task (section 7.1)."""
