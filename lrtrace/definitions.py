@@ -1,0 +1,109 @@
+"""Complete message definitions and type hashes, read from the installed interfaces' own files."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from timely_llm_ros.errors import TraceError
+
+_SEPARATOR = '=' * 80
+_PRIMITIVES = frozenset(
+    {
+        *('bool', 'byte', 'char', 'string', 'wstring', 'float32', 'float64'),
+        *(f'{sign}int{bits}' for sign in ('', 'u') for bits in (8, 16, 32, 64)),
+    }
+)
+_TYPE_NAME = re.compile(r'([a-z][a-z0-9_]*)/(msg|action|srv)/([A-Z][A-Za-z0-9_]*)\Z')
+_FIELD_TYPE = re.compile(
+    r'([A-Za-z][A-Za-z0-9_]*(?:/[A-Za-z0-9_]+){0,2})(?:<=\d+)?(?:\[[^\]]*\])?\s'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """One message type as traces carry it.
+
+    Attributes:
+        name: ``package/msg/Type``.
+        text: Its definition and, after lines of 80 ``=``, those of all types that it uses.
+        type_hash: ``RIHS01_...``; empty where the installation has none.
+    """
+
+    name: str
+    text: str
+    type_hash: str
+
+
+def share_folders() -> tuple[Path, ...]:
+    """Return the ``share`` folders that may hold interfaces: ROS prefixes, then this Python's."""
+    prefixes = [entry for entry in os.environ.get('AMENT_PREFIX_PATH', '').split(':') if entry]
+    prefixes.append(sys.prefix)
+    return tuple(Path(prefix) / 'share' for prefix in dict.fromkeys(prefixes))
+
+
+def find_definition(name: str) -> Definition:
+    """Return the definition of ``package/msg/Type``.
+
+    Raises:
+        TraceError: The name is malformed, or the type or one that it uses is not installed.
+    """
+    texts: dict[str, str] = {}
+    queue = [name]
+    while queue:
+        current = queue.pop(0)
+        if current in texts:
+            continue
+        texts[current] = _interface_file(current, '.msg').read_text(encoding='utf-8')
+        queue.extend(_used_types(current, texts[current]))
+    parts = [texts.pop(name).rstrip('\n')]
+    for used, text in texts.items():
+        package, _, kind = used.split('/')
+        parts.append(f'{_SEPARATOR}\nMSG: {package}/{kind}\n{text.rstrip()}')
+    return Definition(name, '\n'.join(parts) + '\n', _type_hash(name))
+
+
+def _interface_file(name: str, suffix: str) -> Path:
+    match = _TYPE_NAME.match(name)
+    if match is None:
+        raise TraceError(f'message type {name!r}: expected package/msg/Type')
+    package, folder, kind = match.groups()
+    for share in share_folders():
+        path = share / package / folder / f'{kind}{suffix}'
+        if path.is_file():
+            return path
+    raise TraceError(
+        f'message type {name!r}: no {package}/{folder}/{kind}{suffix} below '
+        f'{", ".join(map(str, share_folders()))}'
+    )
+
+
+def _type_hash(name: str) -> str:
+    try:
+        described = json.loads(_interface_file(name, '.json').read_text(encoding='utf-8'))
+    except (TraceError, ValueError):
+        return ''
+    for entry in described.get('type_hashes', ()):
+        if entry.get('type_name') == name:
+            return str(entry.get('hash_string', ''))
+    return ''
+
+
+def _used_types(name: str, text: str) -> list[str]:
+    package = name.split('/')[0]
+    used = []
+    for line in text.splitlines():
+        match = _FIELD_TYPE.match(line.split('#')[0].strip() + ' ')
+        if match is None or match[1] in _PRIMITIVES:
+            continue
+        words = match[1].split('/')
+        if len(words) == 1:
+            owner = 'std_msgs' if words[0] == 'Header' and package != 'std_msgs' else package
+            used.append(f'{owner}/msg/{words[0]}')
+        else:
+            used.append(f'{words[0]}/msg/{words[-1]}')
+    return used

@@ -1,0 +1,142 @@
+"""Figures of a run: percentiles, means, deadline misses, per kind of task."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from statistics import fmean, median
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lrtrace.timeline import Run, TaskRecord
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the value below which ``share`` (0 to 1) of the values lie, interpolated.
+
+    NaN without values.
+    """
+    if not values:
+        return math.nan
+    ordered = sorted(values)
+    place = share * (len(ordered) - 1)
+    low = math.floor(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+
+
+def median_or_nan(values: Iterable[float]) -> float:
+    """Return the median, NaN without values."""
+    found = list(values)
+    return median(found) if found else math.nan
+
+
+def mean_or_nan(values: Iterable[float]) -> float:
+    """Return the mean, NaN without values."""
+    found = list(values)
+    return fmean(found) if found else math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Figures of some tasks. Times in s; NaN where no task has one.
+
+    Attributes:
+        tasks: How many.
+        succeeded: How many of them succeeded.
+        urgent: Whether every one is urgent.
+        responses_s: Response times of those whose robot started, in order of acceptance.
+        waitings_s: Waiting times of those that succeeded.
+        mean_utility: Mean achieved utility of those that ended.
+        best_utility: Mean of the highest utility that they could reach.
+        late: How many robots started after the expected response time or never.
+        first_generation_s: Median engine time of the first segment.
+        whole_generation_s: Median engine time of the whole plan.
+        first_tokens: Median tokens of the first segment.
+        whole_tokens: Median tokens of the whole plan.
+        parts_s: Mean parts of the response time, see ``TaskRecord.response_parts_s``.
+    """
+
+    tasks: int
+    succeeded: int
+    urgent: bool
+    responses_s: tuple[float, ...]
+    waitings_s: tuple[float, ...]
+    mean_utility: float
+    best_utility: float
+    late: int
+    first_generation_s: float
+    whole_generation_s: float
+    first_tokens: float
+    whole_tokens: float
+    parts_s: tuple[float, float, float, float]
+
+    @property
+    def median_response_s(self) -> float:
+        """Median response time."""
+        return median_or_nan(self.responses_s)
+
+    @property
+    def median_waiting_s(self) -> float:
+        """Median waiting time."""
+        return median_or_nan(self.waitings_s)
+
+
+def figures(tasks: Sequence[TaskRecord]) -> Figures:
+    """Return the figures of some tasks."""
+    ended = [task for task in tasks if task.ended_s is not None]
+    done = [task for task in tasks if task.succeeded]
+    firsts = [task.segments[0] for task in tasks if 0 in task.segments]
+    generated = [
+        [segment for segment in task.segments.values() if segment.generated_s is not None]
+        for task in done
+    ]
+    parts = [part for task in tasks if (part := task.response_parts_s) is not None]
+    return Figures(
+        tasks=len(tasks),
+        succeeded=len(done),
+        urgent=bool(tasks) and all(task.urgent for task in tasks),
+        responses_s=tuple(task.response_s for task in tasks if task.response_s is not None),
+        waitings_s=tuple(task.waiting_s for task in done),
+        mean_utility=mean_or_nan(task.utility for task in ended),
+        best_utility=mean_or_nan(task.peak for task in ended),
+        late=sum(task.late for task in tasks),
+        first_generation_s=median_or_nan(
+            first.generation_s for first in firsts if first.generated_s is not None
+        ),
+        whole_generation_s=median_or_nan(
+            sum(segment.generation_s for segment in segments) for segments in generated
+        ),
+        first_tokens=median_or_nan(first.tokens for first in firsts if first.tokens),
+        whole_tokens=median_or_nan(task.tokens for task in done),
+        parts_s=(
+            mean_or_nan(part[0] for part in parts),
+            mean_or_nan(part[1] for part in parts),
+            mean_or_nan(part[2] for part in parts),
+            mean_or_nan(part[3] for part in parts),
+        ),
+    )
+
+
+def by_kind(run: Run) -> dict[str, Figures]:
+    """Return the figures of each kind of task, urgent kinds first, then by name."""
+    groups: dict[str, list[TaskRecord]] = defaultdict(list)
+    for task in run.tasks:
+        groups[task.kind].append(task)
+    found = {kind: figures(tasks) for kind, tasks in groups.items()}
+    return dict(sorted(found.items(), key=lambda item: (not item[1].urgent, item[0])))
+
+
+def same_tasks(runs: Sequence[Run]) -> bool:
+    """Whether every run had the same tasks: equal robots, instructions and time utilities."""
+    contents = [
+        sorted(
+            (task.robot, task.instruction, task.expected_response_s, task.peak)
+            for task in run.tasks
+        )
+        for run in runs
+    ]
+    return all(content == contents[0] for content in contents)

@@ -1,0 +1,361 @@
+"""What happened in a run, as plain records made from a trace. Times in s since the run began."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lrtrace.reader import Trace, TraceMessage
+
+TASK_EVENT = 'timely_llm_ros/msg/TaskEvent'
+SKILL_SEGMENT = 'timely_llm_ros/msg/SkillSegment'
+SCHEDULER_STATE = 'timely_llm_ros/msg/SchedulerState'
+
+ACCEPTED, REFUSED, SEGMENT_STARTED, SEGMENT_ENDED, ENDED = range(5)
+"""``event`` of ``msg/TaskEvent``."""
+
+SUCCEEDED = 4
+"""``status`` of ``action_msgs/GoalStatus`` for a goal that succeeded."""
+
+
+@dataclass(slots=True)
+class SegmentRecord:
+    """One segment. A time is None where the trace does not hold it.
+
+    Attributes:
+        index: Its place in the plan.
+        text: In the plan language.
+        calls: Texts of its calls.
+        tokens: Generated for it.
+        generated_s: When its closing token was known.
+        generation_s: Engine time spent on it (s).
+        expected_execution_s: By the skill set's duration models (s).
+        started_s: When its first call started.
+        ended_s: When it ended on the robot.
+        error: What went wrong on the robot; empty if nothing did.
+    """
+
+    index: int
+    text: str = ''
+    calls: tuple[str, ...] = ()
+    tokens: int = 0
+    generated_s: float | None = None
+    generation_s: float = 0.0
+    expected_execution_s: float = 0.0
+    started_s: float | None = None
+    ended_s: float | None = None
+    error: str = ''
+
+
+@dataclass(slots=True)
+class TaskRecord:
+    """One task. Durations and times in s; None where the trace does not hold them.
+
+    Attributes:
+        plan_id: The task's id, as hexadecimal digits.
+        robot: Whose task.
+        kind: Its label, ``other`` where it had none.
+        instruction: What the user said.
+        received_s: When it was received.
+        free_s: When its robot was free for it: received, or an earlier task of the robot ended.
+        expected_response_s: ERT of its time utility.
+        slope_per_s: alpha of its time utility.
+        peak: beta of its time utility.
+        segments: By index.
+        ended_s: When its result was known.
+        status: ``action_msgs/GoalStatus``; 0 while it has not ended.
+        error_code: Of ``action/PlanTask``; 0 for success.
+        error: What went wrong; empty for success.
+        response_s: Received to the start of the first action.
+        waiting_s: Sum of the robot's waits before each segment.
+        execution_s: Sum of the segments' execution times.
+        completion_s: Waiting and execution.
+        utility: Achieved.
+        tokens: Generated.
+    """
+
+    plan_id: str
+    robot: str
+    kind: str
+    instruction: str
+    received_s: float
+    free_s: float
+    expected_response_s: float
+    slope_per_s: float
+    peak: float
+    segments: dict[int, SegmentRecord] = field(default_factory=dict)
+    ended_s: float | None = None
+    status: int = 0
+    error_code: int = 0
+    error: str = ''
+    response_s: float | None = None
+    waiting_s: float = 0.0
+    execution_s: float = 0.0
+    completion_s: float = 0.0
+    utility: float = 0.0
+    tokens: int = 0
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether its whole plan was executed."""
+        return self.status == SUCCEEDED and self.error_code == 0
+
+    @property
+    def deadline_s(self) -> float:
+        """When its utility begins to fall."""
+        return self.received_s + self.expected_response_s
+
+    @property
+    def late(self) -> bool:
+        """Whether its robot started acting after the expected response time, or never did."""
+        return self.response_s is None or self.response_s > self.expected_response_s
+
+    @property
+    def urgent(self) -> bool:
+        """Whether its peak utility is above that of a normal task."""
+        return self.peak > 1.0
+
+    @property
+    def ordered_segments(self) -> list[SegmentRecord]:
+        """The segments in the order of the plan."""
+        return [self.segments[index] for index in sorted(self.segments)]
+
+    @property
+    def response_parts_s(self) -> tuple[float, float, float, float] | None:
+        """The response time in its parts, None where the trace does not hold them.
+
+        They are the time behind an earlier task of the robot, the wait for the engine, the
+        generation of the first segment, and the delivery: closing token to first action.
+        """
+        first = self.segments.get(0)
+        if first is None or first.generated_s is None or self.response_s is None:
+            return None
+        generated_s = max(first.generated_s - self.received_s, 0.0)
+        behind_s = min(self.free_s - self.received_s, generated_s)
+        generation_s = min(first.generation_s, generated_s - behind_s)
+        return (
+            behind_s,
+            generated_s - behind_s - generation_s,
+            generation_s,
+            max(self.response_s - generated_s, 0.0),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSample:
+    """The engine at one moment: generations by phase, KV tokens, duration of a step (s)."""
+
+    at_s: float
+    running: int
+    suspended: int
+    held: int
+    queued: int
+    kv_tokens: int
+    step_s: float
+
+
+@dataclass(slots=True)
+class Run:
+    """One run of a fleet.
+
+    Attributes:
+        label: What the report calls it.
+        tasks: In the order of acceptance.
+        refused: Tasks that were refused, as (robot, why).
+        samples: The engine over time.
+        start_ns: When time 0 was (ns since the epoch).
+        duration_s: Until the last thing that happened.
+        engine: The engine's name.
+        model: The model's name.
+        mode: The serving mode.
+        policy: The policy.
+        custom_data: What the recorder was told of the run.
+        damage: What was wrong with the trace; empty if nothing was.
+        path: Where the trace is.
+    """
+
+    label: str
+    tasks: list[TaskRecord] = field(default_factory=list)
+    refused: list[tuple[str, str]] = field(default_factory=list)
+    samples: list[EngineSample] = field(default_factory=list)
+    start_ns: int = 0
+    duration_s: float = 0.0
+    engine: str = ''
+    model: str = ''
+    mode: str = ''
+    policy: str = ''
+    custom_data: dict[str, str] = field(default_factory=dict)
+    damage: str = ''
+    path: str = ''
+
+    @property
+    def robots(self) -> list[str]:
+        """Names of the robots that had tasks, sorted so that robot_10 comes after robot_9."""
+        return sorted({task.robot for task in self.tasks}, key=natural_key)
+
+
+def natural_key(name: str) -> list[tuple[int, int, str]]:
+    """Return a sort key that orders the numbers in a name by value."""
+    return [
+        (0, int(part), '') if part.isdecimal() else (1, 0, part)
+        for part in re.split(r'(\d+)', name)
+        if part
+    ]
+
+
+def read_run(trace: Trace, *, label: str = '') -> Run:
+    """Make the records of a run from its trace.
+
+    Args:
+        trace: The trace.
+        label: What to call the run; by default its mode and policy.
+
+    Raises:
+        TraceError: The trace cannot be read.
+    """
+    messages = sorted(
+        trace.messages(types=(TASK_EVENT, SKILL_SEGMENT, SCHEDULER_STATE)), key=_sent_ns
+    )
+    run = Run(label, custom_data=dict(trace.custom_data), path=str(trace.path))
+    run.damage = trace.damage
+    starts = [
+        _ns(message.value.header.stamp) - _ns(message.value.at)
+        for message in messages
+        if message.message_type == TASK_EVENT and message.value.event == ACCEPTED
+    ]
+    run.start_ns = min(starts, default=_sent_ns(messages[0]) if messages else 0)
+    tasks: dict[str, TaskRecord] = {}
+    early: list[TraceMessage] = []
+    for message in messages:
+        if message.message_type == TASK_EVENT:
+            _add_event(run, tasks, message.value)
+        elif message.message_type == SKILL_SEGMENT:
+            # Its topic is another than the events', so it may come before its task.
+            early.append(message)
+        else:
+            _add_sample(run, message.value)
+    for message in early:
+        _add_segment(run, tasks, message.value)
+    run.tasks = sorted(tasks.values(), key=lambda task: (task.received_s, natural_key(task.robot)))
+    _note_busy_robots(run.tasks)
+    ends_s = [task.ended_s for task in run.tasks if task.ended_s is not None]
+    ends_s += [
+        time_s
+        for task in run.tasks
+        for segment in task.segments.values()
+        for time_s in (segment.generated_s, segment.started_s, segment.ended_s)
+        if time_s is not None
+    ]
+    run.duration_s = max(ends_s, default=0.0)
+    run.label = label or ', '.join(filter(None, (run.mode.replace('_', ' '), run.policy))) or 'run'
+    return run
+
+
+def _note_busy_robots(tasks: list[TaskRecord]) -> None:
+    free_s: dict[str, float] = {}
+    for task in tasks:
+        # A task that takes over ends the earlier one at once; one that queues waits for its end.
+        task.free_s = max(task.received_s, free_s.get(task.robot, 0.0))
+        if task.ended_s is not None:
+            free_s[task.robot] = max(free_s.get(task.robot, 0.0), task.ended_s)
+
+
+def _add_event(run: Run, tasks: dict[str, TaskRecord], event: Any) -> None:
+    at_s = (_ns(event.header.stamp) - run.start_ns) / 1e9
+    plan_id = bytes(event.plan_id.uuid).hex()
+    if event.event == REFUSED:
+        run.refused.append((event.robot, event.error_msg))
+        return
+    if event.event == ACCEPTED:
+        tasks[plan_id] = TaskRecord(
+            plan_id=plan_id,
+            robot=event.robot,
+            kind=event.task_kind or 'other',
+            instruction=event.instruction,
+            received_s=at_s - _seconds(event.at),
+            free_s=at_s - _seconds(event.at),
+            expected_response_s=_seconds(event.utility.expected_response),
+            slope_per_s=_finite(event.utility.slope_per_s),
+            peak=_finite(event.utility.peak),
+        )
+        return
+    task = tasks.get(plan_id)
+    if task is None:
+        # The recorder was started after the task.
+        return
+    since_start_s = task.received_s + _seconds(event.at)
+    if event.event == ENDED:
+        task.ended_s = since_start_s
+        task.status, task.error_code, task.error = event.status, event.error_code, event.error_msg
+        task.response_s = _seconds(event.response_time) if _started(task) else None
+        task.waiting_s = _seconds(event.waiting_time)
+        task.execution_s = _seconds(event.execution_time)
+        task.completion_s = _seconds(event.completion_time)
+        task.utility, task.tokens = _finite(event.achieved_utility), event.tokens
+        return
+    segment = task.segments.setdefault(event.segment, SegmentRecord(event.segment))
+    segment.text = segment.text or event.text
+    if event.event == SEGMENT_STARTED:
+        segment.started_s = since_start_s
+        segment.expected_execution_s = _seconds(event.expected_execution)
+        if event.segment == 0 and task.response_s is None:
+            task.response_s = _seconds(event.at)
+    elif event.event == SEGMENT_ENDED:
+        segment.ended_s, segment.error = since_start_s, event.error_msg
+
+
+def _add_segment(run: Run, tasks: dict[str, TaskRecord], message: Any) -> None:
+    task = tasks.get(bytes(message.plan_id.uuid).hex())
+    if task is None:
+        return
+    segment = task.segments.setdefault(message.index, SegmentRecord(message.index))
+    segment.text = message.text
+    segment.calls = tuple(_call_text(call) for call in message.calls)
+    segment.tokens = message.tokens
+    segment.generated_s = (_ns(message.header.stamp) - run.start_ns) / 1e9
+    segment.generation_s = _seconds(message.generation_time)
+    segment.expected_execution_s = _seconds(message.expected_execution)
+
+
+def _add_sample(run: Run, state: Any) -> None:
+    run.engine, run.model = state.engine, state.model
+    run.mode, run.policy = state.mode, state.policy
+    sample = EngineSample(
+        at_s=(_ns(state.header.stamp) - run.start_ns) / 1e9,
+        running=state.running,
+        suspended=state.suspended,
+        held=state.held,
+        queued=state.queued,
+        kv_tokens=state.kv_tokens,
+        step_s=_seconds(state.step_time),
+    )
+    if sample.at_s >= 0:
+        run.samples.append(sample)
+
+
+def _started(task: TaskRecord) -> bool:
+    return any(segment.started_s is not None for segment in task.segments.values())
+
+
+def _call_text(call: Any) -> str:
+    arguments = ','.join(call.argument_texts)
+    return f'{call.skill}({arguments})' if arguments else str(call.skill)
+
+
+def _sent_ns(message: TraceMessage) -> int:
+    return _ns(message.value.header.stamp)
+
+
+def _ns(time: Any) -> int:
+    return int(time.sec) * 1_000_000_000 + int(time.nanosec)
+
+
+def _seconds(duration: Any) -> float:
+    return _ns(duration) / 1e9
+
+
+def _finite(value: float) -> float:
+    return value if math.isfinite(value) else 0.0
