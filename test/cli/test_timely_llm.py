@@ -1,0 +1,204 @@
+"""The command line ``timely-llm``, as far as it needs no ROS."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+
+from timely_llm_ros.cli import doctor_command
+from timely_llm_ros.cli.main import build_parser, main
+from timely_llm_ros.cli.plan_command import read_scene, task_of
+from timely_llm_ros.errors import ConfigurationError, InvalidTaskError
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMANDS = ('demo', 'plan', 'skills', 'doctor')
+
+
+def parsed(*arguments: str) -> argparse.Namespace:
+    return build_parser().parse_args(arguments)
+
+
+@pytest.mark.parametrize('command', [(), *((name,) for name in COMMANDS), ('skills', 'check')])
+def test_help_is_there(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match='0'):
+        main([*command, '--help'])
+    text = capsys.readouterr().out
+    assert text.startswith('usage: timely-llm')
+    if len(command) < 2:
+        assert 'examples:' in text
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match='0'):
+        main(['--version'])
+    assert capsys.readouterr().out.startswith('timely-llm ')
+
+
+def test_no_command_is_an_error() -> None:
+    with pytest.raises(SystemExit, match='2'):
+        main([])
+
+
+def test_every_command_and_option_is_in_the_reference() -> None:
+    text = (ROOT / 'docs/reference/command_line.md').read_text()
+    actions = build_parser()._subparsers
+    assert actions is not None
+    (commands,) = [a for a in actions._actions if isinstance(a, argparse._SubParsersAction)]
+    for name, parser in commands.choices.items():
+        assert f'timely-llm {name}' in text
+        for action in parser._actions:
+            for option in action.option_strings:
+                assert option in ('-h', '--help') or f'`{option}' in text, (name, option)
+
+
+# skills
+
+
+def test_skills_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(['skills']) == 0
+    text = capsys.readouterr().out
+    for part in ('tello', 'move_forward', '20 to 500 cm', 'arm', 'sort_into', 'an object'):
+        assert part in text, part
+
+
+def test_one_skill_set_can_be_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(['skills', 'list', 'arm']) == 0
+    text = capsys.readouterr().out
+    assert 'gripper' in text
+    assert 'takeoff' not in text
+
+
+def test_an_unknown_skill_set_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(['skills', 'list', 'submarine']) == 1
+    assert 'submarine' in capsys.readouterr().err
+
+
+def test_skill_set_files_are_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(['skills', 'check', str(ROOT / 'skills' / 'tello.yaml')]) == 0
+    assert 'fingerprint' in capsys.readouterr().out
+    bad = tmp_path / 'bad.yaml'
+    bad.write_text((ROOT / 'skills' / 'tello.yaml').read_text().replace('cm', 'furlong', 1))
+    bad.write_text('name: x\nskills: 7\n')
+    assert main(['skills', 'check', str(bad), str(ROOT / 'skills' / 'arm.yaml')]) == 1
+    captured = capsys.readouterr()
+    assert str(bad) in captured.err
+    assert 'arm.yaml' in captured.out
+
+
+# plan
+
+
+def test_a_task_of_options(tmp_path: Path) -> None:
+    scene = tmp_path / 'scene.yaml'
+    scene.write_text('- {name: cat_3, kind: cat, attribute: black, x_m: 2.0}\n')
+    options = parsed(
+        'plan', 'drone_1', 'look for the cat', '--scene', str(scene), '--deadline', '0.5',
+        '--budget', '3', '--queue', '--kind', 'look_for',
+    )  # fmt: skip
+    task = task_of(options)
+    assert task['robot'] == 'drone_1'
+    assert task['scene'][0]['name'] == 'cat_3'
+    assert task['utility'] == {'expected_response_s': 0.5, 'slope_per_s': -2.0, 'peak': 1.0}
+    assert (task['time_budget_s'], task['when_busy'], task['task_kind']) == (
+        3.0,
+        'queue',
+        'look_for',
+    )
+
+
+def test_urgent_takes_the_utility_of_urgent_tasks() -> None:
+    task = task_of(parsed('plan', 'drone_1', 'flee', '--urgent'))
+    assert task['utility']['peak'] == 2.0
+
+
+def test_a_task_can_be_drawn() -> None:
+    options = ('plan', 'arm_1', '--sample', 'sort', '--objects', '12')
+    first, again = task_of(parsed(*options)), task_of(parsed(*options))
+    assert first == again
+    assert len(first['scene']) == 12
+    assert first['task_kind'] == 'sort'
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'message'),
+    [
+        (('plan', 'drone_1'), 'either an instruction or --sample'),
+        (('plan', 'drone_1', 'x', '--sample', 'sort'), 'either an instruction or --sample'),
+        (('plan', 'drone_1', '--sample', 'dance'), 'dance'),
+        (('plan', 'drone_1', '--sample', 'sort', '--objects', '1'), '--objects 1'),
+        (('plan', 'drone_1', 'x', '--slope', '2'), 'slope 2.0'),
+        (('plan', 'drone_1', 'x', '--scene', '/no/such/file'), '/no/such/file'),
+        (('demo', '--robots', '0'), '0 robots'),
+        (('demo', '--tasks', '0'), '0 tasks'),
+        (('demo', '--pace', '-1'), '--pace -1.0'),
+        (('demo', '--batch', '0'), '--batch 0'),
+        (('demo', '--seed', '-1'), '--seed -1'),
+    ],
+)
+def test_wrong_options_are_named(
+    arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_an_output_folder_that_exists_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / 'logs').mkdir()
+    assert main(['demo', '--output', str(tmp_path)]) == 1
+    assert str(tmp_path) in capsys.readouterr().err
+
+
+def test_scene_files(tmp_path: Path) -> None:
+    path = tmp_path / 'scene.json'
+    path.write_text(json.dumps({'objects': [{'name': 'cup_1', 'kind': 'cup'}]}))
+    assert read_scene(path).names == ('cup_1',)
+    path.write_text('just words')
+    with pytest.raises(ConfigurationError, match='expected a list'):
+        read_scene(path)
+    path.write_text('[{name: cup_1, colour: red}]')
+    with pytest.raises(InvalidTaskError, match='object 1'):
+        read_scene(path)
+    path.write_text('[3]')
+    with pytest.raises(InvalidTaskError, match='object 1'):
+        read_scene(path)
+    path.write_text('[{name: "Not a name", kind: cup}]')
+    with pytest.raises(InvalidTaskError, match='Not a name'):
+        read_scene(path)
+    path.write_text('[: }')
+    with pytest.raises(ConfigurationError, match='cannot be read'):
+        read_scene(path)
+
+
+# doctor
+
+
+def test_the_doctor_finds_a_working_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    for check in (
+        doctor_command.check_python,
+        doctor_command.check_ros,
+        doctor_command.check_packages,
+        doctor_command.check_programs,
+        doctor_command.check_skill_sets,
+        doctor_command.check_disk,
+    ):
+        for finding in check():
+            assert finding.level == 'ok', finding
+            assert finding.mend == ''
+
+
+def test_the_doctor_says_what_mends(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(doctor_command, '_probe', lambda code: (None, 'No module named rclpy'))
+    monkeypatch.setattr(doctor_command, '_version', lambda name: '')
+    assert main(['doctor', '--json']) == 1
+    findings = {f['item']: f for f in json.loads(capsys.readouterr().out)}
+    assert findings['ROS 2']['level'] == 'fail'
+    assert 'rclpy' in findings['ROS 2']['text']
+    for item in ('ROS 2', 'torch engine', 'traces', 'terminal'):
+        assert 'setup' in findings[item]['mend']

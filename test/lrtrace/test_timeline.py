@@ -1,0 +1,127 @@
+"""A trace's timeline and figures are those of the run that was recorded."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from synthetic import messages, workload, write_trace
+
+from lrtrace.reader import Trace
+from lrtrace.statistics import by_kind, figures, percentile, same_tasks
+from lrtrace.timeline import Run, natural_key, read_run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(scope='module')
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
+    folder = tmp_path_factory.mktemp('traces')
+    found = []
+    for whole in (False, True):
+        write_trace(folder / f'run{whole}', whole=whole)
+        found.append(read_run(Trace(folder / f'run{whole}')))
+    return found
+
+
+def test_runs_name_themselves(runs: list[Run]) -> None:
+    assert [run.label for run in runs] == ['segmented, utility', 'whole plan, fcfs']
+    assert {run.engine for run in runs} == {'torch'}
+
+
+def test_every_task_is_there_with_its_times(runs: list[Run]) -> None:
+    plans = workload(1, 4)
+    list(messages(plans, whole=False))
+    by_id = {bytes(plan.plan_id.uuid).hex(): plan for plan in plans}
+    origin_s = min(plan.received_s for plan in plans)
+    assert {task.plan_id for task in runs[0].tasks} == set(by_id)
+    for task in runs[0].tasks:
+        plan = by_id[task.plan_id]
+        assert task.received_s == pytest.approx(plan.received_s - origin_s, abs=1e-6)
+        assert (task.robot, task.instruction) == (plan.robot, plan.instruction)
+        assert task.urgent == plan.urgent
+        assert [s.text for s in task.ordered_segments] == [f'{call};' for call in plan.calls]
+        assert task.succeeded
+
+
+def test_times_add_up(runs: list[Run]) -> None:
+    for run in runs:
+        for task in run.tasks:
+            assert task.response_s is not None
+            assert task.response_parts_s is not None
+            assert sum(task.response_parts_s) == pytest.approx(task.response_s, abs=2e-3)
+            assert task.completion_s == pytest.approx(task.waiting_s + task.execution_s)
+            first = task.segments[0]
+            assert first.started_s == pytest.approx(task.received_s + task.response_s, abs=1e-6)
+            for segment in task.ordered_segments:
+                assert segment.generated_s is not None
+                assert segment.started_s is not None
+                assert segment.ended_s is not None
+                assert segment.generated_s <= segment.started_s <= segment.ended_s
+        assert run.duration_s >= max(task.ended_s or 0.0 for task in run.tasks)
+
+
+def test_runs_of_the_same_tasks_are_told_apart_from_others(runs: list[Run], tmp_path: Path) -> None:
+    assert same_tasks(runs)
+    write_trace(tmp_path / 'other', seed=2)
+    assert not same_tasks([runs[0], read_run(Trace(tmp_path / 'other'))])
+
+
+def test_figures_say_that_segments_respond_sooner(runs: list[Run]) -> None:
+    segmented, whole = (figures(run.tasks) for run in runs)
+    assert segmented.median_response_s < whole.median_response_s / 2
+    assert segmented.late < whole.late
+    assert segmented.mean_utility > whole.mean_utility
+    assert segmented.first_tokens < whole.first_tokens
+    assert segmented.whole_tokens == whole.whole_tokens
+    assert sum(one.tasks for one in by_kind(runs[0]).values()) == segmented.tasks
+
+
+def test_urgent_kinds_come_first(runs: list[Run]) -> None:
+    urgent = [one.urgent for one in by_kind(runs[0]).values()]
+    assert urgent == sorted(urgent, reverse=True)
+
+
+def test_a_trace_cut_off_in_the_middle_has_open_tasks(tmp_path: Path) -> None:
+    writer = write_trace(tmp_path / 'run', close=False)
+    writer.flush()
+    run = read_run(Trace(tmp_path / 'run'))
+    assert 'footer' in run.damage
+    path = tmp_path / 'run' / 'run_0.mcap'
+    write_trace(tmp_path / 'short', bursts=1)
+    assert path.stat().st_size > 0
+    writer.close()
+
+
+def test_no_tasks_no_figures() -> None:
+    empty = figures([])
+    assert empty.tasks == 0
+    assert math.isnan(empty.median_response_s)
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1), st.floats(0, 1))
+@settings(deadline=None)
+def test_percentiles_lie_within(values: list[float], share: float) -> None:
+    found = percentile(values, share)
+    assert min(values) - 1e-6 <= found <= max(values) + 1e-6
+    assert percentile(values, 0.0) == min(values)
+    assert percentile(values, 1.0) == max(values)
+
+
+def test_names_sort_by_number() -> None:
+    assert sorted(['arm_10', 'arm_9', 'drone', 'arm_1'], key=natural_key) == [
+        'arm_1',
+        'arm_9',
+        'arm_10',
+        'drone',
+    ]
+
+
+@given(st.lists(st.text(max_size=8)))
+@settings(deadline=None)
+def test_any_names_can_be_sorted(names: list[str]) -> None:
+    assert sorted(sorted(names, key=natural_key)) == sorted(names)

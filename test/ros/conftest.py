@@ -1,0 +1,49 @@
+"""Real processes over real DDS, on a domain of this session's own."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+# Before rclpy is imported anywhere in this process.
+os.environ['ROS_DOMAIN_ID'] = str(1 + os.getpid() % 100)
+os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
+
+from fleet import Client, Fleet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if 'test/ros/' in item.path.as_posix():
+            item.add_marker(pytest.mark.ros)
+
+
+@pytest.fixture(scope='session')
+def client() -> Iterator[Client]:
+    client = Client()
+    yield client
+    client.close()
+
+
+@pytest.fixture(scope='module')
+def start_fleet(
+    client: Client, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[..., Fleet]]:
+    """Start fleets, each in a namespace of its own; they end with the module."""
+    fleets: list[Fleet] = []
+
+    def start(**options: object) -> Fleet:
+        folder: Path = tmp_path_factory.mktemp('fleet')
+        fleet = Fleet(client, folder, **options)  # type: ignore[arg-type]
+        fleets.append(fleet)
+        return fleet
+
+    yield start
+    for fleet in fleets:
+        fleet.close()

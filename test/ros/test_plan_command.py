@@ -1,0 +1,163 @@
+"""``timely-llm plan`` against a real planner, and the demo without a model, from start to end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from fleet import ROOT, Fleet, wait_for
+
+from lrtrace.reader import Trace
+from lrtrace.timeline import read_run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+COMMAND = [sys.executable, str(ROOT / 'scripts' / 'timely-llm')]
+
+
+@pytest.fixture(scope='module')
+def fleet(start_fleet: Callable[..., Fleet]) -> Fleet:
+    return start_fleet(robots={'drone_1': 'tello'}, executor={'time_scale': 0.1})
+
+
+def plan(fleet: Fleet, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*COMMAND, 'plan', *arguments, '--namespace', f'/{fleet.namespace}'],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {'PYTHONPATH': str(ROOT)},
+    )
+
+
+def test_a_task_is_followed_to_its_end(fleet: Fleet) -> None:
+    done = plan(fleet, 'drone_1', 'takeoff;hover;')
+    out, err = done.communicate(timeout=60)
+    assert done.returncode == 0, err
+    assert 'executing' in out
+    assert 'status        succeeded' in out
+
+
+def test_the_result_can_be_json(fleet: Fleet) -> None:
+    done = plan(fleet, 'drone_1', 'hover;', '--json', '--kind', 'test')
+    out, err = done.communicate(timeout=60)
+    assert done.returncode == 0, err
+    result = json.loads(out)
+    assert (result['status'], result['segments']) == ('succeeded', 1)
+
+
+def test_a_refused_task_says_why(fleet: Fleet) -> None:
+    done = plan(fleet, 'drone_9', 'hover;')
+    _, err = done.communicate(timeout=60)
+    assert done.returncode == 1
+    assert 'refused' in err
+    assert 'drone_9' in err
+
+
+def test_ctrl_c_cancels_the_task(fleet: Fleet) -> None:
+    done = plan(fleet, 'drone_1', 'repeat(10){delay(10000);};')
+    assert done.stdout is not None
+    for line in done.stdout:
+        if 'delay' in line:
+            break
+    done.send_signal(signal.SIGINT)
+    out, err = done.communicate(timeout=60)
+    assert done.returncode == 130, err
+    assert 'status        canceled' in out
+
+
+def test_no_planner_is_said() -> None:
+    start_s = time.monotonic()
+    done = subprocess.run(
+        [*COMMAND, 'plan', 'drone_1', 'hover;', '--namespace', '/nobody_here', '--wait', '1'],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert 'no planner answers' in done.stderr
+    assert time.monotonic() - start_s < 30
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*arguments: str) -> subprocess.Popen[str]:
+        with (tmp_path / 'out.txt').open('w') as out:
+            process = subprocess.Popen(
+                [*COMMAND, 'demo', '--engine', 'simulated', '--robots', '2', '--headless',
+                 '--output', str(tmp_path / 'demo'), *arguments],
+                stdout=out, stderr=subprocess.STDOUT, text=True, cwd=tmp_path,
+                env=os.environ | {'PYTHONPATH': str(ROOT)},
+            )  # fmt: skip
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            process.wait(60)
+
+
+def segments_started(folder: Path) -> int:
+    path = folder / 'demo' / 'segmented'
+    files = list(path.glob('*.mcap'))
+    if not any(file.stat().st_size for file in files):
+        return 0  # The recorder has not written its first chunk yet.
+    return sum(len(task.segments) for task in read_run(Trace(path)).tasks)
+
+
+def test_the_demo_ends_by_itself_with_everything_done(
+    demo: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    assert demo('--tasks', '2').wait(180) == 0, (tmp_path / 'out.txt').read_text()
+    text = (tmp_path / 'out.txt').read_text()
+    assert 'Median response' in text
+    assert (tmp_path / 'demo' / 'report.html').is_file()
+    for name in ('segmented', 'whole_plan'):
+        run = read_run(Trace(tmp_path / 'demo' / name))
+        assert run.mode == name
+        assert run.damage == ''
+        assert [task.succeeded for task in run.tasks] == [True, True]
+
+
+def test_ctrl_c_in_the_demo_ends_every_process(
+    demo: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    process = demo('--tasks', '2')
+    wait_for(lambda: segments_started(tmp_path), 'a segment', 90)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130
+    assert 'robots are safe' in (tmp_path / 'out.txt').read_text()
+    assert Trace(tmp_path / 'demo' / 'segmented').summary().damage == ''
+    left = subprocess.run(['pgrep', '-f', str(tmp_path)], capture_output=True, check=False)
+    assert left.stdout == b''
+
+
+def test_a_process_that_dies_ends_the_demo(
+    demo: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    process = demo('--tasks', '2')
+    wait_for(lambda: segments_started(tmp_path), 'a segment', 90)
+    children = (
+        subprocess.run(
+            ['pgrep', '-P', str(process.pid), '-f', 'scripts/recorder'],
+            capture_output=True, text=True, check=True,
+        ).stdout.split()
+    )  # fmt: skip
+    os.kill(int(children[0]), signal.SIGKILL)
+    assert process.wait(60) == 1
+    assert "process 'segmented.recorder' was killed by signal 9" in (
+        (tmp_path / 'out.txt').read_text().replace('\n', ' ')
+    )

@@ -1,0 +1,158 @@
+"""The planner's states, its parameters, and what it says when it cannot start."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fleet import ABORTED, SUCCEEDED, Program, wait_for
+from lifecycle_msgs.msg import Transition
+from rcl_interfaces.msg import ParameterType, ParameterValue
+from timely_llm_ros.action import PlanTask
+from timely_llm_ros.msg import TaskEvent
+
+from timely_llm_ros.nodes.node_parameters import NODES
+from timely_llm_ros.nodes.parameters import declarations
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fleet import Fleet
+
+Result = PlanTask.Result
+
+
+@pytest.fixture(scope='module')
+def fleet(start_fleet: Callable[..., Fleet]) -> Fleet:
+    return start_fleet(planner={'autostart': False}, executor={'time_scale': 1.0})
+
+
+def text(value: str) -> ParameterValue:
+    return ParameterValue(type=ParameterType.PARAMETER_STRING, string_value=value)
+
+
+def test_life(fleet: Fleet) -> None:
+    assert fleet.state() == 'unconfigured'
+    wait_for(fleet.plan_task.server_is_ready, 'planner')
+    fleet.plan('delay(100);').wait_rejected()
+
+    # A model that is not there: the node says so and stays unconfigured.
+    assert fleet.set_parameter('engine', text('torch')).successful
+    assert fleet.set_parameter('model_path', text('/no/such/model')).successful
+    assert not fleet.change_state(Transition.TRANSITION_CONFIGURE)
+    assert fleet.state() == 'unconfigured'
+    assert fleet.planner is not None
+    assert '/no/such/model' in fleet.planner.output
+
+    assert fleet.set_parameter('engine', text('simulated')).successful
+    assert fleet.change_state(Transition.TRANSITION_CONFIGURE)
+    assert fleet.state() == 'inactive'
+    fleet.plan('delay(100);').wait_rejected()
+    event = wait_for(lambda: fleet.events, 'refusal')[-1]
+    assert (event.event, event.error_code) == (TaskEvent.REFUSED, Result.SHUTDOWN)
+    refused = fleet.set_parameter('policy', text('fcfs'))
+    assert not refused.successful
+    assert 'unconfigured' in refused.reason
+
+    assert fleet.change_state(Transition.TRANSITION_ACTIVATE)
+    fleet.wait_planning()
+    assert fleet.plan('delay(100);').result()[0] == SUCCEEDED
+
+    goal = fleet.plan('delay(10000);')
+    fleet.wait_started('delay(10000)')
+    assert fleet.change_state(Transition.TRANSITION_DEACTIVATE)
+    status, result = goal.result()
+    assert (status, result.error_code) == (ABORTED, Result.SHUTDOWN)
+    assert fleet.journal()[-1]['event'] == 'safe'
+
+    assert fleet.change_state(Transition.TRANSITION_CLEANUP)
+    assert fleet.set_parameter('policy', text('fcfs')).successful
+    assert fleet.change_state(Transition.TRANSITION_CONFIGURE)
+    assert fleet.change_state(Transition.TRANSITION_ACTIVATE)
+    assert fleet.plan('delay(100);').result()[0] == SUCCEEDED
+    wait_for(lambda: fleet.scheduler[-1].policy == 'fcfs', 'policy')
+
+    assert fleet.change_state(Transition.TRANSITION_ACTIVE_SHUTDOWN)
+    assert fleet.state() == 'finalized'
+    fleet.plan('delay(100);').wait_rejected()
+
+
+@pytest.mark.parametrize('node', ['planner', 'executor'])
+def test_parameters_are_declared_as_documented(fleet: Fleet, node: str) -> None:
+    descriptors = fleet.described_parameters(node)
+    expected = declarations(NODES[node])
+    own = set(descriptors) - {'use_sim_time', 'start_type_description_service'}
+    assert own == set(expected)
+    for name, (_, declared) in expected.items():
+        descriptor = descriptors[name]
+        assert descriptor.description == declared.description
+        assert descriptor.read_only == declared.read_only
+        bounds = list(descriptor.floating_point_range) + list(descriptor.integer_range)
+        if declared.minimum is not None:
+            assert [(bound.from_value, bound.to_value) for bound in bounds] == [
+                (declared.minimum, declared.maximum)
+            ]
+
+
+def test_bad_model_ends_the_program(tmp_path: Path) -> None:
+    parameters = {'robots': ['drone_1:tello'], 'engine': 'torch', 'model_path': str(tmp_path)}
+    planner = Program('planner', tmp_path, parameters, namespace='no_model')
+    assert planner.wait() == 1
+    assert str(tmp_path) in planner.output
+    assert 'Traceback' not in planner.output
+
+
+@pytest.mark.parametrize(
+    ('name', 'parameters', 'said'),
+    [
+        ('planner', {'max_running': 0}, ["'max_running'", '0', '1 to 1024']),
+        ('planner', {'policy': 'best'}, ["'policy'", "'best'", 'utility']),
+        ('planner', {'max_running': 'many'}, ["'max_running'", 'integer']),
+        ('planner', {'robots': ['drone_1']}, ["'drone_1'", 'name:skill_set']),
+        ('planner', {'robots': ['drone_1:nothing']}, ["'nothing'", 'tello']),
+        ('executor', {'robot': ''}, ["'robot'"]),
+        ('executor', {'robot': 'a b', 'skill_set': 'tello'}, ["'a b:tello'"]),
+        ('executor', {'robot': 'd', 'skill_set': 'tello', 'driver': 'x'}, ["'driver'", "'x'"]),
+        ('executor', {'robot': 'd', 'skill_set': 'tello', 'time_scale': -1.0}, ["'time_scale'"]),
+    ],
+)
+def test_bad_parameter_ends_the_program(
+    tmp_path: Path, name: str, parameters: dict[str, Any], said: list[str]
+) -> None:
+    program = Program(name, tmp_path, parameters, namespace='bad_parameters')
+    assert program.wait() == 2
+    assert 'Traceback' not in program.output
+    line = next(line for line in program.output.splitlines() if line.startswith(f'{name}: '))
+    for part in said:
+        assert part in line
+
+
+def test_unknown_parameter_is_named(tmp_path: Path) -> None:
+    parameters = {'robots': ['drone_1:tello'], 'engine': 'simulated', 'max_runing': 3}
+    planner = Program('planner', tmp_path, parameters, namespace='unknown_parameter')
+    try:
+        wait_for(lambda: "'max_runing'" in planner.output, 'warning')
+    finally:
+        planner.close()
+
+
+@pytest.mark.engines
+def test_interrupt_while_loading(tmp_path: Path) -> None:
+    planner = Program('planner', tmp_path, {'engine': 'torch'}, namespace='early')
+    children = wait_for(lambda: planner.children, 'engine process')
+    planner.signal(signal.SIGINT)
+    assert planner.wait() == 0
+    assert 'Traceback' not in planner.output
+    wait_for(lambda: not any(Path(f'/proc/{pid}/exe').exists() for pid in children), 'its end')
+
+
+def test_two_fleets_do_not_meet(start_fleet: Callable[..., Fleet]) -> None:
+    fleets = [start_fleet(), start_fleet()]
+    plans = ['take_picture;', 'scan;']
+    goals = [fleet.plan(plan) for fleet, plan in zip(fleets, plans, strict=True)]
+    for fleet, goal, plan in zip(fleets, goals, plans, strict=True):
+        assert goal.result()[0] == SUCCEEDED
+        assert fleet.started() == [plan[:-1]]
+        assert {event.instruction for event in fleet.events} == {plan}

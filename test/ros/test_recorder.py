@@ -1,0 +1,148 @@
+"""The recorder over real DDS: all is recorded, and a kill -9 loses only the end."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from fleet import ROOT, Client, wait_for
+from timely_llm_ros.msg import RobotState, SkillSegment, TaskEvent
+
+from lrtrace.reader import Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+_numbers = itertools.count(1)
+
+
+class Recording:
+    """A recorder in a namespace of its own, and publishers for it to hear."""
+
+    def __init__(
+        self,
+        client: Client,
+        folder: Path,
+        *,
+        before: Callable[[], None] | None = None,
+        **parameters: object,
+    ) -> None:
+        self.namespace = f'/recording_{next(_numbers)}'
+        self.trace = folder / 'trace'
+        parameters = {'output': str(self.trace), 'robots': ['drone_1']} | parameters
+        command = [sys.executable, str(ROOT / 'scripts' / 'recorder'), '--ros-args']
+        command += ['-r', f'__ns:={self.namespace}']
+        for name, value in parameters.items():
+            command += ['-p', f'{name}:={json.dumps(value)}']
+        self._log = folder / 'recorder.log'
+        with self._log.open('wb') as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=before)
+        node = client.node
+        self.publishers = [
+            node.create_publisher(TaskEvent, f'{self.namespace}/task_events', 200),
+            node.create_publisher(SkillSegment, f'{self.namespace}/drone_1/skill_segments', 50),
+            node.create_publisher(RobotState, f'{self.namespace}/drone_2/robot_state', 10),
+        ]
+        wait_for(
+            lambda: all(one.get_subscription_count() for one in self.publishers), 'subscriptions'
+        )
+
+    def publish(self, numbers: range) -> None:
+        for number in numbers:
+            self.publishers[0].publish(TaskEvent(text=str(number)))
+            self.publishers[1].publish(SkillSegment(index=number))
+            self.publishers[2].publish(RobotState(segment=number))
+
+    def recorded(self, topic: str) -> int:
+        return Trace(self.trace).summary().counts[f'{self.namespace}/{topic}']
+
+    def end(self, number: signal.Signals) -> int:
+        os.kill(self.process.pid, number)
+        return self.process.wait(20)
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text()
+
+
+@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
+def test_everything_is_recorded(client: Client, tmp_path: Path, number: signal.Signals) -> None:
+    recording = Recording(client, tmp_path, custom_data=['seed=3', 'note=a=b'])
+    recording.publish(range(30))
+    wait_for(lambda: recording.recorded('task_events') == 30, 'all events')
+    assert recording.end(number) == 0, recording.log
+    trace = Trace(recording.trace)
+    summary = trace.summary()
+    assert summary.damage == ''
+    for topic in ('task_events', 'drone_1/skill_segments', 'drone_2/robot_state'):
+        assert summary.counts[f'{recording.namespace}/{topic}'] == 30
+    texts = [m.value.text for m in trace.messages(types=('timely_llm_ros/msg/TaskEvent',))]
+    assert texts == [str(n) for n in range(30)]
+    assert trace.custom_data == {'seed': '3', 'note': 'a=b'}
+    assert '/rosout' in summary.types
+
+
+def test_a_killed_recorder_loses_only_the_last_chunk(client: Client, tmp_path: Path) -> None:
+    recording = Recording(client, tmp_path, flush_period_s=0.1)
+    recording.publish(range(20))
+    wait_for(lambda: recording.recorded('task_events') == 20, 'all events')
+    recording.publish(range(20, 25))
+    assert recording.end(signal.SIGKILL) == -signal.SIGKILL
+    trace = Trace(recording.trace)
+    texts = [m.value.text for m in trace.messages(types=('timely_llm_ros/msg/TaskEvent',))]
+    assert texts == [str(n) for n in range(len(texts))]
+    assert len(texts) >= 20
+    assert 'killed' in trace.damage
+
+
+def test_a_full_disk_ends_the_recording_and_leaves_the_trace(
+    client: Client, tmp_path: Path
+) -> None:
+    limit = 40_000
+    recording = Recording(
+        client,
+        tmp_path,
+        # A limit on the size of files is to the writer what a full disk is.
+        before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+        flush_period_s=0.1,
+    )
+    rng = random.Random(0)
+
+    def publish_until_it_ends() -> bool:
+        # Random text does not compress away.
+        text = ''.join(rng.choices('abcdefghijklmnopqrstuvwxyz0123456789', k=2000))
+        recording.publishers[0].publish(TaskEvent(text=text))
+        return recording.process.poll() is not None
+
+    wait_for(publish_until_it_ends, 'the end of the recorder')
+    assert recording.process.returncode == 1
+    assert 'recording ends' in recording.log
+    assert recording.recorded('task_events') > 0
+
+
+@pytest.mark.parametrize(
+    ('parameters', 'message'),
+    [
+        ({'custom_data': ['nonsense']}, 'name=value'),
+        ({'output': '/proc/no/trace'}, "trace '/proc/no/trace': cannot be made"),
+    ],
+)
+def test_what_cannot_be_recorded_is_said(
+    tmp_path: Path, parameters: dict[str, object], message: str
+) -> None:
+    values = {'output': str(tmp_path / 'trace')} | parameters
+    command = [sys.executable, str(ROOT / 'scripts' / 'recorder'), '--ros-args']
+    for name, value in values.items():
+        command += ['-p', f'{name}:={json.dumps(value)}']
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 1
+    assert message in done.stderr

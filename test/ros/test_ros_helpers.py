@@ -1,0 +1,132 @@
+"""What the nodes build on: goals that end when told to, services that answer later, no leaks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fleet import ABORTED, CANCELED, SUCCEEDED, Goal, wait_for
+from rclpy.action import GoalResponse
+from std_srvs.srv import Trigger
+from timely_llm_ros.action import ExecuteSegment
+from timely_llm_ros.msg import SkillSegment
+
+from timely_llm_ros.nodes.action_client import GoalClient
+from timely_llm_ros.nodes.action_server import DeferredActionServer
+from timely_llm_ros.nodes.deferred_service import create_deferred_service
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fleet import Client
+
+
+class Pair:
+    """An action server and a client for it in one process."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.goals: list[Any] = []
+        self.cancels: list[Any] = []
+        self.server = DeferredActionServer(
+            client.node,
+            ExecuteSegment,
+            'helpers/execute_segment',
+            on_goal=self._on_goal,
+            on_accepted=self.goals.append,
+            on_cancel=self.cancels.append,
+            result_timeout_s=1,
+        )
+        self.action = GoalClient(client.node, ExecuteSegment, 'helpers/execute_segment')
+        wait_for(self.action.server_is_ready, 'server')
+
+    def _on_goal(self, goal: ExecuteSegment.Goal) -> GoalResponse:
+        return GoalResponse.REJECT if goal.segment.text == 'reject' else GoalResponse.ACCEPT
+
+    def send(self, text: str = '') -> Goal:
+        message = ExecuteSegment.Goal(segment=SkillSegment(text=text))
+        return Goal(self.client, self.action, message)
+
+    def finish(self, goal: Any, succeeded: bool) -> None:
+        result = ExecuteSegment.Result(value='done')
+        self.client.call(lambda: self.server.finish(goal, result, succeeded=succeeded))
+
+
+@pytest.fixture(scope='module')
+def pair(client: Client) -> Iterator[Pair]:
+    pair = Pair(client)
+    yield pair
+    client.call(pair.action.destroy)
+    client.call(pair.server.destroy)
+
+
+@pytest.mark.parametrize(('succeeded', 'status'), [(True, SUCCEEDED), (False, ABORTED)])
+def test_goal_ends_when_told_to(pair: Pair, succeeded: bool, status: int) -> None:
+    before = len(pair.goals)
+    goal = pair.send().wait_accepted()
+    taken = wait_for(lambda: pair.goals[before:], 'goal')[0]
+    assert goal.answer is None
+    pair.finish(taken, succeeded)
+    assert goal.result()[0] == status
+    assert goal.result()[1].value == 'done'
+
+
+def test_cancelled_goal_ends_canceled(pair: Pair) -> None:
+    before = len(pair.goals)
+    goal = pair.send()
+    goal.cancel()
+    taken = wait_for(lambda: pair.goals[before:], 'goal')[0]
+    assert taken in pair.cancels
+    pair.finish(taken, succeeded=False)
+    assert goal.result()[0] == CANCELED
+
+
+def test_goal_ends_once(pair: Pair) -> None:
+    before = len(pair.goals)
+    goal = pair.send()
+    taken = wait_for(lambda: pair.goals[before:], 'goal')[0]
+    pair.finish(taken, succeeded=True)
+    pair.finish(taken, succeeded=False)
+    assert goal.result()[0] == SUCCEEDED
+
+
+def test_rejected_goal(pair: Pair) -> None:
+    pair.send('reject').wait_rejected()
+
+
+def test_nothing_is_left_of_goals_that_are_over(pair: Pair) -> None:
+    before = len(pair.goals)
+    goals = [pair.send() for _ in range(20)]
+    wait_for(lambda: len(pair.goals) == before + 20, 'goals')
+    for taken in pair.goals[before:]:
+        pair.finish(taken, succeeded=True)
+    for goal in goals:
+        goal.result()
+    wait_for(lambda: not pair.action._futures, "client's futures")
+    wait_for(lambda: not pair.server._goal_handles, "server's goals")
+
+
+def test_service_answers_later(client: Client) -> None:
+    waiting: list[Any] = []
+    service = create_deferred_service(
+        client.node, Trigger, 'helpers/later', lambda _, send: waiting.append(send)
+    )
+    asking = client.node.create_client(Trigger, 'helpers/later')
+    wait_for(asking.service_is_ready, 'service')
+    answers: list[str] = []
+
+    def ask() -> None:
+        asking.call_async(Trigger.Request()).add_done_callback(
+            lambda future: answers.append(future.result().message)
+        )
+
+    client.call(ask)
+    client.call(ask)
+    wait_for(lambda: len(waiting) == 2, 'two requests at once')
+    assert not answers
+    client.call(waiting[1], Trigger.Response(message='second'))
+    client.call(waiting[0], Trigger.Response(message='first'))
+    wait_for(lambda: len(answers) == 2, 'answers')
+    assert answers == ['second', 'first']
+    client.node.destroy_client(asking)
+    client.node.destroy_service(service)

@@ -1,0 +1,91 @@
+"""The whole of it: the shipped model plans in words for two robots, in five processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from fleet import ABORTED, SUCCEEDED, wait_for
+from timely_llm_ros.action import PlanTask
+from timely_llm_ros.msg import GenerationState, TaskEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fleet import Fleet
+
+pytestmark = pytest.mark.engines
+Result = PlanTask.Result
+
+
+@pytest.fixture(scope='module')
+def fleet(start_fleet: Callable[..., Fleet]) -> Fleet:
+    return start_fleet(
+        robots={'drone_1': 'tello', 'arm_1': 'arm'},
+        together=False,
+        planner={'engine': 'torch'},
+        executor={'time_scale': 0.1},
+    )
+
+
+def test_words_become_flight(fleet: Fleet) -> None:
+    drone = fleet.plan('take a picture of the cat', objects=('cat_3', 'dog_1'))
+    arm = fleet.plan('pick up the cup', 'arm_1', objects=('cup_2',))
+    for goal in (drone, arm):
+        status, result = goal.result()
+        assert status == SUCCEEDED, result.error_msg
+        assert result.tokens > result.segments > 0
+    assert fleet.started('drone_1')
+    assert fleet.started('arm_1')
+
+
+def test_generation_waits_while_the_robot_acts(fleet: Fleet) -> None:
+    before = len(fleet.scheduler)
+    goal = fleet.plan(
+        'fly to the cat, then to the dog, then to the bottle and take a picture',
+        objects=('cat_3', 'dog_1', 'bottle_2'),
+    )
+    assert goal.result()[0] in (SUCCEEDED, ABORTED)
+    phases = {
+        generation.phase for state in fleet.scheduler[before:] for generation in state.generations
+    }
+    assert phases <= {
+        GenerationState.QUEUED,
+        GenerationState.RUNNING,
+        GenerationState.SUSPENDED,
+        GenerationState.HELD,
+        GenerationState.ENDED,
+    }
+    assert fleet.scheduler[-1].model.endswith('timely-planner')
+    assert fleet.scheduler[-1].step_time.nanosec > 0
+
+
+def test_killed_engine(fleet: Fleet) -> None:
+    assert fleet.planner is not None
+    worker = next(
+        pid
+        for pid in fleet.planner.children
+        if b'torch_worker' in Path(f'/proc/{pid}/cmdline').read_bytes()
+    )
+    os.kill(worker, signal.SIGSTOP)
+    goal = fleet.plan('take a picture of the cat', objects=('cat_3',))
+    fleet.wait_event(goal, TaskEvent.ACCEPTED)
+    os.kill(worker, signal.SIGKILL)
+    status, result = goal.result()
+    assert (status, result.error_code) == (ABORTED, Result.ENGINE_FAILED)
+    # It comes back by itself, and meanwhile tasks wait for it.
+    status, result = fleet.plan('take a picture of the cat', objects=('cat_3',)).result(60.0)
+    assert status == SUCCEEDED, result.error_msg
+
+
+def test_killed_planner_takes_its_engine_along(fleet: Fleet) -> None:
+    assert fleet.planner is not None
+    children = fleet.planner.children
+    assert children
+    fleet.planner.signal(signal.SIGKILL)
+    wait_for(
+        lambda: not any(Path(f'/proc/{pid}/exe').exists() for pid in children), 'end of the engine'
+    )

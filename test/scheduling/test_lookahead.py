@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from timely_llm_ros.scheduling.admission import Candidate, LookaheadBatchLimit, StepTimes
+from timely_llm_ros.scheduling.generation import GenerationTable
+from timely_llm_ros.scheduling.options import SchedulingOptions
+from timely_llm_ros.scheduling.policies import find_policy
+from timely_llm_ros.utility import NORMAL, URGENT
+
+NEW_URGENT = Candidate(0.192, 4, 6.67, True)
+NEW_NORMAL = Candidate(0.992, 5, 2.0, True)
+LATER_SEGMENT = Candidate(2.0, 5, 2.0, False)
+
+
+def toy_times(batches: int = 16) -> StepTimes:
+    times = StepTimes()
+    for batch in range(1, batches + 1):
+        times.observe(batch, 0.0216 * (1 + 0.02 * (batch - 1)))
+    times.observe_prefill(2, 1, 0.0216 * 1.02 + 0.030)
+    return times
+
+
+def test_the_time_of_a_beginning_is_learned_apart_from_that_of_a_step() -> None:
+    times = toy_times()
+    assert times.prefill_s == pytest.approx(0.030)
+    times.observe_prefill(4, 3, 0.0216 * 1.06 + 0.090)
+    assert times.prefill_s == pytest.approx(0.030)
+    times.observe_prefill(4, 0, 99.0)
+    assert times.prefill_s == pytest.approx(0.030)
+    fresh = StepTimes()
+    fresh.observe_prefill(1, 1, 0.05)
+    assert fresh.prefill_s == 0.0, 'nothing is known of steps yet'
+
+
+def test_a_prompt_waits_while_it_would_make_an_urgent_one_late() -> None:
+    limit = LookaheadBatchLimit(8, toy_times())
+    # Three prompts and four tokens take 0.18 s; a fourth prompt would make all three late.
+    assert limit.choose([NEW_URGENT] * 3) == [0, 1, 2]
+    assert limit.choose([NEW_URGENT] * 3 + [NEW_NORMAL]) == [0, 1, 2]
+    assert limit.choose([NEW_URGENT, NEW_NORMAL]) == [0, 1]
+
+
+def test_a_mere_row_joins_where_a_prompt_must_wait() -> None:
+    limit = LookaheadBatchLimit(8, toy_times())
+    candidates = [NEW_URGENT] * 2 + [NEW_NORMAL] * 3 + [LATER_SEGMENT]
+    assert limit.choose(candidates) == [0, 1, 2, 5]
+
+
+def test_who_loses_more_by_waiting_than_the_others_by_its_joining_joins() -> None:
+    limit = LookaheadBatchLimit(8, toy_times())
+    assert limit.choose([NEW_URGENT] * 4) == [0, 1, 2, 3]
+    late_normals = [Candidate(-1.0, 5, 2.0, True)] * 3
+    assert limit.choose(late_normals) == [0, 1, 2]
+
+
+def test_running_ones_that_may_not_be_interrupted_stay() -> None:
+    limit = LookaheadBatchLimit(8, toy_times())
+    candidates = [LATER_SEGMENT._replace(slack_s=-5.0), NEW_NORMAL, NEW_URGENT]
+    assert limit.choose(candidates, running=2)[:2] == [0, 1]
+
+
+@given(
+    st.lists(
+        st.builds(
+            Candidate, st.floats(-5, 5), st.integers(-3, 50), st.floats(0, 10), st.booleans()
+        ),
+        max_size=40,
+    ),
+    st.integers(1, 8),
+    st.booleans(),
+)
+def test_somebody_runs_and_never_more_than_may(
+    candidates: list[Candidate], most: int, known: bool
+) -> None:
+    limit = LookaheadBatchLimit(most, toy_times() if known else StepTimes())
+    places = list(limit.choose(candidates))
+    assert places == sorted(set(places))
+    assert len(places) <= most
+    assert places[:1] == [0][: len(candidates)]
+    if not known:
+        assert places == list(range(min(most, len(candidates))))
+
+
+def test_without_deadlines_that_can_be_missed_everybody_runs() -> None:
+    limit = LookaheadBatchLimit(6, toy_times())
+    careless = [Candidate(0.0, 5, 0.0, True)] * 9
+    assert limit.choose(careless) == [0, 1, 2, 3, 4, 5]
+
+
+def test_least_loss_prefers_the_dearer_the_shorter_and_the_sooner_due() -> None:
+    table = GenerationTable()
+    policy = find_policy('least_loss')
+    for name, utility, arrival_s, generation_s in (
+        ('late_dear', URGENT, 0.0, 0.1),
+        ('late', NORMAL, 0.0, 0.1),
+        ('late_long', NORMAL, 0.0, 0.3),
+        ('soon', NORMAL, 9.2, 0.1),
+        ('far', NORMAL, 9.9, 0.1),
+    ):
+        table.add(name, utility, arrival_s)
+        table.set(name, 'expected_generation_s', generation_s)
+    ranks = policy.rank(table.view(), 10.0)
+    assert [table.ids[row] for row in np.argsort(-ranks)] == [
+        'late_dear', 'late', 'soon', 'late_long', 'far',
+    ]  # fmt: skip
+    assert [policy.rank_one(row, 10.0) for row in table.rows()] == pytest.approx(ranks.tolist())
+
+
+def test_the_scheduler_chooses_through_a_prompt_that_must_wait() -> None:
+    for few in (0, 1000):
+        table = GenerationTable()
+        scheduler = SchedulingOptions(admission='lookahead').scheduler(
+            table, toy_times(), policy='least_loss', max_running=8, mode='segmented'
+        )
+        scheduler._few = few
+        for number in range(3):
+            table.add(f'urgent_{number}', URGENT, 0.0)
+        table.add('normal', NORMAL, 0.0)
+        for name in table.ids:
+            table.set(name, 'expected_generation_s', 0.1)
+            table.set(name, 'worst_tokens', 4)
+        assert set(scheduler.select(0.0)) == {'urgent_0', 'urgent_1', 'urgent_2'}
+        assert scheduler.select(0.0) == ['urgent_0', 'urgent_1', 'urgent_2']

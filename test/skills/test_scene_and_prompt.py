@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import hashlib
+import math
+import pickle
+
+import pytest
+from plan_texts import ARM, LAB, SCENE, TELLO
+
+from timely_llm_ros.errors import InvalidTaskError
+from timely_llm_ros.skills.prompt import (
+    MAX_INSTRUCTION_LENGTH,
+    build_prompt,
+    fixed_part,
+    scene_line,
+)
+from timely_llm_ros.skills.scene import Scene, SceneObject
+
+
+@pytest.mark.parametrize(
+    'change',
+    [
+        {'name': 'Cup'},
+        {'name': ''},
+        {'name': 'cup 1'},
+        {'name': 'cup;land'},
+        {'name': 'cup\n'},
+        {'name': 'a' * 65},
+        {'kind': '9'},
+        {'attribute': 'a-b'},
+        {'support': '_'},
+        {'relation': 'beside'},
+        {'x_m': math.nan},
+        {'z_m': math.inf},
+    ],
+)
+def test_an_object_with_a_wrong_part_is_refused(change):
+    (key,) = change
+    with pytest.raises(InvalidTaskError, match='expected'):
+        SceneObject(**{'name': 'cup_1', 'kind': 'cup'} | change)
+    assert key in SceneObject.__slots__
+
+
+def test_names_are_unique_and_found():
+    with pytest.raises(InvalidTaskError, match="'cup_1': expected unique names"):
+        Scene((SceneObject('cup_1', 'cup'), SceneObject('cup_1', 'box')))
+    assert 'cup_1' in SCENE
+    assert 'dog_1' not in SCENE
+    assert SCENE.names == ('cat_3', 'cup_1', 'cup_10', 'bottle_2', 'box_4')
+    item = SCENE.get('cup_10')
+    assert item is not None
+    assert item.distance_m == 5.0
+    assert SCENE.get('dog_1') is None
+
+
+def test_a_scene_travels_between_processes():
+    copy = pickle.loads(pickle.dumps(SCENE))
+    assert copy == SCENE
+    assert 'cup_1' in copy
+
+
+@pytest.mark.parametrize(
+    ('name', 'x_m', 'line'),
+    [
+        ('cup_1', 1.25, 'red cup on table +1.2 +0.0=cup_1\n'),
+        ('cup_1', -0.04, 'red cup on table +0.0 +0.0=cup_1\n'),
+        ('cup_1', -1234.0, 'red cup on table -99.9 +0.0=cup_1\n'),
+    ],
+)
+def test_an_object_is_told_in_one_line_of_one_shape(name, x_m, line):
+    assert scene_line(SceneObject(name, 'cup', 'red', 'on', 'table', x_m)) == line
+
+
+def test_the_prompt_is_the_fixed_part_then_the_scene_then_the_instruction():
+    prompt = build_prompt(TELLO, SCENE, '  find\n the   cat ')
+    assert prompt.fixed == fixed_part(TELLO)
+    assert prompt.body.startswith('scene:\nplain cat on floor +1.0 +0.0=cat_3\n')
+    assert prompt.body.endswith('=box_4\ntask: find the cat\nplan:\n')
+    assert prompt.text == prompt.fixed + prompt.body
+
+
+@pytest.mark.parametrize('instruction', ['', ' \n', 'x' * (MAX_INSTRUCTION_LENGTH + 1), 'a\x00b'])
+def test_an_instruction_that_is_no_line_of_text_is_refused(instruction):
+    with pytest.raises(InvalidTaskError, match='instruction'):
+        build_prompt(TELLO, SCENE, instruction)
+
+
+def test_every_kind_of_argument_is_told():
+    lines = fixed_part(LAB).splitlines()
+    assert (
+        'pour(source,amount:g 0.5 to 12.25,speed:slow|fast|very_fast) pour from a bottle' in lines
+    )
+    assert 'freeze stop all motion' in lines
+
+
+@pytest.mark.parametrize(
+    ('skill_set', 'digest'), [(TELLO, 'd0901b81793b7e26'), (ARM, 'b5e80b1776ec78b1')]
+)
+def test_the_fixed_prompt_is_the_one_that_the_shipped_model_was_trained_on(skill_set, digest):
+    """Whoever changes it must train the model again, and then this."""
+    assert hashlib.sha256(fixed_part(skill_set).encode()).hexdigest()[:16] == digest

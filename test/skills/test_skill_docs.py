@@ -1,0 +1,67 @@
+"""The reference pages say what the code does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from plan_texts import SCENE
+
+from timely_llm_ros.errors import PlanError, SkillSetError
+from timely_llm_ros.skills import language
+from timely_llm_ros.skills.segmenter import Segmenter
+from timely_llm_ros.skills.skillset import UNITS, SkillSet, find_skill_set
+
+REFERENCE = Path(__file__).resolve().parents[2] / 'docs' / 'reference'
+LANGUAGE = (REFERENCE / 'plan_language.md').read_text()
+SKILL_SETS = (REFERENCE / 'skill_sets.md').read_text()
+(EXAMPLE,) = re.findall(r'```yaml\n(.*?)```', SKILL_SETS, re.DOTALL)
+
+
+@pytest.mark.parametrize(
+    ('name', 'plan'), re.findall(r'```plan (\w+)\n(.*?)```', LANGUAGE, re.DOTALL)
+)
+def test_plans_on_the_page_are_plans(name, plan):
+    assert language.parse(plan, find_skill_set(name), SCENE)
+
+
+def test_errors_on_the_page_are_those_errors():
+    rows = re.findall(r'^\| `(\w+Error)` \|.*\| `(.*)` \|$', LANGUAGE, re.MULTILINE)
+    assert len(rows) == 4
+    for error, plan in rows:
+        segmenter = Segmenter(find_skill_set('tello'), SCENE)
+        with pytest.raises(PlanError) as caught:  # noqa: PT012
+            segmenter.push(plan)
+            segmenter.finish()
+        assert type(caught.value).__name__ == error
+
+
+def test_bounds_on_the_page_are_the_bounds():
+    for text in (
+        f'at most {language.MAX_PLAN_LENGTH:,} characters',
+        f'at most {language.MAX_DEPTH} deep',
+        f'at most {language.MAX_NUMBER_LENGTH} characters',
+        f'[0-9]{{1,{language.MAX_DECIMALS}}}',
+        f'[{language.VALUE_CHARACTERS}]{{1,{language.MAX_VALUE_LENGTH}}}',
+        f'[{language.STRING_CHARACTERS}]+',
+    ):
+        assert text in LANGUAGE, text
+    units = re.search(r'`unit` is one of\n(.*?); without', SKILL_SETS, re.DOTALL)
+    assert units is not None
+    assert set(re.findall('`(.*?)`', units[1])) == set(UNITS) - {''}
+
+
+def test_the_skill_set_on_the_page_is_one_and_its_errors_are_as_shown():
+    assert SkillSet.loads(EXAMPLE).safe_action == 'hold'
+    shown = re.findall(r'^(probe\.yaml:.*?)(?: \.\.\.)?$', SKILL_SETS, re.MULTILINE)
+    changes = (
+        ('m/s', 'mph'),
+        ('  drive_to:', '  repeat:'),
+        ('max_repeat', 'colour'),
+        ('safe_action: hold', 'safe_action: drive_to'),
+    )
+    for (old, new), message in zip(changes, shown, strict=True):
+        with pytest.raises(SkillSetError) as caught:
+            SkillSet.loads(EXAMPLE.replace(old, new), source='probe.yaml')
+        assert str(caught.value).startswith(message)

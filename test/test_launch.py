@@ -1,0 +1,264 @@
+"""The launch files, run with stand-ins for the launch packages, which pip does not have."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import yaml
+
+from timely_llm_ros.drivers.registry import DRIVERS
+from timely_llm_ros.nodes.node_parameters import NODES
+from timely_llm_ros.nodes.parameters import check, declarations
+from timely_llm_ros.nodes.robot_entry import robot_entries
+
+ROOT = Path(__file__).resolve().parent.parent
+FILES = sorted((ROOT / 'launch').glob('*.launch.py'))
+NAV2_NAMES = {'namespace', 'use_sim_time', 'log_level'}
+REQUIRED = {'robot': 'drone_7'}
+"""Values for arguments without a default."""
+
+
+class Entity:
+    """Stands in for any class of launch: keeps what it was made from."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self.arguments, self.options = arguments, options
+
+
+class LaunchConfiguration(Entity):
+    def perform(self, context: Context) -> str:
+        return context.values[self.arguments[0]]
+
+
+class FindPackageShare(Entity):
+    def perform(self, context: Context) -> str:
+        assert self.arguments == ('timely_llm_ros',)
+        return str(ROOT)
+
+
+class PathJoinSubstitution(Entity):
+    def perform(self, context: Context) -> str:
+        return '/'.join(performed(part, context) for part in self.arguments[0])
+
+
+class ParameterValue(Entity):
+    pass
+
+
+class Node(Entity):
+    pass
+
+
+class DeclareLaunchArgument(Entity):
+    pass
+
+
+class OpaqueFunction(Entity):
+    pass
+
+
+class LaunchDescription(Entity):
+    pass
+
+
+@dataclass
+class Context:
+    values: dict[str, str] = field(default_factory=dict)
+
+
+def performed(value: Any, context: Context) -> str:
+    if isinstance(value, list | tuple):
+        return ''.join(performed(part, context) for part in value)
+    return value if isinstance(value, str) else value.perform(context)
+
+
+MODULES = {
+    'launch': {'LaunchDescription': LaunchDescription},
+    'launch.actions': {
+        'DeclareLaunchArgument': DeclareLaunchArgument,
+        'OpaqueFunction': OpaqueFunction,
+    },
+    'launch.substitutions': {
+        'LaunchConfiguration': LaunchConfiguration,
+        'PathJoinSubstitution': PathJoinSubstitution,
+    },
+    'launch_ros': {},
+    'launch_ros.actions': {'Node': Node},
+    'launch_ros.parameter_descriptions': {'ParameterValue': ParameterValue},
+    'launch_ros.substitutions': {'FindPackageShare': FindPackageShare},
+}
+
+
+@pytest.fixture(params=FILES, ids=lambda path: path.name)
+def description(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    for name, content in MODULES.items():
+        module = ModuleType(name)
+        module.__dict__.update(content)
+        monkeypatch.setitem(sys.modules, name, module)
+    spec = importlib.util.spec_from_file_location('launch_file', request.param)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return list(module.generate_launch_description().arguments[0])
+
+
+def declared(description: list[Any]) -> dict[str, dict[str, Any]]:
+    return {
+        item.arguments[0]: item.options
+        for item in description
+        if isinstance(item, DeclareLaunchArgument)
+    }
+
+
+def context_of(description: list[Any]) -> Context:
+    context = Context()
+    for name, options in declared(description).items():
+        default = options['default_value'] if 'default_value' in options else REQUIRED[name]
+        context.values[name] = performed(default, context)
+    return context
+
+
+def nodes_of(description: list[Any], context: Context) -> list[Node]:
+    nodes = [item for item in description if isinstance(item, Node)]
+    for item in description:
+        if isinstance(item, OpaqueFunction):
+            nodes += item.options['function'](context)
+    return nodes
+
+
+@pytest.mark.parametrize('path', FILES, ids=lambda path: path.name)
+def test_imports_are_those_of_an_installed_ros(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding='utf-8'))
+    modules = [
+        name
+        for node in ast.walk(tree)
+        for name in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module or '']
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+    ]
+    assert modules
+    assert {name.split('.')[0] for name in modules} <= {
+        'launch',
+        'launch_ros',
+        'ament_index_python',
+    }
+
+
+def test_the_files_are_there() -> None:
+    assert {path.name.split('.')[0] for path in FILES} >= {'planner', 'robot', 'fleet', 'record'}
+
+
+def test_arguments_are_described_and_closed_where_they_can_be(description: list[Any]) -> None:
+    arguments = declared(description)
+    assert set(arguments) >= NAV2_NAMES
+    for name, options in arguments.items():
+        assert options['description'].strip(), name
+        assert set(options) <= {'default_value', 'description', 'choices'}, name
+        choices = options.get('choices')
+        if name in ('use_sim_time', 'autostart'):
+            assert choices == ['true', 'false']
+        if name == 'driver':
+            assert choices == sorted(DRIVERS)
+        if name == 'log_level':
+            assert 'debug' in choices
+        if choices:
+            assert options['default_value'] in choices
+
+
+def test_every_argument_is_used(description: list[Any]) -> None:
+    source = (ROOT / 'launch').glob('*.launch.py')
+    texts = [path.read_text(encoding='utf-8') for path in source]
+    for name in declared(description):
+        assert any(f"LaunchConfiguration('{name}')" in text for text in texts), name
+
+
+def test_nodes_exist_and_have_the_parameters_they_are_given(description: list[Any]) -> None:
+    context = context_of(description)
+    nodes = nodes_of(description, context)
+    assert nodes
+    names = set()
+    for node in nodes:
+        options = node.options
+        executable = options['executable']
+        assert options['package'] == 'timely_llm_ros'
+        program = ROOT / 'scripts' / executable
+        assert program.is_file()
+        assert program.stat().st_mode & 0o111, f'{program} is not executable'
+        names.add(performed(options['name'], context))
+        assert performed(options['namespace'], context) == ''
+        for parameters in options['parameters']:
+            if not isinstance(parameters, dict):
+                path = Path(performed(parameters, context))
+                assert path.is_file(), path
+                continue
+            for name, value in parameters.items():
+                check_parameter(executable, name, value, context)
+    assert len(names) == len(nodes), 'two nodes of one name'
+    for name in names:
+        assert not name.startswith('/')
+
+
+def check_parameter(executable: str, name: str, value: Any, context: Context) -> None:
+    if name == 'use_sim_time':
+        assert value.options['value_type'] is bool
+        return
+    if executable not in NODES:
+        source = (ROOT / 'lrtrace' / f'{executable}_node.py').read_text(encoding='utf-8')
+        assert re.search(rf"declare\(\s*'{name}'", source), f'{executable} declares no {name}'
+        return
+    item, _ = declarations(NODES[executable])[name]
+    if isinstance(value, ParameterValue):
+        type_ = value.options['value_type']
+        assert type_ is type(item.default), name
+        text = performed(value.arguments[0], context)
+        check(NODES[executable], name, text == 'true' if type_ is bool else type_(text))
+    else:
+        check(NODES[executable], name, value)
+
+
+def test_fleet_gives_planner_and_executors_the_same_robots(description: list[Any]) -> None:
+    context = context_of(description)
+    if 'robots' not in context.values:
+        return
+    planner, *executors = nodes_of(description, context)
+    robots = planner.options['parameters'][2]['robots']
+    assert [entry.name for entry in robot_entries(tuple(robots))] == [
+        node.options['name'].removesuffix('_executor') for node in executors
+    ]
+    assert [node.options['parameters'][2]['robots'] for node in executors] == [
+        [robot] for robot in robots
+    ]
+    assert len(robots) == 8
+
+
+@pytest.mark.parametrize(
+    ('file', 'node'),
+    [('planner.yaml', 'planner'), ('fleet.yaml', 'planner'), ('executor.yaml', 'executor')],
+)
+def test_parameter_files_hold_only_declared_parameters(file: str, node: str) -> None:
+    content = yaml.safe_load((ROOT / 'config' / file).read_text(encoding='utf-8'))
+    assert len(content) == 1
+    for key, section in content.items():
+        assert key.startswith('/**'), 'a key that fits no namespace'
+        for name, value in section['ros__parameters'].items():
+            check(NODES[node], name, value)
+
+
+def test_the_parameters_page_is_up_to_date() -> None:
+    from timely_llm_ros.nodes.parameters_page import parameters_page
+
+    page = ROOT / 'docs' / 'reference' / 'parameters.md'
+    assert page.read_text(encoding='utf-8') == parameters_page()

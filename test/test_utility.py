@@ -1,0 +1,81 @@
+"""Time utilities against TimelyLLM's worked values."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from timely_llm_ros.errors import InvalidTaskError
+from timely_llm_ros.utility import NORMAL, URGENT, TimeUtility
+
+GOLDEN = json.loads(
+    (Path(__file__).parent / 'data' / 'golden_timelyllm_times.json').read_text(encoding='utf-8')
+)
+
+utilities = st.builds(
+    TimeUtility,
+    expected_response_s=st.floats(0, 1e3),
+    slope_per_s=st.floats(-1e3, 0),
+    peak=st.floats(1e-3, 1e3),
+)
+
+
+@pytest.mark.parametrize('case', GOLDEN['tuf'], ids=lambda c: f'{c["inputs"]["t"]}')
+def test_first(case: dict) -> None:  # type: ignore[type-arg]
+    given_ = case['inputs']
+    utility = TimeUtility(given_['ERT'], given_['alpha'], given_['beta'])
+    assert utility.first(given_['t']) == pytest.approx(case['expected'], abs=case['tol'])
+
+
+@pytest.mark.parametrize('case', GOLDEN['tuf1'], ids=lambda c: f'{c["inputs"]["t"]}')
+def test_later(case: dict) -> None:  # type: ignore[type-arg]
+    given_ = case['inputs']
+    # The expected response of the first segment has no part in it.
+    for expected_response_s in (0.0, 7.0):
+        utility = TimeUtility(expected_response_s, given_['alpha'], given_['beta'])
+        assert utility.later(given_['t']) == pytest.approx(case['expected'], abs=case['tol'])
+
+
+@pytest.mark.parametrize('case', GOLDEN['cutoff'], ids=lambda c: c['inputs']['cls'])
+def test_cutoff(case: dict) -> None:  # type: ignore[type-arg]
+    given_ = case['inputs']
+    utility = TimeUtility(given_['ERT'], given_['alpha'], given_['beta'])
+    assert utility.cutoff_s == pytest.approx(case['expected'], abs=case['tol'])
+    assert utility.first(utility.cutoff_s) == pytest.approx(0, abs=1e-9)
+
+
+def test_a_flat_utility_never_crosses_zero() -> None:
+    assert TimeUtility(1, 0, 1).cutoff_s == math.inf
+
+
+def test_the_papers_settings() -> None:
+    assert (NORMAL.expected_response_s, NORMAL.slope_per_s, NORMAL.peak) == (1, -2, 1)
+    assert (URGENT.expected_response_s, URGENT.slope_per_s, URGENT.peak) == (0.2, -6.67, 2)
+
+
+@given(utilities, st.floats(-10, 1e4), st.floats(0, 1e4))
+def test_later_is_never_better(utility: TimeUtility, waiting_s: float, more_s: float) -> None:
+    assert utility.first(waiting_s + more_s) <= utility.first(waiting_s) <= utility.peak
+    assert utility.later(waiting_s + more_s) <= utility.later(waiting_s) <= utility.peak
+    assert utility.first(utility.expected_response_s) == utility.peak
+
+
+@pytest.mark.parametrize(
+    ('values', 'offender'),
+    [
+        ((-0.1, -1, 1), '-0.1'),
+        ((math.inf, -1, 1), 'inf'),
+        ((1, 0.5, 1), '0.5'),
+        ((1, math.nan, 1), 'nan'),
+        ((1, -1, 0), 'peak 0'),
+        ((1, -1, math.inf), 'inf'),
+    ],
+)
+def test_values_out_of_range_are_refused(values: tuple[float, ...], offender: str) -> None:
+    with pytest.raises(InvalidTaskError, match=offender):
+        TimeUtility(*values)
