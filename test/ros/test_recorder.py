@@ -48,9 +48,10 @@ class Recording:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=before)
         node = client.node
         self.publishers = [
+            # Deep enough for a whole burst: a publisher drops what overflows its own history.
             node.create_publisher(TaskEvent, f'{self.namespace}/task_events', 200),
-            node.create_publisher(SkillSegment, f'{self.namespace}/drone_1/skill_segments', 50),
-            node.create_publisher(RobotState, f'{self.namespace}/drone_2/robot_state', 10),
+            node.create_publisher(SkillSegment, f'{self.namespace}/drone_1/skill_segments', 200),
+            node.create_publisher(RobotState, f'{self.namespace}/drone_2/robot_state', 200),
         ]
         wait_for(
             lambda: all(one.get_subscription_count() for one in self.publishers), 'subscriptions'
@@ -78,12 +79,14 @@ class Recording:
 def test_everything_is_recorded(client: Client, tmp_path: Path, number: signal.Signals) -> None:
     recording = Recording(client, tmp_path, custom_data=['seed=3', 'note=a=b'])
     recording.publish(range(30))
-    wait_for(lambda: recording.recorded('task_events') == 30, 'all events')
+    topics = ('task_events', 'drone_1/skill_segments', 'drone_2/robot_state')
+    for topic in topics:
+        wait_for(lambda topic=topic: recording.recorded(topic) == 30, f'all of {topic}')
     assert recording.end(number) == 0, recording.log
     trace = Trace(recording.trace)
     summary = trace.summary()
     assert summary.damage == ''
-    for topic in ('task_events', 'drone_1/skill_segments', 'drone_2/robot_state'):
+    for topic in topics:
         assert summary.counts[f'{recording.namespace}/{topic}'] == 30
     texts = [m.value.text for m in trace.messages(types=('timely_llm_ros/msg/TaskEvent',))]
     assert texts == [str(n) for n in range(30)]
