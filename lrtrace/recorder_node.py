@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import importlib
+import signal
 import sys
 import time
 from contextlib import suppress
@@ -13,10 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import rclpy
 from rcl_interfaces.msg import FloatingPointRange, ParameterDescriptor
+from rclpy.clock import Clock
+from rclpy.clock_type import ClockType
 from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.signals import SignalHandlerOptions
 
 from lrtrace.writer import TopicQos, TraceWriter
 from timely_llm_ros.errors import TraceError
@@ -40,7 +44,10 @@ QUEUE_DEPTH = 1000
 """Messages per topic that may wait to be written."""
 
 LOOK_PERIOD_S = 0.2
-"""How often new topics are looked for (s)."""
+"""How often new topics are looked for (s); a signal is noticed within this time."""
+
+END_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+"""Signals that end the recording, once; the trace is then ended whole whatever follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +92,10 @@ class RecorderNode(Node):  # type: ignore[misc]
         for topic, kind in self._known_topics(options.robots).items():
             self._record(topic, kind, TopicQos())
         self._look()
-        self.create_timer(LOOK_PERIOD_S, self._look)
-        self.create_timer(options.flush_period_s, self._flush)
+        # Not the node's clock: simulated time may stand still, but what was recorded must not wait.
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self.create_timer(LOOK_PERIOD_S, self._look, clock=steady)
+        self.create_timer(options.flush_period_s, self._flush, clock=steady)
         self.get_logger().info(f'recording to {self._writer.folder}')
 
     @property
@@ -239,22 +248,34 @@ def _requested(qos: TopicQos) -> QoSProfile:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the node until it is shut down; return the exit code."""
-    rclpy.init(args=arguments)
+    """Run the node until SIGINT or SIGTERM, or until it fails; return the exit code.
+
+    For a process of its own: it ignores both signals from then on.
+    """
+    ending: list[int] = []
+    for number in END_SIGNALS:
+        # Noted, never raised, and from before there is a trace until the process is gone: rclpy's
+        # and Python's own handlers would break off whatever the second signal finds running.
+        signal.signal(number, lambda received, _frame: ending.append(received))
+    rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
     node = RecorderNode()
     # The events executor cannot hand out serialised messages: it ends in a SystemError.
     executor = SingleThreadedExecutor()
     try:
         node.start()
         executor.add_node(node)
-        with suppress(KeyboardInterrupt, ExternalShutdownException):
-            executor.spin()
+        with suppress(ExternalShutdownException):
+            while not ending and node.context.ok():
+                executor.spin_once()
         node.close()
         print(node.summary, flush=True)
     except TraceError as err:
         print(f'error: {err}', file=sys.stderr)
         return 1
     finally:
+        # The interpreter takes its handlers away before its end, but leaves ignored signals so.
+        for number in END_SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
         # In this order: a node that outlives its context can crash the interpreter's end.
         executor.shutdown()
         node.destroy_node()

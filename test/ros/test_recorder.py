@@ -13,7 +13,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from fleet import ROOT, Client, wait_for
+from fleet import LIMIT_S, ROOT, Client, wait_for
 from timely_llm_ros.msg import RobotState, SkillSegment, TaskEvent
 
 from lrtrace.reader import Trace
@@ -26,11 +26,11 @@ _numbers = itertools.count(1)
 
 
 class Recording:
-    """A recorder in a namespace of its own, and publishers for it to hear."""
+    """A recorder in a namespace of its own, and publishers for it to hear if there is a client."""
 
     def __init__(
         self,
-        client: Client,
+        client: Client | None,
         folder: Path,
         *,
         before: Callable[[], None] | None = None,
@@ -46,6 +46,8 @@ class Recording:
         self._log = folder / 'recorder.log'
         with self._log.open('wb') as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=before)
+        if client is None:
+            return
         node = client.node
         self.publishers = [
             # Deep enough for a whole burst: a publisher drops what overflows its own history.
@@ -68,7 +70,17 @@ class Recording:
 
     def end(self, number: signal.Signals) -> int:
         os.kill(self.process.pid, number)
-        return self.process.wait(20)
+        return self.process.wait(LIMIT_S)
+
+    def interrupt_until_it_ends(self, number: signal.Signals) -> int:
+        """Send the signal again and again, so that no moment of its end is spared."""
+
+        def ended() -> bool:
+            self.process.send_signal(number)
+            return self.process.poll() is not None
+
+        wait_for(ended, 'the end of the recorder')
+        return int(self.process.returncode)
 
     @property
     def log(self) -> str:
@@ -92,6 +104,42 @@ def test_everything_is_recorded(client: Client, tmp_path: Path, number: signal.S
     assert texts == [str(n) for n in range(30)]
     assert trace.custom_data == {'seed': '3', 'note': 'a=b'}
     assert '/rosout' in summary.types
+
+
+@pytest.mark.parametrize(
+    ('first', 'then'),
+    [
+        (signal.SIGINT, signal.SIGINT),
+        (signal.SIGINT, signal.SIGTERM),
+        (signal.SIGTERM, signal.SIGINT),
+    ],
+)
+def test_signals_while_closing_do_not_break_the_trace(
+    client: Client, tmp_path: Path, first: signal.Signals, then: signal.Signals
+) -> None:
+    # The longest there is between two flushes: what it recorded is still in its memory.
+    recording = Recording(client, tmp_path, flush_period_s=1.0)
+    recording.publish(range(150))
+    wait_for(lambda: recording.recorded('task_events'), 'the first chunk')
+    recording.publish(range(150, 200))
+    os.kill(recording.process.pid, first)
+
+    assert recording.interrupt_until_it_ends(then) == 0, recording.log
+    assert 'Traceback' not in recording.log
+    assert (recording.trace / 'metadata.yaml').is_file()
+    assert Trace(recording.trace).summary().damage == ''
+
+
+@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
+def test_signals_before_the_first_message_leave_a_whole_trace(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    recording = Recording(None, tmp_path)
+    wait_for((recording.trace / 'metadata.yaml').is_file, 'trace')
+
+    assert recording.interrupt_until_it_ends(number) == 0, recording.log
+    assert 'Traceback' not in recording.log
+    assert Trace(recording.trace).summary().damage == ''
 
 
 def test_a_killed_recorder_loses_only_the_last_chunk(client: Client, tmp_path: Path) -> None:
@@ -146,6 +194,6 @@ def test_what_cannot_be_recorded_is_said(
     command = [sys.executable, str(ROOT / 'scripts' / 'recorder'), '--ros-args']
     for name, value in values.items():
         command += ['-p', f'{name}:={json.dumps(value)}']
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode == 1
     assert message in done.stderr
