@@ -1,8 +1,9 @@
 """An executor program for the guard's tests: drives one long call on a simulated robot.
 
-Usage: guarded_program.py JOURNAL MODE, MODE one of run, beat, stubborn, crash, finish.
+Usage: guarded_program.py JOURNAL MODE, MODE one of run, beat, stubborn, crash, finish, fail.
 ``run`` ends on SIGTERM; ``beat`` also gives signs of life; ``stubborn`` ignores that its guard is
-gone; ``crash`` raises; ``finish`` returns 0. Prints ``guard PID worker PID`` once it drives.
+gone; ``crash`` raises; ``finish`` returns 0; ``fail`` ends like ``run``, but its own driver cannot
+issue the safe action. Prints ``guard PID worker PID`` once it drives.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 from timely_llm_ros.clock import WallClock
 from timely_llm_ros.drivers import SegmentExecutor, SimulatedDriver
 from timely_llm_ros.drivers.guard import run_guarded
+from timely_llm_ros.errors import RobotUnavailableError
 from timely_llm_ros.skills.language import parse
 from timely_llm_ros.skills.scene import Scene
 from timely_llm_ros.skills.segmenter import Segment
@@ -35,6 +37,13 @@ skills:
 """)
 
 
+class UnsafeDriver(SimulatedDriver):
+    """Has lost its robot when it matters."""
+
+    async def safe(self) -> None:
+        raise RobotUnavailableError('the link is down')
+
+
 async def drive(guard: Guard, journal: str, mode: str) -> int:
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
@@ -42,7 +51,8 @@ async def drive(guard: Guard, journal: str, mode: str) -> int:
         guard.on_lost(lambda: loop.call_soon_threadsafe(ended.set))
     loop.add_signal_handler(signal.SIGTERM, ended.set)
     loop.add_signal_handler(signal.SIGINT, ended.set)
-    executor = SegmentExecutor(SimulatedDriver(SKILLS, journal_path=journal), SKILLS, WallClock())
+    kind = UnsafeDriver if mode == 'fail' else SimulatedDriver
+    executor = SegmentExecutor(kind(SKILLS, journal_path=journal), SKILLS, WallClock())
     await executor.start()
     segment = Segment(0, 'move;', parse('move;', SKILLS, ()), 1)
     call = loop.create_task(executor.execute('plan', segment, Scene(), lambda progress: None))
@@ -57,9 +67,9 @@ async def drive(guard: Guard, journal: str, mode: str) -> int:
             guard.beat()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(ended.wait(), 0.02)
-    await executor.close()
+    safe = await executor.close()
     await call
-    return 0
+    return 0 if safe else 1
 
 
 def main() -> int:
@@ -74,7 +84,8 @@ def main() -> int:
     return run_guarded(
         lambda guard: asyncio.run(drive(guard, journal, mode)),
         make_safe,
-        beat_limit_s=0.5,
+        # A busy machine may hold up a worker that is well for longer than its beat.
+        beat_limit_s=2.0,
         grace_s=0.2 if mode == 'stubborn' else 5.0,
     )
 

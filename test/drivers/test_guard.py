@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -52,7 +53,7 @@ class Program:
 
     def stop(self) -> None:
         for pid in (self.worker, self.guard):
-            if alive(pid):
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.process.communicate(timeout=LIMIT_S)
 
@@ -135,6 +136,26 @@ def test_a_worker_that_raises_is_followed_by_the_safe_action(
     assert program.safe_from()[-1] == program.guard
     assert program.process.stderr is not None
     assert 'crashed on purpose' in program.process.stderr.read()
+
+
+def test_a_worker_that_cannot_make_the_robot_safe_leaves_it_to_the_guard(
+    start: Callable[[str], Program],
+) -> None:
+    program = start('fail')
+    until(program.notes)
+    os.kill(program.guard, signal.SIGTERM)
+    assert program.process.wait(LIMIT_S) == 1
+    assert program.safe_from() == [program.guard]
+
+
+def test_a_worker_without_a_guard_tries_again_before_it_leaves(
+    start: Callable[[str], Program],
+) -> None:
+    program = start('fail')
+    until(program.notes)
+    os.kill(program.guard, signal.SIGKILL)
+    until(lambda: not alive(program.worker))
+    assert program.safe_from() == [program.worker]
 
 
 def test_a_worker_that_ends_well_ends_the_guard(start: Callable[[str], Program]) -> None:

@@ -1,64 +1,17 @@
-"""Segments on one driver: their order, their times and limits, and the safe action."""
+"""Segments on one driver: their order, their times, and what is told of them."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-from typing import TYPE_CHECKING, Any
 
 import pytest
-from planner_fakes import SCENE, SKILLS, Note, RecordingDriver
-from virtual_time import run_virtual
+from executor_bench import Bench, on_bench
+from planner_fakes import SCENE, SKILLS
 
-from timely_llm_ros.clock import LoopClock
-from timely_llm_ros.drivers import SegmentCode, SegmentExecutor, SegmentOutcome, SegmentProgress
-from timely_llm_ros.errors import RobotUnavailableError
+from timely_llm_ros.drivers import SegmentCode, SegmentProgress
 from timely_llm_ros.skills.language import Call, parse
 from timely_llm_ros.skills.segmenter import Segment
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-
-class Bench:
-    """One executor with its driver; ``run`` starts a segment."""
-
-    def __init__(self, **options: Any) -> None:
-        self.journal: list[Note] = []
-        self.progress: list[tuple[float, SegmentProgress]] = []
-        self.driver = RecordingDriver(SKILLS, 'r1', self.journal, [])
-        self.executor = SegmentExecutor(self.driver, SKILLS, LoopClock(), **options)
-
-    def run(
-        self, text: str, index: int = 0, plan: str = 'p', *, awaits_value: bool = False
-    ) -> asyncio.Task[SegmentOutcome]:
-        statements = parse(text, SKILLS, SCENE)
-        segment = Segment(index, text, statements, 1, awaits_value=awaits_value)
-        loop = asyncio.get_running_loop()
-        return loop.create_task(self.executor.execute(plan, segment, SCENE, self._note))
-
-    def _note(self, progress: SegmentProgress) -> None:
-        self.progress.append((asyncio.get_running_loop().time(), progress))
-
-    @property
-    def notes(self) -> list[tuple[float, str, str]]:
-        return [(round(note.at_s, 6), note.event, note.call) for note in self.journal]
-
-    @property
-    def calls(self) -> list[str]:
-        return [note.call for note in self.journal if note.event == 'start']
-
-
-def on_bench(body: Callable[[Bench], Awaitable[None]], **options: Any) -> Bench:
-    async def main() -> Bench:
-        bench = Bench(**options)
-        await bench.executor.start()
-        await body(bench)
-        await bench.executor.close()
-        return bench
-
-    return run_virtual(main())
-
 
 # Statements
 
@@ -232,183 +185,7 @@ def test_after_a_failure_nothing_of_the_plan_runs() -> None:
     ]  # fmt: skip
 
 
-# Limits and safety
-
-
-@pytest.mark.parametrize(('call_ms', 'limit_s'), [(1000, 6.0), (10_000, 20.0)])
-def test_a_call_that_hangs_ends_at_its_limit(call_ms: int, limit_s: float) -> None:
-    async def body(bench: Bench) -> None:
-        bench.driver.hangs_at = f'act({call_ms})'
-        outcome = await bench.run(f'act({call_ms});')
-        assert outcome.error_code == SegmentCode.DRIVER_TIMEOUT
-        assert f'at most {limit_s:.1f} s' in outcome.error
-        assert outcome.execution_s == pytest.approx(limit_s)
-        assert outcome.call_durations_s == pytest.approx((limit_s,))
-
-    assert on_bench(body).notes[1] == (limit_s, 'safe', 'halt')
-
-
-def test_a_driver_that_ignores_its_cancel_is_made_safe_all_the_same() -> None:
-    async def body(bench: Bench) -> None:
-        async def stubborn(call: Call, scene: object) -> None:
-            for _ in range(100):
-                try:
-                    await asyncio.sleep(1.0)
-                except asyncio.CancelledError:
-                    continue
-
-        bench.driver.execute = stubborn  # type: ignore[method-assign]
-        outcome = await bench.run('act(1000);')
-        assert outcome.error_code == SegmentCode.DRIVER_TIMEOUT
-
-    assert on_bench(body).notes[0] == (8.0, 'safe', 'halt')
-
-
-def test_a_driver_with_a_fault_fails_the_skill(caplog: pytest.LogCaptureFixture) -> None:
-    async def body(bench: Bench) -> None:
-        async def faulty(call: Call, scene: object) -> None:
-            raise ZeroDivisionError('oops')
-
-        bench.driver.execute = faulty  # type: ignore[method-assign]
-        outcome = await bench.run('act(1000);')
-        assert outcome.error_code == SegmentCode.SKILL_FAILED
-        assert 'oops' in outcome.error
-
-    assert on_bench(body).notes[0] == (0.0, 'safe', 'halt')
-    assert 'oops' in caplog.text
-
-
-def test_cancelling_the_running_segment_makes_the_robot_safe_before_anybody_knows() -> None:
-    async def body(bench: Bench) -> None:
-        bench.driver.safe_s = 0.25
-        running, queued = bench.run('act(5000);'), bench.run('act(10);', 1)
-        await asyncio.sleep(1.0)
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
-        assert bench.notes[-1] == (1.25, 'safe', 'halt')
-        assert (await queued).error_code == SegmentCode.CANCELED
-        assert bench.executor.state.phase == 'safe'
-
-    assert on_bench(body).calls == ['act(5000)']
-
-
-def test_cancelling_a_queued_segment_lets_the_ones_before_it_finish() -> None:
-    async def body(bench: Bench) -> None:
-        tasks = [bench.run('act(1000);', index) for index in range(4)]
-        await asyncio.sleep(0.5)
-        tasks[2].cancel()
-        assert (await tasks[0]).succeeded
-        assert (await tasks[1]).succeeded
-        with pytest.raises(asyncio.CancelledError):
-            await tasks[2]
-        assert (await tasks[3]).error_code == SegmentCode.CANCELED
-        assert (await bench.run('act(1);', 4)).error_code == SegmentCode.CANCELED
-
-    assert on_bench(body).calls == ['act(1000)', 'act(1000)']
-
-
-def test_stop_ends_everything_with_the_given_code() -> None:
-    async def body(bench: Bench) -> None:
-        tasks = [bench.run('act(1000);', index) for index in range(2)]
-        await asyncio.sleep(0.5)
-        await bench.executor.stop(SegmentCode.PLANNER_LOST, 'silent for 2 s')
-        for task in tasks:
-            outcome = await task
-            assert (outcome.error_code, outcome.error) == (5, 'silent for 2 s')
-        assert bench.notes[-1] == (0.5, 'safe', 'halt')
-        await bench.executor.stop()
-        assert [note[1] for note in bench.notes].count('safe') == 2
-
-    on_bench(body)
-
-
-def test_a_robot_that_waits_too_long_is_made_safe_and_may_go_on() -> None:
-    async def body(bench: Bench) -> None:
-        await bench.run('act(1000);')
-        assert bench.executor.state.phase == 'waiting'
-        await asyncio.sleep(4.9)
-        assert len(bench.notes) == 2
-        await asyncio.sleep(0.2)
-        assert bench.notes[2:] == [(6.0, 'safe', 'halt')]
-        assert bench.executor.state.phase == 'idle'
-        assert (await bench.run('act(1000);', 1)).succeeded
-
-    on_bench(body, idle_limit_s=5.0)
-
-
-def test_a_gap_that_is_never_filled_ends() -> None:
-    async def body(bench: Bench) -> None:
-        outcome = await bench.run('act(1000);', 2)
-        assert outcome.error_code == SegmentCode.INVALID_SEGMENT
-        assert 'segment 0 did not come within 5 s: expected it before 2' in outcome.error
-        assert asyncio.get_running_loop().time() == pytest.approx(5.0)
-
-    assert on_bench(body, idle_limit_s=5.0).calls == []
-
-
-def test_a_robot_that_is_lost_refuses_until_it_is_back() -> None:
-    async def body(bench: Bench) -> None:
-        bench.driver.gone = True
-        assert (await bench.run('act(1);')).error_code == SegmentCode.ROBOT_LOST
-        assert not bench.executor.connected
-        assert bench.executor.state.phase == 'lost'
-        assert (await bench.run('act(1);', 0, 'q')).error_code == SegmentCode.ROBOT_LOST
-        bench.driver.gone = False
-        await bench.executor.start()
-        assert (await bench.run('act(1);', 0, 'r')).succeeded
-
-    on_bench(body)
-
-
-def test_a_driver_that_reports_the_loss_counts_as_lost_though_it_takes_the_safe_action() -> None:
-    async def body(bench: Bench) -> None:
-        async def loses(call: Call, scene: object) -> None:
-            raise RobotUnavailableError('no answer')
-
-        bench.driver.execute = loses  # type: ignore[method-assign]
-        assert (await bench.run('act(1);')).error_code == SegmentCode.ROBOT_LOST
-        assert not bench.executor.connected
-
-    assert on_bench(body).notes == [(0.0, 'safe', 'halt')]
-
-
-def test_a_stop_at_the_very_end_of_a_call_keeps_the_next_from_starting() -> None:
-    async def body(bench: Bench) -> None:
-        stops = []
-        bench.driver.on_end = lambda: stops.append(
-            asyncio.get_running_loop().create_task(bench.executor.stop())
-        )
-        outcome = await bench.run('act(10);act(20);')
-        assert (outcome.error_code, outcome.calls) == (SegmentCode.CANCELED, ('act(10)',))
-
-    assert on_bench(body).calls == ['act(10)']
-
-
-def test_nothing_starts_while_the_safe_action_is_issued() -> None:
-    async def body(bench: Bench) -> None:
-        bench.driver.safe_s = 0.5
-        stop = asyncio.get_running_loop().create_task(bench.executor.stop())
-        await asyncio.sleep(0.1)
-        assert (await bench.run('act(10);')).succeeded
-        await stop
-
-    assert on_bench(body).notes[:2] == [(0.5, 'safe', 'halt'), (0.5, 'start', 'act(10)')]
-
-
-def test_closing_makes_safe_and_refuses() -> None:
-    async def body(bench: Bench) -> None:
-        task = bench.run('act(1000);')
-        await asyncio.sleep(0.5)
-        await bench.executor.close()
-        await bench.executor.close()
-        assert (await task).error_code == SegmentCode.SHUTDOWN
-        assert (await bench.run('act(1);', 0, 'q')).error_code == SegmentCode.ROBOT_LOST
-        assert [note[1] for note in bench.notes] == ['start', 'safe']
-        with pytest.raises(RobotUnavailableError):
-            await bench.driver.execute(Call('act'), SCENE)
-
-    on_bench(body)
+# State
 
 
 def test_the_state_names_plan_segment_and_call() -> None:
@@ -424,20 +201,6 @@ def test_the_state_names_plan_segment_and_call() -> None:
         assert state.remaining_s == pytest.approx(2.5 + 2.0)
 
     on_bench(body)
-
-
-def test_a_loop_that_ends_in_the_middle_still_makes_the_robot_safe() -> None:
-    journal: list[Note] = []
-
-    async def main() -> None:
-        bench = Bench()
-        bench.driver.journal = journal
-        await bench.executor.start()
-        bench.run('act(5000);')
-        await asyncio.sleep(1.0)
-
-    run_virtual(main())
-    assert [note.event for note in journal] == ['start', 'safe']
 
 
 def test_a_plan_whose_end_is_announced_leaves_the_robot_idle() -> None:

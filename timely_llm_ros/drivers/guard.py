@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 import traceback
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from timely_llm_ros.errors import ConfigurationError
 
@@ -50,9 +50,10 @@ class Guard:
 
     def __init__(self, channel: socket.socket, make_safe: MakeSafe, grace_s: float) -> None:
         self._channel, self._make_safe, self._grace_s = channel, make_safe, grace_s
-        self._lost = threading.Event()
+        self._lost, self._work_over = threading.Event(), threading.Event()
         self._callback: Callable[[], None] | None = None
-        threading.Thread(target=self._watch, name='guard watch', daemon=True).start()
+        self._thread = threading.Thread(target=self._watch, name='guard watch', daemon=True)
+        self._thread.start()
 
     @property
     def lost(self) -> bool:
@@ -77,6 +78,14 @@ class Guard:
         if self.lost:
             callback()
 
+    def leave(self, code: int) -> NoReturn:
+        """End the worker; if its guard is gone and the robot may move on, make it safe first."""
+        if code != 0 and self.lost:
+            self._work_over.set()
+            # It ends the process once the robot is safe.
+            self._thread.join()
+        _leave(code)
+
     def _watch(self) -> None:
         try:
             while self._channel.recv(64):
@@ -90,7 +99,7 @@ class Guard:
                 self._callback()
             except Exception:
                 traceback.print_exc()
-            time.sleep(self._grace_s)
+            self._work_over.wait(self._grace_s)
         _issue_safe_action('worker', self._make_safe)
         _leave(EXIT_GUARD_LOST)
 
@@ -147,7 +156,7 @@ def _work(work: Callable[[Guard], int], guard: Guard) -> None:
     except BaseException:
         traceback.print_exc()
     finally:
-        _leave(code)
+        guard.leave(code)
 
 
 def _keep_watch(worker: int, channel: socket.socket, beat_limit_s: float) -> int:
@@ -202,7 +211,7 @@ def _say(text: str) -> None:
     os.write(2, f'[{os.getpid()}] {text}\n'.encode())
 
 
-def _leave(code: int) -> None:
+def _leave(code: int) -> NoReturn:
     """End the process at once: threads that linger must not keep a dead robot's worker alive."""
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):

@@ -1,7 +1,8 @@
 """Runs plans on one driver: segments in order, and the robot safe after every abnormal end.
 
 However a segment ends that is not success, the robot's declared safe action is issued before the
-outcome is known to anybody.
+outcome is known to anybody. A robot to which it could not be issued counts as lost, and gets it
+before anything else once it is back.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ ENDED_PLANS_KEPT = 64
 """Plans that ended, of which a late segment is still recognised and refused."""
 
 _CUT_SHORT = Halt(SegmentCode.SHUTDOWN, 'the executor was cut short')
+_NO_CONTACT = Halt(SegmentCode.ROBOT_LOST, 'the driver has no contact with the robot')
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,8 @@ class SegmentExecutor:
         self._driver_lock = asyncio.Lock()
         self._connected = False
         self._was_made_safe = False
+        self._owes_safe_action = False
+        self._closing = self._released = False
 
     # Life
 
@@ -116,18 +120,34 @@ class SegmentExecutor:
         """Connect the driver; also to be tried again after contact was lost.
 
         Raises:
-            RobotUnavailableError: The robot does not answer.
+            RobotUnavailableError: The robot does not answer, or the executor goes down.
         """
+        if self._closing:
+            raise RobotUnavailableError('robot: expected its executor not to go down')
         await self.driver.connect()
-        self._connected = True
+        async with self._driver_lock:
+            if self._owes_safe_action:
+                await self._make_safe()
+            if self._owes_safe_action:
+                raise RobotUnavailableError('robot: expected it to take its safe action')
+            self._connected = True
 
-    async def close(self) -> None:
-        """Bring the robot to its safe action and release it; idempotent."""
-        if self._connected:
+    async def close(self) -> bool:
+        """Bring the robot to its safe action and release it; idempotent.
+
+        Returns:
+            Whether nothing is left for others to do: the safe action was issued.
+        """
+        # From here on nothing starts: the driver is released, and a call could not be ended any
+        # more, not even by this program's guard, which trusts in the exit code.
+        self._closing = True
+        if not self._released and (self._connected or self._runner is not None):
             await self.stop(SegmentCode.SHUTDOWN, 'the executor goes down')
-            self._connected = False
         self._drop_idle_watch()
-        await self.driver.close()
+        async with self._driver_lock:
+            self._connected, self._released = False, True
+            await self.driver.close()
+        return self._was_made_safe
 
     @property
     def connected(self) -> bool:
@@ -198,22 +218,34 @@ class SegmentExecutor:
 
     async def stop(
         self, code: SegmentCode = SegmentCode.CANCELED, error: str = 'the robot was stopped'
-    ) -> None:
-        """Bring the robot to its safe action now; what runs or waits ends with that code."""
+    ) -> bool:
+        """Bring the robot to its safe action now; what runs or waits ends with that code.
+
+        Returns:
+            Whether the safe action was issued.
+        """
         running = self._running
         self._halt_plan(Halt(code, error))
         self._drop_idle_watch()
         if running is not None:
             await asyncio.wait({running.outcome})
-            return
+            if not running.outcome.result().succeeded:
+                return not self._owes_safe_action
+            if self._running is not None:
+                # It was at its very end, and a newer plan has the robot by now.
+                return True
         async with self._driver_lock:
-            await self._make_safe()
+            if not self._released:
+                await self._make_safe()
+            return self._was_made_safe
 
     # The order of segments
 
     def _refusal(self, plan_id: str, segment: Segment) -> Halt | None:
+        if self._closing:
+            return Halt(SegmentCode.ROBOT_LOST, 'the executor goes down')
         if not self._connected:
-            return Halt(SegmentCode.ROBOT_LOST, 'the driver has no contact with the robot')
+            return _NO_CONTACT
         if plan_id in self._ended:
             return Halt(SegmentCode.CANCELED, f'plan {plan_id} ended before this segment')
         if plan_id == self._plan_id:
@@ -258,6 +290,9 @@ class SegmentExecutor:
         self._watch_idle()
 
     async def _run(self, job: SegmentJob) -> SegmentOutcome:
+        if not self._connected:
+            # Lost while the job waited, perhaps in the middle of what it did before.
+            return job.ended(_NO_CONTACT)
         try:
             outcome = await job.run(self.driver, self._limits)
         except asyncio.CancelledError:
@@ -306,17 +341,20 @@ class SegmentExecutor:
 
     async def _make_safe(self) -> None:
         """Issue the safe action; the driver's lock is held."""
-        self._was_made_safe = True
         try:
             async with asyncio.timeout(self._limits.safe_limit_s):
                 await self.driver.safe()
         except RobotUnavailableError as err:
-            self._connected = False
-            _logger.error('safe action not issued: %s', err)
+            _logger.error('safe action not issued, owed until the robot is back: %s', err)
         except TimeoutError:
-            _logger.error('safe action not issued within %g s', self._limits.safe_limit_s)
+            _logger.error('safe action not issued within %g s: lost', self._limits.safe_limit_s)
         except Exception:
-            _logger.exception('safe action')
+            _logger.exception('safe action not issued: lost')
+        else:
+            self._was_made_safe, self._owes_safe_action = True, False
+            return
+        # Nobody may take it for safe, nor use it as it is.
+        self._was_made_safe, self._owes_safe_action, self._connected = False, True, False
 
     def _watch_idle(self) -> None:
         if self._plan_id:
@@ -327,6 +365,8 @@ class SegmentExecutor:
     async def _safe_when_idle(self) -> None:
         await self._clock.sleep(self._idle_limit_s)
         async with self._driver_lock:
+            if self._closing:
+                return
             if self._jobs:
                 halt = Halt(
                     SegmentCode.INVALID_SEGMENT,

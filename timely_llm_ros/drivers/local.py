@@ -50,8 +50,8 @@ class LocalRobotLink:
 
     async def stop(self) -> None:
         """Bring the robot to its safe action; see ``RobotLink``."""
-        await self.executor.stop()
-        self._require_contact()
+        if not await self.executor.stop():
+            raise RobotUnavailableError('robot: expected it to take its safe action')
 
     def _require_contact(self) -> None:
         if not self.available:

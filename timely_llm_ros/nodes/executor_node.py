@@ -89,8 +89,11 @@ class ExecutorNode(Node):  # type: ignore[misc]
             result_timeout_s=parameters.result_timeout_s,
         )
 
-    async def serve(self, stop: asyncio.Event, guard: Guard | None) -> None:
+    async def serve(self, stop: asyncio.Event, guard: Guard | None) -> bool:
         """Connect the robots and serve until it is time to stop, then make them safe.
+
+        Returns:
+            Whether each was told its safe action.
 
         Raises:
             TimelyError: A robot cannot be connected; those that could be are released again.
@@ -119,6 +122,7 @@ class ExecutorNode(Node):  # type: ignore[misc]
             for result in results:
                 if isinstance(result, BaseException):
                     _logger.error('while closing: %r', result)
+        return all(result is True for result in results)
 
     def _on_heartbeat(self, _: Header) -> None:
         self._ros.call_loop(self._planner_heard)
@@ -187,14 +191,15 @@ async def _serve(
     if guard is not None:
         guard.on_lost(lambda: ros.call_loop(stop.set))
     try:
-        await node.serve(stop, guard)
+        safe = await node.serve(stop, guard)
     except TimelyError as err:
         print(f'executor: {err}', file=sys.stderr)
         return 1
     finally:
         await ros.drain()
         ros.close()
-    return 0
+    # Anything but 0 has the guard make the robots safe.
+    return 0 if safe else 1
 
 
 def serve(

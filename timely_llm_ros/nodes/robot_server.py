@@ -94,12 +94,17 @@ class RobotServer:
 
     # On the loop's thread
 
-    async def close(self) -> None:
-        """Bring the robot to its safe action, end every goal and release the robot."""
-        await self.executor.close()
+    async def close(self) -> bool:
+        """Bring the robot to its safe action, end every goal and release the robot.
+
+        Returns:
+            Whether the safe action was issued.
+        """
+        safe = await self.executor.close()
         if self._runs:
             await asyncio.wait(self._runs.values(), timeout=1.0)
         self.publish_state()
+        return safe
 
     def planner_heard(self) -> None:
         """Note a sign of life of the planner."""
@@ -181,10 +186,9 @@ class RobotServer:
             run.cancel()
 
     async def _stop(self, send: Callable[[Any], None]) -> None:
-        await self.executor.stop()
-        answer = Trigger.Response(success=self.executor.connected)
+        answer = Trigger.Response(success=await self.executor.stop())
         if not answer.success:
-            answer.message = 'the driver has no contact with the robot'
+            answer.message = 'not issued: the driver has no contact with the robot'
         self._ros.call(send, answer)
         self.publish_state()
 
