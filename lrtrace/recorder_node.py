@@ -89,8 +89,8 @@ class RecorderNode(Node):  # type: ignore[misc]
         options = _read_options(self)
         output = options.output or f'trace_{datetime.datetime.now(datetime.UTC):%Y%m%d_%H%M%S}'
         self._open_writer = TraceWriter(output, custom_data=options.custom_data)
-        for topic, kind in self._known_topics(options.robots).items():
-            self._record(topic, kind, TopicQos())
+        for name, kind, qos in _known_topics(options.robots):
+            self._record(self.resolve_topic_name(name), f'{PACKAGE_TYPES}{kind}', qos)
         self._look()
         # Not the node's clock: simulated time may stand still, but what was recorded must not wait.
         steady = Clock(clock_type=ClockType.STEADY_TIME)
@@ -121,15 +121,6 @@ class RecorderNode(Node):  # type: ignore[misc]
             f'{self._writer.folder}: {self._writer.message_count} messages '
             f'of {len(self._writer.topics)} topics{lost}'
         )
-
-    def _known_topics(self, robots: tuple[str, ...]) -> dict[str, str]:
-        """Topics that will be there: subscribing before the first message loses none."""
-        names = {
-            'task_events': f'{PACKAGE_TYPES}TaskEvent',
-            'scheduler_state': f'{PACKAGE_TYPES}SchedulerState',
-        }
-        names |= {f'{robot}/skill_segments': f'{PACKAGE_TYPES}SkillSegment' for robot in robots}
-        return {self.resolve_topic_name(name): kind for name, kind in names.items()}
 
     def _look(self) -> None:
         namespace = self.get_namespace().rstrip('/') + '/'
@@ -185,6 +176,19 @@ class RecorderNode(Node):  # type: ignore[misc]
     def _on_lost(self, status: Any) -> None:
         self.lost += status.total_count_change
         self.get_logger().warning(f'{self.lost} messages lost by the middleware so far')
+
+
+def _known_topics(robots: tuple[str, ...]) -> list[tuple[str, str, TopicQos]]:
+    """Return (name, type, QoS) of what will be there: subscribed early, no message is lost.
+
+    The scheduler's state comes last, and the latest of it is kept for whoever comes late: a planner
+    whose state was recorded knows of all other subscriptions.
+    """
+    return [
+        ('task_events', 'TaskEvent', TopicQos(depth=200)),
+        *((f'{robot}/skill_segments', 'SkillSegment', TopicQos(depth=50)) for robot in robots),
+        ('scheduler_state', 'SchedulerState', TopicQos(durability='transient_local', depth=1)),
+    ]
 
 
 def _read_options(node: Node) -> RecorderOptions:

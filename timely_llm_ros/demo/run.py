@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from lrtrace.reader import Trace
 from timely_llm_ros.demo.fleet_model import FleetModel
 from timely_llm_ros.demo.processes import find_program
 from timely_llm_ros.errors import TimelyError
@@ -25,6 +26,10 @@ START_LIMIT_S = 120.0
 
 END_LIMIT_S = 120.0
 """How long tasks may go on after the last one arrived (s)."""
+
+PATIENCE_S = 3.0
+"""Silence (s) after which planner and robots miss each other: more than the default, because a
+laptop that does everything at once may keep a process waiting for a second."""
 
 SETTLE_S = 0.5
 """Time for the last subscriptions to be matched before the first task (s)."""
@@ -124,7 +129,9 @@ class DemoRun:
         """
         self._start_processes()
         end_s = time.monotonic() + START_LIMIT_S
-        while not (self._ready and self.model.all_seen and self._mode_is_ours):
+        while not (
+            self._ready and self.model.all_seen and self._mode_is_ours and self._is_recorded
+        ):
             if time.monotonic() > end_s:
                 raise TimelyError(f'{self.progress}: not ready after {START_LIMIT_S:g} s')
             self._children.check()
@@ -171,6 +178,15 @@ class DemoRun:
     def _mode_is_ours(self) -> bool:
         return self.model.engine.mode == self.options.mode
 
+    @property
+    def _is_recorded(self) -> bool:
+        """Whether the recorder has heard the planner; processes may take seconds to meet."""
+        try:
+            counts = Trace(self.trace).summary().counts
+        except TimelyError:
+            return False
+        return counts['/scheduler_state'] > 0
+
     def _start_processes(self) -> None:
         options = self.options
         self._start(
@@ -182,6 +198,7 @@ class DemoRun:
                 'policy': options.policy,
                 'max_running': options.max_running,
                 'min_step_s': options.min_step_s,
+                'robot_timeout_s': PATIENCE_S,
             },
         )
         names = [robot.name for robot in self._robots]
@@ -201,7 +218,12 @@ class DemoRun:
         for robot in self._robots:
             self._start(
                 'executor',
-                {'robot': robot.name, 'skill_set': robot.skill_set, 'seed': options.seed},
+                {
+                    'robot': robot.name,
+                    'skill_set': robot.skill_set,
+                    'seed': options.seed,
+                    'planner_timeout_s': PATIENCE_S,
+                },
                 name=robot.name,
             )
 

@@ -101,7 +101,7 @@ class PlannerDiagnostics:
 
     def _robot(self, link: RosRobotLink) -> DiagnosticStatus:
         phase = link.phase
-        if phase == RobotState.LOST:
+        if not link.available:
             return self._status(f'robot {link.robot}', DiagnosticStatus.ERROR, 'lost', {})
         if phase == RobotState.SAFE:
             text = 'brought to its safe action'

@@ -3,7 +3,8 @@
 One line in is a task (see ``goal_json.goal_of``) with a ``key`` of the caller's, or
 ``{"cancel": key}``. One line out has an ``event``:
 
-* ``ready``: the planner's action server is there; ``lost``: its heartbeat stopped;
+* ``ready``: the planner's action server is there, and misses no robot that is watched;
+  ``lost``: its heartbeat stopped;
 * ``accepted``, ``rejected`` (with ``error``), ``feedback``, ``result``: of the task with ``key``;
 * with ``--watch``, everything that ``fleet_view.FleetView`` tells.
 
@@ -19,9 +20,11 @@ import json
 import sys
 import time
 import uuid
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.node import Node
 from rclpy.utilities import remove_ros_args
 from std_msgs.msg import Header
@@ -52,8 +55,20 @@ SILENCE_S = 3.0
 
 CHECK_PERIOD_S = 0.1
 
+REASON_LIMIT_S = 3.0
+"""How long the reason of a rejection, which comes on a topic, is waited for (s)."""
+
 CANCEL_LIMIT_S = 8.0
 """How long the end waits for tasks that it cancelled (s)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rejected:
+    """A rejected task of ``key`` that is told when its reason came, at ``told_by_s`` at last."""
+
+    key: str
+    named: tuple[str, str]
+    told_by_s: float
 
 
 class PlanClient:
@@ -62,23 +77,29 @@ class PlanClient:
     Args:
         node: The node.
         emit: Called with every event.
+        robots: Those that the planner must have met before it counts as ready.
     """
 
-    def __init__(self, node: Node, emit: Emit) -> None:
+    def __init__(self, node: Node, emit: Emit, robots: Sequence[str] = ()) -> None:
         self._node, self._emit = node, emit
         self._client = GoalClient(node, PlanTask, 'plan_task')
         self._open: dict[str, Any] = {}
         self._ready = False
+        self._missed = set(robots)
         self._heard_s: float | None = None
         self._reasons: dict[tuple[str, str], str] = {}
-        node.create_subscription(Header, HEARTBEAT_TOPIC, self._on_heartbeat, HEARTBEAT_QOS)
+        self._rejected: list[_Rejected] = []
+        # The heartbeat last: a planner that is heard then knows everything else that listens here.
         node.create_subscription(TaskEvent, TASK_EVENTS_TOPIC, self._on_event, EVENTS_QOS)
+        if robots:
+            node.create_subscription(DiagnosticArray, 'diagnostics', self._on_diagnostics, 10)
+        node.create_subscription(Header, HEARTBEAT_TOPIC, self._on_heartbeat, HEARTBEAT_QOS)
         node.create_timer(CHECK_PERIOD_S, self._check)
 
     @property
     def open_tasks(self) -> int:
-        """Tasks without a result."""
-        return len(self._open)
+        """Tasks of which the end is not told yet."""
+        return len(self._open) + len(self._rejected)
 
     def submit(self, task: dict[str, Any]) -> None:
         """Send a task; what is wrong with it is told as ``rejected``."""
@@ -110,14 +131,10 @@ class PlanClient:
         handle = answer.result()
         if handle is None or not handle.accepted:
             self._open.pop(key, None)
-            # The reason travels on a topic and may come after the answer.
-            later: Any = self._node.create_timer(0.3, lambda: tell(later))
-
-            def tell(timer: Any) -> None:
-                self._node.destroy_timer(timer)
-                reason = self._reasons.pop((goal.robot, goal.instruction), 'refused by the planner')
-                self._emit({'event': 'rejected', 'key': key, 'error': reason})
-
+            # As the planner repeats them.
+            named = (goal.robot[:64], goal.instruction[:400])
+            self._rejected.append(_Rejected(key, named, time.monotonic() + REASON_LIMIT_S))
+            self._tell_rejections()
             return
         self._open[key] = handle
         plan_id = bytes(handle.goal_id.uuid).hex()
@@ -136,13 +153,31 @@ class PlanClient:
     def _on_event(self, event: TaskEvent) -> None:
         if event.event == TaskEvent.REFUSED:
             self._reasons[event.robot, event.instruction] = event.error_msg
+            self._tell_rejections()
+
+    def _tell_rejections(self) -> None:
+        """Tell those whose reason is there, or does not come."""
+        for item in tuple(self._rejected):
+            reason = self._reasons.pop(item.named, None)
+            if reason is None and time.monotonic() < item.told_by_s:
+                continue
+            self._rejected.remove(item)
+            error = reason or 'refused by the planner'
+            self._emit({'event': 'rejected', 'key': item.key, 'error': error})
+
+    def _on_diagnostics(self, message: DiagnosticArray) -> None:
+        for status in message.status:
+            _, found, robot = status.name.partition(': robot ')
+            if found and status.message != 'lost':
+                self._missed.discard(robot)
 
     def _on_heartbeat(self, _: Header) -> None:
         self._heard_s = time.monotonic()
 
     def _check(self) -> None:
+        self._tell_rejections()
         heard = self._heard_s is not None and time.monotonic() - self._heard_s < SILENCE_S
-        ready = heard and self._client.server_is_ready()
+        ready = heard and not self._missed and self._client.server_is_ready()
         if ready and not self._ready:
             self._ready = True
             self._emit({'event': 'ready'})
@@ -157,8 +192,9 @@ async def _serve(stop: asyncio.Event, arguments: Sequence[str]) -> int:
     loop = asyncio.get_running_loop()
     ros = RosThread(loop, arguments)
     node = Node('plan_client')
-    client = PlanClient(node, _emit)
+    # Before the client, so that it listens once the planner is ready.
     view = FleetView(node, _emit, options.watch) if options.watch else None
+    client = PlanClient(node, _emit, options.watch)
     ros.start(node)
     reader = asyncio.StreamReader(limit=1 << 22)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
