@@ -9,18 +9,23 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
+import timely_llm_ros
 from timely_llm_ros.drivers.registry import DRIVERS
 from timely_llm_ros.nodes.node_parameters import NODES
 from timely_llm_ros.nodes.parameters import check, declarations
 from timely_llm_ros.nodes.robot_entry import robot_entries
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 ROOT = Path(__file__).resolve().parent.parent
 FILES = sorted((ROOT / 'launch').glob('*.launch.py'))
+SHARED = ROOT / 'timely_llm_ros' / 'launching.py'
 NAV2_NAMES = {'namespace', 'use_sim_time', 'log_level'}
 REQUIRED = {'robot': 'drone_7'}
 """Values for arguments without a default."""
@@ -35,6 +40,7 @@ class Entity:
 
 class LaunchConfiguration(Entity):
     def perform(self, context: Context) -> str:
+        context.read.add(self.arguments[0])
         return context.values[self.arguments[0]]
 
 
@@ -72,6 +78,8 @@ class LaunchDescription(Entity):
 @dataclass
 class Context:
     values: dict[str, str] = field(default_factory=dict)
+    read: set[str] = field(default_factory=set)
+    """Arguments that were looked at."""
 
 
 def performed(value: Any, context: Context) -> str:
@@ -98,7 +106,9 @@ MODULES = {
 
 
 @pytest.fixture(params=FILES, ids=lambda path: path.name)
-def description(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def description(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[list[Any]]:
     for name, content in MODULES.items():
         module = ModuleType(name)
         module.__dict__.update(content)
@@ -108,7 +118,9 @@ def description(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return list(module.generate_launch_description().arguments[0])
+    yield list(module.generate_launch_description().arguments[0])
+    # It was made with the stand-ins.
+    del sys.modules['timely_llm_ros.launching'], timely_llm_ros.launching
 
 
 def declared(description: list[Any]) -> dict[str, dict[str, Any]]:
@@ -135,26 +147,22 @@ def nodes_of(description: list[Any], context: Context) -> list[Node]:
     return nodes
 
 
-@pytest.mark.parametrize('path', FILES, ids=lambda path: path.name)
+@pytest.mark.parametrize('path', [*FILES, SHARED], ids=lambda path: path.name)
 def test_imports_are_those_of_an_installed_ros(path: Path) -> None:
+    """The launch files import what they share too, and that imports nothing else either."""
     tree = ast.parse(path.read_text(encoding='utf-8'))
-    modules = [
-        name
-        for node in ast.walk(tree)
-        for name in (
-            [alias.name for alias in node.names]
-            if isinstance(node, ast.Import)
-            else [node.module or '']
-            if isinstance(node, ast.ImportFrom)
-            else []
-        )
-    ]
-    assert modules
-    assert {name.split('.')[0] for name in modules} <= {
-        'launch',
-        'launch_ros',
-        'ament_index_python',
-    }
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names |= {f'{node.module}.{alias.name}' for alias in node.names}
+    if path != SHARED:
+        assert 'timely_llm_ros.launching' in names
+        names.remove('timely_llm_ros.launching')
+    names -= {'__future__.annotations', 'typing.Any'}
+    assert names
+    assert {name.split('.')[0] for name in names} <= {'launch', 'launch_ros', 'ament_index_python'}
 
 
 def test_the_files_are_there() -> None:
@@ -179,10 +187,24 @@ def test_arguments_are_described_and_closed_where_they_can_be(description: list[
 
 
 def test_every_argument_is_used(description: list[Any]) -> None:
-    source = (ROOT / 'launch').glob('*.launch.py')
-    texts = [path.read_text(encoding='utf-8') for path in source]
-    for name in declared(description):
-        assert any(f"LaunchConfiguration('{name}')" in text for text in texts), name
+    context = context_of(description)
+    nodes = nodes_of(description, context)
+    assert context.read | arguments_in([node.options for node in nodes]) == set(
+        declared(description)
+    )
+
+
+def arguments_in(value: Any) -> set[str]:
+    """Return the names of the launch arguments that a value refers to."""
+    if isinstance(value, LaunchConfiguration):
+        return {value.arguments[0]}
+    if isinstance(value, Entity):
+        return arguments_in([value.arguments, value.options])
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, list | tuple):
+        return set()
+    return set().union(*map(arguments_in, value))
 
 
 def test_nodes_exist_and_have_the_parameters_they_are_given(description: list[Any]) -> None:
@@ -229,16 +251,23 @@ def check_parameter(executable: str, name: str, value: Any, context: Context) ->
         check(NODES[executable], name, value)
 
 
+def test_parameters_win_over_the_files(description: list[Any]) -> None:
+    for node in nodes_of(description, context_of(description)):
+        *files, given = node.options['parameters']
+        assert isinstance(given, dict)
+        assert not any(isinstance(file, dict) for file in files)
+
+
 def test_fleet_gives_planner_and_executors_the_same_robots(description: list[Any]) -> None:
     context = context_of(description)
     if 'robots' not in context.values:
         return
     planner, *executors = nodes_of(description, context)
-    robots = planner.options['parameters'][2]['robots']
+    robots = planner.options['parameters'][-1]['robots']
     assert [entry.name for entry in robot_entries(tuple(robots))] == [
         node.options['name'].removesuffix('_executor') for node in executors
     ]
-    assert [node.options['parameters'][2]['robots'] for node in executors] == [
+    assert [node.options['parameters'][-1]['robots'] for node in executors] == [
         [robot] for robot in robots
     ]
     assert len(robots) == 8

@@ -1,0 +1,104 @@
+"""What the launch files share: their common arguments, and nodes that follow them.
+
+``ros2 launch`` imports this, so it imports nothing but the launch packages.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from launch.actions import DeclareLaunchArgument
+from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
+from launch_ros.actions import Node
+from launch_ros.parameter_descriptions import ParameterValue
+from launch_ros.substitutions import FindPackageShare
+
+PACKAGE = 'timely_llm_ros'
+
+
+def common_arguments() -> list[DeclareLaunchArgument]:
+    """Return the declarations of the arguments that every launch file has."""
+    return [
+        DeclareLaunchArgument(
+            'namespace',
+            default_value='',
+            description='Namespace of the fleet: of the planner and of its robots',
+        ),
+        switch_argument('use_sim_time', default='false', description='Take the time from /clock'),
+        DeclareLaunchArgument(
+            'log_level',
+            default_value='info',
+            choices=['debug', 'info', 'warn', 'error', 'fatal'],
+            description='Least severity of what is logged',
+        ),
+    ]
+
+
+def autostart_argument() -> DeclareLaunchArgument:
+    """Return the declaration of the planner's ``autostart``."""
+    return switch_argument(
+        'autostart',
+        default='true',
+        description='Load the model and take tasks at once; else wait for the transitions',
+    )
+
+
+def driver_argument() -> DeclareLaunchArgument:
+    """Return the declaration of the executors' ``driver``."""
+    return DeclareLaunchArgument(
+        'driver',
+        default_value='simulated',
+        choices=['simulated'],
+        description='What moves the robots',
+    )
+
+
+def switch_argument(name: str, *, default: str, description: str) -> DeclareLaunchArgument:
+    """Return the declaration of an argument that is ``true`` or ``false``."""
+    return DeclareLaunchArgument(
+        name, default_value=default, choices=['true', 'false'], description=description
+    )
+
+
+def file_argument(
+    file: str, description: str, *, name: str = 'params_file'
+) -> DeclareLaunchArgument:
+    """Return the declaration of a parameter file, by default one of the package's ``config``."""
+    return DeclareLaunchArgument(
+        name,
+        default_value=PathJoinSubstitution([FindPackageShare(PACKAGE), 'config', file]),
+        description=description,
+    )
+
+
+def text(name: str) -> ParameterValue:
+    """Return an argument as a parameter that stays text, whatever it looks like."""
+    return ParameterValue(LaunchConfiguration(name), value_type=str)
+
+
+def switch(name: str) -> ParameterValue:
+    """Return an argument as a parameter that is true or false."""
+    return ParameterValue(LaunchConfiguration(name), value_type=bool)
+
+
+def node(
+    executable: str, *, name: Any, parameters: dict[str, Any], file: str | None = 'params_file'
+) -> Node:
+    """Return a node of the package that follows the common arguments.
+
+    Args:
+        executable: Its program.
+        name: Its name.
+        parameters: Its parameters besides ``use_sim_time``; they win over the file's.
+        file: Argument that says which parameter file it takes; None for none.
+    """
+    files = [] if file is None else [LaunchConfiguration(file)]
+    return Node(
+        package=PACKAGE,
+        executable=executable,
+        name=name,
+        namespace=LaunchConfiguration('namespace'),
+        output='screen',
+        parameters=[*files, {'use_sim_time': switch('use_sim_time'), **parameters}],
+        ros_arguments=['--log-level', LaunchConfiguration('log_level')],
+    )
