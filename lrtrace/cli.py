@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import datetime
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from timely_llm_ros import __version__
+from timely_llm_ros.command_line import make_parser, run_command
 from timely_llm_ros.errors import TimelyError
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
 _EXAMPLES = """\
@@ -24,28 +24,15 @@ examples:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
-    options = _parser().parse_args(arguments)
-    try:
-        return int(options.run(options))
-    except TimelyError as err:
-        print(f'error: {err}', file=sys.stderr)
-        return 1
-    except BrokenPipeError:
-        # The reader of our output went away, for example `head`.
-        sys.stderr.close()
-        return 0
-    except KeyboardInterrupt:
-        return 130
+    return run_command(_parser(), arguments)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog='lrtrace',
+    parser = make_parser(
+        'lrtrace',
         description='Look into traces: rosbag2 folders (MCAP) of the runs of a robot fleet.',
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
     )
-    parser.add_argument('--version', action='version', version=f'%(prog)s {__version__}')
     commands = parser.add_subparsers(required=True, metavar='COMMAND')
 
     report = commands.add_parser(

@@ -1,0 +1,50 @@
+"""What the command lines ``timely-llm`` and ``lrtrace`` share: how they look and how they end."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from timely_llm_ros import __version__
+from timely_llm_ros.errors import TimelyError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+EXIT_INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it."""
+
+
+def make_parser(program: str, *, description: str, examples: str) -> argparse.ArgumentParser:
+    """Return a parser with ``--version``; its commands set ``run`` to what runs them.
+
+    Args:
+        program: Name of the program.
+        description: What it is for.
+        examples: Lines that follow the help, as they are.
+    """
+    parser = argparse.ArgumentParser(
+        prog=program,
+        description=description,
+        epilog=examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument('--version', action='version', version=f'%(prog)s {__version__}')
+    return parser
+
+
+def run_command(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> int:
+    """Run the command that the arguments name; return the exit code. Errors are one line."""
+    options = parser.parse_args(arguments)
+    try:
+        return int(options.run(options))
+    except TimelyError as err:
+        print(f'error: {err}', file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # The reader of our output went away, for example `head`.
+        sys.stderr.close()
+        return 0
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
