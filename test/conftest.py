@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import signal
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # A busy machine is no failure: how long an example takes says nothing about it.
-settings.register_profile('untimed', deadline=None)
+settings.register_profile('untimed', deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile('untimed')
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

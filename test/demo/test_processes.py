@@ -10,33 +10,41 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from process_table import is_running
 
 from timely_llm_ros.demo.processes import Children, ProcessEndedError, find_program
 from timely_llm_ros.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-SLEEPER = [sys.executable, '-c', 'import time; print("up", flush=True); time.sleep(60)']
+LIMIT_S = 120.0
+# They sleep for longer than anything here may take: none must seem to have been ended.
+SLEEPER = [sys.executable, '-c', 'import time; print("up", flush=True); time.sleep(600)']
 STUBBORN = [
     sys.executable,
     '-c',
     'import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); print("up", flush=True); '
-    'time.sleep(60)',
+    'time.sleep(600)',
 ]
 
 
-def wait_for_text(path: Path, text: str) -> None:
-    end_s = time.monotonic() + 20
-    while text not in path.read_text():
-        assert time.monotonic() < end_s
+def until(condition: Callable[[], object]) -> None:
+    end_s = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < end_s, f'not within {LIMIT_S:g} s'
         time.sleep(0.01)
+
+
+def wait_for_text(path: Path, text: str) -> None:
+    until(lambda: text in path.read_text())
 
 
 async def test_a_process_that_ends_is_named_with_its_last_words(tmp_path: Path) -> None:
     children = Children(tmp_path)
     child = children.start('robot', [sys.executable, '-c', 'print("last words"); exit(7)'])
-    child.process.wait(20)
+    child.process.wait(LIMIT_S)
     with pytest.raises(ProcessEndedError, match=r"'robot' ended with exit code 7") as caught:
         children.check()
     assert 'last words' in caught.value.log_tail
@@ -47,7 +55,7 @@ async def test_a_killed_process_is_told_by_its_signal(tmp_path: Path) -> None:
     children = Children(tmp_path)
     child = children.start('robot', SLEEPER)
     os.kill(child.process.pid, signal.SIGKILL)
-    child.process.wait(20)
+    child.process.wait(LIMIT_S)
     with pytest.raises(ProcessEndedError, match='signal 9'):
         children.check()
 
@@ -57,7 +65,7 @@ async def test_stop_interrupts(tmp_path: Path) -> None:
     child = children.start('robot', SLEEPER)
     wait_for_text(child.log, 'up')
     children.check()
-    await children.stop_all()
+    await children.stop(child, limit_s=LIMIT_S)
     assert child.process.returncode == -signal.SIGINT or child.process.returncode == 1
     children.check()
 
@@ -92,17 +100,7 @@ def test_children_do_not_outlive_their_parent(tmp_path: Path) -> None:
         'os.kill(os.getpid(), signal.SIGKILL)\n'
     )
     done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=False)
-    pid = int(done.stdout)
-    end_s = time.monotonic() + 20
-    while True:
-        try:
-            with open(f'/proc/{pid}/stat') as file:
-                if file.read().split()[2] == 'Z':
-                    return
-        except FileNotFoundError:
-            return
-        assert time.monotonic() < end_s, f'process {pid} lives on'
-        time.sleep(0.02)
+    until(lambda: not is_running(int(done.stdout)))
 
 
 def test_programs_are_found() -> None:

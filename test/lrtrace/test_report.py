@@ -169,7 +169,7 @@ def test_a_browser_draws_it_without_an_error(runs: list[Run], tmp_path: Path) ->
         [CHROMIUM, '--headless', '--no-sandbox', '--disable-gpu', '--enable-logging=stderr',
          f'--user-data-dir={tmp_path / "profile"}', '--virtual-time-budget=2000', '--dump-dom',
          f'file://{path}'],
-        capture_output=True, text=True, timeout=90, check=True,
+        capture_output=True, text=True, timeout=300, check=True,
     )  # fmt: skip
     assert 'CONSOLE' not in done.stderr, done.stderr
     heights = re.findall(r'<canvas[^>]*style="height: (\d+)px', done.stdout)

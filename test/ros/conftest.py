@@ -6,12 +6,14 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from ros_domain import free_domain
 
 # Before rclpy is imported anywhere in this process.
-os.environ['ROS_DOMAIN_ID'] = str(1 + os.getpid() % 100)
+os.environ['ROS_DOMAIN_ID'] = str(free_domain())
 os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
 
-from fleet import Client, Fleet
+from fleet import Fleet
+from ros_client import Client
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,6 +44,7 @@ def start_fleet(
         folder: Path = tmp_path_factory.mktemp('fleet')
         fleet = Fleet(client, folder, **options)  # type: ignore[arg-type]
         fleets.append(fleet)
+        fleet.wait_ready()
         return fleet
 
     yield start

@@ -1,4 +1,4 @@
-"""What the tests of the nodes stand on: programs as processes, and a client that talks to them."""
+"""A planner and executors as processes, what they publish, and what their robots were told."""
 
 from __future__ import annotations
 
@@ -7,227 +7,33 @@ import itertools
 import json
 import os
 import signal
-import subprocess
-import sys
-import threading
-import time
-import uuid
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import rclpy
-from action_msgs.msg import GoalStatus
 from diagnostic_msgs.msg import DiagnosticArray
 from lifecycle_msgs.srv import ChangeState, GetState
+from programs import Program, wait_for
 from rcl_interfaces.srv import DescribeParameters, ListParameters, SetParameters
-from rclpy.experimental import EventsExecutor
-from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
-from rclpy.signals import SignalHandlerOptions
-from rclpy.task import Future
+from ros_client import ASK_AGAIN_S, Goal
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 from timely_llm_ros.action import ExecuteSegment, PlanTask
 from timely_llm_ros.msg import RobotState, SceneObject, SchedulerState, SkillSegment, TaskEvent
 from timely_llm_ros.srv import DescribeSkills
-from unique_identifier_msgs.msg import UUID
 
 from timely_llm_ros.nodes.action_client import GoalClient
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from pathlib import Path
 
     from rcl_interfaces.msg import ParameterValue
-    from rclpy.action import ActionClient
+    from ros_client import Client
 
-ROOT = Path(__file__).resolve().parents[2]
-LIMIT_S = 30.0
+PATIENCE_S = 4.0
+"""Silence (s) after which planner and executors miss each other. The default of 1 s would make a
+busy machine a fault."""
+
 _numbers = itertools.count(1)
-
-SUCCEEDED = GoalStatus.STATUS_SUCCEEDED
-CANCELED = GoalStatus.STATUS_CANCELED
-ABORTED = GoalStatus.STATUS_ABORTED
-
-
-def wait_for(
-    condition: Callable[[], Any], what: str = 'condition', limit_s: float = LIMIT_S
-) -> Any:
-    """Return the condition's first true value; poll it until then."""
-    end_s = time.monotonic() + limit_s
-    while True:
-        value = condition()
-        if value:
-            return value
-        assert time.monotonic() < end_s, f'{what}: not within {limit_s:g} s'
-        time.sleep(0.01)
-
-
-class Program:
-    """One of the scripts, running."""
-
-    def __init__(
-        self, name: str, folder: Path, parameters: dict[str, Any], *arguments: str, namespace: str
-    ) -> None:
-        self.log = folder / f'{name}-{next(_numbers)}.log'
-        given = [
-            text
-            for key, value in parameters.items()
-            for text in ('-p', f'{key}:={json.dumps(value)}')
-        ]
-        with self.log.open('wb') as log:
-            self.process = subprocess.Popen(
-                [
-                    sys.executable,
-                    str(ROOT / 'scripts' / name),
-                    *arguments,
-                    '--ros-args',
-                    '-r',
-                    f'__ns:=/{namespace}',
-                    *given,
-                ],
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                cwd=folder,
-                env=os.environ | {'PYTHONPATH': str(ROOT)},
-            )
-
-    @property
-    def pid(self) -> int:
-        return self.process.pid
-
-    @property
-    def children(self) -> list[int]:
-        """Process ids of its direct children, oldest first."""
-        text = Path(f'/proc/{self.pid}/task/{self.pid}/children').read_text(encoding='utf-8')
-        return list(map(int, text.split()))
-
-    @property
-    def output(self) -> str:
-        return self.log.read_text(encoding='utf-8', errors='replace')
-
-    def signal(self, number: int) -> None:
-        self.process.send_signal(number)
-
-    def wait(self, limit_s: float = LIMIT_S) -> int:
-        return self.process.wait(limit_s)
-
-    def close(self) -> None:
-        """End it, kindly at first."""
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGINT)
-            try:
-                self.process.wait(20)
-            except subprocess.TimeoutExpired:
-                for child in self.children:
-                    os.kill(child, signal.SIGKILL)
-                self.process.kill()
-                self.process.wait(5)
-
-
-class Goal:
-    """A goal that was sent."""
-
-    def __init__(self, client: Client, action: ActionClient, message: Any) -> None:
-        self._client = client
-        self.feedback: list[tuple[float, Any]] = []
-        self.accepted: bool | None = None
-        self.handle: Any = None
-        self.answer: Any = None
-        self.uuid = UUID(uuid=list(uuid.uuid4().bytes))
-        client.call(self._send, action, message)
-
-    def _send(self, action: ActionClient, message: Any) -> None:
-        future = action.send_goal_async(
-            message,
-            feedback_callback=lambda f: self.feedback.append((time.monotonic(), f.feedback)),
-            goal_uuid=self.uuid,
-        )
-        future.add_done_callback(self._accepted)
-
-    def _accepted(self, future: Any) -> None:
-        self.handle = future.result()
-        if self.handle.accepted:
-            self.handle.get_result_async().add_done_callback(self._ended)
-        self.accepted = self.handle.accepted
-
-    def _ended(self, future: Any) -> None:
-        self.answer = future.result()
-
-    def wait_accepted(self) -> Goal:
-        wait_for(lambda: self.accepted is not None, 'answer to a goal')
-        assert self.accepted, 'goal rejected'
-        return self
-
-    def wait_rejected(self) -> None:
-        wait_for(lambda: self.accepted is not None, 'answer to a goal')
-        assert not self.accepted, 'goal accepted'
-
-    def cancel(self) -> Any:
-        """Ask for its cancellation; return the answer."""
-        self.wait_accepted()
-        answers: list[Any] = []
-        self._client.call(
-            lambda: self.handle.cancel_goal_async().add_done_callback(
-                lambda future: answers.append(future.result())
-            )
-        )
-        return wait_for(lambda: answers, 'answer to a cancel')[0]
-
-    def result(self, limit_s: float = LIMIT_S) -> tuple[int, Any]:
-        """Return its status and result."""
-        self.wait_accepted()
-        wait_for(lambda: self.answer is not None, 'result of a goal', limit_s)
-        return self.answer.status, self.answer.result
-
-
-class Client:
-    """A node in the test's process."""
-
-    def __init__(self) -> None:
-        rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
-        self.node = Node('test_client')
-        self._executor = EventsExecutor()
-        self._executor.add_node(self.node)
-        self._closing: Future = Future()
-        self._thread = threading.Thread(target=self._spin, daemon=True)
-        self._thread.start()
-
-    def _spin(self) -> None:
-        while not self._closing.done():
-            self._executor.spin_until_future_complete(self._closing, 5.0)
-
-    def call(self, function: Callable[..., Any], *arguments: Any) -> None:
-        """Have a function called on the executor's thread."""
-        self._executor.create_task(function, *arguments)
-
-    def service(self, service_type: Any, name: str, request: Any, limit_s: float = LIMIT_S) -> Any:
-        """Call a service and return the response."""
-        client = self.node.create_client(service_type, name)
-        answers: list[Any] = []
-
-        def ask() -> None:
-            client.call_async(request).add_done_callback(
-                lambda future: answers.append(future.result())
-            )
-
-        try:
-            wait_for(client.service_is_ready, f'service {name}', limit_s)
-            end_s = time.monotonic() + limit_s
-            while not answers:
-                assert time.monotonic() < end_s, f'response of {name}: not within {limit_s:g} s'
-                # Asked again: a server that was killed is known for a while longer than it lives.
-                self.call(ask)
-                with contextlib.suppress(AssertionError):
-                    wait_for(lambda: answers, limit_s=3.0)
-            return answers[0]
-        finally:
-            self.node.destroy_client(client)
-
-    def close(self) -> None:
-        self.call(self._closing.set_result, None)
-        self._thread.join(5)
-        rclpy.try_shutdown()
 
 
 class Fleet:
@@ -246,44 +52,67 @@ class Fleet:
     ) -> None:
         self.client, self.folder = client, folder
         self.robots = robots or {'drone_1': 'tello'}
-        self.namespace = f'fleet_{next(_numbers)}'
-        self._executor_parameters = {'time_scale': 0.02, **(executor or {})}
-        self._planner_parameters = {'engine': 'simulated', **(planner or {})}
+        # Of this process alone, should two of them share a domain.
+        self.namespace = f'fleet_{os.getpid()}_{next(_numbers)}'
+        self._executor_parameters: dict[str, Any] = {
+            'time_scale': 0.02,
+            'planner_timeout_s': PATIENCE_S,
+            # Nothing is written into the journal only because a test took its time.
+            'idle_limit_s': 3600.0,
+            **(executor or {}),
+        }
+        self._planner_parameters = {
+            'engine': 'simulated',
+            'robot_timeout_s': PATIENCE_S,
+            **(planner or {}),
+        }
         self.events: list[TaskEvent] = []
         self.segments: list[SkillSegment] = []
         self.scheduler: list[SchedulerState] = []
         self.states: dict[str, list[RobotState]] = {robot: [] for robot in self.robots}
         self.diagnostics: list[DiagnosticArray] = []
         self.catalogue: list[str] = []
-        self._subscribe()
         self.plan_task = GoalClient(client.node, PlanTask, self.name('plan_task'))
         self.execute_segment = {
             robot: GoalClient(client.node, ExecuteSegment, self.name(f'{robot}/execute_segment'))
             for robot in self.robots
         }
+        client.service_client(ChangeState, self.name('planner/change_state'))
+        self._subscribe()
         groups = [list(self.robots)] if together else [[robot] for robot in self.robots]
         self.executors = [self.start_executor(group) for group in groups]
         self.planner = self.start_planner() if start_planner else None
+
+    def wait_ready(self) -> None:
+        """Wait until every program has met this client and, where it starts by itself, serves."""
         for robot in self.robots:
             wait_for(lambda robot=robot: self.states[robot], f'state of {robot}')
             wait_for(self.execute_segment[robot].server_is_ready, f'executor of {robot}')
-        if start_planner and self._planner_parameters.get('autostart', True):
-            self.wait_planning()
+        if self.planner is not None:
+            wait_for(lambda: self.catalogue, 'catalogue')
+            if self._planner_parameters.get('autostart', True):
+                self.wait_planning()
 
     def name(self, relative: str) -> str:
         return f'/{self.namespace}/{relative}'
 
     def _subscribe(self) -> None:
+        """Listen to everything; after the clients were made, and states last.
+
+        Endpoints become known elsewhere in the order in which they were made: who sends a state
+        here knows all others by then, and will neither lose an event nor an answer.
+        """
         node = self.client.node
         latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
         add = node.create_subscription
         add(TaskEvent, self.name('task_events'), self.events.append, 200)
+        for robot in self.robots:
+            add(SkillSegment, self.name(f'{robot}/skill_segments'), self.segments.append, 50)
+        for robot in self.robots:
+            add(RobotState, self.name(f'{robot}/robot_state'), self.states[robot].append, latched)
         add(SchedulerState, self.name('scheduler_state'), self.scheduler.append, latched)
         add(DiagnosticArray, self.name('diagnostics'), self.diagnostics.append, 10)
         add(String, self.name('skill_catalogue'), lambda m: self.catalogue.append(m.data), latched)
-        for robot in self.robots:
-            add(SkillSegment, self.name(f'{robot}/skill_segments'), self.segments.append, 50)
-            add(RobotState, self.name(f'{robot}/robot_state'), self.states[robot].append, latched)
 
     # Processes
 
@@ -314,7 +143,37 @@ class Fleet:
             return there == set(self.robots)
 
         wait_for(all_there, 'robots known to the planner')
-        wait_for(lambda: self.client.node.count_publishers(self.name('task_events')), 'events')
+
+    def wait_lost(self, robot: str) -> None:
+        """Wait until the planner misses a robot's executor."""
+
+        def is_lost() -> bool:
+            return any(
+                status.name.endswith(f'robot {robot}') and status.message == 'lost'
+                for status in self.diagnostics[-1].status
+            )
+
+        wait_for(is_lost, f'{robot} lost to the planner')
+
+    def forget_planner(self) -> None:
+        """Forget what is known of the planner's state, so that it is waited for anew."""
+        self.scheduler.clear()
+        self.diagnostics.clear()
+
+    def restart_planner(self) -> None:
+        """Start a planner after the end of the last one, and wait until it takes goals."""
+        self.forget_planner()
+        self.planner = self.start_planner()
+        self.wait_planning()
+
+        def answers() -> bool:
+            # One that was killed is known for a while longer than it lives, and gets goals too.
+            probe = Goal(self.client, self.plan_task, PlanTask.Goal(robot='nobody'))
+            with contextlib.suppress(AssertionError):
+                wait_for(lambda: probe.accepted is not None, limit_s=ASK_AGAIN_S)
+            return probe.accepted is not None
+
+        wait_for(answers, 'answer of the new planner')
 
     def close(self) -> None:
         programs = [*self.executors, *([self.planner] if self.planner is not None else [])]
@@ -358,7 +217,7 @@ class Fleet:
         request = ChangeState.Request()
         request.transition.id = transition
         name = self.name('planner/change_state')
-        return bool(self.client.service(ChangeState, name, request).success)
+        return bool(self.client.service(ChangeState, name, request, again=False).success)
 
     def set_parameter(self, name: str, value: ParameterValue) -> Any:
         from rcl_interfaces.msg import Parameter
@@ -397,14 +256,14 @@ class Fleet:
         """Wait until the robot started a call for the n-th time."""
         wait_for(lambda: self.started(robot).count(call) >= times, f'{robot} starts {call}')
 
-    def wait_safe(self, robot: str = 'drone_1', limit_s: float = LIMIT_S) -> None:
+    def wait_safe(self, robot: str = 'drone_1') -> None:
         """Wait until the latest that the robot's body was told is its safe action."""
 
         def is_safe() -> bool:
             journal = self.journal(robot)
             return bool(journal) and journal[-1]['event'] == 'safe'
 
-        wait_for(is_safe, f'{robot} safe', limit_s)
+        wait_for(is_safe, f'{robot} safe')
 
     def events_of(self, goal: Goal, kind: int | None = None) -> list[TaskEvent]:
         return [

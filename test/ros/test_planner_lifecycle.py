@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import signal
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fleet import ABORTED, SUCCEEDED, Program, wait_for
 from lifecycle_msgs.msg import Transition
+from process_table import is_running
+from programs import Program, wait_for
 from rcl_interfaces.msg import ParameterType, ParameterValue
+from ros_client import ABORTED, SUCCEEDED
 from timely_llm_ros.action import PlanTask
 from timely_llm_ros.msg import TaskEvent
 
@@ -18,6 +19,7 @@ from timely_llm_ros.nodes.parameters import declarations
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from fleet import Fleet
 
@@ -49,8 +51,9 @@ def test_life(fleet: Fleet) -> None:
     assert fleet.set_parameter('engine', text('simulated')).successful
     assert fleet.change_state(Transition.TRANSITION_CONFIGURE)
     assert fleet.state() == 'inactive'
+    before = len(fleet.events)
     fleet.plan('delay(100);').wait_rejected()
-    event = wait_for(lambda: fleet.events, 'refusal')[-1]
+    event = wait_for(lambda: fleet.events[before:], 'refusal')[0]
     assert (event.event, event.error_code) == (TaskEvent.REFUSED, Result.SHUTDOWN)
     refused = fleet.set_parameter('policy', text('fcfs'))
     assert not refused.successful
@@ -69,8 +72,10 @@ def test_life(fleet: Fleet) -> None:
 
     assert fleet.change_state(Transition.TRANSITION_CLEANUP)
     assert fleet.set_parameter('policy', text('fcfs')).successful
+    fleet.forget_planner()
     assert fleet.change_state(Transition.TRANSITION_CONFIGURE)
     assert fleet.change_state(Transition.TRANSITION_ACTIVATE)
+    fleet.wait_planning()
     assert fleet.plan('delay(100);').result()[0] == SUCCEEDED
     wait_for(lambda: fleet.scheduler[-1].policy == 'fcfs', 'policy')
 
@@ -145,7 +150,7 @@ def test_interrupt_while_loading(tmp_path: Path) -> None:
     planner.signal(signal.SIGINT)
     assert planner.wait() == 0
     assert 'Traceback' not in planner.output
-    wait_for(lambda: not any(Path(f'/proc/{pid}/exe').exists() for pid in children), 'its end')
+    wait_for(lambda: not any(map(is_running, children)), 'its end')
 
 
 def test_two_fleets_do_not_meet(start_fleet: Callable[..., Fleet]) -> None:
@@ -155,4 +160,5 @@ def test_two_fleets_do_not_meet(start_fleet: Callable[..., Fleet]) -> None:
     for fleet, goal, plan in zip(fleets, goals, plans, strict=True):
         assert goal.result()[0] == SUCCEEDED
         assert fleet.started() == [plan[:-1]]
+        fleet.wait_event(goal, TaskEvent.ENDED)
         assert {event.instruction for event in fleet.events} == {plan}

@@ -13,7 +13,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from fleet import LIMIT_S, ROOT, Client, wait_for
+from programs import LIMIT_S, ROOT, wait_for
 from timely_llm_ros.msg import RobotState, SkillSegment, TaskEvent
 
 from lrtrace.reader import Trace
@@ -21,6 +21,8 @@ from lrtrace.reader import Trace
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from ros_client import Client
 
 _numbers = itertools.count(1)
 
@@ -36,7 +38,7 @@ class Recording:
         before: Callable[[], None] | None = None,
         **parameters: object,
     ) -> None:
-        self.namespace = f'/recording_{next(_numbers)}'
+        self.namespace = f'/recording_{os.getpid()}_{next(_numbers)}'
         self.trace = folder / 'trace'
         parameters = {'output': str(self.trace), 'robots': ['drone_1']} | parameters
         command = [sys.executable, str(ROOT / 'scripts' / 'recorder'), '--ros-args']

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fleet import ABORTED, CANCELED, SUCCEEDED, Goal, wait_for
+from programs import wait_for
 from rclpy.action import GoalResponse
+from ros_client import ABORTED, CANCELED, SUCCEEDED, Goal
 from std_srvs.srv import Trigger
 from timely_llm_ros.action import ExecuteSegment
 from timely_llm_ros.msg import SkillSegment
@@ -18,7 +19,7 @@ from timely_llm_ros.nodes.deferred_service import create_deferred_service
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fleet import Client
+    from ros_client import Client
 
 
 class Pair:
@@ -35,7 +36,8 @@ class Pair:
             on_goal=self._on_goal,
             on_accepted=self.goals.append,
             on_cancel=self.cancels.append,
-            result_timeout_s=1,
+            # Results must outlive the time that a busy machine takes to ask for them.
+            result_timeout_s=5,
         )
         self.action = GoalClient(client.node, ExecuteSegment, 'helpers/execute_segment')
         wait_for(self.action.server_is_ready, 'server')

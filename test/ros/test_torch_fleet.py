@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from fleet import ABORTED, SUCCEEDED, wait_for
+from process_table import command_line, is_running
+from programs import wait_for
+from ros_client import ABORTED, SUCCEEDED
 from timely_llm_ros.action import PlanTask
 from timely_llm_ros.msg import GenerationState, TaskEvent
 
@@ -65,11 +66,7 @@ def test_generation_waits_while_the_robot_acts(fleet: Fleet) -> None:
 
 def test_killed_engine(fleet: Fleet) -> None:
     assert fleet.planner is not None
-    worker = next(
-        pid
-        for pid in fleet.planner.children
-        if b'torch_worker' in Path(f'/proc/{pid}/cmdline').read_bytes()
-    )
+    worker = next(pid for pid in fleet.planner.children if 'torch_worker' in command_line(pid))
     os.kill(worker, signal.SIGSTOP)
     goal = fleet.plan('take a picture of the cat', objects=('cat_3',))
     fleet.wait_event(goal, TaskEvent.ACCEPTED)
@@ -77,7 +74,7 @@ def test_killed_engine(fleet: Fleet) -> None:
     status, result = goal.result()
     assert (status, result.error_code) == (ABORTED, Result.ENGINE_FAILED)
     # It comes back by itself, and meanwhile tasks wait for it.
-    status, result = fleet.plan('take a picture of the cat', objects=('cat_3',)).result(60.0)
+    status, result = fleet.plan('take a picture of the cat', objects=('cat_3',)).result()
     assert status == SUCCEEDED, result.error_msg
 
 
@@ -86,6 +83,4 @@ def test_killed_planner_takes_its_engine_along(fleet: Fleet) -> None:
     children = fleet.planner.children
     assert children
     fleet.planner.signal(signal.SIGKILL)
-    wait_for(
-        lambda: not any(Path(f'/proc/{pid}/exe').exists() for pid in children), 'end of the engine'
-    )
+    wait_for(lambda: not any(map(is_running, children)), 'end of the engine')

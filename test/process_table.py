@@ -1,0 +1,47 @@
+"""Other processes, as Linux tells of them in ``/proc``: no tool has to be installed for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process runs; one that ended and was not waited for does not."""
+    return _state(pid) not in ('', 'Z', 'X')
+
+
+def children(pid: int) -> list[int]:
+    """Process ids of the direct children that run, oldest first."""
+    own = [other for other in _all() if _stat(other)[1:2] == [str(pid)] and is_running(other)]
+    return sorted(own, key=lambda other: (_started(other), other))
+
+
+def command_line(pid: int) -> str:
+    """Its arguments, separated by spaces; empty if it is gone."""
+    try:
+        return Path(f'/proc/{pid}/cmdline').read_bytes().replace(b'\0', b' ').decode().strip()
+    except OSError:
+        return ''
+
+
+def _all() -> list[int]:
+    return sorted(int(entry.name) for entry in Path('/proc').iterdir() if entry.name.isdigit())
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields after the name: state, parent, ..."""
+    try:
+        text = Path(f'/proc/{pid}/stat').read_text(encoding='utf-8', errors='replace')
+    except OSError:
+        return []
+    return text.rpartition(')')[2].split()
+
+
+def _state(pid: int) -> str:
+    return next(iter(_stat(pid)), '')
+
+
+def _started(pid: int) -> int:
+    """When it started, in clock ticks since the machine did."""
+    fields = _stat(pid)
+    return int(fields[19]) if fields else 0
