@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from virtual_time import run_virtual
+
 from timely_llm_ros.clock import LoopClock
 from timely_llm_ros.drivers import LocalRobotLink, SegmentExecutor, SimulatedDriver
 from timely_llm_ros.engines.engine import (
@@ -26,7 +28,7 @@ from timely_llm_ros.skills.skillset import SkillSet
 from timely_llm_ros.utility import NORMAL, TimeUtility
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from timely_llm_ros.engines.engine import EndReason, Engine, EngineEvent, GenerationRequest
     from timely_llm_ros.planning import PlannerEvent
@@ -316,3 +318,26 @@ def by_instruction(request: GenerationRequest) -> Script:
     """Plan calls of the durations that the instruction lists; 0.1 s of generation for each."""
     numbers = re.findall(r'\d+(?:\.\d+)?', request.prompt.body.split('task:')[1])
     return Script(acts(*map(float, numbers)))
+
+
+def in_fleet(
+    body: Callable[[Fleet], Awaitable[None]],
+    script: Callable[..., Script] | None = None,
+    **options: object,
+) -> Fleet:
+    """Run ``body`` with a fleet on virtual time, close the fleet, return what is left of it."""
+
+    async def main() -> Fleet:
+        fleet = await make_fleet(script, **options)  # type: ignore[arg-type]
+        try:
+            await body(fleet)
+        finally:
+            await fleet.close()
+        return fleet
+
+    return run_virtual(main())
+
+
+def engine_of(fleet: Fleet) -> ScriptedEngine:
+    assert isinstance(fleet.engine, ScriptedEngine)
+    return fleet.engine

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 import re
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -19,7 +18,6 @@ from hypothesis import strategies as st
 from plan_texts import ARM, SCENE, TELLO, PlanWriter
 
 from timely_llm_ros.errors import PlanError
-from timely_llm_ros.skills import language, segmenter
 from timely_llm_ros.skills.language import Call, If, Repeat, Statement, parse, render
 from timely_llm_ros.skills.segmenter import Segmenter
 
@@ -333,121 +331,3 @@ def test_the_oracle_is_no_yes_man():
     )
     assert all(map(oracle.is_plan, good))
     assert not any(map(oracle.is_plan, bad))
-
-
-class CountedPattern:
-    """A compiled pattern that adds up the characters that it is given to look at."""
-
-    def __init__(self, pattern: re.Pattern[str], work: Counter[str]) -> None:
-        self._pattern, self._work = pattern, work
-
-    def match(self, text: str, place: int = 0) -> re.Match[str] | None:
-        match = self._pattern.match(text, place)
-        # Without a match it may have looked at everything that is left.
-        self._work['characters'] += (match.end() if match else len(text)) - place + 1
-        return match
-
-    def fullmatch(self, text: str) -> re.Match[str] | None:
-        self._work['characters'] += len(text) + 1
-        return self._pattern.fullmatch(text)
-
-    def search(self, text: str, place: int = 0) -> re.Match[str] | None:
-        self._work['characters'] += len(text) - place + 1
-        return self._pattern.search(text, place)
-
-    def finditer(self, text: str):
-        self._work['characters'] += len(text) + 1
-        return self._pattern.finditer(text)
-
-
-def work_of(action, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Return bytecodes run in the two modules plus characters that their patterns looked at."""
-    work: Counter[str] = Counter()
-    files = {language.__file__, segmenter.__file__}
-
-    def trace(frame, event, argument):
-        if frame.f_code.co_filename not in files:
-            return None
-        frame.f_trace_opcodes = True
-        frame.f_trace_lines = False
-        work['bytecodes'] += event == 'opcode'
-        return trace
-
-    with monkeypatch.context() as patch:
-        for module in (language, segmenter):
-            for name, value in list(vars(module).items()):
-                if isinstance(value, re.Pattern):
-                    patch.setattr(module, name, CountedPattern(value, work))
-        before = sys.gettrace()
-        sys.settrace(trace)
-        try:
-            action()
-        except PlanError:
-            pass
-        finally:
-            sys.settrace(before)
-    return work['bytecodes'] + work['characters']
-
-
-def one_by_one(text: str) -> None:
-    cutter = Segmenter(TELLO, SCENE)
-    for character in text:
-        cutter.push(character)
-        if cutter.awaits_value:
-            cutter.observe('true')
-    cutter.finish()
-
-
-def at_once(text: str) -> None:
-    cutter = Segmenter(TELLO, SCENE)
-    cutter.push(text)
-    cutter.finish()
-
-
-@pytest.mark.parametrize('action', [lambda text: parse(text, TELLO, SCENE), at_once, one_by_one])
-@pytest.mark.parametrize(
-    ('head', 'unit', 'tail'),
-    [
-        ('', 'land;', ''),
-        ('', 'goto(cat_3);move_up(20);', ''),
-        ('', 'is_visible(cat_3);', ''),
-        ('', 'repeat(2){if(is_visible(cat_3)){scan;}else{land;};};', ''),
-        ('repeat(10){', 'land;', '};'),
-        ('repeat(10){', 'land;', ''),
-        ('if(is_visible(cat_3)){', 'repeat(2){scan;};', '}else{land;};'),
-        ('', ' ', 'land;'),
-        ('land', ' \n', ';'),
-        ('', 'a', ';'),
-        ('goto(', 'cat_3', ');'),
-        ('move_up(', '9', ');'),
-        ('move_up(1.', '9', ');'),
-        ('log("', 'a', '");'),
-        ('log("', 'a', ''),
-        ('log(', '"', ');'),
-        ('', '(', ';'),
-        ('', ')', ';'),
-        ('', '{', ';'),
-        ('', '}', ';'),
-        ('', ';', ''),
-        ('', '"', ';'),
-        ('', '!', ';'),
-        ('if(', '!', ''),
-        ('', 'if(', ';'),
-        ('', 'repeat(2){', ';'),
-        ('', 'land,', ';'),
-        ('land;', '#true ', ''),
-        ('is_visible(cat_3);#', 'a', ' '),
-        ('', '-', ';'),
-        ('', 'é', ';'),
-    ],
-)
-def test_work_is_linear_in_length(action, head, unit, tail, monkeypatch):
-    def work(size: int) -> int:
-        text = head + unit * ((size - len(head) - len(tail)) // len(unit)) + tail
-        return work_of(lambda: action(text), monkeypatch)
-
-    small, middle, large = (work(size) for size in (400, 1600, 6400))
-    assert small > 0
-    # Linear: four times the text is no more than four times the work, but for a fixed part.
-    assert middle <= 4.4 * small + 400
-    assert large <= 4.4 * middle + 400
