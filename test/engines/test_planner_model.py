@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.engines import EngineEvent, ServingMode
 
 pytestmark = pytest.mark.engines
-LIMIT_S = 120.0
+LIMIT_S = 600.0
 TASKS_PER_KIND = 3
 
 
