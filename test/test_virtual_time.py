@@ -24,3 +24,27 @@ def test_a_deadlock_is_an_error() -> None:
 
     with pytest.raises(RuntimeError, match='nothing is scheduled'):
         run_virtual(main())
+
+
+def test_timers_of_one_moment_are_called_in_the_order_in_which_they_were_set() -> None:
+    async def main() -> list[int]:
+        loop = asyncio.get_running_loop()
+        called: list[int] = []
+        for number in range(20):
+            loop.call_at(1.0, called.append, number)
+        await asyncio.sleep(1.0)
+        return called
+
+    assert run_virtual(main()) == list(range(20))
+
+
+def test_cancelled_timers_are_neither_called_nor_kept() -> None:
+    async def main() -> int:
+        loop = asyncio.get_running_loop()
+        for _ in range(1000):
+            loop.call_later(3600.0, pytest.fail).cancel()
+        await asyncio.sleep(1.0)
+        assert loop.time() == 1.0
+        return len(loop._timers)  # type: ignore[attr-defined]
+
+    assert run_virtual(main()) < 200

@@ -7,56 +7,118 @@ processes or threads on it. Equal programs run equally, to the last bit.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, TypeVar
+import heapq
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections import deque
+    from collections.abc import Callable, Coroutine
+    from contextvars import Context
 
 T = TypeVar('T')
+Ts = TypeVarTuple('Ts')
 
+RESOLUTION_S = 1e-9
+"""Timers that are no further apart than this (s) are due together."""
 
-class _Jump:
-    """Stands where a loop has its selector: instead of waiting it moves the time on."""
-
-    def __init__(self, loop: VirtualTimeLoop) -> None:
-        self._loop = loop
-
-    def select(self, timeout: float | None = None) -> list[Any]:
-        if timeout is None:
-            raise RuntimeError('nothing is scheduled: everything waits for something else')
-        if timeout > 0:
-            self._loop.jump()
-        return []
+_MOST_CANCELLED = 100
+"""Cancelled timers that are carried along, however few live ones there are."""
 
 
 class VirtualTimeLoop(asyncio.BaseEventLoop):
     """Never waits: when nothing is ready, its time becomes that of the next timer.
 
-    Time starts at 0. Waiting with nothing scheduled is a deadlock and raises RuntimeError.
+    Time starts at 0. Timers that are due at one moment are called in the order in which they were
+    set. Waiting with nothing scheduled is a deadlock and raises RuntimeError.
     """
 
-    _scheduled: list[asyncio.TimerHandle]
+    _ready: deque[asyncio.Handle]
+    _stopping: bool
+    _closed: bool
 
     def __init__(self) -> None:
         super().__init__()
-        self._selector = _Jump(self)
         self._now_s = 0.0
+        # Tuples are compared without calling Python, which TimerHandle would.
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._timers_set = 0
+        self._timers_cancelled = 0
 
     def time(self) -> float:
         """Return the virtual time (s)."""
         return self._now_s
 
-    def jump(self) -> None:
+    def call_soon(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        """Call back in the next round."""
+        if self._closed:
+            raise RuntimeError('the loop is closed: expected it to be open')
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """Call back when ``delay`` (s) has passed."""
+        return self.call_at(self._now_s + delay, callback, *args, context=context)
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """Call back at a time of the loop (s)."""
+        if self._closed:
+            raise RuntimeError('the loop is closed: expected it to be open')
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        heapq.heappush(self._timers, (when, self._timers_set, timer))
+        self._timers_set += 1
+        return timer
+
+    def close(self) -> None:
+        """Forget everything that is scheduled; idempotent."""
+        super().close()
+        self._timers.clear()
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        # Also called for timers that have fired; counting those too only sweeps a little sooner.
+        self._timers_cancelled += 1
+        if self._timers_cancelled > max(_MOST_CANCELLED, len(self._timers)):
+            self._timers = [item for item in self._timers if not item[2].cancelled()]
+            heapq.heapify(self._timers)
+            self._timers_cancelled = 0
+
+    def _run_once(self) -> None:
+        """Move the time on if nothing is ready, then call what is."""
+        ready = self._ready
+        if not ready and not self._stopping:
+            self._jump()
+        timers, due_s = self._timers, self._now_s + RESOLUTION_S
+        while timers and timers[0][0] < due_s:
+            ready.append(heapq.heappop(timers)[2])
+        # What these schedule is called in the next round.
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle.cancelled():
+                handle._run()
+
+    def _jump(self) -> None:
         """Move the time to the next timer's."""
-        if self._scheduled:
-            # The due time of the timer itself: no rounding on the way.
-            self._now_s = max(self._now_s, self._scheduled[0].when())
-
-    def _process_events(self, event_list: list[Any]) -> None:
-        """There are none: nothing comes from outside."""
-
-    def _write_to_self(self) -> None:
-        """No other thread may wake it, so there is nothing to interrupt."""
+        timers = self._timers
+        while timers and timers[0][2].cancelled():
+            heapq.heappop(timers)
+        if not timers:
+            raise RuntimeError('nothing is scheduled: everything waits for something else')
+        # The due time of the timer itself: no rounding on the way.
+        self._now_s = max(self._now_s, timers[0][0])
 
 
 def run_virtual(coroutine: Coroutine[Any, Any, T]) -> T:
