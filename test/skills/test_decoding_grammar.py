@@ -11,7 +11,7 @@ from timely_llm_ros.skills.grammar import decoding_grammar
 from timely_llm_ros.skills.language import parse, render
 from timely_llm_ros.skills.scene import Scene, SceneObject
 from timely_llm_ros.skills.segmenter import Segmenter
-from timely_llm_ros.skills.skillset import SkillSet
+from timely_llm_ros.skills.skillset import SkillSet, find_skill_set
 
 llguidance = pytest.importorskip('llguidance')
 
@@ -214,3 +214,12 @@ def test_words_of_the_scene_that_look_like_skills_and_keywords(tokenizer, skill_
         text = f'if({call}({name})){{{skill_set.safe_action};}};{call}({name});'
         assert accepts(matcher, text)
         assert render(parse(text, skill_set, scene)) == text
+
+
+def test_free_text_allows_any_text_without_control_characters(tokenizer):
+    chatbot = find_skill_set('chatbot')
+    matcher = matcher_of(tokenizer, chatbot, SCENE, observations=True)
+    for text in ('Once upon a time.\n\n"Go!" he said; {x} # 3.5', 'caf\u00e9 \u732b\u3002'):
+        assert accepts(matcher, text)
+    for text in ('', 'a\x1b[2J', 'a\x00'):
+        assert not accepts(matcher, text)

@@ -29,7 +29,7 @@ from timely_llm_ros.scheduling.admission import StepTimes
 from timely_llm_ros.scheduling.generation import GenerationTable, Phase
 from timely_llm_ros.scheduling.options import SchedulingOptions
 from timely_llm_ros.skills.durations import expected_execution_s
-from timely_llm_ros.skills.segmenter import Segmenter
+from timely_llm_ros.skills.segmenters import segmenter_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.engines.step import Backend, Output, StepPlan
     from timely_llm_ros.scheduling.scheduler import ServingMode
     from timely_llm_ros.skills.segmenter import Segment
+    from timely_llm_ros.skills.segmenters import TextSegmenter
 
 STATE_PERIOD_S = 0.1
 """Least time between two state events."""
@@ -57,7 +58,7 @@ class EngineCore:
         max_kv_tokens: The bound on KV.
         context_limit: Most tokens that one context may have.
         prefill_chunk: Most prompt tokens computed in one step, so that decoding goes on.
-        segmenter: Makes a generation's segmenter; by default the plan language's.
+        segmenter: Makes a generation's segmenter; by default the one that its skill set asks for.
         scheduling: Further options of the scheduler.
 
     Raises:
@@ -74,7 +75,7 @@ class EngineCore:
         max_kv_tokens: int = 65536,
         context_limit: int = 1 << 30,
         prefill_chunk: int = 128,
-        segmenter: Callable[[GenerationRequest], Segmenter] | None = None,
+        segmenter: Callable[[GenerationRequest], TextSegmenter] | None = None,
         scheduling: SchedulingOptions | None = None,
     ) -> None:
         self._backend = backend
@@ -89,7 +90,7 @@ class EngineCore:
         self._kv = KvLedger(max_kv_tokens)
         self._context_limit = min(context_limit, max_kv_tokens)
         self._batcher = Batcher(self._kv, backend, self._table, prefill_chunk)
-        self._segmenter = segmenter or self._plan_segmenter
+        self._segmenter = segmenter or self._default_segmenter
         self._generations: dict[str, Generation] = {}
         self._running: list[Generation] = []
         self._events: list[EngineEvent] = []
@@ -283,9 +284,9 @@ class EngineCore:
 
     # The parts -----------------------------------------------------------------------------------
 
-    def _plan_segmenter(self, request: GenerationRequest) -> Segmenter:
+    def _default_segmenter(self, request: GenerationRequest) -> TextSegmenter:
         whole_plan = self._mode == 'whole_plan'
-        return Segmenter(request.skill_set, request.scene, whole_plan=whole_plan)
+        return segmenter_for(request.skill_set, request.scene, whole_plan=whole_plan)
 
     def _mark_running(self, running: list[Generation]) -> None:
         """Give those in the step their phase; interrupted ones are suspended."""

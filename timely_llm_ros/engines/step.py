@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from timely_llm_ros.engines.engine import GenerationRequest
     from timely_llm_ros.engines.kv_ledger import Context, Prefix
-    from timely_llm_ros.skills.segmenter import Segmenter
+    from timely_llm_ros.skills.segmenters import TextSegmenter
 
 
 class Backend(Protocol):
@@ -109,7 +109,7 @@ class Generation:
 
     request: GenerationRequest
     context: Context
-    segmenter: Segmenter
+    segmenter: TextSegmenter
     tokens: int = 0
     segments: int = 0
     segment_s: float = 0.0

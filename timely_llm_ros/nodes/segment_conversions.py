@@ -23,8 +23,9 @@ from timely_llm_ros.nodes.conversions import (
     seconds,
     uuid_message,
 )
-from timely_llm_ros.skills.language import MAX_PLAN_LENGTH, parse
+from timely_llm_ros.skills.language import MAX_PLAN_LENGTH
 from timely_llm_ros.skills.segmenter import Segment
+from timely_llm_ros.skills.segmenters import read_statements
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -104,7 +105,7 @@ def segment_record(message: SkillSegment, skill_set: SkillSet) -> tuple[Segment,
             f'{len(message.text)} characters: expected at most {MAX_PLAN_LENGTH}', 0
         )
     scene = scene_record(message.objects)
-    statements = parse(message.text, skill_set, scene)
+    statements = read_statements(message.text, skill_set, scene)
     if not statements:
         raise PlanSyntaxError('no statement: expected at least one', 0)
     segment = Segment(

@@ -115,7 +115,38 @@ class EmpiricalDuration:
         return rng.choice(self.samples_s)
 
 
-DurationModel = ConstantDuration | LinearDuration | EmpiricalDuration
+@dataclass(frozen=True, slots=True)
+class ReadingDuration:
+    """The time in which a person reads the string arguments of a call.
+
+    Attributes:
+        words_per_minute: How fast, words being what white space separates. 300 is an adult's
+            average (TimelyLLM, section 7.1).
+        variation: Relative standard deviation, 0 to ``MAX_VARIATION``.
+    """
+
+    words_per_minute: float
+    variation: float = 0.0
+
+    def expected_s(self, call: Call, scene: Scene) -> float:
+        """Return the expected time (s)."""
+        words = sum(
+            len(argument.value.split())
+            for argument in call.arguments
+            if isinstance(argument.value, str)
+        )
+        return 60.0 * words / self.words_per_minute
+
+    def minimum_s(self, call: Call, scene: Scene) -> float:
+        """Return the least time (s) that a call takes."""
+        return _least_s(self.expected_s(call, scene), self.variation)
+
+    def sample_s(self, call: Call, scene: Scene, rng: random.Random) -> float:
+        """Draw a time (s); its mean is the expected one."""
+        return _draw_s(self.expected_s(call, scene), self.variation, rng)
+
+
+DurationModel = ConstantDuration | LinearDuration | EmpiricalDuration | ReadingDuration
 """What a skill's ``duration`` may be."""
 
 

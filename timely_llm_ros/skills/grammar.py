@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from timely_llm_ros.skills.free_text import FORBIDDEN_CHARACTERS
 from timely_llm_ros.skills.language import (
     MAX_DECIMALS,
     MAX_DEPTH,
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 def decoding_grammar(skill_set: SkillSet, scene: Scene, *, observations: bool = True) -> str:
     """Return the grammar of one task's plans.
 
-    A skill that needs an object of which the scene has none is left out.
+    A skill that needs an object of which the scene has none is left out. A skill set for free text
+    allows any text without control characters.
 
     Args:
         skill_set: The robot's skills.
@@ -36,6 +38,8 @@ def decoding_grammar(skill_set: SkillSet, scene: Scene, *, observations: bool = 
             a top-level statement; the grammar then demands one. Give False where whole plans are
             generated, because nothing is observed then.
     """
+    if skill_set.free_text is not None:
+        return f'start: /[^{FORBIDDEN_CHARACTERS}]+/\n'
     return _Grammar(skill_set, scene, observations=observations).text()
 
 

@@ -24,6 +24,9 @@ ArgumentKind = Literal['int', 'number', 'object', 'string', 'choice']
 ReturnKind = Literal['none', 'bool', 'text']
 """What a skill gives back to the plan."""
 
+SegmentEnd = Literal['sentence', 'paragraph']
+"""Where a segment of free text ends."""
+
 UNITS: dict[str, tuple[float, float]] = {
     '': (1, 1),
     'm': (1, 1),
@@ -103,6 +106,20 @@ class Skill:
 
 
 @dataclass(frozen=True, slots=True)
+class FreeText:
+    """Says that the model writes plain text in place of a plan.
+
+    Attributes:
+        skill: The skill that gets each piece of it: its only argument is a string, and it does
+            not block.
+        segments: Where segments end.
+    """
+
+    skill: str
+    segments: SegmentEnd
+
+
+@dataclass(frozen=True, slots=True)
 class SkillSet:
     """Everything that robots of one kind can do.
 
@@ -112,6 +129,7 @@ class SkillSet:
         skills: By name, in the order of the prompt.
         safe_action: Skill without arguments that makes the robot safe at any time.
         max_repeat: Greatest count of a repeat.
+        free_text: What becomes of plain text; None where the model writes plans.
     """
 
     name: str
@@ -119,6 +137,7 @@ class SkillSet:
     skills: Mapping[str, Skill] = field(hash=False)
     safe_action: str
     max_repeat: int = 10
+    free_text: FreeText | None = None
 
     @classmethod
     def load(cls, path: str | Path) -> SkillSet:
@@ -166,6 +185,7 @@ class SkillSet:
                 for skill in self.skills.values()
             ]
             + [self.name, self.description, self.safe_action, str(self.max_repeat)]
+            + ([*asdict(self.free_text).values()] if self.free_text is not None else [])
         )
         return hashlib.sha256(content.encode()).hexdigest()[:12]
 

@@ -9,13 +9,16 @@ from timely_llm_ros.skills.durations import (
     ConstantDuration,
     EmpiricalDuration,
     LinearDuration,
+    ReadingDuration,
 )
-from timely_llm_ros.skills.language import KEYWORDS, MAX_DECIMALS
+from timely_llm_ros.skills.language import KEYWORDS, MAX_DECIMALS, MAX_PLAN_LENGTH
 from timely_llm_ros.skills.skillset import (
     UNITS,
     ArgumentKind,
     ArgumentSpec,
+    FreeText,
     ReturnKind,
+    SegmentEnd,
     Skill,
     SkillSet,
 )
@@ -33,10 +36,12 @@ MAX_STRING_LENGTH = 200
 MAX_REPEAT = 1000
 MAX_SAMPLES = 10_000
 MAX_SECONDS = 86_400.0
+MAX_WORDS_PER_MINUTE = 10_000.0
 
 _KINDS: tuple[str, ...] = get_args(ArgumentKind)
 _RETURNS: tuple[str, ...] = get_args(ReturnKind)
-_DURATIONS = ('constant', 'linear', 'empirical')
+_SEGMENT_ENDS: tuple[str, ...] = get_args(SegmentEnd)
+_DURATIONS = ('constant', 'linear', 'empirical', 'reading')
 
 
 def read_skill_set(text: str, source: str) -> SkillSet:
@@ -46,14 +51,26 @@ def read_skill_set(text: str, source: str) -> SkillSet:
         SkillSetError: The text is not a valid skill set.
     """
     top = compose(text, source).mapping(
-        required=('name', 'description', 'safe_action', 'skills'), optional=('max_repeat',)
+        required=('name', 'description', 'safe_action', 'skills'),
+        optional=('max_repeat', 'free_text'),
     )
     name, description = top['name'].word(), top['description'].description()
     max_repeat = top['max_repeat'].integer(1, MAX_REPEAT) if 'max_repeat' in top else 10
     items = top['skills'].mapping(any_key=True)
     if not 1 <= len(items) <= MAX_SKILLS:
         top['skills'].refuse(f'{len(items)} skills: expected 1 to {MAX_SKILLS}')
-    skills = {skill: _skill(skill, item) for skill, item in items.items()}
+    free_text = _free_text(top['free_text']) if 'free_text' in top else None
+    reader = free_text.skill if free_text is not None else ''
+    if free_text is not None and reader not in items:
+        top['free_text'].refuse(f'skill {reader!r}: expected one of the skills of this file')
+    skills = {
+        skill: _skill(skill, item, MAX_PLAN_LENGTH if skill == reader else MAX_STRING_LENGTH)
+        for skill, item in items.items()
+    }
+    if free_text is not None and not _takes_text(skills[reader]):
+        top['free_text'].refuse(
+            f'skill {reader!r}: expected one with a string as its only argument that does not block'
+        )
     safe_action = top['safe_action'].word()
     if safe_action not in skills:
         top['safe_action'].refuse(f'{safe_action!r}: expected one of the skills of this file')
@@ -62,10 +79,20 @@ def read_skill_set(text: str, source: str) -> SkillSet:
             f'{safe_action!r}: expected a skill without arguments that does not block, '
             'because it must be possible at any time'
         )
-    return SkillSet(name, description, skills, safe_action, max_repeat)
+    return SkillSet(name, description, skills, safe_action, max_repeat, free_text)
 
 
-def _skill(name: str, item: YamlValue) -> Skill:
+def _free_text(item: YamlValue) -> FreeText:
+    keys = item.mapping(required=('skill', 'segments'))
+    ends = keys['segments'].one_of(_SEGMENT_ENDS)
+    return FreeText(keys['skill'].word(), 'sentence' if ends == 'sentence' else 'paragraph')
+
+
+def _takes_text(skill: Skill) -> bool:
+    return not skill.blocking and [item.kind for item in skill.arguments] == ['string']
+
+
+def _skill(name: str, item: YamlValue, longest: int) -> Skill:
     if name in KEYWORDS:
         item.refuse(f'{name!r} is a word of the plan language: expected another skill name')
     keys = item.mapping(
@@ -76,7 +103,7 @@ def _skill(name: str, item: YamlValue) -> Skill:
         items = keys['arguments'].mapping(any_key=True)
         if not 1 <= len(items) <= MAX_ARGUMENTS:
             keys['arguments'].refuse(f'{len(items)} arguments: expected 1 to {MAX_ARGUMENTS}')
-        arguments = tuple(_argument(name, item) for name, item in items.items())
+        arguments = tuple(_argument(name, item, longest) for name, item in items.items())
     blocking = keys['blocking'].boolean() if 'blocking' in keys else False
     returns = keys['returns'].one_of(_RETURNS) if 'returns' in keys else 'none'
     if blocking != (returns != 'none'):
@@ -89,7 +116,7 @@ def _skill(name: str, item: YamlValue) -> Skill:
     return Skill(name, description, arguments, duration, blocking, _literal_return(returns))
 
 
-def _argument(name: str, item: YamlValue) -> ArgumentSpec:
+def _argument(name: str, item: YamlValue, longest: int) -> ArgumentSpec:
     kind = item.mapping(required=('kind',), any_key=True)['kind'].one_of(_KINDS)
     match kind:
         case 'int' | 'number':
@@ -106,7 +133,7 @@ def _argument(name: str, item: YamlValue) -> ArgumentSpec:
             return ArgumentSpec(name, 'int' if kind == 'int' else 'number', unit, minimum, maximum)
         case 'string':
             keys = item.mapping(required=('kind', 'max_length'))
-            length = keys['max_length'].integer(1, MAX_STRING_LENGTH)
+            length = keys['max_length'].integer(1, longest)
             return ArgumentSpec(name, 'string', max_length=length)
         case 'choice':
             keys = item.mapping(required=('kind', 'choices'))
@@ -134,6 +161,13 @@ def _duration(item: YamlValue, arguments: tuple[ArgumentSpec, ...]) -> DurationM
                     )
                 per[name] = coefficient.number(0, MAX_SECONDS)
             return LinearDuration(keys['base_s'].number(0, MAX_SECONDS), per, _variation(keys))
+        case 'reading':
+            keys = item.mapping(required=('model', 'words_per_minute'), optional=('variation',))
+            if not any(spec.kind == 'string' for spec in arguments):
+                item.refuse('reading: expected the skill to have a string argument to read')
+            return ReadingDuration(
+                keys['words_per_minute'].number(1, MAX_WORDS_PER_MINUTE), _variation(keys)
+            )
         case _:
             keys = item.mapping(required=('model', 'samples_s'))
             samples = keys['samples_s'].sequence(MAX_SAMPLES)

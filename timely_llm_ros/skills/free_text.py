@@ -1,0 +1,212 @@
+"""Plain text -> segments: for a chat, whose reader is busy with each sentence or paragraph.
+
+TimelyLLM, section 7.1: a chat's segments are sentences or paragraphs, and reading them is their
+execution. White space between two segments belongs to the second one, so that the segments' texts
+put together are the text, except for white space at its very end.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.errors import ArgumentError, ConfigurationError, PlanError, PlanSyntaxError
+from timely_llm_ros.skills.language import MAX_PLAN_LENGTH, Argument, Call
+from timely_llm_ros.skills.segmenter import Segment
+
+if TYPE_CHECKING:
+    from timely_llm_ros.skills.language import Statement
+    from timely_llm_ros.skills.skillset import SkillSet
+
+FORBIDDEN_CHARACTERS = r'\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f'
+"""Control characters, with which text could steer a terminal, as the inside of a regular
+expression's character class."""
+
+ABBREVIATIONS = frozenset({'mr', 'mrs', 'ms', 'dr', 'prof', 'st', 'vs', 'e.g', 'i.e'})
+"""Words whose full stop does not end a sentence."""
+
+_FORBIDDEN = re.compile(f'[{FORBIDDEN_CHARACTERS}\ud800-\udfff]')
+_MARKS = '.!?\u2026'
+_CLOSERS = '"\'\u201d\u2019\xbb)\\]*_'
+_WIDE_MARKS = '\u3002\uff01\uff1f'
+_WIDE_CLOSERS = '\u300d\u300f\u201d\u2019\uff09\u3011'
+_BLANK = r'[^\S\n]*\n[^\S\n]*\n'
+_PARAGRAPH = re.compile(f'(?P<blank>{_BLANK})')
+_SENTENCE = re.compile(
+    f'(?P<mark>[{_MARKS}]+)(?P<closers>[{_CLOSERS}]*)(?P<gap>\\s+)(?P<next>\\S)'
+    f'|(?P<wide>[{_WIDE_MARKS}]+[{_WIDE_CLOSERS}]*)(?=[^{_WIDE_MARKS}{_WIDE_CLOSERS}])'
+    f'|(?P<blank>{_BLANK})'
+)
+# What a further character may make an end.
+_OPEN = re.compile(f'(?:[{_MARKS}]+[{_CLOSERS}]*\\s*|[{_WIDE_MARKS}]+[{_WIDE_CLOSERS}]*|\\s+)\\Z')
+_WORD_BEFORE = re.compile(r'[^\W\d_]+(?:\.[^\W\d_]+)*\Z')
+_LONGEST_ABBREVIATION = 12
+
+
+class FreeTextSegmenter:
+    """Cuts one generation's plain text into segments, whatever pieces the text comes in.
+
+    A sentence ends with ``.``, ``!``, ``?`` or ``…``, closing quotes and brackets included, where
+    white space and anything but a small letter follow, or with their wide forms; not at an
+    abbreviation or an initial. A blank line ends a paragraph and a sentence. So an end is known
+    one character after the white space behind it, which most vocabularies have in one token. Each
+    segment becomes one call of the skill set's ``free_text`` skill. After a ``PlanError`` it stays
+    failed: every later call raises the same error.
+
+    Args:
+        skill_set: Says which skill gets the text and where segments end.
+        whole_plan: Whether the text is one single segment, which ``finish`` returns, with a call
+            for each of its sentences or paragraphs.
+
+    Raises:
+        ConfigurationError: The skill set takes no free text.
+    """
+
+    def __init__(self, skill_set: SkillSet, *, whole_plan: bool = False) -> None:
+        if skill_set.free_text is None:
+            raise ConfigurationError(f'skill set {skill_set.name!r}: expected one with free_text')
+        self._skill = skill_set.skills[skill_set.free_text.skill]
+        self._sentences = skill_set.free_text.segments == 'sentence'
+        self._end = _SENTENCE if self._sentences else _PARAGRAPH
+        self._whole_plan = whole_plan
+        self._error: PlanError | None = None
+        self._rest = ''
+        self._searched = 0
+        self._length = 0
+        self._tokens = 0
+        self._segments = 0
+        self._whole: list[str] = []
+
+    @property
+    def error(self) -> PlanError | None:
+        """What made it fail, known as soon as the text was pushed."""
+        return self._error
+
+    def push(self, text: str, tokens: int = 1) -> list[Segment]:
+        """Take newly generated text and return the segments that it completes.
+
+        Where the text completes segments and then goes wrong, they are returned and the error is
+        raised by the next call; ``error`` has it at once.
+
+        Raises:
+            PlanError: A control character, a segment that is too long for the skill, or too much
+                text.
+        """
+        self._raise_error()
+        self._tokens += tokens
+        segments: list[Segment] = []
+        try:
+            self._scan(text, segments)
+        except PlanError as err:
+            self._error = err
+            if not segments:
+                raise
+        return segments
+
+    def observe(self, value: str) -> str:
+        """Raise: a text has no blocking calls.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        raise RuntimeError(f'value {value!r}: no call awaits one')
+
+    def finish(self) -> list[Segment]:
+        """Take the end of the generation; return the text behind the last end, or all of it.
+
+        Raises:
+            PlanError: Text went wrong before.
+        """
+        self._raise_error()
+        rest = self._rest.rstrip()
+        self._rest = ''
+        if rest:
+            self._whole.append(rest)
+        texts, self._whole = self._whole, []
+        if not texts:
+            return []
+        return [self._segment(texts, is_last=True)]
+
+    def _scan(self, text: str, segments: list[Segment]) -> None:
+        """Read up to the end of the text or to the first thing that is wrong."""
+        room = MAX_PLAN_LENGTH - self._length
+        forbidden = _FORBIDDEN.search(text, 0, max(0, room))
+        good = text[: forbidden.start() if forbidden else max(0, room)]
+        self._rest += good
+        self._length += len(good)
+        limit = self._skill.arguments[0].max_length
+        while True:
+            end = self._find_end()
+            if (len(self._rest.rstrip()) if end is None else end) > limit:
+                raise ArgumentError(
+                    f'{self._skill.name}: text {self._rest[:40]!r}...: expected the '
+                    f'{"sentence" if self._sentences else "paragraph"} to have at most {limit} '
+                    'characters',
+                    self._length - len(self._rest),
+                )
+            if end is None:
+                break
+            self._whole.append(self._rest[:end])
+            self._rest, self._searched = self._rest[end:], 0
+            if not self._whole_plan:
+                texts, self._whole = self._whole, []
+                segments.append(self._segment(texts))
+        if forbidden:
+            raise PlanSyntaxError(
+                f'{forbidden[0]!r}: expected text without control characters', self._length
+            )
+        if len(text) > len(good):
+            raise PlanSyntaxError(
+                f'more text: expected at most {MAX_PLAN_LENGTH} characters', self._length
+            )
+
+    def _find_end(self) -> int | None:
+        """Return where the first segment of the rest ends; None if that is not known yet."""
+        rest = self._rest
+        place = self._searched
+        while (match := self._end.search(rest, place)) is not None:
+            start = match.start()
+            if match['blank'] is not None:
+                if start and not rest[:start].isspace():
+                    return start
+                place = match.end()
+            elif match['wide'] is not None:
+                return match.end()
+            elif _ends_sentence(match):
+                return match.end('closers')
+            else:
+                place = match.start('next')
+        unclear = _OPEN.search(rest, place)
+        self._searched = unclear.start() if unclear else len(rest)
+        return None
+
+    def _segment(self, texts: list[str], *, is_last: bool = False) -> Segment:
+        name = self._skill.arguments[0].name
+        statements: tuple[Statement, ...] = tuple(
+            Call(self._skill.name, (Argument(name, f'"{text}"', text),)) for text in texts
+        )
+        tokens, self._tokens = self._tokens, 0
+        index = self._segments
+        self._segments += 1
+        return Segment(index, ''.join(texts), statements, tokens, is_last)
+
+    def _raise_error(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+
+def _ends_sentence(match: re.Match[str]) -> bool:
+    """Return whether a mark, white space and the beginning of a word end a sentence."""
+    if re.search(_BLANK, match['gap']):
+        return True
+    if match['next'].islower():
+        return False
+    if match['mark'] != '.' or match['closers']:
+        return True
+    start = match.start()
+    before = _WORD_BEFORE.search(match.string[max(0, start - _LONGEST_ABBREVIATION) : start])
+    if before is None:
+        return True
+    word = before[0]
+    initial = len(word) == 1 and word.isupper() and word != 'I'
+    return not initial and word.lower() not in ABBREVIATIONS
