@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from timely_llm_ros.scheduling.options import SchedulingOptions
+
 if TYPE_CHECKING:
     from timely_llm_ros.engines import GenerationRequest
     from timely_llm_ros.nodes.node_parameters import PlannerParameters
@@ -13,13 +15,23 @@ _TASK_LINE = re.compile(r'^task: (.*)$', re.MULTILINE)
 
 
 def engine_options(parameters: PlannerParameters) -> dict[str, Any]:
-    """Return the keyword options with which ``create_engine`` makes the chosen engine."""
+    """Return the keyword options with which ``create_engine`` makes the chosen engine.
+
+    The scheduler's options are among them only where they are not the defaults, so that an engine
+    that cannot take any says so instead of ignoring them.
+
+    Raises:
+        ConfigurationError: A value is out of range.
+    """
     options: dict[str, Any] = {
         'mode': parameters.mode,
         'policy': parameters.policy,
         'max_running': parameters.max_running,
         'max_kv_tokens': parameters.max_kv_tokens,
     }
+    scheduling = parameters.scheduling
+    if scheduling != SchedulingOptions():
+        options['scheduling'] = scheduling
     if parameters.engine == 'simulated':
         return options | {'plan_text': instruction_as_plan, 'step_time': _step_time(parameters)}
     if parameters.model_path:

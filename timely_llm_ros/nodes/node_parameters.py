@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from timely_llm_ros.drivers.registry import DRIVERS
 from timely_llm_ros.engines import ENGINES, ServingMode
 from timely_llm_ros.nodes.parameters import parameter
+from timely_llm_ros.scheduling.options import AGE_BOUND_S, Admission, SchedulingOptions
 from timely_llm_ros.scheduling.policies import POLICIES
 from timely_llm_ros.utility import NORMAL
 
@@ -45,6 +46,41 @@ class PlannerParameters:
     )
     policy: str = parameter(
         'utility', 'What ranks generations.', choices=tuple(POLICIES), read_only=False
+    )
+    admission: str = parameter(
+        'feasible',
+        'How many of them run together: as many as leave every deadline that can still be met, '
+        'each that gains more than the others lose by it, always max_running, or as TimelyLLM '
+        'prints it.',
+        choices=get_args(Admission),
+        read_only=False,
+    )
+    interrupts: bool = parameter(
+        True,
+        'Whether a segment in the making may be interrupted for a better-ranked one.',
+        read_only=False,
+    )
+    age_bound_s: float = parameter(
+        AGE_BOUND_S,
+        'Whose robot has waited longer than this (s) goes first, whatever the policy; 0 for no '
+        'bound.',
+        minimum=0.0,
+        maximum=86400.0,
+        read_only=False,
+    )
+    network_s: float = parameter(
+        0.0,
+        'One-way time to a robot (s), by which a segment is due earlier.',
+        minimum=0.0,
+        maximum=10.0,
+        read_only=False,
+    )
+    profiled_generation_s: float = parameter(
+        0.0,
+        'Engine time that every segment is taken to cost (s); 0 to learn it.',
+        minimum=0.0,
+        maximum=3600.0,
+        read_only=False,
     )
     max_running: int = parameter(
         8, 'Most generations in one engine step.', minimum=1, maximum=1024, read_only=False
@@ -131,6 +167,21 @@ class PlannerParameters:
         minimum=1,
         maximum=86400,
     )
+
+    @property
+    def scheduling(self) -> SchedulingOptions:
+        """The scheduler's further options.
+
+        Raises:
+            ConfigurationError: A value is out of range.
+        """
+        return SchedulingOptions(
+            admission=cast('Admission', self.admission),
+            interrupts=self.interrupts,
+            age_bound_s=self.age_bound_s or None,
+            network_s=self.network_s,
+            profiled_generation_s=self.profiled_generation_s or None,
+        )
 
 
 @dataclass(frozen=True, slots=True)
