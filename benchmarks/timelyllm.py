@@ -1,11 +1,14 @@
-"""TimelyLLM's comparison on its workloads: every system, on simulated hardware, many draws.
+"""TimelyLLM's experiments: figs. 5 to 10, tables 4 and 5, on simulated hardware, many draws.
 
-    .venv/bin/python benchmarks/timelyllm.py [--seeds 20] [--workloads wid1 wid2 wid3]
-        [--caps 4 6 8 12] [--hardware toy] [--processes 1]
+    .venv/bin/python benchmarks/timelyllm.py [--only fig5 ...] [--seeds 20] [--hardware toy]
+        [--images docs/images] [--results benchmarks/results]
 
-Each baseline is served at every largest batch of --caps and shown at its own best one, as in
-figs. 5, 8 and 9; the sweep itself is fig. 7. ``lookahead`` is this project's own way; it has no
-batch to choose. U is a share of the peak.
+Each prints its tables, writes ``timelyllm_NAME.json`` and a self-contained ``timelyllm_NAME.html``
+to the folder of results and draws ``timelyllm_NAME.png``. The planner, the scheduler, the
+segmenters and the executors are the real ones on virtual time; steps take what the preset says and
+robots take what the workload says. Baselines stand at their own best largest batch unless a table
+says otherwise; ``lookahead`` is this project's own way and has none to choose. U of a group is a
+share of its peak.
 """
 
 from __future__ import annotations
@@ -13,115 +16,63 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from dataclasses import asdict
+import time
+from pathlib import Path
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from _results import Target, save
+from _results import FOLDER as RESULTS
+from _results import command, machine, save
+from figures import arms, batch_sweep, chat, end_to_end, overheads, page, policies, time_trace
+from figures.runs import Runs
+from rich.console import Console
 
-from lrtrace.comparison import Summary, compare, lookahead, paper, stream, table, whole_plan
-from lrtrace.workload import WORKLOADS, compose
-from timely_llm_ros.engines.step_time import find_hardware
+from timely_llm_ros.engines.step_time import HARDWARE
 
-BASELINES = {
-    'whole_plan': whole_plan,
-    'stream': stream,
-    'paper fcfs': lambda cap: paper('fcfs', cap),
-    'paper edf': lambda cap: paper('edf', cap),
-    'paper utility': lambda cap: paper('utility', cap),
+IMAGES = Path(__file__).resolve().parents[1] / 'docs' / 'images'
+
+EXPERIMENTS = {
+    module.EXPERIMENT.name: module.EXPERIMENT
+    for module in (end_to_end, time_trace, batch_sweep, policies, arms, chat, overheads)
 }
-
-
-def upper_bound(workload: str, hardware: str, seeds: range) -> float:
-    """Mean utility that no schedule can exceed, whatever it knows.
-
-    The urgent tasks of one event come together, and the k-th of them to start acting has had k
-    prompts computed after its arrival and its own first segment's tokens generated one by one.
-    All other tasks count with their peak.
-    """
-    times = find_hardware(hardware).step_time
-    total = count = 0.0
-    for seed in seeds:
-        drawn = compose(WORKLOADS[workload], seed)
-        events: dict[float, int] = {}
-        for task in drawn.tasks:
-            count += 1
-            utility = drawn.groups[task.group]
-            if task.group != 'urgent':
-                total += utility.peak
-                continue
-            place = events[task.at_s] = events.get(task.at_s, 0) + 1
-            tokens_s = task.segments[0].tokens * times.decode_s
-            total += utility.first(place * times.prefill_s + tokens_s + 0.008)
-    return total / count
-
-
-def targets_of(workload: str, best: dict[str, Summary], bound: float) -> list[Target]:
-    ours, whole = best['lookahead'], best['whole_plan']
-    targets = [
-        Target(
-            f'{workload}: mean utility ahead of the best baseline by',
-            ours.utility
-            - max(summary.utility for name, summary in best.items() if name != 'lookahead'),
-            '>=',
-            0.0,
-        ),
-        Target(f'{workload}: share of the upper bound', ours.utility / bound, '>=', 0.95),
-    ]
-    if workload == 'wid1':
-        targets += [
-            Target('wid1: urgent utility', ours.groups['urgent'].utility, '>=', 0.90),
-            Target('wid1: normal utility', ours.groups['normal'].utility, '>=', 0.99),
-        ]
-    elif workload == 'wid2':
-        targets.append(Target('wid2: mean utility', ours.utility, '>=', 1.21))
-    else:
-        less = 1 - ours.waiting_s / whole.waiting_s
-        targets.append(Target('wid3: waiting less than whole_plan by', less, '>=', 0.90))
-    return targets
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument('--seeds', type=int, default=20)
-    parser.add_argument('--workloads', nargs='+', choices=WORKLOADS, default=list(WORKLOADS))
-    parser.add_argument('--caps', nargs='+', type=int, default=[4, 6, 8, 12])
-    parser.add_argument('--hardware', default='toy')
-    parser.add_argument('--processes', type=int, default=1)
-    parser.add_argument('--json')
+    parser.add_argument('--only', nargs='+', choices=EXPERIMENTS, default=list(EXPERIMENTS))
+    parser.add_argument('--seeds', type=int, default=20, help='how many draws of each workload')
+    parser.add_argument('--hardware', choices=HARDWARE, default='toy')
+    parser.add_argument('--images', type=Path, default=IMAGES)
+    parser.add_argument('--results', type=Path, default=RESULTS)
     options = parser.parse_args()
-    seeds = range(options.seeds)
-    figures, targets = [], []
-    for workload in options.workloads:
-        systems = {
-            (name, cap): make(cap) for name, make in BASELINES.items() for cap in options.caps
-        }
-        found = compare(
-            [*systems.values(), lookahead()],
-            workload,
-            seeds=seeds,
-            hardware=options.hardware,
-            processes=options.processes,
+    if options.seeds < 1:
+        parser.error(f'--seeds {options.seeds}: expected at least 1')
+    # Not cut where it is written to a file.
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
+    runs = Runs(range(options.seeds), options.hardware, console)
+    for name in options.only:
+        experiment = EXPERIMENTS[name]
+        started_s = time.monotonic()
+        with runs.experiment(f'{name}: {experiment.title}'):
+            result = experiment.run(runs)
+        page.print_tables(console, result)
+        picture = options.images / f'timelyllm_{name}.png'
+        page.draw(result, picture)
+        save(
+            f'timelyllm_{name}',
+            result.figures,
+            result.targets,
+            path=options.results / f'timelyllm_{name}.json',
         )
-        best: dict[str, Summary] = {}
-        for name in BASELINES:
-            mine = [found[systems[name, cap].name] for cap in options.caps]
-            best[name] = max(mine, key=lambda summary: summary.utility)
-        best['lookahead'] = found['lookahead']
-        bound = upper_bound(workload, options.hardware, seeds)
-        print(f'\n{workload}, {options.hardware}, {options.seeds} seeds; no schedule: {bound:.3f}')
-        print(table(found))
-        print('each at its best batch')
-        print(table(best), flush=True)
-        figures += [
-            {'workload': workload, 'system': name, 'best': summary in best.values()}
-            | asdict(summary)
-            for name, summary in found.items()
-        ]
-        targets += targets_of(workload, best, bound)
-    save('timelyllm', figures, targets, path=options.json)
+        facts = (
+            f'{command()}, {time.strftime("%Y-%m-%d", time.gmtime())}, {machine()["cpu"]}, '
+            f'{options.seeds} draws, preset {options.hardware}'
+        )
+        path = options.results / f'timelyllm_{name}.html'
+        page.write_page(experiment, result, picture=picture, path=path, facts=facts)
+        console.print(f'{picture}, {path}; {time.monotonic() - started_s:.0f} s\n')
 
 
 if __name__ == '__main__':

@@ -78,7 +78,7 @@ class ChatSpec:
     name: str = 'stories'
     events_per_s: float = 0.25
     most_chats_per_event: int = 4
-    duration_s: float = 260.0
+    duration_s: float = 120.0
     words: tuple[int, int] = (6, 24)
     sentences: tuple[int, int] = (2, 6)
     paragraphs: tuple[int, int] = (3, 8)

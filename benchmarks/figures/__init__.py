@@ -1,0 +1,1 @@
+"""TimelyLLM's experiments, one module per figure; ``benchmarks/timelyllm.py`` runs them."""
