@@ -26,15 +26,15 @@ def run(runs: Runs) -> Result:
     items = contenders(runs, WORKLOAD, CAPS)
     by_label = {item.label: item.found.groups for item in items}
     mine, whole = by_label[OURS], by_label[WHOLE_PLAN]
-    1 - mine.waiting_s / whole.waiting_s
+    less = 1 - mine.waiting_s / whole.waiting_s
     least_s = least_waiting_s(WORKLOAD, runs.hardware, runs.seeds)
     most = 1 - least_s / whole.waiting_s
     others = [summary.utility for label, summary in by_label.items() if label != OURS]
     return Result(
         (
             summary_table(
-                f'{WORKLOAD}, {len(runs.seeds)} draws, each at its best batch of {CAPS}; no schedule waits '
-                f'less than {least_s:.3f} s',
+                f'{WORKLOAD}, {len(runs.seeds)} draws, each at its best batch of {CAPS}; '
+                f'no schedule waits less than {least_s:.3f} s',
                 ((item.name, item.found.groups) for item in items),
             ),
             summary_table('by kind of task', ((item.name, item.found.kinds) for item in items)),
@@ -46,9 +46,7 @@ def run(runs: Runs) -> Result:
             'systems': figures_of(WORKLOAD, items),
         },
         [
-            Target(
-                'waiting less than whole plan by', 1 - mine.waiting_s / whole.waiting_s, '>=', 0.9
-            ),
+            Target('waiting less than whole plan by', less, '>=', 0.9),
             Target(f'share of the greatest saving, {100 * most:.1f} %', less / most, '>=', 0.95),
             Target('mean utility, peak 1', mine.utility, '>=', 0.95),
             Target('mean utility ahead by', mine.utility - max(others), '>=', 0.0),

@@ -36,7 +36,7 @@ def run(runs: Runs) -> Result:
     title = f'{WORKLOAD}, {len(runs.seeds)} draws; {OURS} chooses by itself, at most 32'
     peaks = {label: max(item.utility for item in caps.values()) for label, caps in found.items()}
     ahead = peaks[TIMELY] - peaks[WHOLE_PLAN]
-    mine.utility / max(peaks.values())
+    share = mine.utility / max(peaks.values())
     return Result(
         (Table(title, headers, tuple(rows)),),
         {
@@ -51,9 +51,7 @@ def run(runs: Runs) -> Result:
         [
             Target('TimelyLLM at its best batch', peaks[TIMELY], '>=', 1.21),
             Target('TimelyLLM ahead of whole plan, each at its best, by', ahead, '>=', 0.0),
-            Target(
-                'ours over the best fixed batch', mine.utility / max(peaks.values()), '>=', 0.95
-            ),
+            Target('ours over the best fixed batch of all', share, '>=', 0.95),
         ],
         lambda figure: draw(figure, found, mine),
         (7.0, 4.0),

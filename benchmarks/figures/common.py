@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from figures.experiment import Table
 from figures.runs import Best, Runs
 from lrtrace.comparison import Summary, lookahead, paper, stream, whole_plan
-from lrtrace.experiment import System
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from lrtrace.experiment import System
 
 CAPS = (2, 4, 6, 8, 12, 16)
 """Largest batches that every baseline is tried at."""
