@@ -65,7 +65,7 @@ def draw(figure: Figure, items: list[Best]) -> None:
         for place, item in enumerate(items):
             bars = axis.bar(
                 [n + (place - 1.5) * width for n in range(len(KINDS))],
-                [getattr(item.found.kinds.groups[kind], name) for kind in KINDS],
+                [getattr(item.found.kinds.groups.get(kind), name, 0.0) for kind in KINDS],
                 width,
                 color=COLOURS[item.label],
                 label=item.name,

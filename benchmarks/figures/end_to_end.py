@@ -62,7 +62,7 @@ def draw(figure: Figure, found: dict[str, list[Best]]) -> None:
                 kinds = item.found.kinds.groups
                 axis.bar(
                     [n + (place - 1.5) * width for n in range(len(KINDS))],
-                    [getattr(kinds[kind], name) for kind in KINDS],
+                    [getattr(kinds.get(kind), name, 0.0) for kind in KINDS],
                     width,
                     color=COLOURS[item.label],
                     label=item.label,

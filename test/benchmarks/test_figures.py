@@ -1,0 +1,114 @@
+"""The experiments, on workloads of a few seconds."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from rich.console import Console
+
+pytest.importorskip('matplotlib')
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / 'benchmarks'))
+
+import timelyllm
+from figures import bounds, chat, page, time_trace
+from figures.runs import Runs
+
+from lrtrace import workload as workloads
+from lrtrace.chats import ChatSpec
+from lrtrace.comparison import paper
+from timely_llm_ros.engines.step_time import HARDWARE
+from timely_llm_ros.utility import NORMAL, URGENT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TOY = HARDWARE['toy'].step_time
+SEED = 3
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
+    for name, spec in workloads.WORKLOADS.items():
+        monkeypatch.setitem(
+            workloads.WORKLOADS,  # type: ignore[arg-type]
+            name,
+            replace(spec, duration_s=5.0, events_per_s=0.8, most_tasks_per_event=8),
+        )
+    monkeypatch.setattr(chat, 'ChatSpec', lambda: ChatSpec(duration_s=6.0, paragraphs=(1, 2)))
+    monkeypatch.setattr(chat, 'CAPS', (8,))
+    # Any two neighbours of different groups will do in so short a draw.
+    tasks = workloads.compose(workloads.WORKLOADS['wid2'], SEED).tasks
+    pair = next(
+        {one.group: one.kind, two.group: two.kind}
+        for one, two in itertools.pairwise(tasks)
+        if one.at_s == two.at_s and one.group != two.group
+    )
+    monkeypatch.setattr(time_trace, 'NORMAL_KIND', pair['normal'])
+    monkeypatch.setattr(time_trace, 'URGENT_KIND', pair['urgent'])
+    return Runs((SEED,), 'toy', Console(file=io.StringIO()))
+
+
+@pytest.mark.parametrize('name', timelyllm.EXPERIMENTS)
+def test_an_experiment_gives_tables_a_picture_and_figures(
+    name: str, runs: Runs, tmp_path: Path
+) -> None:
+    experiment = timelyllm.EXPERIMENTS[name]
+    with runs.experiment(experiment.title):
+        result = experiment.run(runs)
+    assert result.tables
+    for table in result.tables:
+        assert table.rows
+        assert {len(row) for row in table.rows} == {len(table.headers)}
+    assert result.targets
+    assert json.loads(json.dumps(result.figures))
+    page.draw(result, picture := tmp_path / 'picture.png')
+    assert picture.read_bytes().startswith(b'\x89PNG')
+    page.write_page(experiment, result, picture=picture, path=tmp_path / 'p.html', facts='<here>')
+    text = (tmp_path / 'p.html').read_text()
+    assert '&lt;here&gt;' in text
+    assert 'http' not in text
+    assert text.count('<table>') == len(result.tables)
+    page.print_tables(Console(file=io.StringIO()), result)
+
+
+def test_runs_of_one_call_are_shared(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = runs.serve(paper('utility', 4), 'wid1')
+    monkeypatch.setattr(runs, '_run', lambda *_: pytest.fail('served again'))
+    assert runs.serve(paper('utility', 4), 'wid1') == first
+
+
+@pytest.mark.parametrize('value', [URGENT.first, NORMAL.first, lambda response_s: -response_s])
+@pytest.mark.parametrize('count', [1, 2, 3, 4])
+def test_the_bound_is_the_best_of_all_choices(count: int, value: Callable[[float], float]) -> None:
+    """Try every step in which each task may begin."""
+    tokens = 3
+    best = max(
+        sum(
+            value(
+                (begin + tokens) * TOY.decode_s
+                + sum(other < begin + tokens for other in begins) * TOY.prefill_s
+                + 0.008
+            )
+            for begin in begins
+        )
+        for begins in itertools.combinations_with_replacement(range(count * tokens), count)
+    )
+    assert bounds.best_value(count, tokens, TOY, value) == pytest.approx(best)
+
+
+@pytest.mark.parametrize('workload', ['wid1', 'wid2'])
+def test_nothing_exceeds_the_bound(workload: str, runs: Runs) -> None:
+    bound = bounds.greatest_utility(workload, 'toy', runs.seeds)
+    for system in (paper('utility', 4), paper('edf', 6)):
+        assert runs.serve(system, workload).groups.utility <= bound
+    waiting_s = runs.serve(paper('utility', 8), 'wid3').groups.waiting_s
+    assert waiting_s >= bounds.least_waiting_s('wid3', 'toy', runs.seeds)
+    with pytest.raises(ValueError, match='one length'):
+        bounds.bursts(workloads.compose(workloads.WORKLOADS['wid2'], SEED), 'normal')
