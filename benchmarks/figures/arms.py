@@ -74,8 +74,9 @@ def draw(figure: Figure, items: list[Best]) -> None:
         axis.set_xticks(range(len(KINDS)), KINDS)
         axis.axhline(0, color='black', linewidth=0.6)
         axis.set_title(label, fontsize=9)
-    axis.legend(fontsize=7, frameon=False)
-    figure.tight_layout()
+    handles, labels = axis.get_legend_handles_labels()
+    figure.legend(handles, labels, ncols=4, loc='lower center', fontsize=8, frameon=False)
+    figure.tight_layout(rect=(0, 0.06, 1, 1))
 
 
 EXPERIMENT = Experiment(
