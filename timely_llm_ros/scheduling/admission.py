@@ -12,7 +12,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
 
 class Candidate(NamedTuple):
@@ -29,6 +29,10 @@ class Candidate(NamedTuple):
     tokens_left: int
     loss_per_s: float
     begins: bool
+
+
+Slack = Candidate | tuple[float, int]
+"""A candidate, or only its slack (s) and the most tokens that its segment still takes."""
 
 
 def worst_remaining_s(generated_tokens: int, worst_tokens: int, tokens_per_s: float) -> float:
@@ -117,29 +121,31 @@ class BatchLimit:
             candidates: Best rank first, ``considered`` at most.
             running: How many of the leading ones run already and will not be interrupted.
         """
-        return range(self.count(((item[0], item[1]) for item in candidates), running))
+        return range(self.count(candidates, running))
 
-    def count(self, candidates: Iterable[tuple[float, int]], running: int = 0) -> int:
+    def count(self, candidates: Sequence[Slack], running: int = 0) -> int:
         """Return how many leading candidates to run; at least one where there is one.
 
         Args:
-            candidates: Slack (s) and worst remaining tokens of each, best rank first.
+            candidates: Best rank first.
             running: How many of the leading ones run already and will not be interrupted.
         """
+        most = min(len(candidates), self.max_running)
+        if not self.veto:
+            return most
+        expected_s = self.step_times.expected_s
         slowest_step_s = math.inf
-        count = 0
-        for slack_s, worst_tokens in candidates:
-            if count == self.max_running:
-                break
-            step_s = self.step_times.expected_s(count + 1) if self.veto else None
-            if step_s is not None:
-                if step_s > slowest_step_s:
-                    break
-                bearable_s = slack_s / max(worst_tokens, 1)
-                if step_s <= bearable_s < slowest_step_s:
-                    slowest_step_s = bearable_s
-            count += 1
-        return count
+        for count in range(most):
+            step_s = expected_s(count + 1)
+            if step_s is None:
+                continue
+            if step_s > slowest_step_s:
+                return count
+            item = candidates[count]
+            bearable_s = item[0] / max(item[1], 1)
+            if step_s <= bearable_s < slowest_step_s:
+                slowest_step_s = bearable_s
+        return most
 
 
 class PrintedBatchLimit(BatchLimit):
@@ -158,12 +164,11 @@ class PrintedBatchLimit(BatchLimit):
         super().__init__(max_running, step_times)
         self._network_s = network_s
 
-    def count(self, candidates: Iterable[tuple[float, int]], running: int = 0) -> int:
+    def count(self, candidates: Sequence[Slack], running: int = 0) -> int:
         """Return how many leading candidates to run; at least one where there is one."""
-        items = list(candidates)
-        if not running or len(items) == running:
-            return min(len(items), max(running, 1))
-        slack_s, tokens = min(items[:running])
+        if not running or len(candidates) == running:
+            return min(len(candidates), max(running, 1))
+        slack_s, tokens = min(item[:2] for item in candidates[:running])
         step_s = self.step_times.expected_s(running) or 0.0
         worst_s = worst_remaining_s(0, tokens, 1.0 / step_s) if step_s else 0.0
         fits = admits(worst_s, slack_s - self._network_s, 1.0, 0.0)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from timely_llm_ros.utility import TimeUtility
@@ -31,6 +33,9 @@ class Phase(enum.IntEnum):
     """Waits for a robot's value or for an explicit resume; does not compete."""
     ENDED = 4
     """Over; no longer in the table."""
+
+
+_PHASES = tuple(Phase)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +180,11 @@ class GenerationTable:
         """Set one value."""
         self._columns[name][self._rows[generation_id]] = value
 
+    def set_many(self, generation_ids: Iterable[str], name: str, values: object) -> None:
+        """Set one value of several generations: ``values`` in their order, or one for all."""
+        rows = self._rows
+        self._columns[name][[rows[generation_id] for generation_id in generation_ids]] = values
+
     def get(self, generation_id: str, name: str) -> float:
         """Return one value."""
         return float(self._columns[name][self._rows[generation_id]])
@@ -182,7 +192,16 @@ class GenerationTable:
     def phase(self, generation_id: str) -> Phase:
         """Return where a generation stands; ``ENDED`` where it is not in the table."""
         row = self._rows.get(generation_id)
-        return Phase.ENDED if row is None else Phase(int(self._columns['phase'][row]))
+        return Phase.ENDED if row is None else _PHASES[self._columns['phase'][row]]
+
+    def count(self, phase: Phase) -> int:
+        """Return how many generations stand there."""
+        return int(np.count_nonzero(self.column('phase') == phase))
+
+    def ids_in(self, phase: Phase) -> list[str]:
+        """Return the generations that stand there."""
+        ids = self.ids
+        return [ids[row] for row in np.flatnonzero(self.column('phase') == phase).tolist()]
 
     def view(self) -> TableView:
         """Return the columns that policies read, without copying."""
@@ -198,10 +217,6 @@ class GenerationTable:
             c['expected_generation_s'][:n],
             c['generated_tokens'][:n],
         )
-
-    def values(self, row: int) -> GenerationRow:
-        """Return one row's values."""
-        return GenerationRow(*self._floats[:, row].tolist(), *self._ints[:, row].tolist())
 
     def rows(self) -> list[GenerationRow]:
         """Return every row as Python numbers: faster than columns where there are few."""

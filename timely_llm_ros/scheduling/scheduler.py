@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         GenerationRow,
         GenerationTable,
         IntArray,
+        TableView,
     )
     from timely_llm_ros.scheduling.policies import Policy
 
@@ -32,6 +33,8 @@ end. ``whole_plan``: as ``stream``, but the plan is sent only when it is complet
 
 FEW = 32
 """Up to about so many generations plain Python is faster than numpy."""
+
+_QUEUED, _RUNNING, _HELD = int(Phase.QUEUED), int(Phase.RUNNING), int(Phase.HELD)
 
 _OVERDUE_RANK = 1e12
 """Above every rank that a policy gives; the wait (s) is added for those beyond the age bound."""
@@ -89,25 +92,27 @@ class Scheduler:
         ranks: list[float] = []
         order: list[tuple[float, int, int]] = []
         for place, row in enumerate(rows):
-            if row.phase == Phase.HELD:
+            phase = row.phase
+            if phase == _HELD:
                 ranks.append(math.nan)
                 continue
             rank = rank_one(row, now_s)
             if age_bound_s is not None and now_s - row.due_s > age_bound_s:
                 rank = _OVERDUE_RANK + (now_s - row.due_s)
-            if row.phase == Phase.RUNNING:
+            if phase == _RUNNING:
                 rank = self._favoured(rank)
             ranks.append(rank)
             order.append((-rank, row.sequence, place))
         table.column('rank')[:] = ranks
         order.sort()
+        ids = table.ids
         if not self._segmented or len(order) < 2:
-            return [table.ids[place] for _, _, place in order[: self._limit.max_running]]
+            return [ids[place] for _, _, place in order[: self._limit.max_running]]
         del order[self._limit.considered :]
         best = [rows[place] for _, _, place in order]
-        kept = 0 if self._interrupts else sum(row.phase == Phase.RUNNING for row in best)
+        kept = 0 if self._interrupts else sum(row.phase == _RUNNING for row in best)
         candidates = [_candidate(row, now_s) for row in best]
-        return [table.ids[order[place][2]] for place in self._limit.choose(candidates, kept)]
+        return [ids[order[place][2]] for place in self._limit.choose(candidates, kept)]
 
     def _select_many(self, now_s: float) -> list[str]:
         table = self._table
@@ -117,18 +122,35 @@ class Scheduler:
         if self._age_bound_s is not None and now_s - view.due_s.min() > self._age_bound_s:
             waited_s = now_s - view.due_s
             ranks = np.where(waited_s > self._age_bound_s, _OVERDUE_RANK + waited_s, ranks)
-        running = np.flatnonzero(phase == Phase.RUNNING)
+        running = np.flatnonzero(phase == _RUNNING)
         if len(running):
-            ranks[running] = [self._favoured(rank) for rank in ranks[running].tolist()]
-        ranks[phase == Phase.HELD] = np.nan
+            ranks[running] = self._favoured_many(ranks[running])
+        ranks[phase == _HELD] = np.nan
         table.column('rank')[:] = ranks
-        order = self._best(ranks, self._limit.considered).tolist()
+        best = self._best(ranks, self._limit.considered)
+        ids, order = table.ids, best.tolist()
         if not self._segmented or len(order) < 2:
-            return [table.ids[row] for row in order[: self._limit.max_running]]
-        best = [table.values(row) for row in order]
-        kept = 0 if self._interrupts else sum(row.phase == Phase.RUNNING for row in best)
-        candidates = [_candidate(row, now_s) for row in best]
-        return [table.ids[order[place]] for place in self._limit.choose(candidates, kept)]
+            return [ids[row] for row in order[: self._limit.max_running]]
+        kept = 0 if self._interrupts else int(np.count_nonzero(phase[best] == _RUNNING))
+        candidates = self._candidates(view, best, now_s)
+        return [ids[order[place]] for place in self._limit.choose(candidates, kept)]
+
+    def _candidates(self, view: TableView, rows: IntArray, now_s: float) -> list[Candidate]:
+        """Return :func:`_candidate` of several rows."""
+        index = view.segment_index.take(rows)
+        first_due_s = view.arrival_s.take(rows) + view.ert_s.take(rows)
+        slack_s = np.where(index == 0, first_due_s, view.due_s.take(rows)) - now_s
+        left = self._table.column('worst_tokens').take(rows) - view.generated_tokens.take(rows)
+        loss_per_s = -view.alpha.take(rows)
+        begins = self._table.column('phase').take(rows) == _QUEUED
+        columns = (slack_s, left, loss_per_s, begins)
+        return list(map(Candidate._make, zip(*(it.tolist() for it in columns), strict=True)))
+
+    def _favoured_many(self, ranks: FloatArray) -> FloatArray:
+        """Return :meth:`_favoured` of several ranks."""
+        if not self._interrupts:
+            return np.full_like(ranks, math.inf)
+        return np.where(ranks > 0, ranks * self._factor, ranks / self._factor)
 
     def _favoured(self, rank: float) -> float:
         """Return the rank of one that runs already."""
@@ -147,7 +169,7 @@ class Scheduler:
 def _candidate(row: GenerationRow, now_s: float) -> Candidate:
     due_s = row.due_s if row.segment_index else row.arrival_s + row.ert_s
     left = row.worst_tokens - row.generated_tokens
-    return Candidate(due_s - now_s, left, -row.alpha, row.phase == Phase.QUEUED)
+    return Candidate._make((due_s - now_s, left, -row.alpha, row.phase == _QUEUED))
 
 
 def _bound(ranks: FloatArray, most: int) -> float:
