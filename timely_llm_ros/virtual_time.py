@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 if TYPE_CHECKING:
     from collections import deque
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
     from contextvars import Context
 
 T = TypeVar('T')
@@ -23,6 +24,54 @@ RESOLUTION_S = 1e-9
 
 _MOST_CANCELLED = 100
 """Cancelled timers that are carried along, however few live ones there are."""
+
+
+class _Callback(asyncio.Handle):
+    """A handle, made without what only debugging needs."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        callback: Callable[..., object],
+        args: Sequence[Any],
+        loop: VirtualTimeLoop,
+        context: Context | None,
+    ) -> None:
+        self._context = copy_context() if context is None else context
+        self._loop, self._callback, self._args = loop, callback, args
+        self._repr = self._source_traceback = None
+        self._cancelled = False
+
+
+class _Timer(asyncio.TimerHandle):
+    """A timer, made without what only debugging needs."""
+
+    __slots__ = ()
+    _loop: VirtualTimeLoop
+    _scheduled: bool
+
+    def __init__(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        args: Sequence[Any],
+        loop: VirtualTimeLoop,
+        context: Context | None,
+    ) -> None:
+        self._context = copy_context() if context is None else context
+        self._loop, self._callback, self._args = loop, callback, args
+        self._repr = self._source_traceback = None
+        self._cancelled = False
+        self._when, self._scheduled = when, True
+
+    def cancel(self) -> None:
+        """Have it not called; no-op if it was."""
+        if not self._cancelled:
+            self._cancelled = True
+            self._args = ()
+            if self._scheduled:
+                self._loop._timer_handle_cancelled(self)
 
 
 class VirtualTimeLoop(asyncio.BaseEventLoop):
@@ -40,7 +89,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         super().__init__()
         self._now_s = 0.0
         # Tuples are compared without calling Python, which TimerHandle would.
-        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._timers: list[tuple[float, int, _Timer]] = []
         self._timers_set = 0
         self._timers_cancelled = 0
 
@@ -54,7 +103,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         """Call back in the next round."""
         if self._closed:
             raise RuntimeError('the loop is closed: expected it to be open')
-        handle = asyncio.Handle(callback, args, self, context)
+        handle = _Callback(callback, args, self, context)
         self._ready.append(handle)
         return handle
 
@@ -78,7 +127,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         """Call back at a time of the loop (s)."""
         if self._closed:
             raise RuntimeError('the loop is closed: expected it to be open')
-        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        timer = _Timer(when, callback, args, self, context)
         heapq.heappush(self._timers, (when, self._timers_set, timer))
         self._timers_set += 1
         return timer
@@ -89,9 +138,8 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         self._timers.clear()
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        # Also called for timers that have fired; counting those too only sweeps a little sooner.
         self._timers_cancelled += 1
-        if self._timers_cancelled > max(_MOST_CANCELLED, len(self._timers)):
+        if self._timers_cancelled > max(_MOST_CANCELLED, len(self._timers) // 2):
             self._timers = [item for item in self._timers if not item[2].cancelled()]
             heapq.heapify(self._timers)
             self._timers_cancelled = 0
@@ -103,18 +151,24 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
             self._jump()
         timers, due_s = self._timers, self._now_s + RESOLUTION_S
         while timers and timers[0][0] < due_s:
-            ready.append(heapq.heappop(timers)[2])
+            timer = heapq.heappop(timers)[2]
+            if timer._cancelled:
+                self._timers_cancelled -= 1
+            else:
+                timer._scheduled = False
+                ready.append(timer)
         # What these schedule is called in the next round.
         for _ in range(len(ready)):
             handle = ready.popleft()
-            if not handle.cancelled():
+            if not handle._cancelled:
                 handle._run()
 
     def _jump(self) -> None:
         """Move the time to the next timer's."""
         timers = self._timers
-        while timers and timers[0][2].cancelled():
+        while timers and timers[0][2]._cancelled:
             heapq.heappop(timers)
+            self._timers_cancelled -= 1
         if not timers:
             raise RuntimeError('nothing is scheduled: everything waits for something else')
         # The due time of the timer itself: no rounding on the way.
