@@ -47,31 +47,34 @@ class Batcher:
         kept: dict[Prefix, None] = {}
         promised = 0
         chunk = self._prefill_chunk
+        kv, step = self._kv, self._steps
         for place, generation in enumerate(chosen):
-            context, prefix = generation.context, generation.context.prefix
-            needed = context.missing
+            context = generation.context
+            prefix = context.prefix
+            missing = needed = context.tokens - context.computed
             if prefix not in kept:
                 needed += prefix.tokens - prefix.computed
-            free = self._kv.capacity - self._kv.used
-            if promised + needed > free and not self._make_room(
+            if promised + needed > kv.capacity - kv.used and not self._make_room(
                 promised + needed, {**kept, prefix: None}, chosen, place, everyone
             ):
                 continue
             running.append(generation)
             kept[prefix] = None
-            prefix.used_at = self._steps
-            if not prefix.ready and prefix not in prefixes and chunk:
+            prefix.used_at = step
+            ready = prefix.computed == prefix.tokens
+            if not ready and prefix not in prefixes and chunk:
                 tokens = min(chunk, prefix.tokens - prefix.computed)
                 prefixes[prefix] = PrefixRow(prefix, tokens)
-                self._kv.compute_prefix(prefix, tokens)
+                kv.compute_prefix(prefix, tokens)
                 chunk -= tokens
                 needed -= tokens
-            if prefix.ready:
-                tokens = context.missing if context.missing == 1 else min(chunk, context.missing)
+                ready = prefix.ready
+            if ready:
+                tokens = missing if missing == 1 else min(chunk, missing)
                 if tokens:
                     chunk -= tokens if tokens > 1 else 0
-                    rows.append(Row(generation, tokens, tokens == context.missing))
-                    self._kv.compute(context, tokens)
+                    rows.append(Row(generation, tokens, tokens == missing))
+                    kv.compute(context, tokens)
                     needed -= tokens
             promised += needed
         if not running:

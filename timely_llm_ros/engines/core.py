@@ -202,14 +202,16 @@ class EngineCore:
         for generation in self._running:
             generation.segment_s += self._step_s
             generation.total_s += self._step_s
-        sampling = (row.generation for row in plan.rows if row.samples)
+        sampling = [row.generation for row in plan.rows if row.samples]
         for generation, output in zip(sampling, outputs, strict=True):
             # An engine may take commands while a step is under way, so it may have ended.
             if not generation.ended:
                 self._take(generation, output, ended_s)
-        for generation in self._running:
-            remaining_s = max(_SOONEST_S, generation.expected_s - generation.segment_s)
-            self._table.set(generation.generation_id, 'expected_generation_s', remaining_s)
+        running = self._running
+        ids = [generation.generation_id for generation in running]
+        remaining_s = [max(_SOONEST_S, item.expected_s - item.segment_s) for item in running]
+        self._table.set_many(ids, 'expected_generation_s', remaining_s)
+        self._table.set_many(ids, 'generated_tokens', [item.segment_tokens for item in running])
         self._changed = True
 
     # Answers -------------------------------------------------------------------------------------
@@ -234,27 +236,27 @@ class EngineCore:
 
     def state(self, now_s: float) -> EngineState:
         """Return a snapshot."""
-        counts = dict.fromkeys(Phase, 0)
+        table, phases = self._table, tuple(Phase)
+        columns = (table.column(name).tolist() for name in ('phase', 'rank', 'due_s'))
+        by_row = list(zip(*columns, strict=True))
         states = []
-        for generation in self._generations.values():
-            phase = self._phase(generation)
-            counts[phase] += 1
-            since_s = self._table.get(generation.generation_id, 'due_s')
+        for name, generation in self._generations.items():
+            phase, rank, since_s = by_row[table.row(name)]
             states.append(
                 GenerationState(
-                    generation.generation_id,
-                    phase,
-                    self._table.get(generation.generation_id, 'rank'),
+                    name,
+                    phases[phase],
+                    rank,
                     max(0.0, now_s - since_s),
                     generation.segments,
                     generation.context.computed,
                 )
             )
         return EngineState(
-            counts[Phase.RUNNING],
-            counts[Phase.SUSPENDED],
-            counts[Phase.HELD],
-            counts[Phase.QUEUED],
+            table.count(Phase.RUNNING),
+            table.count(Phase.SUSPENDED),
+            table.count(Phase.HELD),
+            table.count(Phase.QUEUED),
             self._kv.used,
             self._kv.capacity,
             self._step_s,
@@ -270,12 +272,12 @@ class EngineCore:
     @property
     def waiting(self) -> int:
         """Generations that compete for the engine and are not in the latest step."""
-        phase = self._table.column('phase')
-        return int(((phase == Phase.QUEUED) | (phase == Phase.SUSPENDED)).sum())
+        return self._table.count(Phase.QUEUED) + self._table.count(Phase.SUSPENDED)
 
-    def phase_of(self, generation_id: str) -> Phase:
-        """Return where a generation stands; ``ENDED`` where it is not known."""
-        return self._table.phase(generation_id)
+    @property
+    def running(self) -> list[str]:
+        """Generations of the latest step that go on if they are chosen again."""
+        return self._table.ids_in(Phase.RUNNING)
 
     @property
     def spilled(self) -> int:
@@ -290,11 +292,10 @@ class EngineCore:
 
     def _mark_running(self, running: list[Generation]) -> None:
         """Give those in the step their phase; interrupted ones are suspended."""
-        for generation in self._running:
-            if self._phase(generation) is Phase.RUNNING:
-                self._table.set(generation.generation_id, 'phase', Phase.SUSPENDED)
-        for generation in running:
-            self._table.set(generation.generation_id, 'phase', Phase.RUNNING)
+        phase = self._table.column('phase')
+        phase[phase == Phase.RUNNING] = Phase.SUSPENDED
+        ids = [generation.generation_id for generation in running]
+        self._table.set_many(ids, 'phase', Phase.RUNNING)
         self._running = running
 
     def _take(self, generation: Generation, output: Output, now_s: float) -> None:
@@ -339,8 +340,7 @@ class EngineCore:
             elif self._mode == 'segmented' and self._phase(generation) is Phase.RUNNING:
                 self._set_phase(generation, Phase.SUSPENDED)
         else:
-            name = generation.generation_id
-            self._table.column('generated_tokens')[self._table.row(name)] += 1
+            generation.segment_tokens += 1
 
     def _emit(self, generation: Generation, segment: Segment, now_s: float) -> None:
         """Send a segment and learn from it."""
@@ -365,6 +365,7 @@ class EngineCore:
         """Put what is expected of the next segment into the table."""
         name, skills = generation.generation_id, generation.request.skill_set.name
         first = not generation.segments
+        generation.segment_tokens = 0
         generation.expected_s = max(_SOONEST_S, self._costs.expected_s(skills, first=first))
         if not first:
             self._table.requeue(name)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.engines.core import EngineCore
@@ -16,7 +17,6 @@ from timely_llm_ros.engines.engine import EngineInfo, deliver
 from timely_llm_ros.engines.step import Output
 from timely_llm_ros.engines.step_time import StepTimeModel, work_of
 from timely_llm_ros.errors import EngineError
-from timely_llm_ros.scheduling.generation import Phase
 
 if TYPE_CHECKING:
     from timely_llm_ros.engines.engine import EngineEvent, GenerationRequest
@@ -33,10 +33,22 @@ _PIECE = re.compile(r'[A-Za-z_]+|[0-9]+|\s+|.', re.DOTALL)
 
 _CHARACTERS_PER_PROMPT_TOKEN = 4
 
+_NOTHING = Output('')
+"""A token whose text is not complete yet."""
+
 
 def safe_action_plan(request: GenerationRequest) -> str:
     """Return the plan that does nothing but the skill set's safe action."""
     return f'{request.skill_set.safe_action};'
+
+
+@dataclass(slots=True)
+class _Plan:
+    """A plan's tokens and how many are out; ``last`` is the number of the one that ends it."""
+
+    pieces: Sequence[str]
+    last: int
+    done: int = 0
 
 
 class _PlanTexts:
@@ -44,24 +56,23 @@ class _PlanTexts:
 
     def __init__(self, plan_text: PlanText) -> None:
         self._plan_text = plan_text
-        self._pieces: dict[str, Sequence[str]] = {}
-        self._ends_itself: set[str] = set()
-        self._done: dict[str, int] = {}
+        self._plans: dict[str, _Plan] = {}
 
     def open(self, request: GenerationRequest) -> tuple[str, int, int]:
-        plan, name = self._plan_text(request), request.generation_id
-        self._done[name] = 0
+        plan = self._plan_text(request)
         if isinstance(plan, str):
-            self._pieces[name] = _PIECE.findall(plan)
+            # Its end is a token of its own.
+            pieces: Sequence[str] = _PIECE.findall(plan)
+            last = len(pieces) + 1
         else:
-            self._pieces[name] = plan
-            self._ends_itself.add(name)
+            pieces, last = plan, len(plan)
+        self._plans[request.generation_id] = _Plan(pieces, last)
         fixed, body = request.prompt.fixed, request.prompt.body
         per = _CHARACTERS_PER_PROMPT_TOKEN
         return fixed, -(-len(fixed) // per), max(1, -(-len(body) // per))
 
     def observe(self, generation_id: str, text: str) -> int:
-        if generation_id not in self._pieces:
+        if generation_id not in self._plans:
             raise EngineError(f'generation {generation_id!r}: expected one that has not ended')
         return len(_PIECE.findall(text))
 
@@ -72,18 +83,17 @@ class _PlanTexts:
         """Nothing is held."""
 
     def close(self, generation_id: str) -> tuple[int, ...]:
-        del self._pieces[generation_id]
-        self._ends_itself.discard(generation_id)
-        return tuple(range(self._done.pop(generation_id)))
+        return tuple(range(self._plans.pop(generation_id).done))
 
     def next(self, generation_id: str) -> Output:
         """Return a generation's next token."""
-        pieces, done = self._pieces[generation_id], self._done[generation_id]
-        if done == len(pieces):
+        plan = self._plans[generation_id]
+        done = plan.done
+        if done == len(plan.pieces):
             return Output('', ended=True)
-        self._done[generation_id] = done + 1
-        ended = done + 1 == len(pieces) and generation_id in self._ends_itself
-        return Output(pieces[done], ended)
+        plan.done = done + 1
+        text, ended = plan.pieces[done], done + 1 == plan.last
+        return Output(text, ended) if text or ended else _NOTHING
 
 
 class SimulatedEngine:
@@ -174,7 +184,8 @@ class SimulatedEngine:
         return self._loop.time()
 
     async def _run(self) -> None:
-        kept: frozenset[str] = frozenset()
+        texts = self._texts
+        kept: Collection[str] = ()
         while True:
             self._work.clear()
             plan = self._core.plan(self._now_s())
@@ -186,15 +197,12 @@ class SimulatedEngine:
             work = work_of(plan, kept, self._core.waiting)
             await asyncio.sleep(self._step_time.step_s(work))
             outputs = [
-                self._texts.next(row.generation.generation_id)
-                if not row.generation.ended
-                else Output('')
+                _NOTHING if row.generation.ended else texts.next(row.generation.generation_id)
                 for row in plan.rows
                 if row.samples
             ]
             self._core.complete(plan, outputs, started_s, self._now_s())
-            names = (generation.generation_id for generation in plan.running)
-            kept = frozenset(n for n in names if self._core.phase_of(n) is Phase.RUNNING)
+            kept = frozenset(self._core.running)
             self._deliver()
 
     async def _idle(self) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from timely_llm_ros.engines.engine import GenerationRequest
@@ -54,8 +54,7 @@ class PrefixRow:
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """A generation's part in a step: compute its next ``tokens``.
 
     ``samples`` says whether this reaches the context's end, so that a new token comes out.
@@ -88,8 +87,7 @@ class StepPlan:
         return not self.prefixes and all(row.tokens == 1 and row.samples for row in self.rows)
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(NamedTuple):
     """What a sampling row brought.
 
     Attributes:
@@ -107,21 +105,21 @@ class Output:
 class Generation:
     """A generation on the engine, between submission and end."""
 
+    generation_id: str = field(init=False)
     request: GenerationRequest
     context: Context
     segmenter: TextSegmenter
     tokens: int = 0
     segments: int = 0
+    segment_tokens: int = 0
     segment_s: float = 0.0
     total_s: float = 0.0
     expected_s: float = 0.0
     awaits_value: bool = False
     ended: bool = False
 
-    @property
-    def generation_id(self) -> str:
-        """Its id."""
-        return self.request.generation_id
+    def __post_init__(self) -> None:
+        self.generation_id = self.request.generation_id
 
     @property
     def kv_tokens(self) -> int:

@@ -123,6 +123,8 @@ class Segmenter:
         """
         self._raise_error()
         self._tokens += tokens
+        if self._takes_whole(text):
+            return []
         segments: list[Segment] = []
         try:
             self._scan(text, segments)
@@ -178,6 +180,20 @@ class Segmenter:
         statements = tuple(self._plan)
         self._plan.clear()
         return [self._segment(statements, is_last=True)]
+
+    def _takes_whole(self, text: str) -> bool:
+        """Take text that neither ends anything nor can be wrong yet, as most tokens are."""
+        if not text:
+            return True
+        if (
+            self._awaited is not None
+            or self._length + len(text) > MAX_PLAN_LENGTH
+            or _MARK.search(text) is not None
+        ):
+            return False
+        self._pieces.append(text)
+        self._length += len(text)
+        return True
 
     def _scan(self, text: str, segments: list[Segment]) -> None:
         """Read ``text`` once, up to its end or to the first thing that is wrong."""
