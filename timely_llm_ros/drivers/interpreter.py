@@ -106,7 +106,7 @@ class SegmentExecutor:
         self._running: SegmentJob | None = None
         self._ended: deque[str] = deque(maxlen=ENDED_PLANS_KEPT)
         self._runner: asyncio.Task[None] | None = None
-        self._idle_watch: asyncio.Task[None] | None = None
+        self._idle_watch: asyncio.TimerHandle | asyncio.Task[None] | None = None
         self._idle_watches: set[asyncio.Task[None]] = set()
         self._driver_lock = asyncio.Lock()
         self._connected = False
@@ -358,12 +358,16 @@ class SegmentExecutor:
 
     def _watch_idle(self) -> None:
         if self._plan_id:
-            self._idle_watch = asyncio.get_running_loop().create_task(self._safe_when_idle())
-            self._idle_watches.add(self._idle_watch)
-            self._idle_watch.add_done_callback(self._idle_watches.discard)
+            loop = asyncio.get_running_loop()
+            self._idle_watch = loop.call_later(self._idle_limit_s, self._end_idling)
+
+    def _end_idling(self) -> None:
+        watch = asyncio.get_running_loop().create_task(self._safe_when_idle())
+        self._idle_watch = watch
+        self._idle_watches.add(watch)
+        watch.add_done_callback(self._idle_watches.discard)
 
     async def _safe_when_idle(self) -> None:
-        await self._clock.sleep(self._idle_limit_s)
         async with self._driver_lock:
             if self._closing:
                 return
@@ -379,7 +383,8 @@ class SegmentExecutor:
         self._idle_watch = None
 
     def _drop_idle_watch(self) -> None:
+        watch, self._idle_watch = self._idle_watch, None
         # Once the watch holds the lock it is at the safe action, which is not to be cut short.
-        if self._idle_watch is not None and not self._driver_lock.locked():
-            self._idle_watch.cancel()
-        self._idle_watch = None
+        is_safe_action = isinstance(watch, asyncio.Task) and self._driver_lock.locked()
+        if watch is not None and not is_safe_action:
+            watch.cancel()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from timely_llm_ros.drivers.link import SegmentCode, SegmentOutcome, SegmentProgress
 from timely_llm_ros.drivers.statements import steps
@@ -72,6 +72,10 @@ SUCCESS = Halt(SegmentCode.NONE)
 class _HaltedError(Exception):
     """The job was told to halt."""
 
+    def __init__(self, halt: Halt) -> None:
+        super().__init__(halt.error)
+        self.halt = halt
+
 
 class SegmentJob:
     """One segment that an executor was given.
@@ -100,7 +104,8 @@ class SegmentJob:
         self.outcome: asyncio.Future[SegmentOutcome] = loop.create_future()
         """How it ended; the executor sets it once the robot is safe."""
         self._on_progress, self._skill_set, self._clock = on_progress, skill_set, clock
-        self._halted: asyncio.Future[Halt] = loop.create_future()
+        self._halt: Halt | None = None
+        self._waiter: asyncio.Future[None] | None = None
         self._started_s: float | None = None
         self._calls: list[str] = []
         self._durations_s: list[float] = []
@@ -127,8 +132,9 @@ class SegmentJob:
 
     def halt(self, halt: Halt) -> None:
         """Have it end at once; the first reason counts."""
-        if not self._halted.done():
-            self._halted.set_result(halt)
+        if self._halt is None:
+            self._halt = halt
+            self._wake()
 
     def ended(self, halt: Halt, value: str | None = None) -> SegmentOutcome:
         """Return the outcome of its ending now."""
@@ -146,8 +152,8 @@ class SegmentJob:
         """Make the calls; whatever goes wrong is in the outcome. The caller makes it safe."""
         try:
             value = await self._walk(driver, limits)
-        except _HaltedError:
-            return self.ended(self._halted.result())
+        except _HaltedError as err:
+            return self.ended(err.halt)
         except DriverTimeoutError as err:
             return self.ended(Halt(SegmentCode.DRIVER_TIMEOUT, str(err)))
         except RobotUnavailableError as err:
@@ -177,35 +183,58 @@ class SegmentJob:
 
     async def _make(self, step: Step, driver: Driver, limits: Limits) -> CallValue:
         """Make one call, unless the job is halted."""
-        if self._halted.done():
-            raise _HaltedError
+        if self._halt is not None:
+            raise _HaltedError(self._halt)
         started_s = self._clock.now()
         if self._started_s is None:
             self._started_s = started_s
-        self._calls.append(step.call.text)
+        text = step.call.text
+        self._calls.append(text)
         limit_s = limits.call_s(step.expected_s)
-        call = asyncio.ensure_future(driver.execute(step.call, self.scene))
-        waited_for: set[asyncio.Future[Any]] = {call, self._halted}
+        call = asyncio.get_running_loop().create_task(driver.execute(step.call, self.scene))
         try:
             while not call.done():
                 left_s = started_s + limit_s - self._clock.now()
                 if left_s <= _TIME_STEP_S:
                     raise DriverTimeoutError(
-                        f'{step.call.text} did not end: expected {step.expected_s:.1f} s, '
+                        f'{text} did not end: expected {step.expected_s:.1f} s, '
                         f'at most {limit_s:.1f} s'
                     )
                 next_report_s = self._report(step, started_s, limits.progress_period_s)
-                await asyncio.wait(
-                    waited_for,
-                    timeout=min(left_s, next_report_s),
-                    return_when=asyncio.FIRST_COMPLETED,
-                )
-                if self._halted.done() and not call.done():
-                    raise _HaltedError
+                halt = await self._wait(call, min(left_s, next_report_s))
+                if halt is not None and not call.done():
+                    raise _HaltedError(halt)
             return call.result()
         finally:
             self._durations_s.append(self._clock.now() - started_s)
-            await _end(call, limits.safe_limit_s)
+            if call.done():
+                _look_at(call)
+            else:
+                await _end(call, limits.safe_limit_s)
+
+    async def _wait(self, call: asyncio.Future[CallValue], limit_s: float) -> Halt | None:
+        """Wait until the call has ended, the job is to halt, or ``limit_s`` (s) have passed.
+
+        Returns:
+            Why the job is to halt; None if it is not.
+        """
+        if self._halt is not None:
+            return self._halt
+        loop = asyncio.get_running_loop()
+        self._waiter = loop.create_future()
+        call.add_done_callback(self._wake)
+        timer = loop.call_later(limit_s, self._wake)
+        try:
+            await self._waiter
+        finally:
+            timer.cancel()
+            call.remove_done_callback(self._wake)
+            self._waiter = None
+        return self._halt
+
+    def _wake(self, _: object = None) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     def _report(self, step: Step, call_started_s: float, period_s: float | None) -> float:
         """Report progress if it is due; return how long until it is again (s)."""
@@ -223,7 +252,7 @@ class SegmentJob:
         self._reported_s = now_s
         progress = SegmentProgress(
             self.segment.index,
-            step.call.text,
+            self.call,
             self.elapsed_s,
             self._remaining_s,
             len(self._calls),
@@ -237,11 +266,15 @@ class SegmentJob:
 
 async def _end(call: asyncio.Future[CallValue], limit_s: float) -> None:
     """See to it that a call does not run on."""
-    if not call.done():
-        call.cancel()
-        await asyncio.wait({call}, timeout=limit_s)
-    if not call.done():
+    call.cancel()
+    await asyncio.wait({call}, timeout=limit_s)
+    if call.done():
+        _look_at(call)
+    else:
         _logger.error('the driver does not end a call within %g s of a cancel', limit_s)
-    elif not call.cancelled():
-        # Looked at, so that an error while stopping is not reported as never retrieved.
+
+
+def _look_at(call: asyncio.Future[CallValue]) -> None:
+    """See a call's error, so that one while stopping is not reported as never retrieved."""
+    if not call.cancelled():
         call.exception()

@@ -95,12 +95,13 @@ class SimulatedDriver:
         duration_s = self._time_scale * skill.duration.sample_s(call, scene, self._random)
         fails = self._random.random() < self._failure_probability
         draw = self._random.random()
-        self._note('start', call.text)
+        text = call.text
+        self._note('start', text)
         if fails:
             await self._clock.sleep(duration_s / 2)
-            raise SkillFailedError(f'{call.text}: simulated failure')
+            raise SkillFailedError(f'{text}: simulated failure')
         await self._clock.sleep(duration_s)
-        self._note('end', call.text)
+        self._note('end', text)
         if self._values is not None:
             return self._values(call, scene)
         match skill.returns:

@@ -47,22 +47,22 @@ def steps(
     Raises:
         SkillFailedError: The skill of a condition returned no bool.
     """
-    rests_s = [after_s]
+    rest_s = after_s
+    plan: list[tuple[Statement, float, float]] = []
     for statement in reversed(statements):
-        rests_s.append(rests_s[-1] + expected_execution_s((statement,), skill_set, scene))
-    rests_s.reverse()
-    for statement, rest_s in zip(statements, rests_s[1:], strict=True):
+        whole_s = expected_execution_s((statement,), skill_set, scene)
+        plan.append((statement, whole_s, rest_s))
+        rest_s += whole_s
+    for statement, whole_s, rest_s in reversed(plan):
         match statement:
             case Call():
-                expected_s = expected_execution_s((statement,), skill_set, scene)
-                yield Step(statement, expected_s, rest_s)
+                yield Step(statement, whole_s, rest_s)
             case Repeat(count=count, body=body):
                 once_s = expected_execution_s(body, skill_set, scene)
                 for left in reversed(range(count)):
                     yield from steps(body, skill_set, scene, after_s=left * once_s + rest_s)
             case If(condition=condition):
                 expected_s = expected_execution_s((condition,), skill_set, scene)
-                whole_s = expected_execution_s((statement,), skill_set, scene)
                 value = yield Step(condition, expected_s, whole_s - expected_s + rest_s)
                 if not isinstance(value, bool):
                     raise SkillFailedError(

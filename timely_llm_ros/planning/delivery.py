@@ -204,8 +204,12 @@ class Delivery:
 
     def _announce_starts(self, below: int | None = None) -> None:
         """Announce the starts that are settled, up to an index."""
-        waits_s = self.timeline.waits_s[:below]
-        for index in range(self._announced, len(waits_s)):
+        settled = self.timeline.settled
+        until = settled if below is None else min(settled, below)
+        if until <= self._announced:
+            return
+        waits_s = self.timeline.waits_s
+        for index in range(self._announced, until):
             self._services.emit(
                 SegmentStarted(
                     self._task.task_id,
@@ -215,7 +219,7 @@ class Delivery:
                     waits_s[index],
                 )
             )
-        self._announced = max(self._announced, len(waits_s))
+        self._announced = until
 
 
 def _ending_of(segment: Segment, outcome: SegmentOutcome) -> Ending:

@@ -328,12 +328,14 @@ class TaskRun:
 
     def _touch(self, *, feedback: bool = False) -> None:
         """Tell the world if the phase changed, and on demand how far the task is."""
-        phase, now_s = self.phase, self._services.clock.now()
-        if phase is not self._last_phase:
+        phase = self.phase
+        changed = phase is not self._last_phase
+        if not (changed or feedback):
+            return
+        now_s = self._services.clock.now()
+        if changed:
             self._last_phase = phase
             self._services.emit(PhaseChanged(self.task.task_id, self.task.robot, now_s, phase))
-        elif not feedback:
-            return
         self._last_feedback_s = now_s
         if self._on_feedback is not None:
             try:

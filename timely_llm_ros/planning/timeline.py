@@ -38,6 +38,11 @@ class Timeline:
         return tuple(self._waits_s)
 
     @property
+    def settled(self) -> int:
+        """How many waits are settled."""
+        return len(self._waits_s)
+
+    @property
     def idle_since_s(self) -> float:
         """End of the latest settled segment that ended; at first, when the task was received."""
         for index in range(len(self._waits_s) - 1, -1, -1):
