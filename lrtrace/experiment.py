@@ -120,12 +120,9 @@ def run_workload(
         TimelyError: A task ended with an error, which a simulated one never should.
     """
     preset = find_hardware(hardware)
-    tokens: dict[str, list[str]] = {
-        str(number): plan_tokens(task) for number, task in enumerate(workload.tasks)
-    }
 
     def plan_of(request: GenerationRequest) -> list[str]:
-        return tokens.pop(request.generation_id)
+        return plan_tokens(workload.tasks[int(request.generation_id)])
 
     engine = SimulatedEngine(
         plan_text=plan_of,

@@ -8,7 +8,7 @@ of them is a burst of tasks, and each task is of a kind drawn evenly from those 
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lrtrace.profiles import PROFILES
@@ -121,6 +121,27 @@ class WorkloadSpec:
     def expected_tasks(self) -> float:
         """The mean number of tasks of a workload drawn from this."""
         return self.events_per_s * self.duration_s * (1 + self.most_tasks_per_event) / 2
+
+
+def fleet_spec(robots: int, duration_s: float) -> WorkloadSpec:
+    """Return a fleet's load: for each robot as many tasks as in ``wid1``, in bursts like its.
+
+    Args:
+        robots: How many robots the fleet has.
+        duration_s: Tasks come within this time (s).
+
+    Raises:
+        ConfigurationError: A value is out of range.
+    """
+    wid1 = WORKLOADS['wid1']
+    share = robots / wid1.robots
+    return replace(
+        wid1,
+        name=f'fleet of {robots}',
+        events_per_s=share * wid1.events_per_s,
+        robots=robots,
+        duration_s=duration_s,
+    )
 
 
 _DRONE_KINDS = tuple(range(1, 9))

@@ -149,6 +149,18 @@ HARDWARE: Mapping[str, Hardware] = {
         'from data sheets, not measured: 15.2 GB of weights and 57344 bytes of KV a token at '
         '696 GB/s, prefill at 149.7 TFLOP/s; growth with the batch is assumed',
     ),
+    'h200_llama3_8b': Hardware(
+        StepTimeModel(
+            decode_s=0.0034,
+            batch_factor=0.02,
+            kv_token_s=2.7e-8,
+            prefill_token_s=1.62e-5,
+        ),
+        840_000,
+        'from data sheets, not measured: 16.1 GB of weights and 131072 bytes of KV a token at '
+        '4800 GB/s, prefill at 989 TFLOP/s, 90 % of 141 GB for weights and KV; a suspended '
+        "generation's KV stays where it is; growth with the batch is assumed",
+    ),
 }
 """Step times and KV capacity by name."""
 
