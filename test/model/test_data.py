@@ -115,6 +115,20 @@ def test_cleaning_handles_exactly_what_lies_on_the_surface_in_scene_order():
         assert re.findall(r'pick\((\w+)\)', task.plan) == wanted
 
 
+def test_sorting_handles_exactly_what_lies_on_the_surface_in_scene_order():
+    rng = random.Random(7)
+    for _ in range(100):
+        task = sample_task(rng, 11, 25)
+        taken = re.findall(r'sort_into\((\w+),', task.plan)
+        surface = task.scene.get(taken[0]).support
+        assert surface in task.instruction
+        assert taken == [
+            item.name
+            for item in task.scene.objects
+            if (item.relation, item.support) == ('on', surface)
+        ]
+
+
 def test_sorting_puts_each_into_its_container():
     rng = random.Random(8)
     for _ in range(100):

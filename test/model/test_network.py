@@ -12,8 +12,9 @@ from transformers import LlamaForCausalLM
 
 from timely_llm_ros.model.batches import BatchSource
 from timely_llm_ros.model.export import export
+from timely_llm_ros.model.initial import LOOK_BACK, PLAN_LOOK_BACK
 from timely_llm_ros.model.muon import orthogonalised
-from timely_llm_ros.model.network import LOOK_BACK, NetworkShape, PlannerNetwork
+from timely_llm_ros.model.network import NetworkShape, PlannerNetwork
 from timely_llm_ros.model.tokenizer import tokenizer_json, vocabulary
 from timely_llm_ros.model.train import Recipe, main
 
@@ -83,12 +84,13 @@ def test_a_block_does_not_see_its_neighbours(tokenizer, network):
     assert not torch.allclose(before[second], after[second], atol=1e-2)
 
 
-def test_first_layer_heads_look_back_as_they_are_told_to():
-    shape = NetworkShape(300)
-    network = PlannerNetwork(shape)
-    length = 40
-    queries = network.q_bias[0].detach().view(1, shape.num_attention_heads, shape.head_dim)
-    keys = network.k_bias[0].detach().view(1, shape.num_key_value_heads, shape.head_dim)
+@pytest.mark.parametrize(('layer', 'distances'), [(0, LOOK_BACK), (2, PLAN_LOOK_BACK)])
+def test_heads_look_back_as_they_are_told_to(tokenizer, layer, distances):
+    shape = NetworkShape(tokenizer.get_vocab_size())
+    network = PlannerNetwork(shape, vocab=tokenizer.get_vocab())
+    length, groups = 40, shape.num_attention_heads // shape.num_key_value_heads
+    queries = network.q_bias[layer].detach().view(1, shape.num_attention_heads, shape.head_dim)
+    keys = network.k_bias[layer].detach().view(1, shape.num_key_value_heads, shape.head_dim)
     half = shape.head_dim // 2
 
     def turned(values):
@@ -96,8 +98,10 @@ def test_first_layer_heads_look_back_as_they_are_told_to():
         swapped = torch.cat((-values[..., half:], values[..., :half]), dim=-1)
         return values * cosines + swapped * sines
 
-    scores = torch.einsum('qhd,khd->hqk', turned(queries), turned(keys).repeat_interleave(3, 1))
-    for head, distance in enumerate(LOOK_BACK):
+    scores = torch.einsum(
+        'qhd,khd->hqk', turned(queries), turned(keys).repeat_interleave(groups, 1)
+    )
+    for head, distance in enumerate(distances):
         assert scores[head, length - 1].argmax().item() == length - 1 - distance
 
 

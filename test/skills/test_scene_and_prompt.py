@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 import math
 import pickle
+import re
 
 import pytest
 from plan_texts import ARM, LAB, SCENE, TELLO
@@ -13,6 +14,7 @@ from timely_llm_ros.skills.prompt import (
     build_prompt,
     fixed_part,
     scene_line,
+    scene_text,
 )
 from timely_llm_ros.skills.scene import Scene, SceneObject
 
@@ -77,6 +79,16 @@ def test_the_prompt_is_the_fixed_part_then_the_scene_then_the_instruction():
     assert prompt.body.startswith('scene:\nplain cat on floor +1.0 +0.0=cat_3\n')
     assert prompt.body.endswith('=box_4\ntask: find the cat\nplan:\n')
     assert prompt.text == prompt.fixed + prompt.body
+
+
+def test_objects_at_one_place_are_told_together_in_their_order():
+    places = [('on', 'desk'), ('on', 'shelf'), ('on', 'desk'), ('under', 'desk'), ('on', 'desk')]
+    scene = Scene(
+        tuple(SceneObject(f'cup_{i}', 'cup', 'red', *place) for i, place in enumerate(places))
+    )
+    groups = [re.findall(r'=(\w+)', group) for group in scene_text(scene).split('\n\n')]
+    assert groups == [['cup_0', 'cup_2', 'cup_4'], ['cup_1'], ['cup_3']]
+    assert scene_text(Scene()) == ''
 
 
 @pytest.mark.parametrize('instruction', ['', ' \n', 'x' * (MAX_INSTRUCTION_LENGTH + 1), 'a\x00b'])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ import torch
 
 from timely_llm_ros.model.data import KINDS, ask, sample_scene
 from timely_llm_ros.model.data_scenes import is_held_out
+from timely_llm_ros.model.hints import NOTHING, Hinter
 from timely_llm_ros.model.network import PackedBatch
 from timely_llm_ros.model.tokenizer import EOS_ID, PAD_ID
 from timely_llm_ros.skills.prompt import build_prompt, fixed_part
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.model.data import TaskSample
 
-KIND_WEIGHTS = {1: 1.0, 2: 1.3, 3: 1.2, 4: 1.2, 5: 1.0, 6: 1.8, 7: 1.8, 8: 1.8,
-                9: 1.0, 10: 1.4, 11: 1.4}  # fmt: skip
+KIND_WEIGHTS = {1: 1.2, 2: 1.5, 3: 1.8, 4: 1.8, 5: 1.0, 6: 1.2, 7: 1.2, 8: 1.2,
+                9: 1.2, 10: 1.8, 11: 2.2}  # fmt: skip
 """How often each kind is drawn among those of its robot; the hard ones more often."""
 
 STAGES = ((0.08, 1, 3), (0.4, 3, 8), (0.7, 4, 20), (1.0, 5, 200))
@@ -49,6 +49,7 @@ class _Row:
     offset: list[int] = field(default_factory=list)
     targets: list[int] = field(default_factory=list)
     hints: list[int] = field(default_factory=list)
+    early: list[tuple[int, int]] = field(default_factory=list)
 
     @property
     def room(self) -> int:
@@ -67,8 +68,16 @@ class _Row:
         self.ids += [PAD_ID] * room
         self.index += [-1] * room
         self.offset += [0] * room
-        self.targets += [-100] * room
-        self.hints += [-100] * room
+        self.targets += [NOTHING] * room
+        self.hints += [NOTHING] * room
+
+
+@dataclass(slots=True)
+class _Drawn:
+    """A scene and the rows behind it."""
+
+    ids: list[int]
+    rows: list[_Row]
 
 
 class BatchSource:
@@ -84,9 +93,7 @@ class BatchSource:
         self._tokenizer, self._tokens = tokenizer, tokens
         self._rng = random.Random(seed)
         self._skill_sets = {name: find_skill_set(name) for name in ('tello', 'arm')}
-        vocabulary = tokenizer.get_vocab()
-        self._numbers = {i for token, i in vocabulary.items() if re.fullmatch(r'_\d+', token)}
-        self._moves = {vocabulary[f'move_{to}'] for to in ('left', 'right', 'forward', 'backward')}
+        self._hinter = Hinter(tokenizer)
         self._fixed = {
             name: torch.tensor(tokenizer.encode(fixed_part(skill_set)).ids)
             for name, skill_set in self._skill_sets.items()
@@ -101,20 +108,38 @@ class BatchSource:
         size = 0 if n_objects <= 10 else 1 if n_objects <= 40 else 2
         n_rows = ROWS[size]
         n_scenes = max(1, round(self._tokens / (12 * n_objects + n_rows * ROW_TOKENS)))
-        scenes: list[list[int]] = []
-        packed: list[tuple[list[list[int]], ...]] = []
-        while len(scenes) < n_scenes:
-            drawn = self._scene(skill_set, n_objects, n_rows)
-            if drawn is not None:
-                scenes.append(drawn[0])
-                packed.append(drawn[1])
-        parts = (torch.tensor(part) for part in zip(*packed, strict=True))
-        return PackedBatch(self._fixed[skill_set], torch.tensor(scenes), *parts)
+        # Scenes of as many objects differ in how many places they have: those of one length meet.
+        by_length: dict[int, list[_Drawn]] = {}
+        drawn: list[_Drawn] = []
+        while len(drawn) < n_scenes:
+            one = self._scene(skill_set, n_objects, n_rows)
+            if one is not None:
+                drawn = by_length.setdefault(len(one.ids), [])
+                drawn.append(one)
+        fixed = self._fixed[skill_set]
+        n_scene = len(drawn[0].ids)
+        early = []
+        for index, one in enumerate(drawn):
+            start = fixed.numel() + n_scenes * n_scene + index * n_rows * ROW_TOKENS
+            for number, row in enumerate(one.rows):
+                early += [(start + number * ROW_TOKENS + place, hint) for place, hint in row.early]
+        blocks, block_index, offset, targets, hints = (
+            torch.tensor([[getattr(row, part) for row in one.rows] for one in drawn])
+            for part in ('ids', 'index', 'offset', 'targets', 'hints')
+        )
+        return PackedBatch(
+            fixed,
+            torch.tensor([one.ids for one in drawn]),
+            blocks,
+            block_index,
+            offset,
+            targets,
+            hints,
+            torch.tensor(early, dtype=torch.long).view(-1, 2),
+        )
 
-    def _scene(
-        self, skill_set: str, n_objects: int, n_rows: int
-    ) -> tuple[list[int], tuple[list[list[int]], ...]] | None:
-        """Return a scene's ids and its rows of blocks, or None where it cannot be used."""
+    def _scene(self, skill_set: str, n_objects: int, n_rows: int) -> _Drawn | None:
+        """Return a scene and its rows of blocks, or None where it cannot be used."""
         rng = self._rng
         possible = [
             number
@@ -126,33 +151,34 @@ class BatchSource:
         if is_held_out(scene):
             return None
         weights = [KIND_WEIGHTS[kind] for kind in kinds]
-        rows: list[_Row] = [_Row() for _ in range(n_rows)]
-        scene_ids: list[int] = []
+        rows = [_Row() for _ in range(n_rows)]
+        ids: list[int] = []
         misses = 0
         while misses < _PATIENCE:
             task = ask(rng, scene, rng.choices(kinds, weights)[0])
             if task is None:
                 misses += 1
                 continue
-            scene_ids, prompt, plan = self._encode(task)
+            ids, prompt, plan = self._encode(task)
             row = next((row for row in rows if row.room >= len(prompt) + len(plan) - 1), None)
             if row is None:
                 misses += 1
                 continue
-            silent = [-100] * (len(prompt) - 1)
-            targets, hints = self._targets(plan), self._hints(task, plan)
-            row.add([*prompt, *plan[:-1]], silent + targets, silent + hints)
-        if not scene_ids:
+            start = len(row.ids)
+            silent = [NOTHING] * (len(prompt) - 1)
+            row.add(
+                [*prompt, *plan[:-1]],
+                silent + self._targets(plan),
+                silent + self._hinter.late(task, plan),
+            )
+            early = self._hinter.instruction(task, prompt)
+            early += [(len(prompt) + place, hint) for place, hint in self._hinter.plan(task, plan)]
+            row.early += [(start + place, hint) for place, hint in early]
+        if not ids:
             return None
         for row in rows:
             row.pad()
-        return scene_ids, (
-            [row.ids for row in rows],
-            [row.index for row in rows],
-            [row.offset for row in rows],
-            [row.targets for row in rows],
-            [row.hints for row in rows],
-        )
+        return _Drawn(ids, rows)
 
     def _choose(self, kinds: Sequence[int], n_objects: int) -> list[int]:
         """Return a few of the kinds: more for larger scenes."""
@@ -180,17 +206,4 @@ class BatchSource:
             self._tokenizer.token_to_id('#trueĠ'),
             self._tokenizer.token_to_id('#falseĠ'),
         }
-        return [-100 if token in observations else token for token in plan]
-
-    def _hints(self, task: TaskSample, plan: Sequence[int]) -> list[int]:
-        """Return, where a name or a move away from danger is due, the number of that object."""
-        danger = self._tokenizer.encode(task.danger).ids[-1:]
-        hints = []
-        for token, following in zip(plan, [*plan[1:], EOS_ID], strict=True):
-            if danger and token in self._moves:
-                hints.append(danger[0])
-            elif following in self._numbers:
-                hints.append(following)
-            else:
-                hints.append(-100)
-        return hints
+        return [NOTHING if token in observations else token for token in plan]

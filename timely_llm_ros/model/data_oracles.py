@@ -9,7 +9,7 @@ Conventions, all functions of scene and instruction:
 * Under a support: the drone goes down 30 cm before the picture.
 * Urgent: the drone flies already. It moves away from the object: right of one on its left
   (y >= 0), backward from one ahead (x >= 0).
-* An arm handles the objects of a list in the order of the scene, a tower from bottom to top.
+* An arm handles what lies on a surface in the order of the scene, a tower from bottom to top.
 """
 
 from __future__ import annotations
@@ -273,14 +273,28 @@ def _clean(rng: random.Random, scene: Scene, held_out: bool) -> tuple[str, str] 
     return wrap(rng, text, urgent=False), f'{plan}wipe({surface.name});home;'
 
 
+def _is_produce(item: SceneObject) -> bool:
+    return item.kind in words.FRUITS or item.kind in words.VEGETABLES
+
+
 def _sort(rng: random.Random, scene: Scene, held_out: bool) -> tuple[str, str] | None:
     kinds = Counter(item.kind for item in scene.objects)
     containers = [o for o in scene.objects if o.kind in words.CONTAINERS and kinds[o.kind] == 1]
-    produce = [o for o in scene.objects if o.kind in words.FRUITS or o.kind in words.VEGETABLES]
-    if len(containers) < 2 or not 1 <= len(produce) <= MAX_LISTED:
+    lying = {
+        surface: [o for o in scene.objects if (o.relation, o.support) == ('on', surface)]
+        for surface in words.SURFACES
+    }
+    food = [
+        surface
+        for surface, items in lying.items()
+        if 1 <= len(items) <= MAX_LISTED and all(map(_is_produce, items))
+    ]
+    if len(containers) < 2 or not food:
         return None
+    surface = rng.choice(food)
+    produce = lying[surface]
     fruit, vegetables = rng.sample(containers, 2)
-    slots = {'f': f'the {fruit.kind}', 'g': f'the {vegetables.kind}'}
+    slots = {'s': f'the {surface}', 'f': f'the {fruit.kind}', 'g': f'the {vegetables.kind}'}
     text = core(rng, 'sort', slots, held_out=held_out)
     plan = ''.join(
         f'sort_into({o.name},{(fruit if o.kind in words.FRUITS else vegetables).name});'

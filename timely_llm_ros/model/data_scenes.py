@@ -172,17 +172,17 @@ def arm_scene(rng: random.Random, n_objects: int, themes: Collection[str]) -> Sc
             builder.add(container, support='floor', planted=True)
     on_surface = 0
     limit = min(MAX_LISTED, share)
+    tended = set(surfaces[:2]) if 'sort' in themes else set(surfaces[:1])
 
     def where() -> _Place:
-        """A place that keeps the number of things on the surface to clean within its limit."""
+        """A place that keeps what lies on the surfaces to tend within its limits."""
         nonlocal on_surface
         support, relation = rng.choice(words.SUPPORTS), rng.choice(RELATIONS)
-        if 'clean' in themes:
-            if support == surfaces[0] and relation == 'on':
-                support = 'shelf'
-            if on_surface < limit and rng.random() < 0.3:
-                on_surface += 1
-                support, relation = surfaces[0], 'on'
+        if support in tended and relation == 'on':
+            support = 'shelf'
+        if 'clean' in themes and on_surface < limit and rng.random() < 0.3:
+            on_surface += 1
+            support, relation = surfaces[0], 'on'
         return {'support': support, 'relation': relation}
 
     if 'stack' in themes:
@@ -197,7 +197,7 @@ def arm_scene(rng: random.Random, n_objects: int, themes: Collection[str]) -> Sc
         for position in range(count):
             fruit = position == 0 or (position > 1 and rng.random() < 0.5)
             kind = rng.choice(words.FRUITS if fruit else words.VEGETABLES)
-            builder.add(kind, **where())
+            builder.add(kind, relation='on', support=surfaces[1])
     if 'clean' in themes:
         count = min(builder.room, rng.randint(1, limit)) - on_surface
         for _ in range(max(0, count)):
@@ -205,8 +205,8 @@ def arm_scene(rng: random.Random, n_objects: int, themes: Collection[str]) -> Sc
             builder.add(rng.choice(_ARM_FILL), relation='on', support=surfaces[0])
     while builder.room > 0:
         place: _Place = where() if n_objects < 30 else {}
-        if 'clean' in themes and not place:
-            place = {'support': rng.choice([s for s in words.SUPPORTS if s != surfaces[0]])}
+        if not place:
+            place = {'support': rng.choice([s for s in words.SUPPORTS if s not in tended])}
             if rng.random() < 0.05:
                 place = {'support': surfaces[0], 'relation': rng.choice(('under', 'near', 'in'))}
         builder.add(rng.choice(_ARM_FILL), **place)

@@ -9,14 +9,13 @@ parts go through the linear layers as one matrix; only attention tells them apar
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from timely_llm_ros.model.initial import initialise
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +23,12 @@ class NetworkShape:
     """Sizes of the network; names are those of transformers' ``LlamaConfig``."""
 
     vocab_size: int
-    hidden_size: int = 192
+    hidden_size: int = 256
     intermediate_size: int = 512
     num_hidden_layers: int = 4
-    num_attention_heads: int = 6
-    num_key_value_heads: int = 2
-    rope_theta: float = 1e6
+    num_attention_heads: int = 8
+    num_key_value_heads: int = 4
+    rope_theta: float = 1e8
     rms_norm_eps: float = 1e-5
     max_position_embeddings: int = 8192
 
@@ -56,7 +55,9 @@ class PackedBatch:
         block_index: ``[S, R, B]``, which block of its row a token belongs to; -1 is padding.
         block_offset: ``[S, R, B]``, the token's place in its block.
         targets: ``[S, R, B]``, the token to predict there, -100 where none is.
-        hints: ``[S, R, B]``, the number of the object that decides what to predict, or -100.
+        hints: ``[S, R, B]``, a second answer there, -100 where none is; see ``hints.py``.
+        early_hints: ``[H, 2]``, a place among all tokens (fixed prompt, scenes, rows, in this
+            order) and the token that the network should know of there after its second layer.
     """
 
     fixed: Tensor
@@ -66,22 +67,12 @@ class PackedBatch:
     block_offset: Tensor
     targets: Tensor
     hints: Tensor
+    early_hints: Tensor
 
     @property
     def tokens(self) -> int:
         """How many tokens are computed, padding included."""
         return self.fixed.numel() + self.scenes.numel() + self.blocks.numel()
-
-
-LOOK_BACK = (1, 4, 6, 7, 8, 10)
-"""How far each head of the first layer looks back at first: the distances from an object's number
-to its name, the signs of y and x, its support, relation and attribute."""
-
-_LOOK_BACK_STRENGTH = 8.0
-_LOOK_BACK_FREQUENCIES = 6
-
-
-_KINSHIP = 0.7
 
 
 class PlannerNetwork(nn.Module):
@@ -90,15 +81,19 @@ class PlannerNetwork(nn.Module):
     Args:
         shape: Sizes.
         seed: Seed of the initial weights.
-        groups: For every token the one that stands for all forms of its word, whose embeddings
-            start near one another: a word of the instruction then finds it in the scene at once.
+        vocab: See :func:`~timely_llm_ros.model.initial.initialise`.
     """
 
+    frequencies: Tensor
     cosines: Tensor
     sines: Tensor
 
     def __init__(
-        self, shape: NetworkShape, *, seed: int = 0, groups: Sequence[int] | None = None
+        self,
+        shape: NetworkShape,
+        *,
+        seed: int = 0,
+        vocab: dict[str, int] | None = None,
     ) -> None:
         super().__init__()
         self.shape = shape
@@ -108,25 +103,18 @@ class PlannerNetwork(nn.Module):
             shape.intermediate_size,
         )
         kv_width = shape.num_key_value_heads * shape.head_dim
-        generator = torch.Generator().manual_seed(seed)
 
-        def matrices(rows: int, columns: int, gain: float = 1.0) -> nn.Parameter:
-            values = torch.randn(layers, rows, columns, generator=generator)
-            return nn.Parameter(values * gain * 0.5 * columns**-0.5)
+        def matrices(rows: int, columns: int) -> nn.Parameter:
+            return nn.Parameter(torch.zeros(layers, rows, columns))
 
-        embedding = torch.randn(shape.vocab_size, width, generator=generator)
-        if groups is not None:
-            embedding = _KINSHIP**0.5 * embedding[list(groups)] + (
-                1 - _KINSHIP
-            ) ** 0.5 * torch.randn(shape.vocab_size, width, generator=generator)
-        self.embedding = nn.Parameter(0.5 * embedding)
+        self.embedding = nn.Parameter(torch.zeros(shape.vocab_size, width))
         self.q = matrices(width, width)
         self.k = matrices(kv_width, width)
         self.v = matrices(kv_width, width)
-        self.o = matrices(width, width, 0.5)
+        self.o = matrices(width, width)
         self.gate = matrices(inner, width)
         self.up = matrices(inner, width)
-        self.down = matrices(width, inner, 0.5)
+        self.down = matrices(width, inner)
         self.q_bias = nn.Parameter(torch.zeros(layers, width))
         self.k_bias = nn.Parameter(torch.zeros(layers, kv_width))
         self.v_bias = nn.Parameter(torch.zeros(layers, kv_width))
@@ -135,71 +123,14 @@ class PlannerNetwork(nn.Module):
         self.mlp_norm = nn.Parameter(torch.ones(layers, width))
         self.final_norm = nn.Parameter(torch.full((width,), 0.08))
         half = torch.arange(0, shape.head_dim, 2, dtype=torch.float64)
-        frequencies = shape.rope_theta ** -(half / shape.head_dim)
-        self._init_look_back(frequencies)
-        self._init_retrieval(generator)
+        self.frequencies = shape.rope_theta ** -(half / shape.head_dim)
+        initialise(self, seed, vocab)
         angles = torch.outer(
-            torch.arange(shape.max_position_embeddings, dtype=torch.float64), frequencies
+            torch.arange(shape.max_position_embeddings, dtype=torch.float64), self.frequencies
         )
         angles = torch.cat((angles, angles), dim=1)
         self.register_buffer('cosines', angles.cos().float(), persistent=False)
         self.register_buffer('sines', angles.sin().float(), persistent=False)
-
-    @torch.no_grad()
-    def _init_look_back(self, frequencies: Tensor) -> None:
-        """Make head h of the first layer attend to the token LOOK_BACK[h] before, by biases alone.
-
-        With key bias k and query bias R(-d) k the score of a pair at distance r is the sum of
-        cos((r - d) w) over the frequencies w: largest at r = d, whatever the tokens are.
-        """
-        shape = self.shape
-        used = _LOOK_BACK_FREQUENCIES
-        half = shape.head_dim // 2
-        self.q[0] = 0.0
-        self.k[0] = 0.0
-        keys = self.k_bias[0].view(shape.num_key_value_heads, shape.head_dim)
-        keys[:, :used] = _LOOK_BACK_STRENGTH
-        queries = self.q_bias[0].view(shape.num_attention_heads, shape.head_dim)
-        for head in range(shape.num_attention_heads):
-            turned = LOOK_BACK[head % len(LOOK_BACK)] * frequencies[:used]
-            queries[head, :used] = _LOOK_BACK_STRENGTH * turned.cos().float()
-            queries[head, half : half + used] = -_LOOK_BACK_STRENGTH * turned.sin().float()
-
-    @torch.no_grad()
-    def _init_retrieval(self, generator: torch.Generator) -> None:
-        """Let the second layer's first group of heads find an object by its kind and attribute.
-
-        The first layer writes a projection of the token at each look-back distance into a part of
-        the residual of its own. A noun that follows its adjective then matches the number of the
-        object whose name and attribute are those, through the slowly turning rotary frequencies.
-        """
-        shape = self.shape
-        width, head = shape.hidden_size, shape.head_dim
-        half = head // 2
-
-        def frame(rows: int, columns: int) -> Tensor:
-            square: Tensor = torch.linalg.qr(torch.randn(columns, rows, generator=generator))[0]
-            return square.T
-
-        seen = frame(head, width)
-        self.v[0] = seen.repeat(shape.num_key_value_heads, 1)
-        written = frame(width, width).T
-        self.o[0] = 0.6 * written
-        kind_turns = [half + 0 - 1 - i for i in range(0, half - 7, 2)]
-        attribute_turns = [half - 1 - i for i in range(1, half - 7, 2)]
-        kind = kind_turns + [turn + half for turn in kind_turns]
-        attribute = attribute_turns + [turn + half for turn in attribute_turns]
-        block = [written[:, head * h : head * (h + 1)].T for h in range(shape.num_attention_heads)]
-        name, attributes = LOOK_BACK.index(1), LOOK_BACK.index(10)
-        by_kind, by_attribute = frame(len(kind), head), frame(len(attribute), head)
-        gain = 2.2
-        keys = self.k[1].view(shape.num_key_value_heads, head, width)
-        keys[0, kind] = gain * by_kind @ block[name]
-        keys[0, attribute] = gain * by_attribute @ block[attributes]
-        queries = self.q[1].view(shape.num_attention_heads, head, width)
-        for number in range(shape.num_attention_heads // shape.num_key_value_heads):
-            queries[number, kind] = gain * by_kind @ seen
-            queries[number, attribute] = gain * by_attribute @ block[name]
 
     def matrix_parameters(self) -> list[nn.Parameter]:
         """Return the stacks of matrices, ``[layer, row, column]`` each."""
@@ -225,20 +156,30 @@ class PlannerNetwork(nn.Module):
                 follows: it learns to look objects up long before it could guess why.
             dtype: Of the computation.
         """
-        hidden = self.blocks_hidden(batch, dtype=dtype)
+        early: list[Tensor] = []
+        hidden = self.blocks_hidden(batch, dtype=dtype, early=early if hint_weight else None)
         targets, hints = batch.targets.reshape(-1), batch.hints.reshape(-1)
         places = (targets >= 0).nonzero().squeeze(1)
-        logits = (hidden[places] @ self.embedding.to(dtype).T).float()
-        loss = functional.cross_entropy(logits, targets[places])
+        table = self.embedding.to(dtype).T
+        told = (hidden[places] @ table).float().log_softmax(dim=-1)
+        loss = functional.nll_loss(told, targets[places])
         if hint_weight:
-            hinted = functional.cross_entropy(
-                logits, hints[places], ignore_index=-100, reduction='sum'
-            )
-            loss = loss + hint_weight * hinted / len(places)
+            late = functional.nll_loss(told, hints[places], ignore_index=-100, reduction='sum')
+            loss = loss + hint_weight * late / len(places)
+            if len(batch.early_hints):
+                logits = (early[0] @ table).float()
+                loss = loss + hint_weight * functional.cross_entropy(
+                    logits, batch.early_hints[:, 1]
+                )
         return loss
 
-    def blocks_hidden(self, batch: PackedBatch, *, dtype: torch.dtype) -> Tensor:
-        """Return the final hidden states of the rows' tokens, ``[S * R * B, hidden]``."""
+    def blocks_hidden(
+        self, batch: PackedBatch, *, dtype: torch.dtype, early: list[Tensor] | None = None
+    ) -> Tensor:
+        """Return the final hidden states of the rows' tokens, ``[S * R * B, hidden]``.
+
+        Appends to ``early`` the normed states after the second layer at the early hints' places.
+        """
         parts = _Parts(batch)
         ids = torch.cat((batch.fixed, batch.scenes.reshape(-1), batch.blocks.reshape(-1)))
         cosines = self.cosines[parts.positions].unsqueeze(1).to(dtype)
@@ -246,6 +187,8 @@ class PlannerNetwork(nn.Module):
         hidden = functional.embedding(ids, self.embedding).to(dtype)
         for layer in range(self.shape.num_hidden_layers - 1):
             hidden = self._layer(layer, hidden, cosines, sines, parts)
+            if layer == 1 and early is not None:
+                early.append(self._norm(hidden[batch.early_hints[:, 0]], self.final_norm))
         hidden = self._layer(
             self.shape.num_hidden_layers - 1, hidden, cosines, sines, parts, only_rows=True
         )

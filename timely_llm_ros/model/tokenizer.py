@@ -41,6 +41,9 @@ PIECES = '|'.join(
 SKILL_SETS = ('tello', 'arm')
 """The skill sets that the model is trained for."""
 
+SYNONYMS = {'below': 'under', 'beneath': 'under'}
+"""Words of instructions and the scene's word for the same."""
+
 _CORPUS_SEED = 20_000_003
 _CORPUS_TASKS_PER_KIND = 800
 
@@ -102,12 +105,39 @@ def word_groups(vocab: dict[str, int]) -> list[int]:
     stems = {token.removeprefix(space).lower() for token in vocab}
     for token, index in sorted(vocab.items(), key=lambda item: item[1]):
         stem = token.removeprefix(space).lower()
+        stem = SYNONYMS.get(stem, stem)
         for ending in ('es', 's'):
             if len(stem) > 3 and stem.endswith(ending) and stem[: -len(ending)] in stems:
                 stem = stem[: -len(ending)]
                 break
         groups.append(first.setdefault(stem, index) if stem.isascii() and stem.isalpha() else index)
     return groups
+
+
+def word_families(vocab: dict[str, int]) -> dict[str, list[int]]:
+    """Return by sort of word (numbers that end names, kinds, places, figures) its tokens."""
+    words = data_words
+    food = {*words.FRUITS, *words.VEGETABLES}
+    kinds = {*words.DRONE_KINDS, *words.LITTER, *words.BLOCKS, *words.CONTAINERS}
+
+    def nouns(kinds: Iterable[str]) -> str:
+        return '|'.join(f'Ġ?(?:{kind}|{words.plural(kind)})' for kind in sorted(kinds))
+
+    sorts = {
+        'number': r'_\d+',
+        'kind': nouns(kinds - food - {*words.SUPPORTS}),
+        'fruit': nouns(words.FRUITS),
+        'vegetable': nouns(words.VEGETABLES),
+        'attribute': '|'.join(f'Ġ?{attribute}' for attribute in words.ATTRIBUTES),
+        'support': '|'.join(f'Ġ?{support}' for support in words.SUPPORTS),
+        'relation': '|'.join(f'Ġ{relation}' for relation in (*RELATIONS, 'below', 'beneath')),
+        'position': r'\d+\.\d',
+        'figure': r'\d+',
+    }
+    return {
+        sort: sorted(index for token, index in vocab.items() if re.fullmatch(pattern, token))
+        for sort, pattern in sorts.items()
+    }
 
 
 def tokenizer_json(vocab: dict[str, int]) -> dict[str, Any]:

@@ -30,10 +30,10 @@ from timely_llm_ros.model.batches import BatchSource
 from timely_llm_ros.model.export import export
 from timely_llm_ros.model.muon import Muon, adamw, share_sum
 from timely_llm_ros.model.network import NetworkShape, PlannerNetwork
-from timely_llm_ros.model.tokenizer import word_groups, write_tokenizer
+from timely_llm_ros.model.tokenizer import write_tokenizer
 
 PROCESSES = 2
-STEPS = 2400
+STEPS = 2800
 EXAMPLES = """examples:
   python -m timely_llm_ros.model.train --out models/timely-planner --seed 0
   python -m timely_llm_ros.model.train --out /tmp/quick --steps 50       # does it run at all?
@@ -63,7 +63,11 @@ class Recipe:
     warmup: float = 0.015
     decay_from: float = 0.4
     hints: float = 0.5
-    hints_until: float = 0.8
+    hints_until: float = 0.7
+
+    def skill_set(self, rank: int, step: int) -> str:
+        """Return whose tasks a process computes at that step."""
+        return ('tello', 'arm')[(rank + step) % 2]
 
     def hint_weight(self, step: int) -> float:
         """Return how much the hints count at that step."""
@@ -148,7 +152,7 @@ def _train(
     network = PlannerNetwork(
         NetworkShape(tokenizer.get_vocab_size()),
         seed=recipe.seed,
-        groups=word_groups(tokenizer.get_vocab()),
+        vocab=tokenizer.get_vocab(),
     )
     parameters = list(network.parameters())
     muon = Muon(network.matrix_parameters())
@@ -166,7 +170,7 @@ def _train(
     with Progress(*columns, console=console, disable=rank != 0) as progress:
         bar = progress.add_task('training', total=recipe.steps, loss=0.0)
         for step in range(recipe.steps):
-            batch = source.draw(('tello', 'arm')[(rank + step) % 2], step / recipe.steps)
+            batch = source.draw(recipe.skill_set(rank, step), step / recipe.steps)
             loss = network.loss(batch, hint_weight=recipe.hint_weight(step))
             loss.backward()  # type: ignore[no-untyped-call]
             tokens += batch.tokens

@@ -44,8 +44,7 @@ def build_prompt(skill_set: SkillSet, scene: Scene, instruction: str) -> Prompt:
             f'instruction {instruction[:60]!r}: expected 1 to {MAX_INSTRUCTION_LENGTH} '
             'printable characters'
         )
-    lines = ''.join(map(scene_line, scene.objects))
-    return Prompt(fixed_part(skill_set), f'scene:\n{lines}task: {words}\nplan:\n')
+    return Prompt(fixed_part(skill_set), f'scene:\n{scene_text(scene)}task: {words}\nplan:\n')
 
 
 def fixed_part(skill_set: SkillSet) -> str:
@@ -55,6 +54,17 @@ def fixed_part(skill_set: SkillSet) -> str:
         arguments = ','.join(map(_argument_text, skill.arguments))
         lines.append(f'{skill.name}{f"({arguments})" if arguments else ""} {skill.description}\n')
     return ''.join(lines)
+
+
+def scene_text(scene: Scene) -> str:
+    """Return the lines of all objects: those at one place together, an empty line between places.
+
+    What has to be handled one after the other then stands one after the other.
+    """
+    places: dict[tuple[str, str], list[str]] = {}
+    for item in scene.objects:
+        places.setdefault((item.relation, item.support), []).append(scene_line(item))
+    return '\n'.join(map(''.join, places.values()))
 
 
 def scene_line(item: SceneObject) -> str:
