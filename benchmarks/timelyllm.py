@@ -1,4 +1,5 @@
-"""TimelyLLM's experiments: figs. 5 to 10, tables 4 and 5, on simulated hardware, many draws.
+"""TimelyLLM's experiments: figs. 5 to 10, tables 4 and 5, on simulated hardware, many draws;
+and how near our own way comes to what no schedule exceeds.
 
     .venv/bin/python benchmarks/timelyllm.py [--only fig5 ...] [--seeds 20] [--hardware toy]
         [--images docs/images] [--results benchmarks/results]
@@ -23,7 +24,17 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from _results import FOLDER as RESULTS
 from _results import command, machine, save
-from figures import arms, batch_sweep, chat, end_to_end, overheads, page, policies, time_trace
+from figures import (
+    arms,
+    batch_sweep,
+    bounds,
+    chat,
+    end_to_end,
+    overheads,
+    page,
+    policies,
+    time_trace,
+)
 from figures.runs import Runs
 from rich.console import Console
 
@@ -33,7 +44,7 @@ IMAGES = Path(__file__).resolve().parents[1] / 'docs' / 'images'
 
 EXPERIMENTS = {
     module.EXPERIMENT.name: module.EXPERIMENT
-    for module in (end_to_end, time_trace, batch_sweep, policies, arms, chat, overheads)
+    for module in (end_to_end, time_trace, batch_sweep, policies, arms, chat, overheads, bounds)
 }
 
 

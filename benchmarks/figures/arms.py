@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from _results import Target
 
-from figures.bounds import least_waiting_s
 from figures.common import COLOURS, OURS, WHOLE_PLAN, contenders, figures_of, summary_table
 from figures.experiment import Experiment, Result
 from lrtrace.profiles import PROFILES
@@ -27,14 +26,11 @@ def run(runs: Runs) -> Result:
     by_label = {item.label: item.found.groups for item in items}
     mine, whole = by_label[OURS], by_label[WHOLE_PLAN]
     less = 1 - mine.waiting_s / whole.waiting_s
-    least_s = least_waiting_s(WORKLOAD, runs.hardware, runs.seeds)
-    most = 1 - least_s / whole.waiting_s
     others = [summary.utility for label, summary in by_label.items() if label != OURS]
     return Result(
         (
             summary_table(
-                f'{WORKLOAD}, {len(runs.seeds)} draws, each at its best batch of {CAPS}; '
-                f'no schedule waits less than {least_s:.3f} s',
+                f'{WORKLOAD}, {len(runs.seeds)} draws, each at its best batch of {CAPS}',
                 ((item.name, item.found.groups) for item in items),
             ),
             summary_table('by kind of task', ((item.name, item.found.kinds) for item in items)),
@@ -42,12 +38,10 @@ def run(runs: Runs) -> Result:
         {
             'seeds': len(runs.seeds),
             'hardware': runs.hardware,
-            'least_waiting_s': least_s,
             'systems': figures_of(WORKLOAD, items),
         },
         [
             Target('waiting less than whole plan by', less, '>=', 0.9),
-            Target(f'share of the greatest saving, {100 * most:.1f} %', less / most, '>=', 0.95),
             Target('mean utility, peak 1', mine.utility, '>=', 0.95),
             Target('mean utility ahead by', mine.utility - max(others), '>=', 0.0),
         ],
