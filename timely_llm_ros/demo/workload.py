@@ -1,4 +1,4 @@
-"""The demo's tasks: a seeded mix of all kinds, several arriving at once."""
+"""The demo's tasks: a seeded mix of kinds, several arriving at once."""
 
 from __future__ import annotations
 
@@ -37,6 +37,10 @@ MAX_DRAWS = 100
 
 OBJECTS = (6, 14)
 """Least and most objects of a scene."""
+
+LEFT_OUT = ('check_for',)
+"""Kinds whose plan's text depends on what the robot sees. A whole plan would have to be written
+without seeing, which may go on for ever: no fair comparison."""
 
 URGENT_SHARE = 0.3
 """Share of the drones' tasks in which the robot is in danger."""
@@ -136,7 +140,11 @@ class _Deck:
     def __init__(self, rng: random.Random, skill_set: str) -> None:
         self._rng = rng
         self._skill_set = find_skill_set(skill_set)
-        kinds = [kind for kind in KINDS.values() if kind.skill_set == skill_set]
+        kinds = [
+            kind
+            for kind in KINDS.values()
+            if kind.skill_set == skill_set and kind.name not in LEFT_OUT
+        ]
         self._kinds = {
             urgent: [kind for kind in kinds if kind.urgent == urgent] for urgent in (True, False)
         }
