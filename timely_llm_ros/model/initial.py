@@ -54,6 +54,10 @@ _NUMBER_BIAS = 8.0
 """What an object's number is preferred by, before the softmax."""
 _NOTHING_FOUND = 18.0
 """What stands for nothing below: less than a true match, more than half of one."""
+_NORMED_LENGTH = 9.8
+"""About how long an embedding is after the second layer's norm."""
+_LINES = 1
+"""The group of heads that finds the object on the line below."""
 _BIAS_TURN = 15
 """The slowest rotary frequency: what counts at any distance. Those a little faster are slow enough
 to compare by over a whole scene."""
@@ -137,29 +141,25 @@ class _Circuits:
         """
         first, second = self._rows(14, 12, 10, 9, 7, 5), self._rows(13, 11, 8, 6)
         self._network.down[1] *= 0.3
-        for kv_head, parts, before in (
-            (0, (_NAME, _ATTRIBUTE), True),
-            (1, (_NUMBER_ABOVE, _NAME_ABOVE), True),
-            (2, (_SUPPORT, _NUMBER_ABOVE), False),
+        for kv_head, own_part, before_part, asks_before in (
+            (0, _NAME, _ATTRIBUTE, True),
+            (_LINES, _NUMBER_ABOVE, _NAME_ABOVE, True),
+            (2, _SUPPORT, _NUMBER_ABOVE, False),
         ):
-            keys, queries = self._clear(1, kv_head)
-            for rows, gain, part, asked in (
-                (first, 3.0, parts[0], None),
-                (second, 2.1, parts[1], _NAME),
-            ):
-                match = gain * self._frame(len(rows), self._code_width)
-                self._put(keys, rows, self._part(part), match)
-                if asked is None:
-                    self._put(queries, rows, slice(_EMBEDDED), match @ self._code)
-                elif before:
-                    self._put(queries, rows, self._part(asked), match)
-            self._find_numbers(1, kv_head, keys)
-            if parts[0] == _NUMBER_ABOVE:
-                # Below the last line of a place there is nothing: the scene's head stands for it.
-                head = self._network.embedding[vocab['scene'], :_EMBEDDED]
-                keys[_BIAS_TURN, :_EMBEDDED] += (
-                    head / head.norm() * _NOTHING_FOUND / _NUMBER_BIAS / 9.8
-                )
+            keys, queries = self._clear(kv_head)
+            match = 3.0 * self._frame(len(first), self._code_width)
+            self._put(keys, first, self._part(own_part), match)
+            self._put(queries, first, slice(_EMBEDDED), match @ self._code)
+            match = 2.1 * self._frame(len(second), self._code_width)
+            self._put(keys, second, self._part(before_part), match)
+            if asks_before:
+                self._put(queries, second, self._part(_NAME), match)
+            self._find_numbers(kv_head, keys)
+        # Below the last line of a place there is nothing: the scene's head stands for it.
+        head = self._network.embedding[vocab['scene'], :_EMBEDDED]
+        self._network.k[1].view(-1, self._head, self._width)[_LINES, _BIAS_TURN, :_EMBEDDED] += (
+            head / head.norm() * _NOTHING_FOUND / _NUMBER_BIAS / _NORMED_LENGTH
+        )
 
     def look_back_in_plans(self) -> None:
         """Let heads of the third layer look back from what continues a plan to what it took last.
@@ -204,33 +204,28 @@ class _Circuits:
         """Return the rows of a head that turn with those frequencies."""
         return [*turns, *(turn + self._head // 2 for turn in turns)]
 
-    def _clear(self, layer: int, kv_head: int) -> tuple[Tensor, Tensor]:
-        """Return the cleared keys of a group of heads and the queries of its first head."""
-        keys = self._network.k[layer].view(-1, self._head, self._width)[kv_head]
-        queries = self._network.q[layer].view(self._heads, self._head, self._width)
+    def _clear(self, kv_head: int) -> tuple[Tensor, Tensor]:
+        """Return the second layer's cleared keys of a group and queries of its first head."""
+        keys = self._network.k[1].view(-1, self._head, self._width)[kv_head]
+        queries = self._network.q[1].view(self._heads, self._head, self._width)
         keys.zero_()
         queries[kv_head * self._group] = 0.0
         return keys, queries[kv_head * self._group]
 
-    def _find_numbers(self, layer: int, kv_head: int, keys: Tensor) -> None:
+    def _find_numbers(self, kv_head: int, keys: Tensor) -> None:
         """Let the first head of a group prefer numbers and copy what it finds."""
         network, number = self._network, kv_head * self._group
-        keys[_BIAS_TURN] = self._is('number')
+        alike = _FAMILY['number'] ** 0.5
+        keys[_BIAS_TURN, :_EMBEDDED] = self._sort['number'] / (alike * _NORMED_LENGTH)
         bias = _NUMBER_BIAS * self._head**0.5
-        network.q_bias[layer, number * self._head + _BIAS_TURN] = bias
+        network.q_bias[1, number * self._head + _BIAS_TURN] = bias
         read = self._frame(self._head, _EMBEDDED)
-        values = network.v[layer].view(-1, self._head, self._width)[kv_head]
+        values = network.v[1].view(-1, self._head, self._width)[kv_head]
         values.zero_()
         values[:, :_EMBEDDED] = read
         columns = slice(number * self._head, (number + 1) * self._head)
-        network.o[layer, :, columns] = 0.0
-        network.o[layer, :_EMBEDDED, columns] = _COPY_GAIN * read.T
-
-    def _is(self, sort: str) -> Tensor:
-        """Return what to multiply a token with so that words of the sort give about 1."""
-        row = torch.zeros(self._width)
-        row[:_EMBEDDED] = self._sort[sort] / (_FAMILY[sort] ** 0.5 * 9.8)
-        return row
+        network.o[1, :, columns] = 0.0
+        network.o[1, :_EMBEDDED, columns] = _COPY_GAIN * read.T
 
     @staticmethod
     def _put(matrix: Tensor, rows: list[int], columns: slice, values: Tensor) -> None:
