@@ -1,0 +1,209 @@
+"""Where to cut lengths into bins so that a static batch waits least for its longest member.
+
+Boundaries are ``k + 1`` increasing numbers; bin ``i`` (from 0) holds lengths in
+``[boundaries[i], boundaries[i + 1])``, the last one its upper end too. Lengths may be tokens or
+seconds: what counts is that a batch lasts as long as its longest member says.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.scheduling.multibin_theory import check_batch, check_bins, exponential_factor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from timely_llm_ros.scheduling.generation import FloatArray
+
+CANDIDATES = 1024
+"""The most places at which :func:`optimal_boundaries` considers a cut."""
+
+
+def uniform_boundaries(shortest: float, longest: float, bins: int) -> FloatArray:
+    """Return the best boundaries for uniform lengths: equal widths (Multi-Bin, lemma 4.1).
+
+    Raises:
+        ConfigurationError: ``bins`` is below 1 or ``longest`` is not above ``shortest``.
+    """
+    check_bins(bins)
+    if not -math.inf < shortest < longest < math.inf:
+        raise ConfigurationError(
+            f'lengths {shortest} to {longest}: expected finite ones, the second one larger'
+        )
+    return np.linspace(shortest, longest, bins + 1)
+
+
+def exponential_boundaries(rate: float, batch: int, bins: int) -> FloatArray:
+    """Return the boundaries for exponential lengths (Multi-Bin, lemma A.1, eq. 28).
+
+    They minimise the bound of eq. 27; the true optimum is within 0.02 % of them. The last one is
+    infinite.
+
+    Args:
+        rate: One over the mean length.
+        batch: Requests per batch, B.
+        bins: How many bins, k.
+
+    Raises:
+        ConfigurationError: ``rate`` is not positive, or ``batch`` or ``bins`` is below 1.
+    """
+    check_batch(batch)
+    check_bins(bins)
+    if not 0 < rate < math.inf:
+        raise ConfigurationError(f'rate {rate}: expected a positive number')
+    widths = [math.log(exponential_factor(batch, bins - i)) / rate for i in range(1, bins)]
+    return np.concatenate(([0.0], np.cumsum(widths), [math.inf]))
+
+
+def equal_mass_boundaries(lengths: Sequence[float] | FloatArray, bins: int) -> FloatArray:
+    """Return boundaries between which a sample has, as nearly as it can, equally many lengths.
+
+    This is what the paper's experiments use (section 6.1). It is optimal for uniform lengths only.
+
+    Args:
+        lengths: The sample, in any order.
+        bins: How many bins, k.
+
+    Raises:
+        ConfigurationError: The sample has fewer distinct lengths than there are bins.
+    """
+    values, counts = _distinct(lengths, bins)
+    below = np.cumsum(counts)
+    cuts: list[int] = []
+    for number in range(1, bins):
+        wanted = below[-1] * number / bins
+        nearest = int(np.argmin(np.abs(below - wanted))) + 1
+        least = cuts[-1] + 1 if cuts else 1
+        cuts.append(min(max(nearest, least), len(values) - bins + number))
+    return _between(values, cuts)
+
+
+def optimal_boundaries(
+    lengths: Sequence[float] | FloatArray,
+    bins: int,
+    batch: int,
+    *,
+    candidates: int = CANDIDATES,
+) -> FloatArray:
+    """Return the boundaries with the least mean batch time for the lengths of a sample.
+
+    Dynamic programming over all places between two distinct lengths: the exact minimum of
+    :func:`mean_service`, for any distribution. Where the sample has more than ``candidates``
+    distinct lengths, cuts are considered at that many of its quantiles only; what a bin costs is
+    still counted over the whole sample.
+
+    Args:
+        lengths: The sample, in any order.
+        bins: How many bins, k.
+        batch: Requests per batch, B.
+        candidates: The most places for a cut, ``bins`` at least.
+
+    Raises:
+        ConfigurationError: The sample has fewer distinct lengths than there are bins, or a number
+            is out of range.
+    """
+    check_batch(batch)
+    if candidates < bins:
+        raise ConfigurationError(f'candidates {candidates}: expected at least the {bins} bins')
+    values, counts = _distinct(lengths, bins)
+    below = np.concatenate(([0], np.cumsum(counts)))
+    places = np.arange(len(values) + 1)
+    if len(values) > candidates:
+        wanted = np.linspace(0, below[-1], candidates + 1)
+        places = np.unique(np.concatenate(([0], np.searchsorted(below, wanted), [len(values)])))
+        if len(places) <= bins:
+            # Few lengths have nearly all the mass: the quantiles fall together.
+            places = np.unique(np.linspace(0, len(values), candidates + 1).astype(np.int64))
+    costs = _costs(values, below, places, batch)
+    best = costs[0]
+    origins = []
+    for _ in range(bins - 1):
+        through = best[:, None] + costs
+        origins.append(np.argmin(through, axis=0))
+        best = np.min(through, axis=0)
+    cuts = []
+    place = len(places) - 1
+    for origin in reversed(origins):
+        place = int(origin[place])
+        cuts.append(int(places[place]))
+    return _between(values, cuts[::-1])
+
+
+def mean_service(
+    lengths: Sequence[float] | FloatArray, boundaries: Sequence[float] | FloatArray, batch: int
+) -> float:
+    """Return the mean time of a batch (eq. 2) whose members are drawn from a sample.
+
+    A batch's members come from one bin, independently and with replacement; batches of a bin are
+    as frequent as its requests are.
+
+    Args:
+        lengths: The sample; lengths beyond the ends count to the outermost bins.
+        boundaries: ``k + 1`` increasing numbers.
+        batch: Requests per batch, B.
+    """
+    check_batch(batch)
+    values, counts = _distinct(lengths, 1)
+    inner = np.searchsorted(values, np.asarray(boundaries, float)[1:-1])
+    below = np.concatenate(([0], np.cumsum(counts)))
+    places = np.unique(np.concatenate(([0], inner, [len(values)])))
+    costs = _costs(values, below, places, batch)
+    return float(sum(costs[i, i + 1] for i in range(len(places) - 1)))
+
+
+def _distinct(
+    lengths: Sequence[float] | FloatArray, bins: int
+) -> tuple[FloatArray, NDArray[np.int64]]:
+    check_bins(bins)
+    sample = np.asarray(lengths, float).ravel()
+    if not np.isfinite(sample).all():
+        wrong = sample[~np.isfinite(sample)][0]
+        raise ConfigurationError(f'length {wrong}: expected a finite number')
+    values, counts = np.unique(sample, return_counts=True)
+    if len(values) < bins:
+        raise ConfigurationError(
+            f'{bins} bins: expected at most the {len(values)} distinct lengths of the sample'
+        )
+    return values, counts.astype(np.int64)
+
+
+def _between(values: FloatArray, cuts: Sequence[int]) -> FloatArray:
+    """Boundaries that put ``values[cut]`` and all above it into the upper bin."""
+    upper, lower = values[list(cuts)], values[[cut - 1 for cut in cuts]]
+    middle = lower + (upper - lower) / 2
+    # Between neighbouring floats there is nothing; the upper one belongs to the upper bin.
+    middle = np.where(middle > lower, middle, upper)
+    top = values[-1]
+    if len(values) == 1:
+        top = np.nextafter(values[0], math.inf)
+    return np.concatenate(([values[0]], middle, [top]))
+
+
+def _costs(
+    values: FloatArray, below: NDArray[np.int64], places: NDArray[np.int64], batch: int
+) -> FloatArray:
+    """Return (n, n): share of a bin from one place to another, times its batches' mean time.
+
+    The mean maximum of ``B`` draws from a bin follows from that of the bin without its largest
+    length x: ``r E + (1 - r) x``, where r is the chance that no draw is x.
+    """
+    costs = np.full((len(places), len(places)), math.inf)
+    starts = below[places]
+    expected = np.zeros(len(places))
+    inside = 0
+    for number, value in enumerate(values):
+        while inside < len(places) and places[inside] <= number:
+            inside += 1
+        sizes = below[number + 1] - starts[:inside]
+        none = ((below[number] - starts[:inside]) / sizes) ** batch
+        expected[:inside] = none * expected[:inside] + (1.0 - none) * value
+        if inside < len(places) and places[inside] == number + 1:
+            costs[:inside, inside] = expected[:inside] * sizes / below[-1]
+    return costs
