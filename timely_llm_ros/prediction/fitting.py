@@ -1,0 +1,209 @@
+"""Fits TimeBill's coefficients to measured times (section 4.2, eq. 4 and 6).
+
+Coefficients are never negative: noise must not make longer prompts faster. Columns are scaled,
+because those of prompts up to 32768 tokens have a condition number of 1e9 as they are.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from timely_llm_ros.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    Floats = NDArray[np.float64]
+
+
+def nonnegative_least_squares(matrix: ArrayLike, target: ArrayLike) -> Floats:
+    """Return the ``x >= 0`` that minimises ``|matrix x - target|`` (Lawson and Hanson, 1974).
+
+    Columns enter the solution one by one, the steepest first; those that would turn negative
+    leave it again.
+
+    Args:
+        matrix: ``[rows, columns]``; few columns.
+        target: ``[rows]``.
+
+    Raises:
+        ConfigurationError: Shapes that do not fit, fewer rows than columns, or a value that is
+            not finite.
+    """
+    rows = np.asarray(matrix, np.float64)
+    wanted = np.asarray(target, np.float64)
+    if rows.ndim != 2 or wanted.shape != rows.shape[:1] or rows.shape[0] < rows.shape[1]:
+        raise ConfigurationError(
+            f'{wanted.shape} measurements of {rows.shape}: expected at least one per coefficient'
+        )
+    if not (np.isfinite(rows).all() and np.isfinite(wanted).all()):
+        raise ConfigurationError('measurements: expected finite numbers')
+    scale = np.linalg.norm(rows, axis=0)
+    scale[scale == 0] = 1.0
+    scaled = rows / scale
+    columns = rows.shape[1]
+    solution = np.zeros(columns)
+    inside = np.zeros(columns, bool)
+    small = 1e-13 * max(1.0, float(np.linalg.norm(wanted)))
+    for _ in range(3 * columns + 3):
+        gradient = scaled.T @ (wanted - scaled @ solution)
+        gradient[inside] = -math.inf
+        if inside.all() or gradient.max() <= small:
+            break
+        inside[int(gradient.argmax())] = True
+        trial = _solve(scaled, wanted, inside)
+        while (trial[inside] <= 0).any():
+            # Go only as far as the first coefficient reaches zero, and take it out.
+            falling = inside & (trial <= 0)
+            ratios = solution[falling] / (solution[falling] - trial[falling])
+            solution += min(1.0, float(ratios.min(initial=1.0))) * (trial - solution)
+            leaving = falling & (solution <= 1e-15)
+            if not leaving.any():
+                leaving[np.flatnonzero(falling)[int(ratios.argmin())]] = True
+            inside &= ~leaving
+            solution[~inside] = 0.0
+            trial = _solve(scaled, wanted, inside)
+        solution = trial
+    result: Floats = solution / scale
+    return result
+
+
+def _solve(matrix: Floats, target: Floats, inside: NDArray[np.bool_]) -> Floats:
+    """Return the least-squares solution on some columns, zero elsewhere."""
+    solution = np.zeros(matrix.shape[1])
+    if inside.any():
+        solution[inside] = np.linalg.lstsq(matrix[:, inside], target, rcond=None)[0]
+    return solution
+
+
+def _weighted(columns: Sequence[Floats], times_s: Floats, relative: bool) -> Floats:
+    """Fit; with ``relative`` every measurement's error counts as a share of its time."""
+    matrix = np.stack(columns, axis=1)
+    if not relative:
+        return nonnegative_least_squares(matrix, times_s)
+    if (times_s <= 0).any():
+        raise ConfigurationError(f'time {float(times_s.min())!r} s: expected more than 0')
+    return nonnegative_least_squares(matrix / times_s[:, None], np.ones_like(times_s))
+
+
+def fit_prefill(
+    prompt_tokens: ArrayLike,
+    times_s: ArrayLike,
+    cached_tokens: ArrayLike = 0,
+    *,
+    relative: bool = False,
+) -> tuple[float, float, float]:
+    """Return ``(a, b, c)`` of eq. 4a (s per squared token, s per token, s).
+
+    Args:
+        prompt_tokens: ``[n]``, tokens of each measured prompt; at least three measurements.
+        times_s: ``[n]``.
+        cached_tokens: Leading tokens that were not computed, ``[n]`` or one number.
+        relative: Minimise errors relative to each time, which serves short prompts as well.
+
+    Raises:
+        ConfigurationError: Measurements that cannot be fitted.
+    """
+    tokens = np.asarray(prompt_tokens, np.float64)
+    cached = np.broadcast_to(np.asarray(cached_tokens, np.float64), tokens.shape)
+    new = tokens - cached
+    columns = (new * (tokens + cached), new, np.ones_like(tokens))
+    a, b, c = _weighted(columns, np.asarray(times_s, np.float64), relative).tolist()
+    return a, b, c
+
+
+def fit_decode(
+    kv_tokens: ArrayLike, times_s: ArrayLike, *, relative: bool = False
+) -> tuple[float, float]:
+    """Return ``(p, q)`` of eq. 6 (s per token, s).
+
+    Args:
+        kv_tokens: ``[n]``, tokens of context that each measured step read; at least two.
+        times_s: ``[n]``.
+        relative: Minimise errors relative to each time.
+
+    Raises:
+        ConfigurationError: Measurements that cannot be fitted.
+    """
+    tokens = np.asarray(kv_tokens, np.float64)
+    p, q = _weighted(
+        (tokens, np.ones_like(tokens)), np.asarray(times_s, np.float64), relative
+    ).tolist()
+    return p, q
+
+
+@dataclass(frozen=True, slots=True)
+class FitErrors:
+    """How far predictions are off.
+
+    Attributes:
+        mape_pct: Mean absolute error as a percentage of the measured value; zeros do not count.
+        mae: Mean absolute error.
+        rmse: Root of the mean squared error.
+        r2: Share of the variance that is explained; negative where a constant would do better,
+            NaN where there is no variance.
+    """
+
+    mape_pct: float
+    mae: float
+    rmse: float
+    r2: float
+
+
+def fit_errors(measured: ArrayLike, predicted: ArrayLike) -> FitErrors:
+    """Return how far ``predicted`` is off, both ``[n]``.
+
+    Raises:
+        ConfigurationError: Different shapes, or nothing measured.
+    """
+    values = np.asarray(measured, np.float64)
+    guesses = np.asarray(predicted, np.float64)
+    if values.shape != guesses.shape or values.ndim != 1 or not values.size:
+        raise ConfigurationError(
+            f'{guesses.shape} predictions of {values.shape} measurements: expected one of each'
+        )
+    errors = np.abs(values - guesses)
+    real = values != 0
+    mape = 100 * float(np.mean(errors[real] / np.abs(values[real]))) if real.any() else math.nan
+    variance = float(np.sum((values - values.mean()) ** 2))
+    r2 = 1 - float(np.sum(errors**2)) / variance if variance else math.nan
+    return FitErrors(mape, float(errors.mean()), float(np.sqrt(np.mean(errors**2))), r2)
+
+
+def coverage_factor(measured_s: ArrayLike, predicted_s: ArrayLike, coverage: float) -> float:
+    """Return by what to multiply predictions so that they are bounds, at least 1.
+
+    A least-squares fit passes through the middle of its measurements, so half of all times exceed
+    it. Another measurement of the same kind stays below prediction times factor with a
+    probability of at least ``coverage`` (split conformal prediction), provided that these
+    measurements were not fitted.
+
+    Args:
+        measured_s: ``[n]``, single times (s), not their medians.
+        predicted_s: ``[n]``, all above 0 (s).
+        coverage: Between 0 and 1.
+
+    Raises:
+        ConfigurationError: Too few measurements to say so: ``coverage / (1 - coverage)`` are
+            needed, 99 for 0.99.
+    """
+    if not 0 < coverage < 1:
+        raise ConfigurationError(f'coverage {coverage!r}: expected between 0 and 1')
+    predicted = np.asarray(predicted_s, np.float64)
+    if not (predicted > 0).all():
+        raise ConfigurationError(f'predicted {float(predicted.min())!r} s: expected more than 0')
+    ratios = np.sort(np.asarray(measured_s, np.float64) / predicted)
+    # Rounded, because (n + 1) * 0.99 of 99 measurements is a little more than 99.
+    place = math.ceil(round((len(ratios) + 1) * coverage, 9))
+    if place > len(ratios):
+        needed = math.ceil(round(coverage / (1 - coverage), 6))
+        raise ConfigurationError(
+            f'{len(ratios)} measurements for coverage {coverage!r}: expected at least {needed}'
+        )
+    return max(1.0, float(ratios[place - 1]))
