@@ -65,9 +65,7 @@ FORMULAS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
     'mae_rmse_r2': lambda g: [_errors(g).mae, _errors(g).rmse, _errors(g).r2],
     'least_squares_prefill': lambda g: fit_prefill(g['N_x'], g['t']),
     'least_squares_decode': lambda g: fit_decode(g['N_kv'], g['t']),
-    'eviction_leverage': lambda g: coefficients(g).leverage_s(
-        g['N_x'], g['N_W'], g['alpha_max']
-    ),
+    'eviction_leverage': lambda g: coefficients(g).leverage_s(g['N_x'], g['N_W'], g['alpha_max']),
 }
 
 

@@ -70,6 +70,7 @@ def choose_eviction(
     """
     if math.isnan(predict_s) or predict_s < 0:
         raise ConfigurationError(f'prediction time {predict_s!r} s: expected at least 0')
+    _check(prompt_tokens, worst_length, budget_s, max_evicted)
     before_s = times.prefill_time_s(prompt_tokens, cached_tokens) + predict_s
     return _choose(times, prompt_tokens, worst_length, budget_s, before_s, max_evicted)
 
@@ -97,17 +98,11 @@ def choose_eviction_after_prefill(
     Raises:
         ConfigurationError: A value out of range.
     """
+    _check(prompt_tokens, worst_length, remaining_s, max_evicted)
     return _choose(times, prompt_tokens, worst_length, remaining_s, 0.0, max_evicted)
 
 
-def _choose(
-    times: TimeCoefficients,
-    prompt_tokens: int,
-    worst_length: int,
-    budget_s: float,
-    before_s: float,
-    max_evicted: float,
-) -> EvictionChoice:
+def _check(prompt_tokens: int, worst_length: int, budget_s: float, max_evicted: float) -> None:
     if prompt_tokens < 0 or worst_length < 1:
         raise ConfigurationError(
             f'{prompt_tokens!r} prompt tokens, worst length {worst_length!r}: expected at least 0 '
@@ -118,6 +113,15 @@ def _choose(
     if not 0 <= max_evicted <= 1:
         raise ConfigurationError(f'largest share to evict {max_evicted!r}: expected 0 to 1')
 
+
+def _choose(
+    times: TimeCoefficients,
+    prompt_tokens: int,
+    worst_length: int,
+    budget_s: float,
+    before_s: float,
+    max_evicted: float,
+) -> EvictionChoice:
     def worst_s(evicted: float) -> float:
         return before_s + times.decode_time_s(prompt_tokens, worst_length, evicted)
 
