@@ -1,0 +1,254 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.scheduling import microbatch
+from timely_llm_ros.scheduling.microbatch import LinearCosts
+
+GOLDEN = json.loads((Path(__file__).parents[1] / 'data' / 'golden_microbatch.json').read_text())
+
+LAN = LinearCosts(0.017, 0.0006, 0.001, 0.00082)
+"""About what a 13B model takes on four small cards with 100 Mbps between them."""
+
+
+def cases(name: str) -> list[Any]:
+    found = [case for case in GOLDEN if case['name'] == name]
+    assert found
+    return found
+
+
+@pytest.mark.parametrize('case', cases('t_first_token'))
+def test_golden_first_token(case: Any) -> None:
+    given = case['inputs']
+    got = microbatch.first_token_s(given['pp'], given['comp'], given['comm'])
+    assert got == pytest.approx(case['expected'], rel=case['tol'])
+
+
+@pytest.mark.parametrize('case', cases('t_rank0'))
+def test_golden_first_stage(case: Any) -> None:
+    given = case['inputs']
+    got = microbatch.first_stage_s(given['num_micro_batch'], given['comp'])
+    assert got == pytest.approx(case['expected'], rel=case['tol'])
+
+
+@pytest.mark.parametrize('case', cases('nb_continuous'))
+def test_golden_balanced_count(case: Any) -> None:
+    given = case['inputs']
+    got = microbatch.balanced_count(given['pp'], given['comp'], given['comm'])
+    assert got == pytest.approx(case['expected'], rel=case['tol'])
+
+
+@pytest.mark.parametrize('case', cases('imbalance_idle'))
+def test_golden_imbalance(case: Any) -> None:
+    given = case['inputs']
+    got = microbatch.imbalance_idle(given['k'], given['x'], given['y'])
+    assert got._asdict() == pytest.approx(case['expected'], rel=case['tol'])
+
+
+@pytest.mark.parametrize('case', cases('steady_period') + cases('steady_period_serial_link'))
+def test_golden_steady_period(case: Any) -> None:
+    given = case['inputs']
+    got = microbatch.steady_period_s(
+        given['pp'],
+        given['num_micro_batch'],
+        given['comp'],
+        given['comm'],
+        return_s=given.get('ret', 0.0),
+        serial_links='ret' not in given,
+    )
+    assert got == pytest.approx(case['expected'], rel=case['tol'])
+
+
+def linear(given: Any) -> LinearCosts:
+    comp, comm = given['comp'], given['comm']
+    return LinearCosts(comp['c0'], comp['c1'], comm['m0'], comm['m1'])
+
+
+@pytest.mark.parametrize(
+    'case', cases('best_num_micro_batch'), ids=lambda case: case['inputs']['case']
+)
+@pytest.mark.parametrize('whole', [False, True])
+def test_golden_algorithm_2(case: Any, whole: bool) -> None:
+    given = case['inputs']
+    got = microbatch.least_gap_count(
+        given['pp'],
+        given['max_num_micro_batch'],
+        given['num_total_tokens'],
+        linear(given),
+        whole=whole,
+    )
+    assert got == case['expected']
+
+
+costs = st.builds(
+    LinearCosts,
+    st.floats(1e-4, 0.1),
+    st.floats(0, 1e-3),
+    st.floats(0, 0.1),
+    st.floats(0, 1e-3),
+)
+
+
+@given(st.integers(1, 6), st.integers(1, 24), st.integers(0, 3000), costs)
+def test_algorithm_2_is_the_least_gap_in_exact_numbers(
+    stages: int, most: int, tokens: int, model: LinearCosts
+) -> None:
+    exact = LinearCosts(
+        Fraction(model.compute_base_s),
+        Fraction(model.compute_token_s),
+        Fraction(model.transfer_base_s),
+        Fraction(model.transfer_token_s),
+    )  # type: ignore[arg-type]
+
+    def gap(count: int) -> Fraction:
+        size: Any = Fraction(tokens, count)
+        compute: Any = exact.compute_s(size)
+        return abs((stages - count) * compute + (stages - 1) * exact.transfer_s(size))  # type: ignore[no-any-return]
+
+    got = microbatch.least_gap_count(stages, most, tokens, model)
+    counts = range(stages, min(most, tokens) + 1)
+    if not counts:
+        assert got == stages
+    else:
+        assert got in counts
+        least = min(gap(count) for count in counts)
+        assert gap(got) <= least + Fraction(1, 10**9)
+
+
+@given(
+    st.integers(1, 6),
+    st.integers(1, 24),
+    st.integers(1, 3000),
+    costs,
+    st.floats(0, 0.1),
+    st.floats(0, 1),
+)
+def test_the_best_count_is_the_best_of_all(
+    stages: int, most: int, tokens: int, model: LinearCosts, return_s: float, share: float
+) -> None:
+    def cost_s(count: int) -> float:
+        size = -(-tokens // count)
+        way_s = microbatch.first_token_s(stages, model.compute_s(size), model.transfer_s(size))
+        return share * way_s + microbatch.round_s(stages, count, tokens, model, return_s=return_s)
+
+    got = microbatch.best_count(stages, most, tokens, model, return_s=return_s, refill_share=share)
+    assert 1 <= got <= min(most, tokens)
+    least = min(map(cost_s, range(1, min(most, tokens) + 1)))
+    assert cost_s(got) == pytest.approx(least, rel=1e-9)
+    if share == 0 and stages <= min(most, tokens):
+        other = microbatch.least_gap_count(stages, most, tokens, model)
+        assert cost_s(got) <= cost_s(other) * (1 + 1e-9)
+
+
+@given(st.integers(1, 6), st.integers(1, 24), st.integers(1, 500), costs)
+def test_a_round_of_equal_micro_batches_is_the_steady_period(
+    stages: int, count: int, size: int, model: LinearCosts
+) -> None:
+    got = microbatch.round_s(stages, count, count * size, model)
+    expected = microbatch.steady_period_s(
+        stages, count, model.compute_s(size), model.transfer_s(size)
+    )
+    assert got == pytest.approx(expected)
+
+
+def test_more_micro_batches_where_the_links_are_slow() -> None:
+    slow = replace(LAN, transfer_base_s=0.01)
+    counts = [microbatch.best_count(4, 16, 40, model) for model in (LAN, slow)]
+    assert counts == [5, 6]
+    none = LinearCosts(0.017, 0.0006)
+    assert microbatch.best_count(4, 16, 40, none) == 4
+
+
+def test_without_work_it_is_as_many_as_stages() -> None:
+    assert microbatch.best_count(4, 16, 0, LAN) == 4
+    assert microbatch.best_count(4, 2, 0, LAN) == 2
+    assert microbatch.least_gap_count(4, 16, 0, LAN) == 4
+    assert microbatch.least_gap_count(4, 2, 100, LAN) == 4, 'as the paper has it'
+
+
+def test_few_tokens_are_not_spread_over_empty_micro_batches() -> None:
+    assert microbatch.best_count(4, 16, 3, LAN) <= 3
+    assert microbatch.best_count(4, 16, 1, LAN) == 1
+
+
+# Deadlines
+
+
+def test_an_urgent_prefill_does_not_wait_for_a_whole_round() -> None:
+    spread = microbatch.prefill_first_token_s(4, 8, 40, 1300, LAN, urgent=False)
+    at_once = microbatch.prefill_first_token_s(4, 8, 40, 130, LAN, urgent=True)
+    assert at_once < 0.8 < spread
+    short = [
+        microbatch.prefill_first_token_s(4, 8, 40, 130, LAN, urgent=urgent)
+        for urgent in (True, False)
+    ]
+    assert short[0] != short[1]
+
+
+def test_a_tight_deadline_changes_the_number_and_a_loose_one_does_not() -> None:
+    free = microbatch.count_in_time(4, 16, 400, 100, 1e9, LAN)
+    assert free.in_time
+    assert free.round_s == min(microbatch.round_s(4, n, 500, LAN) for n in range(1, 17))
+    tight = microbatch.count_in_time(4, 16, 400, 100, free.first_token_s - 0.02, LAN)
+    assert tight.in_time
+    assert tight.first_token_s < free.first_token_s
+    assert tight.round_s >= free.round_s
+    hopeless = microbatch.count_in_time(4, 16, 400, 100, 0.0, LAN)
+    assert not hopeless.in_time
+    assert hopeless.first_token_s <= tight.first_token_s
+
+
+@given(
+    st.integers(1, 6),
+    st.integers(1, 16),
+    st.integers(0, 500),
+    st.integers(0, 3000),
+    st.floats(0, 10),
+    costs,
+    st.booleans(),
+)
+def test_the_count_is_in_time_wherever_one_is(
+    stages: int,
+    most: int,
+    decode: int,
+    prefill: int,
+    deadline_s: float,
+    model: LinearCosts,
+    urgent: bool,
+) -> None:
+    got = microbatch.count_in_time(stages, most, decode, prefill, deadline_s, model, urgent=urgent)
+    counts = range(1, max(1, min(most, decode + prefill)) + 1)
+    assert got.micro_batches in counts
+    first_s = {
+        count: microbatch.prefill_first_token_s(
+            stages, count, decode, prefill, model, urgent=urgent
+        )
+        for count in counts
+    }
+    assert got.first_token_s == first_s[got.micro_batches]
+    in_time = [count for count in counts if first_s[count] <= deadline_s]
+    assert got.in_time == bool(in_time)
+    if in_time:
+        rounds = [microbatch.round_s(stages, n, decode + prefill, model) for n in in_time]
+        assert got.round_s == pytest.approx(min(rounds), rel=1e-9)
+    else:
+        assert got.first_token_s == pytest.approx(min(first_s.values()), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'message'),
+    [((0, 4, 10), 'stages 0'), ((4, 0, 10), 'most 0'), ((4, 4, -1), 'tokens -1')],
+)
+def test_refused(arguments: tuple[int, int, int], message: str) -> None:
+    for rule in (microbatch.least_gap_count, microbatch.best_count):
+        with pytest.raises(ConfigurationError, match=message):
+            rule(*arguments, LAN)

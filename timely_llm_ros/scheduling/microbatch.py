@@ -1,0 +1,334 @@
+"""Into how many micro-batches a pipeline's tokens are cut.
+
+In a round each running generation gets one token. More micro-batches hide the links' time, fewer
+save what a micro-batch costs by itself. Dynamic Micro-Batch Scheduling (preprints 202512.0788,
+algorithm 2) takes the number whose first token comes when the first stage has done the round,
+which is a sign of balance but not what is wanted. :func:`best_count` takes the number with the
+shortest round, and :func:`count_in_time` the best of those whose first token is in time.
+
+Times are in seconds. A stage computes one micro-batch at a time, a link carries one at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from timely_llm_ros.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+TIE = 1e-12
+"""Times that differ by less than this share are equal: rounding must not decide."""
+
+REFILL_SHARE = 0.2
+"""How often per round the pipeline has to be filled anew: work comes and goes."""
+
+
+class PipelineCosts(Protocol):
+    """What a micro-batch costs, by its number of tokens."""
+
+    def compute_s(self, tokens: float) -> float:
+        """Return how long one stage computes it."""
+        ...
+
+    def transfer_s(self, tokens: float) -> float:
+        """Return how long one link carries it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LinearCosts:
+    """Costs that are linear in the number of tokens.
+
+    Attributes:
+        compute_base_s: Of a micro-batch on a stage: reading the weights, launching kernels.
+        compute_token_s: Of each token on a stage.
+        transfer_base_s: Of a micro-batch on a link.
+        transfer_token_s: Of each token on a link: its hidden state's size over the bandwidth.
+    """
+
+    compute_base_s: float
+    compute_token_s: float = 0.0
+    transfer_base_s: float = 0.0
+    transfer_token_s: float = 0.0
+
+    def compute_s(self, tokens: float) -> float:
+        """Return how long one stage computes so many tokens."""
+        return self.compute_base_s + self.compute_token_s * tokens
+
+    def transfer_s(self, tokens: float) -> float:
+        """Return how long one link carries so many tokens."""
+        return self.transfer_base_s + self.transfer_token_s * tokens
+
+
+def first_token_s(stages: int, compute_s: float, transfer_s: float) -> float:
+    """Return how long one micro-batch takes through the pipeline (eq. 1)."""
+    return compute_s * stages + transfer_s * (stages - 1)
+
+
+def first_stage_s(micro_batches: int, compute_s: float) -> float:
+    """Return how long the first stage computes in a round (eq. 2)."""
+    return compute_s * micro_batches
+
+
+def balanced_count(stages: int, compute_s: float, transfer_s: float) -> float:
+    """Return where eq. 1 equals eq. 2, for costs that do not depend on the size."""
+    return stages + (stages - 1) * transfer_s / compute_s
+
+
+class ImbalanceIdle(NamedTuple):
+    """How long stages wait where a longer micro-batch follows a shorter one (s)."""
+
+    last: float
+    """The last stage (section 4.1)."""
+    total: float
+    """All stages together."""
+
+
+def imbalance_idle(stages: int, first_s: float, second_s: float) -> ImbalanceIdle:
+    """Return how long stages wait between two micro-batches of unequal time.
+
+    Stage s (0-based) waits ``s (second - first)`` if the second one takes longer, else not.
+    """
+    step_s = max(0.0, second_s - first_s)
+    return ImbalanceIdle((stages - 1) * step_s, stages * (stages - 1) / 2 * step_s)
+
+
+def steady_period_s(
+    stages: int,
+    micro_batches: int,
+    compute_s: float,
+    transfer_s: float,
+    *,
+    return_s: float = 0.0,
+    serial_links: bool = True,
+) -> float:
+    """Return how long a round takes in the long run, for micro-batches of one size.
+
+    Either the first stage, a link, or the way of one micro-batch through the pipeline and back
+    decides. The paper's eq. 2 knows nothing of the link.
+
+    Args:
+        stages: Stages of the pipeline.
+        micro_batches: Micro-batches in a round.
+        compute_s: Of one of them on one stage.
+        transfer_s: Of one of them on one link.
+        return_s: The sampled token's way back to the first stage.
+        serial_links: Whether a link carries one micro-batch at a time.
+    """
+    longest_s = max(compute_s, transfer_s if serial_links and stages > 1 else 0.0)
+    return max(micro_batches * longest_s, first_token_s(stages, compute_s, transfer_s) + return_s)
+
+
+def round_s(
+    stages: int,
+    micro_batches: int,
+    tokens: int,
+    costs: PipelineCosts,
+    *,
+    return_s: float = 0.0,
+    serial_links: bool = True,
+) -> float:
+    """Return how long a round takes with tokens spread as evenly as whole ones can be.
+
+    As :func:`steady_period_s`, of micro-batches that differ by one token; their largest one's way
+    through the pipeline counts.
+    """
+    small, larger = divmod(tokens, micro_batches)
+
+    def of_all(cost_s: float, more_s: float) -> float:
+        return (micro_batches - larger) * cost_s + larger * more_s
+
+    compute_s, transfer_s = costs.compute_s, costs.transfer_s
+    largest = small + (larger > 0)
+    busy_s = of_all(compute_s(small), compute_s(largest))
+    if serial_links and stages > 1:
+        busy_s = max(busy_s, of_all(transfer_s(small), transfer_s(largest)))
+    way_s = first_token_s(stages, compute_s(largest), transfer_s(largest))
+    return max(busy_s, way_s + return_s)
+
+
+def least_gap_count(
+    stages: int, most: int, tokens: int, costs: PipelineCosts, *, whole: bool = False
+) -> int:
+    """Return algorithm 2's number: least difference between eq. 1 and eq. 2, the smallest wins.
+
+    Args:
+        stages: Stages of the pipeline, and the least number of micro-batches.
+        most: The most micro-batches.
+        tokens: Tokens of a round; no micro-batch will be empty.
+        costs: What a micro-batch costs.
+        whole: Whether the size is rounded up to whole tokens; as printed it is not.
+
+    Raises:
+        ConfigurationError: A number is out of range.
+    """
+    _check(stages, most, tokens)
+    best, best_gap_s = stages, math.inf
+    for count in range(stages, min(most, tokens) + 1):
+        size = -(-tokens // count) if whole else tokens / count
+        compute_s = costs.compute_s(size)
+        way_s = first_token_s(stages, compute_s, costs.transfer_s(size))
+        gap_s = abs(way_s - first_stage_s(count, compute_s))
+        if gap_s < best_gap_s - TIE * way_s:
+            best, best_gap_s = count, gap_s
+    return best
+
+
+def best_count(
+    stages: int,
+    most: int,
+    tokens: int,
+    costs: PipelineCosts,
+    *,
+    return_s: float = 0.0,
+    serial_links: bool = True,
+    refill_share: float = REFILL_SHARE,
+) -> int:
+    """Return the number of micro-batches with the shortest round; the smallest of equals.
+
+    Where a link decides, rounds of many numbers last all but equally long, and it is the way of
+    one micro-batch through the pipeline that differs: it is lost each time that the pipeline has
+    to be filled anew, so it counts as a part of the round.
+
+    Unlike algorithm 2's the number may be below that of the stages: where links decide, a
+    micro-batch more can cost more than it hides.
+
+    Args:
+        stages: Stages of the pipeline.
+        most: The most micro-batches.
+        tokens: Tokens of a round; no micro-batch will be empty.
+        costs: What a micro-batch costs.
+        return_s: The sampled token's way back to the first stage.
+        serial_links: Whether a link carries one micro-batch at a time.
+        refill_share: How often per round the pipeline is filled anew; 0 for the steady state.
+
+    Raises:
+        ConfigurationError: A number is out of range.
+    """
+    _check(stages, most, tokens)
+    if not tokens:
+        return min(stages, most)
+
+    def cost_s(count: int) -> float:
+        size = -(-tokens // count)
+        way_s = first_token_s(stages, costs.compute_s(size), costs.transfer_s(size))
+        steady_s = round_s(
+            stages, count, tokens, costs, return_s=return_s, serial_links=serial_links
+        )
+        return steady_s + refill_share * way_s
+
+    return _least((count, cost_s(count)) for count in range(1, min(most, tokens) + 1))
+
+
+class TimedCount(NamedTuple):
+    """A number of micro-batches and what comes of it."""
+
+    micro_batches: int
+    """How many micro-batches."""
+    round_s: float
+    """How long a round takes."""
+    first_token_s: float
+    """When the prefill's first token is there, at worst."""
+    in_time: bool
+    """Whether that is within the deadline."""
+
+
+def prefill_first_token_s(
+    stages: int,
+    micro_batches: int,
+    decode_tokens: int,
+    prefill_tokens: int,
+    costs: PipelineCosts,
+    *,
+    urgent: bool,
+    return_s: float = 0.0,
+) -> float:
+    """Return when a prefill that has just come has its first token, at worst.
+
+    It waits for the next micro-batch. An urgent one is in that as a whole; others are spread
+    over all micro-batches of a round, and the last of them has the token.
+
+    Args:
+        stages: Stages of the pipeline.
+        micro_batches: Micro-batches in a round.
+        decode_tokens: Generations that decode.
+        prefill_tokens: Tokens of the prefill.
+        costs: What a micro-batch costs.
+        urgent: Whether the prefill goes before others, as in ``TokenBudget``.
+        return_s: The sampled token's way back to the first stage.
+    """
+    chunks = 1 if urgent else micro_batches
+    size = -(-decode_tokens // micro_batches) + -(-prefill_tokens // chunks)
+    usual = decode_tokens if urgent else decode_tokens + prefill_tokens
+    slot_s = round_s(stages, micro_batches, usual, costs, return_s=return_s) / micro_batches
+    way_s = first_token_s(stages, costs.compute_s(size), costs.transfer_s(size))
+    return chunks * slot_s + way_s + return_s
+
+
+def count_in_time(
+    stages: int,
+    most: int,
+    decode_tokens: int,
+    prefill_tokens: int,
+    deadline_s: float,
+    costs: PipelineCosts,
+    *,
+    urgent: bool = True,
+    return_s: float = 0.0,
+) -> TimedCount:
+    """Return the number with the shortest round among those that meet the tightest deadline.
+
+    Where none does, the one whose first token comes first.
+
+    Args:
+        stages: Stages of the pipeline.
+        most: The most micro-batches.
+        decode_tokens: Generations that decode.
+        prefill_tokens: Tokens of the prefill whose deadline is the tightest of all live ones.
+        deadline_s: Time left until its first token is due.
+        costs: What a micro-batch costs.
+        urgent: Whether that prefill goes before others.
+        return_s: The sampled token's way back to the first stage.
+
+    Raises:
+        ConfigurationError: A number is out of range.
+    """
+    tokens = decode_tokens + prefill_tokens
+    _check(stages, most, tokens)
+    choices = []
+    for count in range(1, max(1, min(most, tokens)) + 1):
+        first_s = prefill_first_token_s(
+            stages,
+            count,
+            decode_tokens,
+            prefill_tokens,
+            costs,
+            urgent=urgent,
+            return_s=return_s,
+        )
+        period_s = round_s(stages, count, tokens, costs, return_s=return_s)
+        choices.append(TimedCount(count, period_s, first_s, first_s <= deadline_s))
+    in_time = [choice for choice in choices if choice.in_time]
+    if in_time:
+        best = _least((choice.micro_batches, choice.round_s) for choice in in_time)
+    else:
+        best = _least((choice.micro_batches, choice.first_token_s) for choice in choices)
+    return choices[best - 1]
+
+
+def _least(timed: Iterable[tuple[int, float]]) -> int:
+    best, best_s = 0, math.inf
+    for count, time_s in timed:
+        if time_s < best_s * (1 - TIE):
+            best, best_s = count, time_s
+    return best
+
+
+def _check(stages: int, most: int, tokens: int) -> None:
+    for name, value, least in (('stages', stages, 1), ('most', most, 1), ('tokens', tokens, 0)):
+        if value < least:
+            raise ConfigurationError(f'{name} {value}: expected {least} or more')
