@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.cli import demo_command, doctor_command, plan_command, skills_command
+from timely_llm_ros.cli import (
+    demo_command,
+    doctor_command,
+    plan_command,
+    profile_command,
+    skills_command,
+)
 from timely_llm_ros.command_line import make_parser, run_command
 
 if TYPE_CHECKING:
@@ -17,6 +23,7 @@ examples:
   timely-llm doctor                            check this machine
   timely-llm skills                            list what robots can do
   timely-llm skills check my_robot.yaml        check a skill-set file
+  timely-llm profile                           measure the model on this machine
   timely-llm plan drone_1 "look for the cat" --scene scene.yaml
 """
 
@@ -29,7 +36,9 @@ def build_parser() -> argparse.ArgumentParser:
         examples=_EXAMPLES,
     )
     commands = parser.add_subparsers(required=True, metavar='COMMAND', title='commands')
-    for command in (demo_command, plan_command, skills_command, doctor_command):
+    for command in (
+        demo_command, plan_command, skills_command, profile_command, doctor_command,
+    ):  # fmt: skip
         command.add_parser(commands)
     return parser
 

@@ -2,15 +2,19 @@
 
 Prefill of a context from ``m`` to ``n`` tokens takes ``a (n^2 - m^2) + b (n - m) + c``, so that a
 cached prefix costs nothing; decoding takes ``q(b) + p N`` for ``b`` generations whose contexts
-have ``N`` tokens together.
+have ``N`` tokens together. A preset has ``q`` linear in ``b`` and one ``p``; a profile that was
+measured has both for several ``b``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.prediction.execution_time import DecodeCoefficients, decode_at
+from timely_llm_ros.prediction.profile_file import read_profile
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -53,6 +57,8 @@ class StepTimeModel:
         resume_s: Time to bring a suspended generation back (s).
         schedule_s: Time to choose one generation (s).
         schedule_waiting_s: Further time for that per generation it is chosen from (s).
+        measured: Decoding by batch size, ascending; where there is any, it takes the place of
+            ``decode_s``, ``batch_factor`` and ``kv_token_s``.
     """
 
     decode_s: float = 0.0216
@@ -64,11 +70,15 @@ class StepTimeModel:
     resume_s: float = 0.0
     schedule_s: float = 0.0
     schedule_waiting_s: float = 0.0
+    measured: tuple[DecodeCoefficients, ...] = ()
 
     def step_s(self, work: StepWork) -> float:
         """Return the duration of a step (s)."""
         total_s = self.prefill_s * work.begun + self.resume_s * work.resumed
-        if work.batch:
+        if work.batch and self.measured:
+            kv_token_s, decode_s = decode_at(self.measured, work.batch)
+            total_s += decode_s + kv_token_s * work.kv_tokens
+        elif work.batch:
             growth = 1.0 + self.batch_factor * (work.batch - 1)
             total_s += self.decode_s * growth + self.kv_token_s * work.kv_tokens
         for before, after in work.prefills:
@@ -166,15 +176,43 @@ HARDWARE: Mapping[str, Hardware] = {
 
 
 def find_hardware(name: str) -> Hardware:
-    """Return the preset of that name.
+    """Return the preset of that name, or what a profile file says.
+
+    Args:
+        name: A key of ``HARDWARE``, or the path of a file that ``timely-llm profile`` wrote.
 
     Raises:
-        ConfigurationError: There is none.
+        ConfigurationError: There is no such preset, or the file is no profile.
     """
-    try:
-        return HARDWARE[name]
-    except KeyError:
-        raise ConfigurationError(f'hardware {name!r}: expected one of {sorted(HARDWARE)}') from None
+    preset = HARDWARE.get(name)
+    if preset is not None:
+        return preset
+    if '/' in name or name.endswith('.json') or Path(name).is_file():
+        return _measured_hardware(name)
+    raise ConfigurationError(
+        f'hardware {name!r}: expected one of {sorted(HARDWARE)}, or the path of a profile file'
+    )
+
+
+def _measured_hardware(path: str) -> Hardware:
+    profile = read_profile(path)
+    times = profile.times
+    one, last = times.at(1), times.decode[-1]
+    growth_s = (last.step_s - one.step_s) / max(1, last.batch - 1)
+    return Hardware(
+        StepTimeModel(
+            decode_s=one.step_s,
+            # For whoever reads the linear form; steps are as measured.
+            batch_factor=growth_s / one.step_s if one.step_s else 0.0,
+            kv_token_s=one.kv_token_s,
+            prefill_token_s=times.prefill_token_s,
+            prefill_square_s=times.prefill_square_s,
+            prefill_s=times.prefill_s,
+            measured=times.decode,
+        ),
+        profile.kv_capacity_tokens,
+        f'measured: {path}',
+    )
 
 
 def work_of(plan: StepPlan, kept: Collection[str], waiting: int) -> StepWork:

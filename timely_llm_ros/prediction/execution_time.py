@@ -13,8 +13,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
 from timely_llm_ros.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +131,34 @@ class DecodeCoefficients:
     step_s: float
 
 
+def decode_at(decode: Sequence[DecodeCoefficients], batch: int) -> tuple[float, float]:
+    """Return ``(p, q)`` of a step of ``batch`` generations (s per token, s).
+
+    Between two batch sizes both are interpolated; beyond the largest, ``q`` grows on as between
+    the last two and ``p`` stays.
+
+    Args:
+        decode: By batch size, ascending; at least one.
+        batch: At least 1.
+    """
+    first, last = decode[0], decode[-1]
+    if batch <= first.batch:
+        return first.kv_token_s, first.step_s
+    if batch >= last.batch:
+        growth_s = 0.0
+        if len(decode) > 1:
+            before = decode[-2]
+            growth_s = max(0.0, last.step_s - before.step_s) / (last.batch - before.batch)
+        return last.kv_token_s, last.step_s + growth_s * (batch - last.batch)
+    above = next(place for place, entry in enumerate(decode) if entry.batch >= batch)
+    low, high = decode[above - 1], decode[above]
+    share = (batch - low.batch) / (high.batch - low.batch)
+    return (
+        low.kv_token_s + share * (high.kv_token_s - low.kv_token_s),
+        low.step_s + share * (high.step_s - low.step_s),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Margin:
     """How much longer than predicted single measurements took.
@@ -180,9 +212,6 @@ class ExecutionTimeModel:
     ) -> TimeCoefficients:
         """Return the coefficients for one generation in steps of ``batch``.
 
-        Between two measured sizes they are interpolated; beyond the largest, ``q`` grows on as
-        between the last two and ``p`` stays.
-
         Args:
             batch: Generations in each step, this one included.
             other_kv_tokens: The most context that the others have together (tokens). They read it
@@ -197,7 +226,7 @@ class ExecutionTimeModel:
             raise ConfigurationError(
                 f'batch {batch!r} with {other_kv_tokens!r} other tokens: expected 1 and 0 or more'
             )
-        kv_token_s, step_s = self._decode_at(batch)
+        kv_token_s, step_s = decode_at(self.decode, batch)
         prefill, step = 1.0, 1.0
         if coverage is not None:
             margin = self._margin(coverage)
@@ -208,24 +237,6 @@ class ExecutionTimeModel:
             prefill * self.prefill_s,
             step * kv_token_s,
             step * (step_s + kv_token_s * other_kv_tokens),
-        )
-
-    def _decode_at(self, batch: int) -> tuple[float, float]:
-        first, last = self.decode[0], self.decode[-1]
-        if batch <= first.batch:
-            return first.kv_token_s, first.step_s
-        if batch >= last.batch:
-            if batch == last.batch or len(self.decode) == 1:
-                return last.kv_token_s, last.step_s
-            before = self.decode[-2]
-            growth_s = max(0.0, last.step_s - before.step_s) / (last.batch - before.batch)
-            return last.kv_token_s, last.step_s + growth_s * (batch - last.batch)
-        above = next(place for place, entry in enumerate(self.decode) if entry.batch >= batch)
-        low, high = self.decode[above - 1], self.decode[above]
-        share = (batch - low.batch) / (high.batch - low.batch)
-        return (
-            low.kv_token_s + share * (high.kv_token_s - low.kv_token_s),
-            low.step_s + share * (high.step_s - low.step_s),
         )
 
     def _margin(self, coverage: float) -> Margin:

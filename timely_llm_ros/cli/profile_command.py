@@ -1,0 +1,305 @@
+"""``timely-llm profile``: measures how long a model's prompts and steps take on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import time
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from timely_llm_ros.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.console import Console
+
+    from timely_llm_ros.engines.engine import EngineInfo
+    from timely_llm_ros.prediction.fitting import FitErrors
+    from timely_llm_ros.prediction.profile_file import Profile
+    from timely_llm_ros.prediction.profiling import ProfileErrors, ProfilePlan, Timings
+
+PROMPTS = (16, 64, 128, 256, 512, 1024, 2048)
+"""Sizes of prompts that are fitted by default (tokens)."""
+
+CONTEXTS = (16, 128, 512, 1024, 2048)
+"""Sizes of contexts that are fitted by default (tokens)."""
+
+BATCHES = (1, 2, 4, 8)
+"""Batch sizes that are measured by default."""
+
+REPEATS = 20
+"""Rounds by default: enough held-out prompts for a margin of 99 %."""
+
+BUSY = 0.25
+"""Load per core above which the machine has something else to do."""
+
+_DESCRIPTION = """\
+Measure how long a model's prompts and decoding steps take on this machine, in rounds of ever new
+order, fit TimeBill's execution-time model to the medians, and write a profile: coefficients,
+errors on sizes that were not fitted, margins for worst cases. The simulated engine runs on it.
+
+Leave the machine alone meanwhile. Ctrl-C ends without writing anything.
+"""
+
+_EXAMPLES = """\
+examples:
+  timely-llm profile
+  timely-llm profile --model /models/Qwen2.5-7B --device cuda --dtype bfloat16 -o a100_qwen.json
+  timely-llm profile --prompts 64 512 4096 --contexts 64 4096 --batches 1 8 32 --repeats 40
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to a command line."""
+    parser = commands.add_parser(
+        'profile',
+        help='measure a model on this machine',
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        '--model',
+        default='timely-planner',
+        metavar='NAME_OR_PATH',
+        help='a shipped model or a folder (default: timely-planner)',
+    )
+    parser.add_argument('--device', default='cpu', help='a torch device (default: cpu)')
+    parser.add_argument(
+        '--dtype', choices=('float32', 'bfloat16', 'float16'), default='float32',
+        help='number format (default: float32)',
+    )  # fmt: skip
+    parser.add_argument(
+        '--threads', type=int, default=1, metavar='N', help='threads on the CPU (default: 1)'
+    )
+    parser.add_argument(
+        '--kv-tokens', type=int, default=65536, metavar='N',
+        help='tokens of KV that the engine may hold (default: 65536)',
+    )  # fmt: skip
+    parser.add_argument(
+        '--prefill-chunk', type=int, default=128, metavar='N',
+        help='most prompt tokens computed at once (default: 128)',
+    )  # fmt: skip
+    for option, default, what in (
+        ('--prompts', PROMPTS, 'sizes of prompts to fit, three or more'),
+        ('--contexts', CONTEXTS, 'sizes of contexts to fit, two or more'),
+        ('--batches', BATCHES, 'batch sizes to measure'),
+    ):
+        sizes = ' '.join(map(str, default))
+        parser.add_argument(
+            option, type=int, nargs='+', metavar='N', help=f'{what} (default: {sizes}, as they fit)'
+        )
+    parser.add_argument(
+        '--repeats', type=int, default=REPEATS, metavar='N',
+        help=f'rounds; a margin of 99 %% takes about {REPEATS} (default: {REPEATS})',
+    )  # fmt: skip
+    parser.add_argument(
+        '-o', '--output', type=Path, metavar='FILE',
+        help='where the profile goes (default: ./profile_<model>.json)',
+    )  # fmt: skip
+    parser.add_argument('--overwrite', action='store_true', help='replace a file that is there')
+    parser.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    from timely_llm_ros.engines.model_files import find_model, require_model_files
+    from timely_llm_ros.prediction.profile_file import Profile, write_profile
+    from timely_llm_ros.prediction.profiling import ProfilePlan, fit_profile, profile_errors
+
+    for name in ('threads', 'kv_tokens', 'prefill_chunk'):
+        if getattr(options, name) < 1:
+            option = name.replace('_', '-')
+            raise ConfigurationError(f'--{option} {getattr(options, name)}: expected at least 1')
+    # Checked as far as it goes without the model, because loading one takes its time.
+    ProfilePlan(
+        tuple(options.prompts or PROMPTS),
+        tuple(options.contexts or CONTEXTS),
+        tuple(options.batches or BATCHES),
+        options.repeats,
+    )
+    path = find_model(options.model)
+    require_model_files(path)
+    output = options.output or Path(f'profile_{Path(path).name}.json')
+    if not output.parent.is_dir():
+        raise ConfigurationError(f'--output {output}: expected a file in a folder that exists')
+    if output.is_dir() or (output.exists() and not options.overwrite):
+        raise ConfigurationError(f'--output {output} exists: expected a new file, or --overwrite')
+
+    console, screen = Console(highlight=False), Console(highlight=False, stderr=True)
+    load = os.getloadavg()[0]
+    if load > BUSY * (os.cpu_count() or 1):
+        screen.print(
+            f'The machine is busy (load {load:.1f}): what is measured now will be too long.',
+            style='yellow',
+            soft_wrap=True,
+        )
+    info, plan, timings = _measure(options, path, screen)
+    times = fit_profile(timings)
+    errors = profile_errors(times, timings)
+    about = {
+        'date': time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime()),
+        'model': {
+            'name': Path(path).name,
+            'parameters': info.parameters,
+            'dtype': options.dtype,
+            'device': options.device,
+            'threads': options.threads,
+            'prefill_chunk': options.prefill_chunk,
+        },
+        'machine': {**_machine(), 'load_before': round(load, 2)},
+        'errors': _error_fields(errors),
+        'repeats': plan.repeats,
+        'measurements': _measurements(timings),
+    }
+    profile = Profile(times, options.kv_tokens, about)
+    write_profile(profile, output)
+    _show(profile, errors, plan, console)
+    console.print(f'{output} written.', soft_wrap=True)
+    return 0
+
+
+def _measure(
+    options: argparse.Namespace, path: str, screen: Console
+) -> tuple[EngineInfo, ProfilePlan, Timings]:
+    """Load the model and time it."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import TimeRemainingColumn as RemainingColumn
+
+    from timely_llm_ros.prediction.profiling import ProfilePlan, StepPoint, measure
+
+    with screen.status(f'Loading {Path(path).name}'):
+        from timely_llm_ros.engines.torch_model import load_model
+        from timely_llm_ros.engines.torch_profile import TorchStopwatch
+
+        loaded = load_model(
+            path,
+            max_kv_tokens=options.kv_tokens,
+            device=options.device,
+            dtype=options.dtype,
+            threads=options.threads,
+        )
+        stopwatch = TorchStopwatch(loaded, prefill_chunk=options.prefill_chunk)
+    # Defaults shrink to what fits; what was asked for does not.
+    batches = tuple(options.batches or BATCHES)
+    context_limit = min(stopwatch.longest, options.kv_tokens // max(batches))
+    plan = ProfilePlan(
+        tuple(options.prompts or (n for n in PROMPTS if n <= stopwatch.longest)),
+        tuple(options.contexts or (n for n in CONTEXTS if n < context_limit)),
+        batches,
+        options.repeats,
+    )
+    for point in plan.points:
+        if isinstance(point, StepPoint):
+            stopwatch.check(point.batch, point.kv_tokens + 1)
+        else:
+            stopwatch.check(1, point.tokens)
+    columns = (
+        TextColumn('{task.description}'), BarColumn(), MofNCompleteColumn(), RemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=screen, transient=True) as progress:
+        task = progress.add_task('Measuring', total=plan.visits)
+        timings = measure(plan, stopwatch, advance=lambda: progress.advance(task))
+    return loaded.info, plan, timings
+
+
+def _machine() -> dict[str, Any]:
+    cpu = platform.processor() or platform.machine()
+    try:
+        lines = Path('/proc/cpuinfo').read_text(encoding='utf-8').splitlines()
+        cpu = next(line.split(':', 1)[1].strip() for line in lines if line.startswith('model name'))
+    except (OSError, StopIteration):
+        pass
+    return {
+        'cpu': cpu,
+        'cores': os.cpu_count(),
+        'system': f'{platform.system()} {platform.machine()}',
+        'python': platform.python_version(),
+        'torch': metadata.version('torch'),
+    }
+
+
+def _error_fields(errors: ProfileErrors) -> Mapping[str, Any]:
+    """Return the errors as they go into the file; None where nothing was held out."""
+    fields = {}
+    for name, fitted, held_out in (
+        ('prefill', errors.prefill_fit, errors.prefill),
+        ('step', errors.step_fit, errors.step),
+    ):
+        fields[name] = {
+            'fitted_mape_pct': fitted.mape_pct,
+            'held_out_mape_pct': held_out and held_out.mape_pct,
+            'held_out_rmse_s': held_out and held_out.rmse,
+        }
+    return fields
+
+
+def _measurements(timings: Timings) -> dict[str, list[dict[str, Any]]]:
+    """Return medians by size, so that a fit can be judged or made anew."""
+    import statistics
+    from dataclasses import asdict
+
+    from timely_llm_ros.prediction.profiling import PrefillPoint
+
+    rows: dict[str, list[dict[str, Any]]] = {'prefill': [], 'step': []}
+    for point, times_s in timings.items():
+        kind = 'prefill' if isinstance(point, PrefillPoint) else 'step'
+        median_s = statistics.median(times_s)
+        rows[kind].append({**asdict(point), 'median_s': median_s, 'times': len(times_s)})
+    for kind, keys in (('prefill', ('cached', 'tokens')), ('step', ('batch', 'kv_tokens'))):
+        rows[kind].sort(key=lambda row, keys=keys: [row[key] for key in keys])  # type: ignore[misc]
+    return rows
+
+
+def _show(profile: Profile, errors: ProfileErrors, plan: ProfilePlan, console: Console) -> None:
+    """Print what was found."""
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    model, machine, times = profile.about['model'], profile.about['machine'], profile.times
+    title = f'{model["name"]}, {model["dtype"]}, {model["device"]}: {machine["cpu"]}'
+    table = Table(box=box.SIMPLE_HEAD, title=escape(title), title_justify='left')
+    table.add_column('over N tokens', no_wrap=True)
+    for name in ('ns N²', 'µs N', '+ ms', 'error', 'held out'):
+        table.add_column(name, justify='right', no_wrap=True)
+    table.add_row(
+        'prompt',
+        f'{times.prefill_square_s * 1e9:.4g}',
+        f'{times.prefill_token_s * 1e6:.4g}',
+        f'{times.prefill_s * 1e3:.4g}',
+        f'{errors.prefill_fit.mape_pct:.1f} %',
+        _held(errors.prefill),
+    )
+    for entry in times.decode:
+        first = entry is times.decode[0]
+        table.add_row(
+            f'step of {entry.batch}',
+            '',
+            f'{entry.kv_token_s * 1e6:.4g}',
+            f'{entry.step_s * 1e3:.4g}',
+            f'{errors.step_fit.mape_pct:.1f} %' if first else '',
+            _held(errors.step) if first else '',
+        )
+    console.print(table)
+    for margin in times.margins:
+        console.print(
+            f'{margin.coverage:.0%} of single times are below {margin.prefill:.2f} (prompt), '
+            f'{margin.step:.2f} (step) times the prediction.'
+        )
+    if not times.margins:
+        console.print('Too few measurements for a margin: raise --repeats.')
+    one, longest = times.at(1), max(plan.kv_tokens)
+    share = one.kv_token_s * longest * 0.95 / one.step_time_s(longest)
+    console.print(
+        f'Without 95 % of {longest} tokens of context a step would be {share:.1%} shorter.'
+    )
+
+
+def _held(errors: FitErrors | None) -> str:
+    return '' if errors is None else f'{errors.mape_pct:.1f} %'

@@ -1,0 +1,265 @@
+"""From timings to a fitted model: what to measure, in which order, and what comes of it.
+
+Sizes of a grid are fitted; sizes between them are held out and say how good the fit is (TimeBill,
+section 6.3, figure 5). What does the timing is a :class:`Stopwatch`, so nothing here knows of a
+model.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import statistics
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.prediction.execution_time import (
+    DecodeCoefficients,
+    ExecutionTimeModel,
+    Margin,
+)
+from timely_llm_ros.prediction.fitting import (
+    FitErrors,
+    coverage_factor,
+    fit_decode,
+    fit_errors,
+    fit_prefill,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+COVERAGES = (0.9, 0.95, 0.99)
+"""Margins that a profile has, as far as its measurements suffice."""
+
+
+class Stopwatch(Protocol):
+    """Runs an engine's work and says how long it took."""
+
+    def prefill_s(self, tokens: int, cached: int) -> float:
+        """Compute a prompt of ``tokens``, of which the first ``cached`` are there (s)."""
+        ...
+
+    def steps_s(self, batch: int, kv_tokens: int) -> Sequence[float]:
+        """Decode steps of ``batch`` generations with ``kv_tokens`` of context each (s, each)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillPoint:
+    """A prefill to measure: ``tokens`` of which ``cached`` are there; not fitted if held out."""
+
+    tokens: int
+    cached: int = 0
+    held_out: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StepPoint:
+    """A decoding step to measure: ``kv_tokens`` for each of ``batch``; not fitted if held out."""
+
+    batch: int
+    kv_tokens: int
+    held_out: bool = False
+
+
+Point = PrefillPoint | StepPoint
+
+
+@dataclass(frozen=True, slots=True)
+class ProfilePlan:
+    """What to measure.
+
+    Args:
+        prompt_tokens: Sizes of prompts to fit, at least three.
+        kv_tokens: Sizes of contexts to fit, at least two.
+        batches: Generations in a step, at least one.
+        repeats: Rounds; each measures everything once.
+
+    Raises:
+        ConfigurationError: Too few of something, or less than 1.
+    """
+
+    prompt_tokens: tuple[int, ...]
+    kv_tokens: tuple[int, ...]
+    batches: tuple[int, ...]
+    repeats: int
+
+    def __post_init__(self) -> None:
+        for name, values, least in (
+            ('prompt sizes', self.prompt_tokens, 3),
+            ('context sizes', self.kv_tokens, 2),
+            ('batch sizes', self.batches, 1),
+        ):
+            if len(set(values)) < least or min(values) < 1:
+                raise ConfigurationError(
+                    f'{name} {sorted(values)}: expected at least {least} different ones, each at '
+                    'least 1'
+                )
+        if self.repeats < 1:
+            raise ConfigurationError(f'{self.repeats} repeats: expected at least 1')
+
+    @property
+    def points(self) -> list[Point]:
+        """Everything to measure in a round.
+
+        Held out are a size between each two neighbours, and the largest prompts half cached.
+        """
+        prompts, contexts = sorted(set(self.prompt_tokens)), sorted(set(self.kv_tokens))
+        points: list[Point] = [PrefillPoint(tokens) for tokens in prompts]
+        points += [PrefillPoint(tokens, held_out=True) for tokens in _between(prompts)]
+        points += [PrefillPoint(tokens, tokens // 2, held_out=True) for tokens in prompts[-2:]]
+        for batch in sorted(set(self.batches)):
+            points += [StepPoint(batch, tokens) for tokens in contexts]
+            points += [StepPoint(batch, tokens, held_out=True) for tokens in _between(contexts)]
+        return points
+
+    @property
+    def visits(self) -> int:
+        """How many times a point is measured, the first untimed round included."""
+        return len(self.points) * (self.repeats + 1)
+
+
+def _between(sizes: Sequence[int]) -> list[int]:
+    """Return a size in the middle, by ratio, of each two neighbours that are not adjacent."""
+    found = []
+    for low, high in itertools.pairwise(sizes):
+        middle = round((low * high) ** 0.5)
+        if low < middle < high:
+            found.append(middle)
+    return found
+
+
+Timings = dict[Point, list[float]]
+"""Single times (s) of each point."""
+
+
+def measure(
+    plan: ProfilePlan, stopwatch: Stopwatch, *, advance: Callable[[], None] = lambda: None
+) -> Timings:
+    """Time everything, round by round in ever new order, so that slow spells spread evenly.
+
+    Args:
+        plan: What to measure.
+        stopwatch: Does the work.
+        advance: Called after each point.
+    """
+    rng = random.Random(0)
+    points = plan.points
+    timings: Timings = defaultdict(list)
+    for number in range(plan.repeats + 1):
+        rng.shuffle(points)
+        for point in points:
+            if isinstance(point, PrefillPoint):
+                times_s: Sequence[float] = [stopwatch.prefill_s(point.tokens, point.cached)]
+            else:
+                times_s = stopwatch.steps_s(point.batch, point.kv_tokens)
+            # The first round makes memory, caches and clocks ready.
+            if number:
+                timings[point].extend(times_s)
+            advance()
+    return timings
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileErrors:
+    """How far a fit is off, on medians.
+
+    Attributes:
+        prefill_fit: On the prompts that were fitted.
+        prefill: On those held out.
+        step_fit: On the steps that were fitted.
+        step: On those held out.
+    """
+
+    prefill_fit: FitErrors
+    prefill: FitErrors | None
+    step_fit: FitErrors
+    step: FitErrors | None
+
+
+def fit_profile(timings: Mapping[Point, Sequence[float]]) -> ExecutionTimeModel:
+    """Fit medians; margins are those of the single times that were held out.
+
+    Raises:
+        ConfigurationError: Timings that cannot be fitted.
+    """
+    prompts = [p for p in timings if isinstance(p, PrefillPoint) and not p.held_out]
+    a, b, c = fit_prefill(
+        [point.tokens for point in prompts],
+        [statistics.median(timings[point]) for point in prompts],
+        [point.cached for point in prompts],
+        relative=True,
+    )
+    decode = []
+    for batch in sorted({p.batch for p in timings if isinstance(p, StepPoint)}):
+        steps = [
+            p for p in timings if isinstance(p, StepPoint) and p.batch == batch and not p.held_out
+        ]
+        p, q = fit_decode(
+            [batch * point.kv_tokens for point in steps],
+            [statistics.median(timings[point]) for point in steps],
+            relative=True,
+        )
+        decode.append(DecodeCoefficients(batch, p, q))
+    model = ExecutionTimeModel(a, b, c, tuple(decode))
+    return ExecutionTimeModel(a, b, c, tuple(decode), _margins(model, timings))
+
+
+def _margins(
+    model: ExecutionTimeModel, timings: Mapping[Point, Sequence[float]]
+) -> tuple[Margin, ...]:
+    prefills = _pairs(model, timings, PrefillPoint)
+    steps = _pairs(model, timings, StepPoint)
+    margins = []
+    for coverage in COVERAGES:
+        try:
+            factors = [coverage_factor(*pairs, coverage) for pairs in (prefills, steps)]
+        except ConfigurationError:
+            break  # Not enough measurements for this one, so for none that is higher.
+        margins.append(Margin(coverage, *factors))
+    return tuple(margins)
+
+
+def _pairs(
+    model: ExecutionTimeModel,
+    timings: Mapping[Point, Sequence[float]],
+    kind: type[PrefillPoint] | type[StepPoint],
+) -> tuple[list[float], list[float]]:
+    """Return the single held-out times of a kind and what was predicted for each."""
+    measured: list[float] = []
+    predicted: list[float] = []
+    for point, times_s in timings.items():
+        if isinstance(point, kind) and point.held_out:
+            measured += times_s
+            predicted += [predict_s(model, point)] * len(times_s)
+    return measured, predicted
+
+
+def predict_s(model: ExecutionTimeModel, point: Point) -> float:
+    """Return how long a model says that a point takes (s)."""
+    if isinstance(point, PrefillPoint):
+        return model.at(1).prefill_time_s(point.tokens, point.cached)
+    return model.at(point.batch).step_time_s(point.batch * point.kv_tokens)
+
+
+def profile_errors(
+    model: ExecutionTimeModel, timings: Mapping[Point, Sequence[float]]
+) -> ProfileErrors:
+    """Return how far a fitted model is off."""
+
+    def errors(kind: type[PrefillPoint] | type[StepPoint], held_out: bool) -> FitErrors | None:
+        points = [p for p in timings if isinstance(p, kind) and p.held_out is held_out]
+        if not points:
+            return None
+        return fit_errors(
+            [statistics.median(timings[point]) for point in points],
+            [predict_s(model, point) for point in points],
+        )
+
+    prefill_fit, step_fit = errors(PrefillPoint, False), errors(StepPoint, False)
+    if prefill_fit is None or step_fit is None:
+        raise ConfigurationError('timings: expected some of prompts and some of steps')
+    return ProfileErrors(prefill_fit, errors(PrefillPoint, True), step_fit, errors(StepPoint, True))
