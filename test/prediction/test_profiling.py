@@ -70,8 +70,19 @@ def test_the_truth_is_found() -> None:
         assert entry.kv_token_s == pytest.approx(true.kv_token_s)
         assert entry.step_s == pytest.approx(true.step_s)
     errors = profile_errors(found, timings)
-    assert errors.prefill is not None
-    assert errors.prefill.mape_pct == pytest.approx(0, abs=1e-6)
+    for size in (errors.prefill, *errors.steps.values()):
+        assert size.held_out is not None
+        assert size.held_out.mape_pct == pytest.approx(0, abs=1e-6)
+        assert size.worst_pct == pytest.approx(0, abs=1e-6)
+    assert list(errors.steps) == [1, 2, 4]
+
+
+def test_the_worst_size_is_named_with_its_sign() -> None:
+    timings = measure(PLAN, FakeStopwatch())
+    timings[StepPoint(4, 128, held_out=True)] = [4 * predict_s(TRUTH, StepPoint(4, 128))]
+    errors = profile_errors(TRUTH, timings)
+    assert errors.steps[4].worst_pct == pytest.approx(-75)
+    assert errors.steps[2].worst_pct == pytest.approx(0, abs=1e-6)
 
 
 def test_noise_is_covered_by_the_margins() -> None:
@@ -164,5 +175,5 @@ def test_timings_of_one_kind_only() -> None:
     timings = {PrefillPoint(n): [0.1 * n] for n in (1, 2, 3)}
     with pytest.raises(ConfigurationError, match='batch sizes'):
         fit_profile(timings)
-    with pytest.raises(ConfigurationError, match='some of prompts and some of steps'):
-        profile_errors(TRUTH, timings)
+    with pytest.raises(ConfigurationError, match='expected one of each'):
+        profile_errors(TRUTH, {StepPoint(1, 16): [0.1]})

@@ -13,19 +13,16 @@ from typing import TYPE_CHECKING, Any
 from timely_llm_ros.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rich.console import Console
 
     from timely_llm_ros.engines.engine import EngineInfo
-    from timely_llm_ros.prediction.fitting import FitErrors
     from timely_llm_ros.prediction.profile_file import Profile
-    from timely_llm_ros.prediction.profiling import ProfileErrors, ProfilePlan, Timings
+    from timely_llm_ros.prediction.profiling import ProfileErrors, ProfilePlan, SizeErrors, Timings
 
-PROMPTS = (16, 64, 128, 256, 512, 1024, 2048)
+PROMPTS = (16, 64, 128, 256, 512, 1024)
 """Sizes of prompts that are fitted by default (tokens)."""
 
-CONTEXTS = (16, 128, 512, 1024, 2048)
+CONTEXTS = (16, 64, 256, 512, 1024)
 """Sizes of contexts that are fitted by default (tokens)."""
 
 BATCHES = (1, 2, 4, 8)
@@ -224,19 +221,20 @@ def _machine() -> dict[str, Any]:
     }
 
 
-def _error_fields(errors: ProfileErrors) -> Mapping[str, Any]:
+def _error_fields(errors: ProfileErrors) -> dict[str, Any]:
     """Return the errors as they go into the file; None where nothing was held out."""
-    fields = {}
-    for name, fitted, held_out in (
-        ('prefill', errors.prefill_fit, errors.prefill),
-        ('step', errors.step_fit, errors.step),
-    ):
-        fields[name] = {
-            'fitted_mape_pct': fitted.mape_pct,
-            'held_out_mape_pct': held_out and held_out.mape_pct,
-            'held_out_rmse_s': held_out and held_out.rmse,
+
+    def fields(size: SizeErrors) -> dict[str, float | None]:
+        return {
+            'fitted_mape_pct': size.fitted.mape_pct,
+            'held_out_mape_pct': size.held_out.mape_pct if size.held_out else None,
+            'worst_pct': size.worst_pct,
         }
-    return fields
+
+    return {
+        'prefill': fields(errors.prefill),
+        'step': [{'batch': batch, **fields(size)} for batch, size in errors.steps.items()],
+    }
 
 
 def _measurements(timings: Timings) -> dict[str, list[dict[str, Any]]]:
@@ -251,8 +249,8 @@ def _measurements(timings: Timings) -> dict[str, list[dict[str, Any]]]:
         kind = 'prefill' if isinstance(point, PrefillPoint) else 'step'
         median_s = statistics.median(times_s)
         rows[kind].append({**asdict(point), 'median_s': median_s, 'times': len(times_s)})
-    for kind, keys in (('prefill', ('cached', 'tokens')), ('step', ('batch', 'kv_tokens'))):
-        rows[kind].sort(key=lambda row, keys=keys: [row[key] for key in keys])  # type: ignore[misc]
+    for kind in rows:
+        rows[kind].sort(key=lambda row: list(row.values()))
     return rows
 
 
@@ -266,25 +264,22 @@ def _show(profile: Profile, errors: ProfileErrors, plan: ProfilePlan, console: C
     title = f'{model["name"]}, {model["dtype"]}, {model["device"]}: {machine["cpu"]}'
     table = Table(box=box.SIMPLE_HEAD, title=escape(title), title_justify='left')
     table.add_column('over N tokens', no_wrap=True)
-    for name in ('ns N²', 'µs N', '+ ms', 'error', 'held out'):
+    for name in ('ns N²', 'µs N', '+ ms', 'error', 'held out', 'worst'):
         table.add_column(name, justify='right', no_wrap=True)
     table.add_row(
         'prompt',
         f'{times.prefill_square_s * 1e9:.4g}',
         f'{times.prefill_token_s * 1e6:.4g}',
         f'{times.prefill_s * 1e3:.4g}',
-        f'{errors.prefill_fit.mape_pct:.1f} %',
-        _held(errors.prefill),
+        *_percentages(errors.prefill),
     )
     for entry in times.decode:
-        first = entry is times.decode[0]
         table.add_row(
             f'step of {entry.batch}',
             '',
             f'{entry.kv_token_s * 1e6:.4g}',
             f'{entry.step_s * 1e3:.4g}',
-            f'{errors.step_fit.mape_pct:.1f} %' if first else '',
-            _held(errors.step) if first else '',
+            *_percentages(errors.steps[entry.batch]),
         )
     console.print(table)
     for margin in times.margins:
@@ -301,5 +296,7 @@ def _show(profile: Profile, errors: ProfileErrors, plan: ProfilePlan, console: C
     )
 
 
-def _held(errors: FitErrors | None) -> str:
-    return '' if errors is None else f'{errors.mape_pct:.1f} %'
+def _percentages(errors: SizeErrors) -> tuple[str, str, str]:
+    """Return mean errors of fitted and other sizes, and the worst of all."""
+    held_out = '' if errors.held_out is None else f'{errors.held_out.mape_pct:.1f} %'
+    return f'{errors.fitted.mape_pct:.1f} %', held_out, f'{errors.worst_pct:+.0f} %'

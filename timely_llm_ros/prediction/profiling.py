@@ -164,20 +164,27 @@ def measure(
 
 
 @dataclass(frozen=True, slots=True)
-class ProfileErrors:
-    """How far a fit is off, on medians.
+class SizeErrors:
+    """How far a fit is off for prompts, or for steps of one batch size; on medians.
 
     Attributes:
-        prefill_fit: On the prompts that were fitted.
-        prefill: On those held out.
-        step_fit: On the steps that were fitted.
-        step: On those held out.
+        fitted: On the sizes that were fitted.
+        held_out: On those that were not; None where there were none.
+        worst_pct: The largest error of any size, as a percentage of its time; negative where the
+            fit is too short.
     """
 
-    prefill_fit: FitErrors
-    prefill: FitErrors | None
-    step_fit: FitErrors
-    step: FitErrors | None
+    fitted: FitErrors
+    held_out: FitErrors | None
+    worst_pct: float
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileErrors:
+    """How far a fit is off: for prompts, and for steps by batch size."""
+
+    prefill: SizeErrors
+    steps: Mapping[int, SizeErrors]
 
 
 def fit_profile(timings: Mapping[Point, Sequence[float]]) -> ExecutionTimeModel:
@@ -248,18 +255,41 @@ def predict_s(model: ExecutionTimeModel, point: Point) -> float:
 def profile_errors(
     model: ExecutionTimeModel, timings: Mapping[Point, Sequence[float]]
 ) -> ProfileErrors:
-    """Return how far a fitted model is off."""
+    """Return how far a fitted model is off.
 
-    def errors(kind: type[PrefillPoint] | type[StepPoint], held_out: bool) -> FitErrors | None:
-        points = [p for p in timings if isinstance(p, kind) and p.held_out is held_out]
-        if not points:
-            return None
-        return fit_errors(
-            [statistics.median(timings[point]) for point in points],
-            [predict_s(model, point) for point in points],
+    Raises:
+        ConfigurationError: There are no timings of prompts that were fitted.
+    """
+    prompts = [point for point in timings if isinstance(point, PrefillPoint)]
+    steps = [point for point in timings if isinstance(point, StepPoint)]
+    batches = sorted({point.batch for point in steps})
+    return ProfileErrors(
+        _size_errors(model, timings, prompts),
+        {
+            batch: _size_errors(model, timings, [p for p in steps if p.batch == batch])
+            for batch in batches
+        },
+    )
+
+
+def _size_errors(
+    model: ExecutionTimeModel, timings: Mapping[Point, Sequence[float]], points: Sequence[Point]
+) -> SizeErrors:
+    def pairs(held_out: bool) -> tuple[list[float], list[float]]:
+        chosen = [point for point in points if point.held_out is held_out]
+        return (
+            [statistics.median(timings[point]) for point in chosen],
+            [predict_s(model, point) for point in chosen],
         )
 
-    prefill_fit, step_fit = errors(PrefillPoint, False), errors(StepPoint, False)
-    if prefill_fit is None or step_fit is None:
-        raise ConfigurationError('timings: expected some of prompts and some of steps')
-    return ProfileErrors(prefill_fit, errors(PrefillPoint, True), step_fit, errors(StepPoint, True))
+    fitted, others = pairs(False), pairs(True)
+    errors = [
+        100 * (predicted_s / measured_s - 1)
+        for measured, predicted in (fitted, others)
+        for measured_s, predicted_s in zip(measured, predicted, strict=True)
+    ]
+    return SizeErrors(
+        fit_errors(*fitted),
+        fit_errors(*others) if others[0] else None,
+        max(errors, key=abs, default=0.0),
+    )
