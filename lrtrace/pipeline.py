@@ -59,6 +59,7 @@ class Pipeline:
         """
         compute_s = self._costs.compute_s(tokens)
         transfer_s = self._costs.transfer_s(tokens)
+        held_s = self._costs.occupied_s(tokens) - compute_s
         stage_free_s, link_free_s = self._stage_free_s, self._link_free_s
         last = len(stage_free_s) - 1
         for stage in range(last + 1):
@@ -66,6 +67,7 @@ class Pipeline:
             at_s = (free_s if free_s > at_s else at_s) + compute_s
             stage_free_s[stage] = at_s
             if stage < last:
+                stage_free_s[stage] += held_s
                 free_s = link_free_s[stage]
                 if self._serial_links and free_s > at_s:
                     at_s = free_s

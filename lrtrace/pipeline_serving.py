@@ -99,6 +99,8 @@ class Admission(Protocol):
 
     preempted: int
     """How many requests lost their KV."""
+    limit: int
+    """How many micro-batches may be in flight, as of the last one composed."""
 
     @property
     def left(self) -> int:
@@ -136,7 +138,7 @@ class GreedyAdmission:
         self._running: list[Request] = []
         self._memory = memory
         self._most_tokens = most_tokens
-        self._micro_batches = micro_batches
+        self.limit = micro_batches
 
     @property
     def left(self) -> int:
@@ -146,7 +148,7 @@ class GreedyAdmission:
     def compose(self, in_flight: int) -> list[Chunk]:
         """Return the next micro-batch."""
         chunks: list[Chunk] = []
-        if in_flight >= self._micro_batches:
+        if in_flight >= self.limit:
             return chunks
         room = self._most_tokens
         before = self.preempted
@@ -219,7 +221,7 @@ class SpreadAdmission(GreedyAdmission):
         most_tokens: int,
         count: Callable[[int], int],
     ) -> None:
-        super().__init__(requests, memory, most_tokens, 1)
+        super().__init__(requests, memory, most_tokens, count(0))
         self._budget = TokenBudget(most_tokens)
         self._count = count
         self._counts: dict[int, int] = {}
@@ -242,6 +244,7 @@ class SpreadAdmission(GreedyAdmission):
         count = self._counts.get(round_tokens)
         if count is None:
             count = self._counts[round_tokens] = self._count(round_tokens)
+        self.limit = count
         if in_flight >= count:
             return []
         new = prefill - self._budget.waiting
@@ -305,7 +308,7 @@ def serve(
     now_s = 0.0
     micro_batches = tokens = 0
     while True:
-        while chunks := admission.compose(len(flying)):
+        while len(flying) < admission.limit and (chunks := admission.compose(len(flying))):
             size = 0
             for request, part in chunks:
                 size += part

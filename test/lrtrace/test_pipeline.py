@@ -118,7 +118,12 @@ def test_the_steady_period_is_the_formulas(
     st.integers(1, 9),
     st.integers(1, 100),
     st.builds(
-        LinearCosts, st.floats(1e-3, 0.1), st.floats(0, 1e-3), st.floats(0, 0.1), st.floats(0, 1e-3)
+        LinearCosts,
+        st.floats(1e-3, 0.1),
+        st.floats(0, 1e-3),
+        st.floats(0, 0.1),
+        st.floats(0, 1e-3),
+        st.floats(0, 1),
     ),
 )
 @settings(max_examples=50)
@@ -186,6 +191,10 @@ class Watched:
     @property
     def preempted(self) -> int:
         return self.inner.preempted
+
+    @property
+    def limit(self) -> int:
+        return self.inner.limit
 
     @property
     def left(self) -> int:

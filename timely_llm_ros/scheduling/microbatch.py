@@ -38,6 +38,10 @@ class PipelineCosts(Protocol):
         """Return how long one link carries it."""
         ...
 
+    def occupied_s(self, tokens: float) -> float:
+        """Return how long a stage that computes and sends it can begin no other."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class LinearCosts:
@@ -48,12 +52,14 @@ class LinearCosts:
         compute_token_s: Of each token on a stage.
         transfer_base_s: Of a micro-batch on a link.
         transfer_token_s: Of each token on a link: its hidden state's size over the bandwidth.
+        held_share: Share of the transfer for which the sending stage is held up, 0 to 1.
     """
 
     compute_base_s: float
     compute_token_s: float = 0.0
     transfer_base_s: float = 0.0
     transfer_token_s: float = 0.0
+    held_share: float = 0.0
 
     def compute_s(self, tokens: float) -> float:
         """Return how long one stage computes so many tokens."""
@@ -62,6 +68,10 @@ class LinearCosts:
     def transfer_s(self, tokens: float) -> float:
         """Return how long one link carries so many tokens."""
         return self.transfer_base_s + self.transfer_token_s * tokens
+
+    def occupied_s(self, tokens: float) -> float:
+        """Return how long computing and sending so many tokens keeps a stage."""
+        return self.compute_s(tokens) + self.held_share * self.transfer_s(tokens)
 
 
 def first_token_s(stages: int, compute_s: float, transfer_s: float) -> float:
@@ -144,7 +154,8 @@ def round_s(
 
     compute_s, transfer_s = costs.compute_s, costs.transfer_s
     largest = small + (larger > 0)
-    busy_s = of_all(compute_s(small), compute_s(largest))
+    stage_s = costs.occupied_s if stages > 1 else compute_s
+    busy_s = of_all(stage_s(small), stage_s(largest))
     if serial_links and stages > 1:
         busy_s = max(busy_s, of_all(transfer_s(small), transfer_s(largest)))
     way_s = first_token_s(stages, compute_s(largest), transfer_s(largest))
