@@ -63,35 +63,67 @@ class Chunk(NamedTuple):
 
 
 class KvMemory:
-    """Blocks of KV.
+    """Blocks of KV. Those of a preempted request are its own again if nobody took them meanwhile.
 
     Args:
         tokens: Capacity in tokens.
         block: Tokens of a block.
+        reuse: Whether a preempted request finds its blocks again (vLLM's prefix cache).
     """
 
-    def __init__(self, tokens: int, block: int = 16) -> None:
+    def __init__(self, tokens: int, block: int = 16, *, reuse: bool = True) -> None:
         self._block = block
+        self._reuse = reuse
+        # Free, but with the KV of who was preempted; the oldest are taken first.
+        self._left: dict[Request, int] = {}
         self.free = tokens // block
-
-    def needed(self, request: Request, tokens: int) -> int:
-        """Return how many more blocks a request needs to have so many tokens in memory."""
-        return -(-tokens // self._block) - request.blocks
 
     def hold(self, request: Request, tokens: int) -> bool:
         """Make room for so many tokens of a request; return whether there was."""
-        needed = self.needed(request, tokens)
+        needed = -(-tokens // self._block) - request.blocks
         if needed > self.free:
             return False
         if needed > 0:
             self.free -= needed
             request.blocks += needed
+            if self._left:
+                self._take(sum(self._left.values()) - self.free)
         return True
 
-    def release(self, request: Request) -> None:
+    def begin(self, request: Request, most_tokens: int) -> int:
+        """Make room for what a waiting request can compute; return how many tokens, 0 for none.
+
+        What of its context is still there counts as computed.
+        """
+        found = self._left.get(request, 0)
+        computed = min(found * self._block, request.context - 1)
+        tokens = min(request.context - computed, most_tokens)
+        if -(-(computed + tokens) // self._block) > self.free:
+            return 0
+        if found:
+            del self._left[request]
+            self.free -= found
+            request.blocks = found
+        self.hold(request, computed + tokens)
+        request.scheduled = computed
+        return tokens
+
+    def release(self, request: Request, *, ended: bool = False) -> None:
         """Free all that a request holds."""
         self.free += request.blocks
+        full = request.scheduled // self._block
+        if self._reuse and full and not ended:
+            self._left[request] = full
         request.blocks = 0
+
+    def _take(self, blocks: int) -> None:
+        while blocks > 0:
+            oldest = next(iter(self._left))
+            taken = min(blocks, self._left[oldest])
+            blocks -= taken
+            self._left[oldest] -= taken
+            if not self._left[oldest]:
+                del self._left[oldest]
 
 
 class Admission(Protocol):
@@ -161,11 +193,11 @@ class GreedyAdmission:
                 chunks.append(Chunk(request, tokens))
         while self._waiting and room and self.preempted == before:
             request = self._waiting[0]
-            tokens = min(request.context, room)
-            if not self._memory.hold(request, tokens):
+            tokens = self._memory.begin(request, room)
+            if not tokens:
                 break
             self._running.append(self._waiting.popleft())
-            request.scheduled = tokens
+            request.scheduled += tokens
             room -= tokens
             chunks.append(Chunk(request, tokens))
         return chunks
@@ -173,7 +205,7 @@ class GreedyAdmission:
     def finished(self, request: Request) -> None:
         """Take note that a request has all its tokens."""
         self._running.remove(request)
-        self._memory.release(request)
+        self._memory.release(request, ended=True)
 
     def _hold(self, request: Request, tokens: int) -> bool:
         """Make room for a request, if need be by taking it from one that came later."""
@@ -228,7 +260,7 @@ class SpreadAdmission(GreedyAdmission):
 
     def compose(self, in_flight: int) -> list[Chunk]:
         """Return the next micro-batch."""
-        while self._waiting and self._memory.hold(self._waiting[0], self._waiting[0].context):
+        while self._waiting and self._memory.begin(self._waiting[0], self._waiting[0].context):
             self._running.append(self._waiting.popleft())
         decoding = prefill = 0
         ready: list[Request] = []
