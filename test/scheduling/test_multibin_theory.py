@@ -191,6 +191,12 @@ def test_errors_cost_and_never_more_than_having_no_bins(
     assert right - 1e-9 <= wrong <= none + 1e-9
 
 
+def test_a_tiny_chance_of_errors_changes_hardly_anything() -> None:
+    right = theory.error_service_s(1, 20, 8, 4, 0.0)
+    for error in (1e-300, 1e-17, 1e-12):
+        assert theory.error_service_s(1, 20, 8, 4, error) == pytest.approx(right, rel=1e-9)
+
+
 def test_exponential_service_against_an_independent_sum() -> None:
     # E[max] of a truncated exponential as a power series of its distribution function.
     rate, batch, cut = 0.3, 7, 2.5

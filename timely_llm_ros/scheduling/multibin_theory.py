@@ -171,6 +171,7 @@ def error_service_s(
     if not 0 <= error <= 0.5:
         raise ConfigurationError(f'error {error}: expected a chance from 0 to 0.5')
     width_s = (longest_s - shortest_s) / bins
+    up = np.arange(batch + 1)
     total_s = 0.0
     for number in range(bins):
         sources = [i for i in (number - 1, number, number + 1) if 0 <= i < bins]
@@ -178,13 +179,11 @@ def error_service_s(
         below = 0.0
         for source in sources:
             chance = error if source != number else 1 - error * (len(sources) - 1)
-            if chance > 0:
-                above = below + chance
-                powers = above ** (batch + 1) - below ** (batch + 1)
-                total_s -= width_s * powers / (chance * (batch + 1))
-                below = above
-            else:
-                total_s -= width_s * below**batch
+            above = below + chance
+            # The mean of F^B over the segment, (a^(B+1) - b^(B+1)) / ((B+1) (a - b)), written as
+            # a sum: the quotient has no digits left where the chance is tiny.
+            total_s -= width_s * float(np.mean(above**up * below ** (batch - up)))
+            below = above
     return total_s / bins
 
 
