@@ -38,7 +38,8 @@ from figures import (
 from figures.runs import Runs
 from rich.console import Console
 
-from timely_llm_ros.engines.step_time import HARDWARE
+from timely_llm_ros.engines.step_time import HARDWARE, find_hardware
+from timely_llm_ros.errors import TimelyError
 
 IMAGES = Path(__file__).resolve().parents[1] / 'docs' / 'images'
 
@@ -54,12 +55,20 @@ def main() -> None:
     )
     parser.add_argument('--only', nargs='+', choices=EXPERIMENTS, default=list(EXPERIMENTS))
     parser.add_argument('--seeds', type=int, default=20, help='how many draws of each workload')
-    parser.add_argument('--hardware', choices=HARDWARE, default='toy')
+    parser.add_argument(
+        '--hardware',
+        default='toy',
+        help=f'{", ".join(sorted(HARDWARE))} or a file of `timely-llm profile` (default toy)',
+    )
     parser.add_argument('--images', type=Path, default=IMAGES)
     parser.add_argument('--results', type=Path, default=RESULTS)
     options = parser.parse_args()
     if options.seeds < 1:
         parser.error(f'--seeds {options.seeds}: expected at least 1')
+    try:
+        find_hardware(options.hardware)
+    except TimelyError as err:
+        parser.error(f'--hardware: {err}')
     # Not cut where it is written to a file.
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
     runs = Runs(range(options.seeds), options.hardware, console)

@@ -1,11 +1,9 @@
 """How near our own way comes to what no schedule can exceed on the simulated engine.
 
-Everything that helps is granted to a schedule: the engine is free when tasks come, nothing else
-is served until those of one moment have their first segments, a step takes no longer for a larger
-batch, and choosing costs nothing. What is left is the choice when to compute which prompt: a step
-takes ``decode_s`` plus ``prefill_s`` for each prompt in it, for all that are under way. A
-programme over all such choices gives the best value of ``n`` tasks that come together and have
-first segments of equally many tokens.
+Everything that helps is granted to a schedule: it knows what will come, the engine is free when
+the tasks of a few bursts come, and nothing else is served until they have their first segments;
+other tasks that came with them only add to what is chosen from (to begin one of those first would
+cost its prompt, which is more). What is left is searched exactly: see ``best_value.py``.
 
 When a task reaches the planner depends on when a robot is free, hence on how tasks before it were
 served. So a bound is that of one run: of any order of serving the tasks when they came in it.
@@ -13,17 +11,17 @@ served. So a bound is that of one run: of any order of serving the tasks when th
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from dataclasses import asdict, dataclass
-from functools import cache, lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
 from _results import Target
 
+from figures.best_value import Burst, best_value, clusters
 from figures.experiment import Experiment, Result, Table
 from lrtrace.comparison import lookahead, summarise
-from lrtrace.experiment import NETWORK_S, TaskRecord, check_all_succeeded, run_workload
+from lrtrace.experiment import TaskRecord, check_all_succeeded, run_workload
 from lrtrace.workload import WORKLOADS, compose
 from timely_llm_ros.engines.step_time import StepTimeModel, find_hardware
 
@@ -36,38 +34,6 @@ if TYPE_CHECKING:
     from timely_llm_ros.utility import TimeUtility
 
 
-@lru_cache(maxsize=1024)
-def best_value(
-    count: int, tokens: int, times: StepTimeModel, value: Callable[[float], float]
-) -> float:
-    """Return the greatest sum of values of the response times of tasks that come together.
-
-    Args:
-        count: How many tasks.
-        tokens: Tokens of each one's first segment.
-        times: How long steps take; growth with the batch is ignored.
-        value: What a response time (s) is worth; must not grow with it.
-    """
-
-    @cache
-    def best(step: int, begun: int, under_way: tuple[int, ...]) -> float:
-        """Value still to come; ``under_way[i]`` tasks have ``i + 1`` tokens left to the step."""
-        if begun == count and not any(under_way):
-            return 0.0
-        least = 0 if any(under_way) else 1
-        found = -float('inf')
-        for beginning in range(least, count - begun + 1):
-            end_s = (step + 1) * times.decode_s + (begun + beginning) * times.prefill_s
-            line = (*under_way, beginning)
-            finished = line[0]
-            later = best(step + 1, begun + beginning, line[1:])
-            found = max(found, (finished * value(end_s + NETWORK_S) if finished else 0.0) + later)
-        return found
-
-    sys.setrecursionlimit(max(sys.getrecursionlimit(), 10_000))
-    return best(0, 0, (0,) * (tokens - 1))
-
-
 def greatest_utility(
     records: Sequence[TaskRecord], groups: Mapping[str, TimeUtility], times: StepTimeModel
 ) -> float:
@@ -76,9 +42,10 @@ def greatest_utility(
     Raises:
         ValueError: First segments of the urgent tasks differ in length.
     """
+    urgent = [record for record in records if _urgent(record)]
     total = sum(groups[record.task.group].peak for record in records if not _urgent(record))
-    for count, tokens in bursts([record for record in records if _urgent(record)]):
-        total += best_value(count, tokens, times, groups['urgent'].first)
+    if urgent:
+        total += _best_sum(urgent, records, times, groups['urgent'].first)
     return total / len(records)
 
 
@@ -88,21 +55,31 @@ def least_waiting_s(records: Sequence[TaskRecord], times: StepTimeModel) -> floa
     Raises:
         ValueError: First segments differ in length.
     """
-    total = sum(best_value(count, tokens, times, _negative) for count, tokens in bursts(records))
-    return -total / len(records)
+    return -_best_sum(records, records, times, _negative) / len(records)
 
 
-def bursts(records: Sequence[TaskRecord]) -> list[tuple[int, int]]:
-    """Return how many tasks came at each moment, and their first segments' tokens.
+def _best_sum(
+    counted: Sequence[TaskRecord],
+    records: Sequence[TaskRecord],
+    times: StepTimeModel,
+    value: Callable[[float], float],
+) -> float:
+    """Return the greatest sum of values over those that count.
 
     Raises:
-        ValueError: First segments differ in length.
+        ValueError: Their first segments differ in length.
     """
-    tokens = {record.task.segments[0].tokens for record in records}
+    tokens = {record.task.segments[0].tokens for record in counted}
     if len(tokens) > 1:
         raise ValueError(f'first segments of {sorted(tokens)} tokens: expected one length')
-    moments = Counter(round(record.task.at_s + record.queued_s, 6) for record in records)
-    return [(count, *tokens) for count in moments.values()]
+    everybody, moments = Counter(map(_moment, records)), Counter(map(_moment, counted))
+    bursts = [Burst(at_s, count, everybody[at_s] - count) for at_s, count in moments.items()]
+    return sum(best_value(group, *tokens, times, value) for group in clusters(bursts))
+
+
+def _moment(record: TaskRecord) -> float:
+    """Return when a task reached the planner (s)."""
+    return round(record.task.at_s + record.queued_s, 6)
 
 
 def _negative(response_s: float) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import math
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 
 import timelyllm
 from figures import bounds, chat, page, time_trace
+from figures.best_value import Burst, best_value, clusters
 from figures.runs import Runs
 
 from lrtrace import workload as workloads
@@ -28,7 +30,7 @@ from timely_llm_ros.engines.step_time import HARDWARE
 from timely_llm_ros.utility import NORMAL, URGENT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 TOY = HARDWARE['toy'].step_time
 SEED = 3
@@ -85,23 +87,58 @@ def test_runs_of_one_call_are_shared(runs: Runs, monkeypatch: pytest.MonkeyPatch
     assert runs.serve(paper('utility', 4), 'wid1') == first
 
 
+def best_by_trying(bursts: Sequence[Burst], tokens: int, value: Callable[[float], float]) -> float:
+    """Try every way to begin tasks step by step, in any order of arrival."""
+    tasks = [burst for burst in bursts for _ in range(burst.count)]
+
+    def serve(now_s: float, waiting: tuple[int, ...], left: tuple[tuple[int, int], ...]) -> float:
+        ready = [task for task in waiting if tasks[task].at_s <= now_s + 1e-12]
+        if not waiting and not left:
+            return 0.0
+        later_s = [tasks[task].at_s for task in waiting if task not in ready]
+        best = -math.inf
+        if later_s and not left:
+            best = serve(min(later_s), waiting, left)
+        for size in range(0 if left else 1, len(ready) + 1):
+            for begun in itertools.combinations(ready, size):
+                line = [*left, *((task, tokens) for task in begun)]
+                end_s = now_s + TOY.decode_s * (1 + TOY.batch_factor * (len(line) - 1))
+                end_s += TOY.prefill_s * size
+                still = list(waiting)
+                for task in begun:
+                    burst = tasks[task]
+                    among = sum(tasks[other] is burst for other in still) + burst.others
+                    end_s += TOY.schedule_s + TOY.schedule_waiting_s * among
+                    still.remove(task)
+                gained = sum(value(end_s + 0.008 - tasks[task].at_s) for task, n in line if n == 1)
+                rest = tuple((task, n - 1) for task, n in line if n > 1)
+                best = max(best, gained + serve(end_s, tuple(still), rest))
+        return best
+
+    return serve(0.0, tuple(range(len(tasks))), ())
+
+
 @pytest.mark.parametrize('value', [URGENT.first, NORMAL.first, lambda response_s: -response_s])
-@pytest.mark.parametrize('count', [1, 2, 3, 4])
-def test_the_bound_is_the_best_of_all_choices(count: int, value: Callable[[float], float]) -> None:
-    """Try every step in which each task may begin."""
-    tokens = 3
-    best = max(
-        sum(
-            value(
-                (begin + tokens) * TOY.decode_s
-                + sum(other < begin + tokens for other in begins) * TOY.prefill_s
-                + 0.008
-            )
-            for begin in begins
-        )
-        for begins in itertools.combinations_with_replacement(range(count * tokens), count)
-    )
-    assert bounds.best_value(count, tokens, TOY, value) == pytest.approx(best)
+@pytest.mark.parametrize(
+    'bursts',
+    [
+        (Burst(0.0, 1),),
+        (Burst(0.0, 3, 2),),
+        (Burst(0.0, 2), Burst(0.05, 1, 4)),
+        (Burst(0.01, 1, 1), Burst(0.06, 1), Burst(0.3, 1)),
+    ],
+)
+def test_the_bound_is_the_best_of_all_choices(
+    bursts: tuple[Burst, ...], value: Callable[[float], float]
+) -> None:
+    assert best_value(bursts, 3, TOY, value) == pytest.approx(best_by_trying(bursts, 3, value))
+
+
+def test_bursts_that_are_near_are_searched_together() -> None:
+    bursts = [Burst(9.0, 3), Burst(0.0, 4), Burst(0.5, 5), Burst(0.9, 7), Burst(1.0, 2)]
+    assert [[one.count for one in group] for group in clusters(bursts)] == [[4, 5], [7, 2], [3]]
+    together = best_value((Burst(0.0, 4), Burst(0.1, 4)), 3, TOY, URGENT.first)
+    assert together < 2 * best_value((Burst(0.0, 4),), 3, TOY, URGENT.first)
 
 
 @pytest.mark.parametrize('name', ['wid1', 'wid2', 'wid3'])

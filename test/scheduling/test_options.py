@@ -156,9 +156,9 @@ def test_the_printed_rule_admits_one_and_only_if_the_most_urgent_bears_it() -> N
 
 def test_profiled_costs_do_not_learn() -> None:
     costs = ProfiledCosts(0.09)
-    costs.observe('arm', first=True, generation_s=3.0, tokens=50)
-    assert costs.expected_s('arm', first=True) == 0.09
-    assert costs.worst_tokens('arm', first=False) == 10
+    costs.observe('arm', NORMAL, first=True, generation_s=3.0, tokens=50)
+    assert costs.expected_s('arm', NORMAL, first=True) == 0.09
+    assert costs.worst_tokens('arm', NORMAL, first=False) == 10
 
 
 @pytest.mark.parametrize(

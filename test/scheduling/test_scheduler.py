@@ -5,11 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from timely_llm_ros.scheduling.admission import BatchLimit, StepTimes
-from timely_llm_ros.scheduling.costs import UNKNOWN_GENERATION_S, SegmentCosts
+from timely_llm_ros.scheduling.costs import (
+    ENOUGH,
+    MOST_CLASSES,
+    UNKNOWN_GENERATION_S,
+    SegmentCosts,
+)
 from timely_llm_ros.scheduling.generation import GenerationTable, Phase
 from timely_llm_ros.scheduling.policies import find_policy
 from timely_llm_ros.scheduling.scheduler import Scheduler, ServingMode
-from timely_llm_ros.utility import NORMAL, URGENT
+from timely_llm_ros.utility import NORMAL, URGENT, TimeUtility
 
 
 def make(
@@ -138,10 +143,31 @@ def test_unseen_batch_sizes_are_tried() -> None:
 
 def test_costs_are_learned_per_class() -> None:
     costs = SegmentCosts(weight=0.5, decay=0.5)
-    assert costs.expected_s('tello', first=True) == UNKNOWN_GENERATION_S
-    costs.observe('tello', first=True, generation_s=0.4, tokens=8)
-    costs.observe('tello', first=True, generation_s=0.2, tokens=2)
-    assert costs.expected_s('tello', first=True) == pytest.approx(0.3)
-    assert costs.worst_tokens('tello', first=True) == 4
-    assert costs.expected_s('tello', first=False) == UNKNOWN_GENERATION_S
-    assert costs.expected_s('arm', first=True) == UNKNOWN_GENERATION_S
+    assert costs.expected_s('tello', NORMAL, first=True) == UNKNOWN_GENERATION_S
+    costs.observe('tello', NORMAL, first=True, generation_s=0.4, tokens=8)
+    costs.observe('tello', NORMAL, first=True, generation_s=0.2, tokens=2)
+    assert costs.expected_s('tello', NORMAL, first=True) == pytest.approx(0.3)
+    assert costs.worst_tokens('tello', NORMAL, first=True) == 4
+    assert costs.expected_s('tello', NORMAL, first=False) == UNKNOWN_GENERATION_S
+    assert costs.expected_s('arm', NORMAL, first=True) == UNKNOWN_GENERATION_S
+
+
+def test_a_class_that_is_new_costs_what_its_skill_set_costs() -> None:
+    costs = SegmentCosts()
+    for _ in range(5):
+        costs.observe('tello', NORMAL, first=True, generation_s=0.4, tokens=8)
+    for seen in range(4):
+        alone = seen >= ENOUGH
+        assert costs.worst_tokens('tello', URGENT, first=True) == (2 if alone else 8)
+        assert (costs.expected_s('tello', URGENT, first=True) == 0.1) == alone
+        costs.observe('tello', URGENT, first=True, generation_s=0.1, tokens=2)
+    assert costs.worst_tokens('tello', NORMAL, first=True) == 8
+
+
+def test_utilities_without_end_are_not_all_kept() -> None:
+    costs = SegmentCosts()
+    for number in range(2 * MOST_CLASSES):
+        utility = TimeUtility(1.0, -2.0, 1.0 + number)
+        costs.observe('tello', utility, first=True, generation_s=0.1, tokens=3)
+    assert len(costs._costs) == MOST_CLASSES
+    assert costs.worst_tokens('tello', TimeUtility(1.0, -2.0, 9999.0), first=True) == 3

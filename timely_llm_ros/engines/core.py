@@ -351,6 +351,7 @@ class EngineCore:
         if generation.segment_s:
             self._costs.observe(
                 request.skill_set.name,
+                request.utility,
                 first=not generation.segments,
                 generation_s=generation.segment_s,
                 tokens=segment.tokens,
@@ -363,16 +364,17 @@ class EngineCore:
 
     def _begin_segment(self, generation: Generation) -> None:
         """Put what is expected of the next segment into the table."""
-        name, skills = generation.generation_id, generation.request.skill_set.name
+        name, request = generation.generation_id, generation.request
+        task_class = request.skill_set.name, request.utility
         first = not generation.segments
         generation.segment_tokens = 0
-        generation.expected_s = max(_SOONEST_S, self._costs.expected_s(skills, first=first))
+        generation.expected_s = max(_SOONEST_S, self._costs.expected_s(*task_class, first=first))
         if not first:
             self._table.requeue(name)
         self._table.set(name, 'segment_index', generation.segments)
         self._table.set(name, 'generated_tokens', 0)
         self._table.set(name, 'expected_generation_s', generation.expected_s)
-        self._table.set(name, 'worst_tokens', self._costs.worst_tokens(skills, first=first))
+        self._table.set(name, 'worst_tokens', self._costs.worst_tokens(*task_class, first=first))
 
     def _end(self, generation: Generation, reason: EndReason, error: str) -> None:
         """Forget a generation, free its KV and say so."""

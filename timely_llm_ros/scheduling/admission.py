@@ -21,7 +21,8 @@ class Candidate(NamedTuple):
     Attributes:
         slack_s: Time left until its segment is due (s); negative when it is late.
         tokens_left: The most tokens that its segment still takes.
-        loss_per_s: Utility that it loses per second of lateness.
+        loss_per_s: Utility that its task loses per second of lateness; 0 for a later segment, whose
+            task has had its response.
         begins: Whether its prompt must be computed first.
     """
 
@@ -65,6 +66,12 @@ class StepTimes:
         self.prefill_s = 0.0
         """Expected time (s) that a generation's beginning adds to a step."""
         self._prefills = 0
+        self._too_early: list[tuple[int, int, float]] = []
+
+    @property
+    def known(self) -> bool:
+        """Whether both a decoding step and what a beginning adds were observed."""
+        return bool(self._mean_s) and self._prefills > 0
 
     def observe(self, batch: int, step_s: float) -> None:
         """Learn from one decoding step of ``batch`` generations."""
@@ -72,11 +79,20 @@ class StepTimes:
         self._mean_s[batch] = (
             step_s if mean_s is None else mean_s + self._weight * (step_s - mean_s)
         )
+        early, self._too_early = self._too_early, []
+        for seen in early:
+            self.observe_prefill(*seen)
 
     def observe_prefill(self, batch: int, begun: int, step_s: float) -> None:
-        """Learn from a step in which ``begun`` generations began and ``batch`` got a token."""
+        """Learn from a step in which ``begun`` generations began and ``batch`` got a token.
+
+        Before the first decoding step nobody knows which part of it was decoding: it is kept.
+        """
+        if not begun:
+            return
         decode_s = self.expected_s(batch) if batch else 0.0
-        if not begun or decode_s is None:
+        if decode_s is None:
+            self._too_early = [*self._too_early[-7:], (batch, begun, step_s)]
             return
         prefill_s = max(0.0, step_s - decode_s) / begun
         weight = max(self._weight, 1.0 / (self._prefills + 1))
@@ -173,64 +189,3 @@ class PrintedBatchLimit(BatchLimit):
         worst_s = worst_remaining_s(0, tokens, 1.0 / step_s) if step_s else 0.0
         fits = admits(worst_s, slack_s - self._network_s, 1.0, 0.0)
         return min(running + fits, self.max_running)
-
-
-class LookaheadBatchLimit(BatchLimit):
-    """Runs a candidate if what the others lose by it is no more than what it gains.
-
-    A generation that joins makes the step longer for all in it: a little by one more row, a lot
-    by its prompt. With the learned step times the limit projects when each segment will be
-    complete with and without it; kept out, it would come after the last of those that lose.
-
-    Args:
-        max_running: Upper bound.
-        step_times: Learned step times.
-        network_s: One-way time from the engine to a robot (s).
-    """
-
-    def __init__(self, max_running: int, step_times: StepTimes, *, network_s: float = 0.0) -> None:
-        super().__init__(max_running, step_times)
-        self._network_s = network_s
-
-    @property
-    def considered(self) -> int:
-        """How many of the best-ranked candidates :meth:`choose` wants to see."""
-        return 4 * self.max_running
-
-    def choose(self, candidates: Sequence[Candidate], running: int = 0) -> Sequence[int]:
-        """Return the places of the candidates to run, in order; at least one."""
-        places: list[int] = []
-        inside: list[Candidate] = []
-        begun = 0
-        for place, item in enumerate(candidates):
-            if len(inside) == self.max_running:
-                break
-            if place >= max(running, 1) and not self._gains(item, inside, begun):
-                continue
-            places.append(place)
-            inside.append(item)
-            begun += item.begins
-        return places
-
-    def _gains(self, item: Candidate, inside: list[Candidate], begun: int) -> bool:
-        times = self.step_times
-        step_s, longer_s = times.expected_s(len(inside)), times.expected_s(len(inside) + 1)
-        if step_s is None or longer_s is None:
-            return True
-        own_prefill_s = times.prefill_s if item.begins else 0.0
-        wait_s = self._network_s + begun * times.prefill_s
-        loss = 0.0
-        last_s = 0.0
-        for other in inside:
-            tokens = max(other.tokens_left, 1)
-            end_s = wait_s + tokens * step_s
-            later_s = wait_s + own_prefill_s + tokens * longer_s
-            late_s = later_s - max(other.slack_s, end_s)
-            if late_s > 0:
-                loss += other.loss_per_s * late_s
-                last_s = max(last_s, end_s)
-        if not loss:
-            return True
-        own_s = own_prefill_s + max(item.tokens_left, 1) * longer_s
-        late_s = last_s + own_s - max(item.slack_s, wait_s + own_s)
-        return item.loss_per_s * max(0.0, late_s) >= loss

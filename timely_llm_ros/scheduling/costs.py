@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from timely_llm_ros.utility import TimeUtility
 
 UNKNOWN_GENERATION_S = 0.09
 """Expected generation time before anything was observed: TimelyLLM's profile (section 7.1)."""
@@ -11,17 +15,26 @@ UNKNOWN_WORST_TOKENS = 10
 """Worst-case tokens of a segment before anything was observed: TimelyLLM's ``maxlen``."""
 
 
+MOST_CLASSES = 512
+"""Classes kept; tasks may come with any number of utilities."""
+
+ENOUGH = 3
+"""Segments of a class after which it is trusted by itself."""
+
+
 @dataclass(slots=True)
 class _Cost:
     generation_s: float
     worst_tokens: float
+    seen: int = 1
 
 
 class SegmentCosts:
     """Expected time and worst-case length of segments, per class.
 
-    A class is a skill set's name and whether the segment is a plan's first: that one carries the
-    prefill.
+    A class is a skill set's name, the task's utility, which tells urgent tasks from others, and
+    whether the segment is a plan's first: that one carries the prefill. Where a class is new, all
+    of that skill set count.
 
     Args:
         weight: Weight of a new observation in the mean time.
@@ -31,26 +44,37 @@ class SegmentCosts:
     def __init__(self, weight: float = 0.1, decay: float = 0.99) -> None:
         self._weight = weight
         self._decay = decay
-        self._costs: dict[tuple[str, bool], _Cost] = {}
+        self._costs: dict[tuple[str, TimeUtility | None, bool], _Cost] = {}
 
-    def observe(self, name: str, *, first: bool, generation_s: float, tokens: int) -> None:
+    def observe(
+        self, name: str, utility: TimeUtility, *, first: bool, generation_s: float, tokens: int
+    ) -> None:
         """Learn from one segment."""
-        cost = self._costs.get((name, first))
-        if cost is None:
-            self._costs[name, first] = _Cost(generation_s, float(tokens))
-            return
-        cost.generation_s += self._weight * (generation_s - cost.generation_s)
-        cost.worst_tokens = max(float(tokens), self._decay * cost.worst_tokens)
+        for kind in (None, utility):
+            cost = self._costs.get((name, kind, first))
+            if cost is None:
+                if len(self._costs) < MOST_CLASSES:
+                    self._costs[name, kind, first] = _Cost(generation_s, float(tokens))
+                continue
+            cost.seen += 1
+            cost.generation_s += self._weight * (generation_s - cost.generation_s)
+            cost.worst_tokens = max(float(tokens), self._decay * cost.worst_tokens)
 
-    def expected_s(self, name: str, *, first: bool) -> float:
+    def expected_s(self, name: str, utility: TimeUtility, *, first: bool) -> float:
         """Return the expected engine time of a segment (s)."""
-        cost = self._costs.get((name, first))
+        cost = self._find(name, utility, first)
         return UNKNOWN_GENERATION_S if cost is None else cost.generation_s
 
-    def worst_tokens(self, name: str, *, first: bool) -> int:
+    def worst_tokens(self, name: str, utility: TimeUtility, *, first: bool) -> int:
         """Return the most tokens that a segment is taken to have."""
-        cost = self._costs.get((name, first))
+        cost = self._find(name, utility, first)
         return UNKNOWN_WORST_TOKENS if cost is None else round(cost.worst_tokens)
+
+    def _find(self, name: str, utility: TimeUtility, first: bool) -> _Cost | None:
+        cost = self._costs.get((name, utility, first))
+        if cost is None or cost.seen < ENOUGH:
+            cost = self._costs.get((name, None, first))
+        return cost
 
 
 class ProfiledCosts(SegmentCosts):
@@ -65,13 +89,15 @@ class ProfiledCosts(SegmentCosts):
         super().__init__()
         self._generation_s, self._worst_tokens = generation_s, worst_tokens
 
-    def observe(self, name: str, *, first: bool, generation_s: float, tokens: int) -> None:
+    def observe(
+        self, name: str, utility: TimeUtility, *, first: bool, generation_s: float, tokens: int
+    ) -> None:
         """Learn nothing."""
 
-    def expected_s(self, name: str, *, first: bool) -> float:
+    def expected_s(self, name: str, utility: TimeUtility, *, first: bool) -> float:
         """Return the profiled time (s)."""
         return self._generation_s
 
-    def worst_tokens(self, name: str, *, first: bool) -> int:
+    def worst_tokens(self, name: str, utility: TimeUtility, *, first: bool) -> int:
         """Return the profiled worst case."""
         return self._worst_tokens

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 from timely_llm_ros.errors import ConfigurationError
-from timely_llm_ros.scheduling.admission import BatchLimit, LookaheadBatchLimit, PrintedBatchLimit
+from timely_llm_ros.scheduling.admission import BatchLimit, PrintedBatchLimit
 from timely_llm_ros.scheduling.costs import ProfiledCosts, SegmentCosts
+from timely_llm_ros.scheduling.lookahead import LookaheadBatchLimit
 from timely_llm_ros.scheduling.policies import (
     HighestUtilityDensityFirst,
     LeastLossFirst,

@@ -39,6 +39,9 @@ _QUEUED, _RUNNING, _HELD = int(Phase.QUEUED), int(Phase.RUNNING), int(Phase.HELD
 _OVERDUE_RANK = 1e12
 """Above every rank that a policy gives; the wait (s) is added for those beyond the age bound."""
 
+_OVERDUE_LOSS_PER_S = 1e9
+"""What those beyond the age bound count for the batch limit: more than all others together."""
+
 
 class Scheduler:
     """Ranks the table's generations and picks the next step's.
@@ -111,7 +114,7 @@ class Scheduler:
         del order[self._limit.considered :]
         best = [rows[place] for _, _, place in order]
         kept = 0 if self._interrupts else sum(row.phase == _RUNNING for row in best)
-        candidates = [_candidate(row, now_s) for row in best]
+        candidates = [self._candidate(row, now_s) for row in best]
         return [ids[order[place][2]] for place in self._limit.choose(candidates, kept)]
 
     def _select_many(self, now_s: float) -> list[str]:
@@ -135,13 +138,26 @@ class Scheduler:
         candidates = self._candidates(view, best, now_s)
         return [ids[order[place]] for place in self._limit.choose(candidates, kept)]
 
+    def _candidate(self, row: GenerationRow, now_s: float) -> Candidate:
+        if row.segment_index:
+            due_s, loss_per_s = row.due_s, 0.0
+        else:
+            due_s, loss_per_s = row.arrival_s + row.ert_s, -row.alpha
+        if self._age_bound_s is not None and now_s - row.due_s > self._age_bound_s:
+            loss_per_s = _OVERDUE_LOSS_PER_S
+        left = row.worst_tokens - row.generated_tokens
+        return Candidate._make((due_s - now_s, left, loss_per_s, row.phase == _QUEUED))
+
     def _candidates(self, view: TableView, rows: IntArray, now_s: float) -> list[Candidate]:
-        """Return :func:`_candidate` of several rows."""
+        """Return :meth:`_candidate` of several rows."""
         index = view.segment_index.take(rows)
         first_due_s = view.arrival_s.take(rows) + view.ert_s.take(rows)
         slack_s = np.where(index == 0, first_due_s, view.due_s.take(rows)) - now_s
         left = self._table.column('worst_tokens').take(rows) - view.generated_tokens.take(rows)
-        loss_per_s = -view.alpha.take(rows)
+        loss_per_s = np.where(index == 0, -view.alpha.take(rows), 0.0)
+        if self._age_bound_s is not None:
+            overdue = now_s - view.due_s.take(rows) > self._age_bound_s
+            loss_per_s[overdue] = _OVERDUE_LOSS_PER_S
         begins = self._table.column('phase').take(rows) == _QUEUED
         columns = (slack_s, left, loss_per_s, begins)
         return list(map(Candidate._make, zip(*(it.tolist() for it in columns), strict=True)))
@@ -164,12 +180,6 @@ class Scheduler:
         order = np.lexsort((self._table.column('sequence')[rows], -ranks[rows]))[:most]
         best: IntArray = rows[order]
         return best
-
-
-def _candidate(row: GenerationRow, now_s: float) -> Candidate:
-    due_s = row.due_s if row.segment_index else row.arrival_s + row.ert_s
-    left = row.worst_tokens - row.generated_tokens
-    return Candidate._make((due_s - now_s, left, -row.alpha, row.phase == _QUEUED))
 
 
 def _bound(ranks: FloatArray, most: int) -> float:

@@ -1,0 +1,182 @@
+"""Lookahead admission: who joins a step is decided by what everybody loses by it.
+
+A generation that joins makes the step longer for all in it: a little by one more row, a lot by its
+prompt. With the learned step times the limit projects when each segment will be complete.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.scheduling.admission import BatchLimit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from timely_llm_ros.scheduling.admission import Candidate, StepTimes
+
+MOST_PLANNED = 10
+"""Of more pressed prompts than these only so many of the best are planned in groups."""
+
+
+class LookaheadBatchLimit(BatchLimit):
+    """Runs those whose joining costs all together least.
+
+    * One that has its prompt's KV already joins if what the others lose by it is no more than what
+      it gains; kept out, it would come after the last of those that lose.
+    * *Pressed* prompts, those that would be late if all prompts were computed first, are served in
+      groups, one group after the other. Beginning all at once makes the first ones late, one by one
+      the last ones; the first group is as large as the cheapest partition of all of them says.
+    * Other prompts join only where nobody loses by it, and as few in a step as leave them all in
+      time: a step cannot be interrupted, and somebody dearer may come at any moment, if there ever
+      was one.
+    * As long as no step was observed, one prompt begins at a time.
+
+    Args:
+        max_running: Upper bound.
+        step_times: Learned step times.
+        network_s: One-way time from the engine to a robot (s).
+    """
+
+    def __init__(self, max_running: int, step_times: StepTimes, *, network_s: float = 0.0) -> None:
+        super().__init__(max_running, step_times)
+        self._network_s = network_s
+        self._dearest = 0.0
+
+    @property
+    def considered(self) -> int:
+        """How many of the best-ranked candidates :meth:`choose` wants to see."""
+        return 4 * self.max_running
+
+    def choose(self, candidates: Sequence[Candidate], running: int = 0) -> Sequence[int]:
+        """Return the places of the candidates to run, in order; at least one."""
+        if not candidates:
+            return ()
+        self._dearest = max(self._dearest, max(item.loss_per_s for item in candidates))
+        places = list(range(min(running, self.max_running)))
+        inside = [candidates[place] for place in places]
+        prompts = [
+            place for place, item in enumerate(candidates) if item.begins and place >= running
+        ]
+        if not self.step_times.known:
+            first = prompts[: not inside]
+            others = (place for place in range(running, len(candidates)) if place not in prompts)
+            return sorted([*places, *first, *others][: self.max_running]) or [0]
+        pressed = self._pressed(candidates, prompts)
+        begun = pressed[: self._first_group([candidates[place] for place in pressed], inside)]
+        begun = begun[: self.max_running - len(inside)]
+        places += begun
+        inside += [candidates[place] for place in begun]
+        paced = self._pace([candidates[place] for place in prompts if place not in pressed], inside)
+        added = len(begun)
+        for place in range(running, len(candidates)):
+            item = candidates[place]
+            if len(inside) == self.max_running or place in pressed or (item.begins and not paced):
+                continue
+            if inside and not self._gains(item, inside, added):
+                continue
+            places.append(place)
+            inside.append(item)
+            paced -= item.begins
+            added += item.begins
+        return sorted(places) if places else [0]
+
+    def _pressed(self, candidates: Sequence[Candidate], prompts: list[int]) -> list[int]:
+        """Return the prompts that would be late if all were computed first, best rank first."""
+        step_s = self._step_s(len(prompts))
+        all_s = self._network_s + len(prompts) * self.step_times.prefill_s
+        pressed = [
+            place
+            for place in prompts
+            if candidates[place].loss_per_s
+            and candidates[place].slack_s < all_s + _tokens(candidates[place]) * step_s
+        ]
+        return pressed[:MOST_PLANNED]
+
+    def _first_group(self, pressed: list[Candidate], inside: list[Candidate]) -> int:
+        """Return how many of the pressed to begin now, the others after them: least loss in all."""
+        count = len(pressed)
+        if not count:
+            return 0
+        prefill_s, wait_s = self.step_times.prefill_s, self._network_s
+        tokens = max(map(_tokens, pressed))
+        group_s = tokens * self._step_s(min(count, self.max_running))
+
+        @cache
+        def rest(start: int, after_s: float) -> float:
+            """Loss of those from ``start`` on if the engine is free ``after_s`` from now."""
+            if start == count:
+                return 0.0
+            least = math.inf
+            for end in range(start + 1, count + 1):
+                end_s = after_s + (end - start) * prefill_s + group_s
+                loss = _loss(pressed[start:end], end_s + wait_s)
+                if loss < least:
+                    # What comes later only adds to it.
+                    least = min(least, loss + rest(end, end_s))
+            return least
+
+        now_s = self._step_s(len(inside))
+        ends_s = [(item, wait_s + _tokens(item) * now_s) for item in inside]
+        losing = [end_s for item, end_s in ends_s if item.loss_per_s and item.slack_s < math.inf]
+        choices = []
+        if losing:
+            choices.append((rest(0, max(losing) - wait_s), 0))
+        for size in range(1, count + 1):
+            longer_s = self._step_s(len(inside) + size)
+            own_s = size * prefill_s + tokens * longer_s
+            loss = _loss(pressed[:size], own_s + wait_s) + rest(size, own_s)
+            for item, end_s in ends_s:
+                later_s = wait_s + size * prefill_s + _tokens(item) * longer_s
+                loss += item.loss_per_s * max(0.0, later_s - max(item.slack_s, end_s))
+            choices.append((loss, size))
+        return min(choices)[1]
+
+    def _pace(self, prompts: list[Candidate], inside: list[Candidate]) -> int:
+        """Return how few prompts per step leave all of these in time; all where none would."""
+        if not prompts:
+            return 0
+        dearest = max(item.loss_per_s for item in prompts)
+        if dearest >= self._dearest:
+            return len(prompts)
+        step_s, prefill_s = self._step_s(len(inside) + 1), self.step_times.prefill_s
+        left_s = min(item.slack_s - _tokens(item) * step_s for item in prompts) - self._network_s
+        for count in range(1, len(prompts)):
+            if math.ceil(len(prompts) / count) * (step_s + count * prefill_s) <= left_s:
+                return count
+        return len(prompts)
+
+    def _gains(self, item: Candidate, inside: list[Candidate], begun: int) -> bool:
+        """Return whether one gains at least what those inside lose if it joins them."""
+        prefill_s = self.step_times.prefill_s
+        step_s, longer_s = self._step_s(len(inside)), self._step_s(len(inside) + 1)
+        own_prefill_s = prefill_s if item.begins else 0.0
+        wait_s = self._network_s + begun * prefill_s
+        loss = 0.0
+        last_s = 0.0
+        for other in inside:
+            end_s = wait_s + _tokens(other) * step_s
+            later_s = wait_s + own_prefill_s + _tokens(other) * longer_s
+            late_s = later_s - max(other.slack_s, end_s)
+            if late_s > 0:
+                loss += other.loss_per_s * late_s
+                last_s = max(last_s, end_s)
+        if not loss:
+            return True
+        own_s = own_prefill_s + _tokens(item) * longer_s
+        late_s = max(0.0, last_s + own_s - max(item.slack_s, wait_s + own_s))
+        return item.loss_per_s * late_s >= loss
+
+    def _step_s(self, batch: int) -> float:
+        return self.step_times.expected_s(max(batch, 1)) or 0.0
+
+
+def _tokens(item: Candidate) -> int:
+    return max(item.tokens_left, 1)
+
+
+def _loss(items: Sequence[Candidate], end_s: float) -> float:
+    """Return what these lose if they are complete that far from now (s)."""
+    return sum(item.loss_per_s * max(0.0, end_s - item.slack_s) for item in items)
