@@ -27,7 +27,9 @@ from timely_llm_ros.engines import (
     create_engine,
 )
 from timely_llm_ros.engines.torch_engine import TorchEngine
+from timely_llm_ros.engines.torch_worker import WorkerOptions
 from timely_llm_ros.errors import ConfigurationError, ModelLoadError
+from timely_llm_ros.scheduling.options import SchedulingOptions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -209,3 +211,22 @@ def test_a_worker_never_outlives_its_parent(chaotic_model: Path, number: signal.
     while is_running(worker):
         assert time.monotonic() < deadline_s
         time.sleep(0.01)
+
+
+def test_the_worker_gets_every_option_that_the_engine_was_made_with() -> None:
+    options = WorkerOptions(
+        model_path='models/x',
+        mode='stream',
+        policy='edf',
+        max_running=3,
+        max_kv_tokens=512,
+        prefill_chunk=16,
+        device='cpu',
+        dtype='float32',
+        threads=2,
+        min_step_s=0.25,
+        scheduling=SchedulingOptions(
+            admission='lookahead', interrupts=False, age_bound_s=None, network_s=0.5
+        ),
+    )
+    assert WorkerOptions.from_json(options.to_json()) == options

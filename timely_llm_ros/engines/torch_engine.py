@@ -7,12 +7,10 @@ no torch.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import socket
 import subprocess
 import sys
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, get_args
 
 from timely_llm_ros.engines.engine import (
@@ -37,6 +35,7 @@ from timely_llm_ros.engines.wire import (
     frame,
 )
 from timely_llm_ros.errors import ConfigurationError, EngineError, ModelLoadError
+from timely_llm_ros.scheduling.options import SchedulingOptions
 from timely_llm_ros.scheduling.policies import find_policy
 from timely_llm_ros.scheduling.scheduler import ServingMode
 
@@ -77,7 +76,7 @@ class _Worker(asyncio.Protocol):
                     'timely_llm_ros.engines.torch_worker',
                     str(theirs.fileno()),
                     str(os.getpid()),
-                    json.dumps(asdict(self._options)),
+                    self._options.to_json(),
                 ],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
@@ -148,6 +147,7 @@ class TorchEngine:
         dtype: ``float32``, ``bfloat16`` or ``float16``.
         threads: CPU threads of a step.
         min_step_s: A step takes at least as long (s), as if the model were larger.
+        scheduling: Further options of the scheduler.
 
     Raises:
         ConfigurationError: An option is out of range.
@@ -166,6 +166,7 @@ class TorchEngine:
         dtype: str = 'float32',
         threads: int = 1,
         min_step_s: float = 0.0,
+        scheduling: SchedulingOptions | None = None,
     ) -> None:
         find_policy(policy)
         if mode not in get_args(ServingMode):
@@ -191,6 +192,7 @@ class TorchEngine:
             dtype,
             threads,
             min_step_s,
+            scheduling or SchedulingOptions(),
         )
         self._on_event: Callable[[EngineEvent], None] | None = None
         self._worker: _Worker | None = None

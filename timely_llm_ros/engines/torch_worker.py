@@ -15,7 +15,7 @@ import signal
 import socket
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.engines.wire import (
@@ -31,6 +31,7 @@ from timely_llm_ros.engines.wire import (
     frame,
 )
 from timely_llm_ros.errors import ModelLoadError
+from timely_llm_ros.scheduling.options import SchedulingOptions
 
 if TYPE_CHECKING:
     from timely_llm_ros.engines.core import EngineCore
@@ -56,6 +57,17 @@ class WorkerOptions:
     dtype: str
     threads: int
     min_step_s: float
+    scheduling: SchedulingOptions
+
+    @classmethod
+    def from_json(cls, text: str) -> WorkerOptions:
+        """Read what :meth:`to_json` wrote."""
+        values = json.loads(text)
+        return cls(**values | {'scheduling': SchedulingOptions(**values['scheduling'])})
+
+    def to_json(self) -> str:
+        """Write the options for the command line."""
+        return json.dumps(asdict(self))
 
 
 class Link:
@@ -188,6 +200,7 @@ def _run(link: Link, options: WorkerOptions, started_s: float) -> None:
         max_kv_tokens=options.max_kv_tokens,
         context_limit=loaded.context_limit,
         prefill_chunk=options.prefill_chunk,
+        scheduling=options.scheduling,
     )
     link.send([WorkerReady(replace(loaded.info, load_s=time.monotonic() - started_s))])
     serve(link, core, backend, min_step_s=options.min_step_s)
@@ -197,7 +210,8 @@ def main(arguments: list[str]) -> int:
     """Run the worker."""
     started_s = time.monotonic()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    fd, parent, options = int(arguments[0]), int(arguments[1]), json.loads(arguments[2])
+    fd, parent = int(arguments[0]), int(arguments[1])
+    options = WorkerOptions.from_json(arguments[2])
     if sys.platform == 'linux':
         # The kernel counts the thread that started us as the parent: the asyncio loop's.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -206,7 +220,7 @@ def main(arguments: list[str]) -> int:
     with socket.socket(fileno=fd) as end:
         link = Link(end)
         try:
-            _run(link, WorkerOptions(**options), started_s)
+            _run(link, options, started_s)
         except (BrokenPipeError, ConnectionResetError):
             return 0
         except Exception as err:

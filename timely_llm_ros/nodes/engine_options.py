@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from timely_llm_ros.scheduling.options import SchedulingOptions
-
 if TYPE_CHECKING:
     from timely_llm_ros.engines import GenerationRequest
     from timely_llm_ros.nodes.node_parameters import PlannerParameters
@@ -17,9 +15,6 @@ _TASK_LINE = re.compile(r'^task: (.*)$', re.MULTILINE)
 def engine_options(parameters: PlannerParameters) -> dict[str, Any]:
     """Return the keyword options with which ``create_engine`` makes the chosen engine.
 
-    The scheduler's options are among them only where they are not the defaults, so that an engine
-    that cannot take any says so instead of ignoring them.
-
     Raises:
         ConfigurationError: A value is out of range.
     """
@@ -28,10 +23,8 @@ def engine_options(parameters: PlannerParameters) -> dict[str, Any]:
         'policy': parameters.policy,
         'max_running': parameters.max_running,
         'max_kv_tokens': parameters.max_kv_tokens,
+        'scheduling': parameters.scheduling,
     }
-    scheduling = parameters.scheduling
-    if scheduling != SchedulingOptions():
-        options['scheduling'] = scheduling
     if parameters.engine == 'simulated':
         return options | {'plan_text': instruction_as_plan, 'step_time': _step_time(parameters)}
     if parameters.model_path:
