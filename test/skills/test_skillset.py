@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 from plan_texts import ARM, LAB, SKILL_SETS, TELLO
 
 from timely_llm_ros.errors import ConfigurationError, SkillSetError
-from timely_llm_ros.skills.durations import EmpiricalDuration, LinearDuration, ReadingDuration
+from timely_llm_ros.skills.durations import EmpiricalDuration, LinearDuration
 from timely_llm_ros.skills.prompt import fixed_part
 from timely_llm_ros.skills.skillset import (
     MAX_FILE_BYTES,
     UNITS,
-    FreeText,
     SkillSet,
     find_skill_set,
     skill_set_folders,
@@ -405,57 +404,3 @@ def test_units_convert_exactly():
     assert [distance.si(number) for number in (29, 57, 58, 113)] == [0.29, 0.57, 0.58, 1.13]
     assert all(len(pair) == 2 and pair[1] > 0 for pair in UNITS.values())
     assert LAB.skills['tilt'].arguments[1].si(3) == 3
-
-
-CHAT = """
-name: chat
-description: a reader
-safe_action: end
-free_text: {skill: say, segments: paragraph}
-skills:
-  say:
-    description: show a text
-    arguments: {text: {kind: string, max_length: 4000}}
-    duration: {model: reading, words_per_minute: 300, variation: 0.1}
-  end: {description: say no more, duration: {model: constant, seconds: 0}}
-"""
-
-
-def test_free_text_goes_to_one_skill():
-    chat = SkillSet.loads(CHAT)
-    assert chat.free_text == FreeText('say', 'paragraph')
-    assert chat.skills['say'].duration == ReadingDuration(300.0, 0.1)
-    assert TELLO.free_text is None
-    shipped = find_skill_set('chatbot')
-    assert shipped.free_text == FreeText('say', 'sentence')
-    sentences = SkillSet.loads(CHAT.replace('paragraph', 'sentence'))
-    assert chat.fingerprint() != sentences.fingerprint()
-
-
-@pytest.mark.parametrize(
-    ('old', 'new', 'key'),
-    [
-        ('segments: paragraph', 'segments: word', 'free_text.segments'),
-        ('skill: say', 'skill: sing', 'free_text'),
-        (', segments: paragraph', '', 'free_text.segments'),
-        ('kind: string, max_length: 4000', 'kind: int, minimum: 0, maximum: 9', 'skills.say'),
-        ('max_length: 4000', 'max_length: 16385', 'skills.say.arguments.text.max_length'),
-        ('free_text: {skill: say, segments: paragraph}', '', 'skills.say.arguments.text'),
-        ('words_per_minute: 300', 'words_per_minute: 0', 'skills.say.duration.words_per_minute'),
-        ('constant, seconds: 0', 'reading, words_per_minute: 9', 'skills.end.duration'),
-    ],
-)  # fmt: skip
-def test_free_text_is_checked(old, new, key):
-    with pytest.raises(SkillSetError) as caught:
-        SkillSet.loads(CHAT.replace(old, new))
-    assert caught.value.key.startswith(key)
-    assert 'expected' in caught.value.problem
-
-
-def test_free_text_goes_only_to_a_skill_that_takes_nothing_else():
-    short = CHAT.replace('4000', '200').replace('skill: say', 'skill: end')
-    more = CHAT.replace('4000}', '9}, loud: {kind: choice, choices: [yes_sir]}')
-    for text in (short, more):
-        with pytest.raises(SkillSetError, match='only argument') as caught:
-            SkillSet.loads(text)
-        assert caught.value.key == 'free_text'
