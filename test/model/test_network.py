@@ -40,7 +40,7 @@ def network(tokenizer):
 
 
 def drawn(tokenizer, skill_set, progress, tokens=700):
-    return BatchSource(tokenizer, seed=5, tokens=tokens).draw(skill_set, progress)
+    return BatchSource(tokenizer, seed=5, tokens=tokens).draw(skill_set, round(99 * progress), 99)
 
 
 @pytest.mark.parametrize(('skill_set', 'progress'), [('tello', 0.1), ('arm', 0.5)])
@@ -110,7 +110,7 @@ def test_targets_are_plan_tokens_without_observations(tokenizer):
     seen = set()
     source = BatchSource(tokenizer, seed=9)
     for _ in range(20):
-        batch = source.draw('tello', 0.2)
+        batch = source.draw('tello', 20, 100)
         assert not observations & set(batch.targets.unique().tolist())
         seen |= observations & set(batch.blocks.unique().tolist())
         assert (batch.block_index[batch.targets >= 0] >= 0).all()
@@ -143,3 +143,11 @@ def test_learning_rate_rises_holds_and_falls():
 def test_wrong_options_are_refused(arguments, capsys):
     assert main(arguments) == 2
     assert 'expected' in capsys.readouterr().err
+
+
+def test_scenes_grow_with_the_steps_and_some_are_long(tokenizer):
+    source = BatchSource(tokenizer, seed=2, tokens=700)
+    words = [source.draw('tello', step, 100).scenes.shape[1] for step in (0, 20, 90, 91, 98)]
+    assert words[0] < words[2]
+    assert words[3] > 200, 'one in seven'
+    assert words[4] > 200

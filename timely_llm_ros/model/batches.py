@@ -24,12 +24,15 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.model.data import TaskSample
 
-KIND_WEIGHTS = {1: 1.2, 2: 1.5, 3: 1.8, 4: 1.8, 5: 1.0, 6: 1.2, 7: 1.2, 8: 1.2,
-                9: 1.2, 10: 1.8, 11: 2.2}  # fmt: skip
+KIND_WEIGHTS = {1: 1.0, 2: 1.3, 3: 4.0, 4: 4.0, 5: 0.8, 6: 0.9, 7: 1.0, 8: 0.9,
+                9: 1.0, 10: 2.4, 11: 2.4}  # fmt: skip
 """How often each kind is drawn among those of its robot; the hard ones more often."""
 
-STAGES = ((0.08, 1, 3), (0.4, 3, 8), (0.7, 4, 20), (1.0, 5, 200))
+STAGES = ((0.05, 1, 3), (0.35, 3, 8), (1.0, 4, 20))
 """Curriculum: up to that share of the steps, scenes of that many objects, log-uniform."""
+
+LONG_FROM, LONG_EACH, LONG = 0.6, 7, (20, 200)
+"""After that share of the steps, one step in so many has scenes of that many objects instead."""
 
 ROW_TOKENS = 112
 """Tokens of one row of blocks; the longest block of the training data fits."""
@@ -99,9 +102,12 @@ class BatchSource:
             for name, skill_set in self._skill_sets.items()
         }
 
-    def draw(self, skill_set: str, progress: float) -> PackedBatch:
-        """Return a batch for the skill set at that share (0..1) of the training."""
+    def draw(self, skill_set: str, step: int, steps: int) -> PackedBatch:
+        """Return a batch for the skill set at that step of so many."""
+        progress = step / steps
         low, high = next((low, high) for end, low, high in STAGES if progress <= end)
+        if progress > LONG_FROM and step % LONG_EACH == 0:
+            low, high = LONG
         if skill_set == 'arm':
             low, high = max(low, 2), max(high, 4)
         n_objects = round(math.exp(self._rng.uniform(math.log(low), math.log(high))))

@@ -33,7 +33,7 @@ from timely_llm_ros.model.network import NetworkShape, PlannerNetwork
 from timely_llm_ros.model.tokenizer import write_tokenizer
 
 PROCESSES = 2
-STEPS = 2800
+STEPS = 3700
 EXAMPLES = """examples:
   python -m timely_llm_ros.model.train --out models/timely-planner --seed 0
   python -m timely_llm_ros.model.train --out /tmp/quick --steps 50       # does it run at all?
@@ -170,7 +170,7 @@ def _train(
     with Progress(*columns, console=console, disable=rank != 0) as progress:
         bar = progress.add_task('training', total=recipe.steps, loss=0.0)
         for step in range(recipe.steps):
-            batch = source.draw(recipe.skill_set(rank, step), step / recipe.steps)
+            batch = source.draw(recipe.skill_set(rank, step), step, recipe.steps)
             loss = network.loss(batch, hint_weight=recipe.hint_weight(step))
             loss.backward()  # type: ignore[no-untyped-call]
             tokens += batch.tokens
