@@ -25,6 +25,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from _results import FOLDER as RESULTS
 from _results import command, machine, save
 from figures import (
+    admission,
     arms,
     batch_sweep,
     bounds,
@@ -45,7 +46,17 @@ IMAGES = Path(__file__).resolve().parents[1] / 'docs' / 'images'
 
 EXPERIMENTS = {
     module.EXPERIMENT.name: module.EXPERIMENT
-    for module in (end_to_end, time_trace, batch_sweep, policies, arms, chat, overheads, bounds)
+    for module in (
+        end_to_end,
+        time_trace,
+        batch_sweep,
+        policies,
+        arms,
+        chat,
+        overheads,
+        bounds,
+        admission,
+    )
 }
 
 

@@ -56,10 +56,20 @@ def paper_admission(admission: str, cap: int = 12) -> System:
     return System(f'paper {admission}', max_running=cap, scheduling=scheduling)
 
 
+LOOKAHEAD = SchedulingOptions(admission='lookahead', interrupts=False, network_s=0.008)
+"""Scheduling as this project does it where it is asked to."""
+
+
 def lookahead(cap: int = 32) -> System:
     """Return this project's own way: whoever loses most first, joined by whoever gains."""
-    scheduling = SchedulingOptions(admission='lookahead', interrupts=False, network_s=0.008)
-    return System('lookahead', policy='least_loss', max_running=cap, scheduling=scheduling)
+    return System('lookahead', policy='least_loss', max_running=cap, scheduling=LOOKAHEAD)
+
+
+def least_loss_fixed(cap: int) -> System:
+    """Return the same policy at a fixed batch, without a say of who joins."""
+    scheduling = replace(LOOKAHEAD, admission='fixed')
+    name = f'least_loss cap {cap}'
+    return System(name, policy='least_loss', max_running=cap, scheduling=scheduling)
 
 
 @dataclass(frozen=True, slots=True)
