@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.scheduling.admission import Candidate, StepTimes
 
-MOST_PLANNED = 10
+MOST_PLANNED = 8
 """Of more pressed prompts than these only so many of the best are planned in groups."""
 
 
@@ -97,42 +97,54 @@ class LookaheadBatchLimit(BatchLimit):
 
     def _first_group(self, pressed: list[Candidate], inside: list[Candidate]) -> int:
         """Return how many of the pressed to begin now, the others after them: least loss in all."""
-        count = len(pressed)
-        if not count:
+        if not pressed:
             return 0
-        prefill_s, wait_s = self.step_times.prefill_s, self._network_s
-        tokens = max(map(_tokens, pressed))
-        group_s = tokens * self._step_s(min(count, self.max_running))
+        wait_s, now_s = self._network_s, self._step_s(len(inside))
+        ends_s = [(item, wait_s + _tokens(item) * now_s) for item in inside if item.loss_per_s]
+        begun_now = []
+        for size in range(1, len(pressed) + 1):
+            longer_s = self._step_s(len(inside) + size)
+            loss = 0.0
+            for item, end_s in ends_s:
+                later_s = wait_s + size * self.step_times.prefill_s + _tokens(item) * longer_s
+                loss += item.loss_per_s * max(0.0, later_s - max(item.slack_s, end_s))
+            begun_now.append(loss)
+        now_loss, size = self._cheapest(pressed, wait_s, begun_now)
+        if ends_s:
+            last_s = max(end_s for _, end_s in ends_s)
+            if self._cheapest(pressed, last_s, [0.0] * len(pressed))[0] < now_loss:
+                return 0
+        return size
+
+    def _cheapest(
+        self, pressed: list[Candidate], free_s: float, begun_now: list[float]
+    ) -> tuple[float, int]:
+        """Return the least loss of any partition into groups, and the size of its first one.
+
+        Args:
+            pressed: Whom to serve, in order.
+            free_s: When the engine is free for them, seen from now (s).
+            begun_now: What others lose by a first group of one, of two, ... of them.
+        """
+        count, prefill_s = len(pressed), self.step_times.prefill_s
+        group_s = max(map(_tokens, pressed)) * self._step_s(min(count, self.max_running))
 
         @cache
-        def rest(start: int, after_s: float) -> float:
-            """Loss of those from ``start`` on if the engine is free ``after_s`` from now."""
+        def best(start: int, groups: int) -> tuple[float, int]:
+            """The same for those from ``start`` on, after so many groups."""
             if start == count:
-                return 0.0
-            least = math.inf
+                return 0.0, 0
+            least, size = math.inf, 0
             for end in range(start + 1, count + 1):
-                end_s = after_s + (end - start) * prefill_s + group_s
-                loss = _loss(pressed[start:end], end_s + wait_s)
+                loss = _loss(pressed[start:end], free_s + end * prefill_s + (groups + 1) * group_s)
+                loss += 0.0 if groups else begun_now[end - 1]
                 if loss < least:
-                    # What comes later only adds to it.
-                    least = min(least, loss + rest(end, end_s))
-            return least
+                    loss += best(end, groups + 1)[0]
+                    if loss < least:
+                        least, size = loss, end - start
+            return least, size
 
-        now_s = self._step_s(len(inside))
-        ends_s = [(item, wait_s + _tokens(item) * now_s) for item in inside]
-        losing = [end_s for item, end_s in ends_s if item.loss_per_s and item.slack_s < math.inf]
-        choices = []
-        if losing:
-            choices.append((rest(0, max(losing) - wait_s), 0))
-        for size in range(1, count + 1):
-            longer_s = self._step_s(len(inside) + size)
-            own_s = size * prefill_s + tokens * longer_s
-            loss = _loss(pressed[:size], own_s + wait_s) + rest(size, own_s)
-            for item, end_s in ends_s:
-                later_s = wait_s + size * prefill_s + _tokens(item) * longer_s
-                loss += item.loss_per_s * max(0.0, later_s - max(item.slack_s, end_s))
-            choices.append((loss, size))
-        return min(choices)[1]
+        return best(0, 0)
 
     def _pace(self, prompts: list[Candidate], inside: list[Candidate]) -> int:
         """Return how few prompts per step leave all of these in time; all where none would."""
