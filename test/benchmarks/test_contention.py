@@ -1,0 +1,52 @@
+"""What the contention benchmark makes of workloads and runs, without an engine."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / 'benchmarks'))
+
+import contention
+
+from lrtrace.workload import WORKLOADS, compose
+from timely_llm_ros.model.data import KINDS
+from timely_llm_ros.skills.durations import expected_execution_s
+from timely_llm_ros.skills.language import parse
+from timely_llm_ros.skills.skillset import find_skill_set
+
+
+def test_every_task_gets_a_sample_of_its_kind_and_a_duration_in_proportion() -> None:
+    spec = replace(WORKLOADS['wid1'], kinds=contention.KINDS_SERVED, duration_s=40.0)
+    workload = compose(spec, 3)
+    samples = contention.draw_samples(workload, 3)
+    assert [KINDS[sample.kind].name for sample in samples] == [t.kind for t in workload.tasks]
+    whole = find_skill_set('tello')
+    tenth = contention.scaled(whole, 0.1)
+    for sample in samples:
+        long_s, short_s = (
+            expected_execution_s(parse(sample.plan, one, sample.scene), one, sample.scene)
+            for one in (whole, tenth)
+        )
+        assert short_s == pytest.approx(0.1 * long_s)
+
+
+def served(way: str, batch: int, utility: float, urgent: float) -> contention.Served:
+    return contention.Served(way, batch, 9, 0, utility, urgent, 1.0, 0.1, 0.2)
+
+
+def test_each_way_stands_at_its_own_best_batch() -> None:
+    runs = [
+        served(way.name, batch, 1.0 + 0.1 * batch + way.ours, 0.5)
+        for way in contention.WAYS
+        for batch in (2, 1)
+    ]
+    best = contention.best_of(runs)
+    assert {one.batch for one in best.values()} == {2}
+    mean, urgent = contention.targets(runs)
+    assert mean.value == pytest.approx(1.0)
+    assert mean.ok
+    assert urgent.value == 0.0
