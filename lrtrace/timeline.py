@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from lrtrace.message_values import finite, nanoseconds, scene, seconds
+from timely_llm_ros.skills.scene import Scene
 
 if TYPE_CHECKING:
     from lrtrace.reader import Trace, TraceMessage
@@ -33,8 +35,11 @@ class SegmentRecord:
         generated_s: When its closing token was known.
         generation_s: Engine time spent on it (s).
         expected_execution_s: By the skill set's duration models (s).
+        calls_expected_s: The same of each of ``calls`` (s).
+        awaits_value: Whether the generation was held until its value was back.
         started_s: When its first call started.
-        ended_s: When it ended on the robot.
+        ended_s: When its end on the robot was known.
+        execution_s: How long it took, by the robot's own clock.
         error: What went wrong on the robot; empty if nothing did.
     """
 
@@ -45,8 +50,11 @@ class SegmentRecord:
     generated_s: float | None = None
     generation_s: float = 0.0
     expected_execution_s: float = 0.0
+    calls_expected_s: tuple[float, ...] = ()
+    awaits_value: bool = False
     started_s: float | None = None
     ended_s: float | None = None
+    execution_s: float | None = None
     error: str = ''
 
 
@@ -75,6 +83,9 @@ class TaskRecord:
         completion_s: Waiting and execution.
         utility: Achieved.
         tokens: Generated.
+        skill_set: Name of its robot's skill set.
+        scene: What the model was told of the robot's surroundings.
+        time_budget_s: Within which its generation had to end; None for no limit.
     """
 
     plan_id: str
@@ -97,6 +108,9 @@ class TaskRecord:
     completion_s: float = 0.0
     utility: float = 0.0
     tokens: int = 0
+    skill_set: str = ''
+    scene: Scene = field(default_factory=Scene)
+    time_budget_s: float | None = None
 
     @property
     def succeeded(self) -> bool:
@@ -172,6 +186,7 @@ class Run:
         model: The model's name.
         mode: The serving mode.
         policy: The policy.
+        kv_capacity_tokens: Tokens of KV that the engine could hold; 0 if the trace does not say.
         custom_data: What the recorder was told of the run.
         damage: What was wrong with the trace; empty if nothing was.
         path: Where the trace is.
@@ -187,6 +202,7 @@ class Run:
     model: str = ''
     mode: str = ''
     policy: str = ''
+    kv_capacity_tokens: int = 0
     custom_data: dict[str, str] = field(default_factory=dict)
     damage: str = ''
     path: str = ''
@@ -222,7 +238,7 @@ def read_run(trace: Trace, *, label: str = '') -> Run:
     run = Run(label, custom_data=dict(trace.custom_data), path=str(trace.path))
     run.damage = trace.damage
     starts = [
-        _ns(message.value.header.stamp) - _ns(message.value.at)
+        nanoseconds(message.value.header.stamp) - nanoseconds(message.value.at)
         for message in messages
         if message.message_type == TASK_EVENT and message.value.event == ACCEPTED
     ]
@@ -264,7 +280,7 @@ def _note_busy_robots(tasks: list[TaskRecord]) -> None:
 
 
 def _add_event(run: Run, tasks: dict[str, TaskRecord], event: Any) -> None:
-    at_s = (_ns(event.header.stamp) - run.start_ns) / 1e9
+    at_s = (nanoseconds(event.header.stamp) - run.start_ns) / 1e9
     plan_id = bytes(event.plan_id.uuid).hex()
     if event.event == REFUSED:
         run.refused.append((event.robot, event.error_msg))
@@ -275,36 +291,40 @@ def _add_event(run: Run, tasks: dict[str, TaskRecord], event: Any) -> None:
             robot=event.robot,
             kind=event.task_kind or 'other',
             instruction=event.instruction,
-            received_s=at_s - _seconds(event.at),
-            free_s=at_s - _seconds(event.at),
-            expected_response_s=_seconds(event.utility.expected_response),
-            slope_per_s=_finite(event.utility.slope_per_s),
-            peak=_finite(event.utility.peak),
+            received_s=at_s - seconds(event.at),
+            free_s=at_s - seconds(event.at),
+            expected_response_s=seconds(event.utility.expected_response),
+            slope_per_s=finite(event.utility.slope_per_s),
+            peak=finite(event.utility.peak),
+            skill_set=event.skill_set,
+            scene=scene(event.scene),
+            time_budget_s=seconds(event.time_budget) or None,
         )
         return
     task = tasks.get(plan_id)
     if task is None:
         # The recorder was started after the task.
         return
-    since_start_s = task.received_s + _seconds(event.at)
+    since_start_s = task.received_s + seconds(event.at)
     if event.event == ENDED:
         task.ended_s = since_start_s
         task.status, task.error_code, task.error = event.status, event.error_code, event.error_msg
-        task.response_s = _seconds(event.response_time) if _started(task) else None
-        task.waiting_s = _seconds(event.waiting_time)
-        task.execution_s = _seconds(event.execution_time)
-        task.completion_s = _seconds(event.completion_time)
-        task.utility, task.tokens = _finite(event.achieved_utility), event.tokens
+        task.response_s = seconds(event.response_time) if _started(task) else None
+        task.waiting_s = seconds(event.waiting_time)
+        task.execution_s = seconds(event.execution_time)
+        task.completion_s = seconds(event.completion_time)
+        task.utility, task.tokens = finite(event.achieved_utility), event.tokens
         return
     segment = task.segments.setdefault(event.segment, SegmentRecord(event.segment))
     segment.text = segment.text or event.text
     if event.event == SEGMENT_STARTED:
         segment.started_s = since_start_s
-        segment.expected_execution_s = _seconds(event.expected_execution)
+        segment.expected_execution_s = seconds(event.expected_execution)
         if event.segment == 0 and task.response_s is None:
-            task.response_s = _seconds(event.at)
+            task.response_s = seconds(event.at)
     elif event.event == SEGMENT_ENDED:
         segment.ended_s, segment.error = since_start_s, event.error_msg
+        segment.execution_s = seconds(event.execution_time) or None
 
 
 def _add_segment(run: Run, tasks: dict[str, TaskRecord], message: Any) -> None:
@@ -314,23 +334,25 @@ def _add_segment(run: Run, tasks: dict[str, TaskRecord], message: Any) -> None:
     segment = task.segments.setdefault(message.index, SegmentRecord(message.index))
     segment.text = message.text
     segment.calls = tuple(_call_text(call) for call in message.calls)
-    segment.tokens = message.tokens
-    segment.generated_s = (_ns(message.header.stamp) - run.start_ns) / 1e9
-    segment.generation_s = _seconds(message.generation_time)
-    segment.expected_execution_s = _seconds(message.expected_execution)
+    segment.calls_expected_s = tuple(seconds(call.expected_execution) for call in message.calls)
+    segment.awaits_value, segment.tokens = message.awaits_value, message.tokens
+    segment.generated_s = (nanoseconds(message.header.stamp) - run.start_ns) / 1e9
+    segment.generation_s = seconds(message.generation_time)
+    segment.expected_execution_s = seconds(message.expected_execution)
 
 
 def _add_sample(run: Run, state: Any) -> None:
     run.engine, run.model = state.engine, state.model
     run.mode, run.policy = state.mode, state.policy
+    run.kv_capacity_tokens = state.kv_capacity_tokens
     sample = EngineSample(
-        at_s=(_ns(state.header.stamp) - run.start_ns) / 1e9,
+        at_s=(nanoseconds(state.header.stamp) - run.start_ns) / 1e9,
         running=state.running,
         suspended=state.suspended,
         held=state.held,
         queued=state.queued,
         kv_tokens=state.kv_tokens,
-        step_s=_seconds(state.step_time),
+        step_s=seconds(state.step_time),
     )
     if sample.at_s >= 0:
         run.samples.append(sample)
@@ -346,16 +368,4 @@ def _call_text(call: Any) -> str:
 
 
 def _sent_ns(message: TraceMessage) -> int:
-    return _ns(message.value.header.stamp)
-
-
-def _ns(time: Any) -> int:
-    return int(time.sec) * 1_000_000_000 + int(time.nanosec)
-
-
-def _seconds(duration: Any) -> float:
-    return _ns(duration) / 1e9
-
-
-def _finite(value: float) -> float:
-    return value if math.isfinite(value) else 0.0
+    return nanoseconds(message.value.header.stamp)
