@@ -141,29 +141,13 @@ class SkillSet:
 
     @classmethod
     def load(cls, path: str | Path) -> SkillSet:
-        """Read a YAML file.
+        """Read a YAML file: a skill set, or an overlay that ``extends`` one.
 
         Raises:
             SkillSetError: It cannot be read or is not valid; names file, line, key and what was
                 expected.
         """
-        try:
-            with Path(path).open('rb') as file:
-                data = file.read(MAX_FILE_BYTES + 1)
-        except OSError as err:
-            raise SkillSetError(str(path), 0, 'file', f'cannot be read: {err.strerror}') from err
-        if len(data) > MAX_FILE_BYTES:
-            raise SkillSetError(
-                str(path), 0, 'file', f'longer than {MAX_FILE_BYTES} bytes: expected a skill set'
-            )
-        try:
-            text = data.decode()
-        except UnicodeDecodeError as err:
-            line = data.count(b'\n', 0, err.start) + 1
-            raise SkillSetError(
-                str(path), line, 'file', f'byte {data[err.start]:#04x}: expected UTF-8 text'
-            ) from err
-        return cls.loads(text, source=str(path))
+        return cls.loads(read_skill_file(path), source=str(path))
 
     @classmethod
     def loads(cls, text: str, source: str = '<string>') -> SkillSet:
@@ -190,6 +174,30 @@ class SkillSet:
         return hashlib.sha256(content.encode()).hexdigest()[:12]
 
 
+def read_skill_file(path: str | Path) -> str:
+    """Return the text of a skill-set file.
+
+    Raises:
+        SkillSetError: It cannot be read, is too long, or is not text.
+    """
+    try:
+        with Path(path).open('rb') as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except OSError as err:
+        raise SkillSetError(str(path), 0, 'file', f'cannot be read: {err.strerror}') from err
+    if len(data) > MAX_FILE_BYTES:
+        raise SkillSetError(
+            str(path), 0, 'file', f'longer than {MAX_FILE_BYTES} bytes: expected a skill set'
+        )
+    try:
+        return data.decode()
+    except UnicodeDecodeError as err:
+        line = data.count(b'\n', 0, err.start) + 1
+        raise SkillSetError(
+            str(path), line, 'file', f'byte {data[err.start]:#04x}: expected UTF-8 text'
+        ) from err
+
+
 def skill_set_folders() -> tuple[Path, ...]:
     """Return the folders in which skill sets ship: of a checkout, ROS prefixes, this Python."""
     prefixes = [
@@ -203,15 +211,19 @@ def skill_set_folders() -> tuple[Path, ...]:
     return tuple(folder for folder in dict.fromkeys(shares) if folder.is_dir())
 
 
-def find_skill_set(name_or_path: str) -> SkillSet:
-    """Load a skill set by the name of a shipped one or by path.
+def is_skill_path(name_or_path: str) -> bool:
+    """Whether this is the path of a skill-set file and not a shipped one's name."""
+    return '/' in name_or_path or name_or_path.endswith(('.yaml', '.yml'))
+
+
+def find_skill_file(name_or_path: str) -> Path:
+    """Return the file of a shipped skill set by its name, or the path that is given.
 
     Raises:
         ConfigurationError: No shipped skill set has that name.
-        SkillSetError: The file is not valid.
     """
-    if '/' in name_or_path or name_or_path.endswith(('.yaml', '.yml')):
-        return SkillSet.load(name_or_path)
+    if is_skill_path(name_or_path):
+        return Path(name_or_path)
     shipped: dict[str, Path] = {}
     for folder in skill_set_folders():
         for path in sorted(folder.glob('*.yaml')):
@@ -220,4 +232,14 @@ def find_skill_set(name_or_path: str) -> SkillSet:
         raise ConfigurationError(
             f'skill set {name_or_path!r}: expected a path or one of {", ".join(shipped) or "none"}'
         )
-    return SkillSet.load(shipped[name_or_path])
+    return shipped[name_or_path]
+
+
+def find_skill_set(name_or_path: str) -> SkillSet:
+    """Load a skill set, or an overlay of one, by the name of a shipped one or by path.
+
+    Raises:
+        ConfigurationError: No shipped skill set has that name.
+        SkillSetError: The file is not valid.
+    """
+    return SkillSet.load(find_skill_file(name_or_path))

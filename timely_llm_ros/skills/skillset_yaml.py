@@ -45,12 +45,27 @@ _DURATIONS = ('constant', 'linear', 'empirical', 'reading')
 
 
 def read_skill_set(text: str, source: str) -> SkillSet:
-    """Read a skill set from YAML text; ``source`` is what errors call it.
+    """Read a skill set or an overlay from YAML text; ``source`` is what errors call it.
 
     Raises:
         SkillSetError: The text is not a valid skill set.
     """
-    top = compose(text, source).mapping(
+    top = compose(text, source)
+    if top.has('extends'):
+        # The overlay's reader imports this module.
+        from timely_llm_ros.skills.overlay_yaml import read_overlay
+
+        return read_overlay(top, source)
+    return read_whole_skill_set(top)
+
+
+def read_whole_skill_set(item: YamlValue) -> SkillSet:
+    """Read a skill set that extends no other.
+
+    Raises:
+        SkillSetError: It is not a valid skill set.
+    """
+    top = item.mapping(
         required=('name', 'description', 'safe_action', 'skills'),
         optional=('max_repeat', 'free_text'),
     )
@@ -111,7 +126,7 @@ def _skill(name: str, item: YamlValue, longest: int) -> Skill:
             f'blocking {str(blocking).lower()} with returns {returns!r}: expected a skill to block '
             'exactly where it returns bool or text'
         )
-    duration = _duration(keys['duration'], arguments)
+    duration = read_duration(keys['duration'], arguments)
     description = keys['description'].description()
     return Skill(name, description, arguments, duration, blocking, _literal_return(returns))
 
@@ -144,7 +159,12 @@ def _argument(name: str, item: YamlValue, longest: int) -> ArgumentSpec:
             return ArgumentSpec(name, 'object', object_kinds=kinds)
 
 
-def _duration(item: YamlValue, arguments: tuple[ArgumentSpec, ...]) -> DurationModel:
+def read_duration(item: YamlValue, arguments: tuple[ArgumentSpec, ...]) -> DurationModel:
+    """Read the duration model of a skill that has these arguments.
+
+    Raises:
+        SkillSetError: It is not a valid one.
+    """
     model = item.mapping(required=('model',), any_key=True)['model'].one_of(_DURATIONS)
     match model:
         case 'constant':

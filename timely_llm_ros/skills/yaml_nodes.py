@@ -91,6 +91,12 @@ class YamlValue:
         path = '.'.join(filter(None, (self._path, key))) or 'file'
         raise SkillSetError(self._source, line or self._line, path, problem)
 
+    def has(self, key: str) -> bool:
+        """Whether this is a mapping with that key; what else it is does not matter."""
+        return isinstance(self._node, yaml.MappingNode) and any(
+            isinstance(node, yaml.ScalarNode) and node.value == key for node, _ in self._node.value
+        )
+
     def mapping(
         self,
         *,
@@ -152,13 +158,15 @@ class YamlValue:
 
     def description(self) -> str:
         """Return one short line of text."""
+        return self.line(MAX_DESCRIPTION_LENGTH)
+
+    def line(self, longest: int) -> str:
+        """Return one line of text, with single spaces only."""
         return self._scalar(
             'str',
-            f'one line of 1 to {MAX_DESCRIPTION_LENGTH} printable characters',
+            f'one line of 1 to {longest} printable characters',
             lambda text: (
-                0 < len(text) <= MAX_DESCRIPTION_LENGTH
-                and text.isprintable()
-                and text == ' '.join(text.split())
+                0 < len(text) <= longest and text.isprintable() and text == ' '.join(text.split())
             ),
         )
 
