@@ -256,7 +256,7 @@ def read_run(trace: Trace, *, label: str = '') -> Run:
     for message in early:
         _add_segment(run, tasks, message.value)
     run.tasks = sorted(tasks.values(), key=lambda task: (task.received_s, natural_key(task.robot)))
-    _note_busy_robots(run.tasks)
+    note_busy_robots(run.tasks)
     ends_s = [task.ended_s for task in run.tasks if task.ended_s is not None]
     ends_s += [
         time_s
@@ -270,7 +270,8 @@ def read_run(trace: Trace, *, label: str = '') -> Run:
     return run
 
 
-def _note_busy_robots(tasks: list[TaskRecord]) -> None:
+def note_busy_robots(tasks: list[TaskRecord]) -> None:
+    """Set ``free_s`` of a run's tasks, given in the order of acceptance."""
     free_s: dict[str, float] = {}
     for task in tasks:
         # A task that takes over ends the earlier one at once; one that queues waits for its end.

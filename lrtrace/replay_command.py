@@ -1,0 +1,225 @@
+"""``lrtrace replay``: what if the tasks of a trace had been served otherwise."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from timely_llm_ros.errors import ConfigurationError, TraceError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lrtrace.replay.comparison import ModelError, Outcome
+    from lrtrace.replay.recorded import Recording
+    from lrtrace.replay.what_if import WhatIf
+    from lrtrace.timeline import Run
+
+_DESCRIPTION = """\
+Serve the tasks of a trace again, with the real planner on virtual time and a simulated engine,
+and compare. Arrivals, robots, time utilities, tokens and execution times are the recorded ones.
+Values joined by commas are tried in every combination."""
+
+_EXAMPLES = """\
+examples:
+  lrtrace replay my_run
+  lrtrace replay --policy utility,edf,fcfs --hardware recorded,h200_llama3_8b my_run
+  lrtrace replay --mode segmented,whole_plan --html what_if.html my_run
+  lrtrace replay --robots 10,20,40 --figure what_if.png my_run
+"""
+
+
+def add_replay_command(commands: Any) -> None:
+    """Add the command to the subparsers of ``lrtrace``."""
+    parser = commands.add_parser(
+        'replay',
+        help='ask what if: the tasks of a trace under other policies, hardware or fleets',
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument('trace', help='a trace folder or an MCAP file')
+    parser.add_argument(
+        '--policy', default='utility,edf,fcfs', help='policies (default: %(default)s)'
+    )
+    parser.add_argument('--mode', default='segmented', help='serving modes (default: %(default)s)')
+    parser.add_argument(
+        '--hardware',
+        default='recorded',
+        help='presets or profile files; recorded: fitted to the trace (default: %(default)s)',
+    )
+    parser.add_argument(
+        '--robots', default='', help='sizes of the fleet (default: the recorded robots)'
+    )
+    parser.add_argument(
+        '--max-running',
+        type=int,
+        help='most generations in one engine step (default: the most that the trace shows)',
+    )
+    parser.add_argument(
+        '--admission', default='feasible', help="the scheduler's admission (default: %(default)s)"
+    )
+    parser.add_argument(
+        '--engine', default='simulated', help='only simulated so far (default: %(default)s)'
+    )
+    parser.add_argument('--figure', help='draw a PNG; needs matplotlib')
+    parser.add_argument('--html', help='write a report of all runs that opens offline')
+    parser.add_argument('--json', action='store_true', help='print the figures as JSON only')
+    parser.set_defaults(run=_replay)
+
+
+def _replay(options: argparse.Namespace) -> int:
+    from lrtrace.reader import Trace
+    from lrtrace.replay.comparison import model_error, outcome
+    from lrtrace.replay.figure import draw, require_matplotlib
+    from lrtrace.replay.recorded import recording_of
+    from lrtrace.replay.what_if import own_way, replay
+    from lrtrace.report import write_report
+    from lrtrace.timeline import read_run
+
+    _require_simulated(options.engine)
+    chosen = _chosen(options)
+    if options.figure:
+        require_matplotlib()
+    run = read_run(Trace(options.trace), label='recorded')
+    splits = any(what_if.mode != 'whole_plan' for what_if in chosen)
+    recording = recording_of(run, split_plans=splits)
+    plan_ids = {task.record.plan_id for task in recording.tasks if task.compared}
+    own, again = own_way(recording, chosen[0]), None
+    if own is not None:
+        with suppress(TraceError):
+            # Its step times cannot be fitted: then nothing can be said about the model's error.
+            again = replay(recording, own, label='replayed as it was')
+    usual = chosen[0] if len({what_if.hardware for what_if in chosen}) == 1 else None
+    replays = [
+        replay(recording, what_if, label=what_if.label(usual))
+        for what_if in chosen
+        # The run's own way is not served a second time under another name.
+        if again is None or what_if != own
+    ]
+    runs = [*([again] if again is not None else []), *replays]
+    recorded = outcome(run, plan_ids)
+    outcomes = [outcome(one, plan_ids) for one in runs]
+    error = model_error(run, again, plan_ids) if again is not None else None
+    if options.json:
+        print(_as_json(recording, recorded, outcomes, error))
+    else:
+        _print(recording, chosen, recorded, outcomes, runs, error)
+    if options.figure:
+        print(draw([run, *runs], plan_ids, options.figure), file=sys.stderr)
+    if options.html:
+        print(write_report([run, *runs], options.html, title='What if'), file=sys.stderr)
+    return 0
+
+
+def _require_simulated(engine: str) -> None:
+    if engine != 'simulated':
+        raise ConfigurationError(
+            f'engine {engine!r}: expected simulated, the only one that replays so far: any other '
+            'would write plans of its own, and how long a robot takes for those is not in a trace'
+        )
+
+
+def _chosen(options: argparse.Namespace) -> list[WhatIf]:
+    from lrtrace.replay.what_if import what_ifs
+    from timely_llm_ros.scheduling.options import SchedulingOptions
+
+    return what_ifs(
+        policies=_words('policy', options.policy),
+        modes=_words('mode', options.mode),
+        hardware=_words('hardware', options.hardware),
+        robots=_sizes(options.robots),
+        max_running=options.max_running,
+        scheduling=SchedulingOptions(admission=options.admission),
+    )
+
+
+def _words(option: str, text: str) -> list[str]:
+    words = [word.strip() for word in text.split(',')]
+    if not all(words):
+        raise ConfigurationError(f'--{option} {text!r}: expected names joined by commas')
+    return words
+
+
+def _sizes(text: str) -> list[int | None]:
+    if not text:
+        return [None]
+    sizes: list[int | None] = []
+    for word in _words('robots', text):
+        if not word.isdecimal() or int(word) < 1:
+            raise ConfigurationError(f'--robots {word!r}: expected a whole number > 0')
+        sizes.append(int(word))
+    return sizes
+
+
+def _print(
+    recording: Recording,
+    chosen: Sequence[WhatIf],
+    recorded: Outcome,
+    outcomes: Sequence[Outcome],
+    runs: Sequence[Run],
+    error: ModelError | None,
+) -> None:
+    from lrtrace.replay.comparison import table
+    from lrtrace.replay.what_if import hardware_of
+
+    run = recording.run
+    way = ', '.join(filter(None, (run.mode.replace('_', ' '), run.policy))) or 'not in the trace'
+    load = len(recording.tasks) - recording.compared
+    print(f'trace      {run.path}: {len(run.robots)} robots, {run.duration_s:.1f} s')
+    print(
+        f'tasks      {recording.compared} compared'
+        + (f'; {load} that did not succeed are only load' if load else '')
+        + (
+            f'; {recording.left_out} without a recorded segment left out'
+            if recording.left_out
+            else ''
+        )
+    )
+    print(f'served     {way}; engine {run.engine or "unknown"}')
+    for name in dict.fromkeys(what_if.hardware for what_if in chosen):
+        print(f'hardware   {name}: {hardware_of(recording, name).about}')
+    batch = chosen[0].max_running or recording.max_running
+    print(
+        f'replay     at most {batch} generations in a step, '
+        f'{1000 * recording.network_s:.1f} ms from the engine to a robot'
+    )
+    if recording.split:
+        print(
+            '           whole plans are split by length of text: tokens per segment are estimates'
+        )
+    print()
+    print(table(recorded, outcomes))
+    print()
+    print('times in s; differences to the recorded run in brackets; late: first action after the')
+    print('expected response time, or never')
+    if error is not None:
+        print(f'model error, the run replayed as it was, task by task: {error}')
+    else:
+        print('model error: unknown, the trace does not say how the run was served or how long its')
+        print('steps took')
+
+
+def _as_json(
+    recording: Recording,
+    recorded: Outcome,
+    outcomes: Sequence[Outcome],
+    error: ModelError | None,
+) -> str:
+    content = {
+        'trace': recording.run.path,
+        'compared': recording.compared,
+        'only_load': len(recording.tasks) - recording.compared,
+        'left_out': recording.left_out,
+        'plans_split': recording.split,
+        'network_s': recording.network_s,
+        'recorded': recorded.as_dict(),
+        'replays': [outcome.as_dict() for outcome in outcomes],
+        'model_error': None
+        if error is None
+        else {name: getattr(error, name) for name in type(error).__slots__},
+    }
+    return json.dumps(content, indent=1, allow_nan=False)
