@@ -1,4 +1,4 @@
-"""The command line of traces: ``lrtrace report``, ``lrtrace info``, ``lrtrace ls``."""
+"""The command line of traces, ``lrtrace``: what looks into them here, the rest where it belongs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lrtrace.cat import add_cat_command
+from lrtrace.export import add_export_command
+from lrtrace.repair import add_repair_command
+from lrtrace.replay_command import add_replay_command
 from timely_llm_ros.command_line import make_parser, run_command
 from timely_llm_ros.errors import TimelyError
 
@@ -58,10 +62,18 @@ def _parser() -> argparse.ArgumentParser:
     info.set_defaults(run=_info)
 
     listing = commands.add_parser(
-        'ls', help='list the traces below a folder', description='List the traces below a folder.'
+        'ls',
+        help="list a trace's tasks, or the traces below a folder",
+        description='List the tasks of a trace with how they ended, or the traces below a folder.',
     )
-    listing.add_argument('folder', nargs='?', default='.', help='where to look (default: here)')
+    listing.add_argument(
+        'folder', nargs='?', default='.', help='a trace, or where to look (default: here)'
+    )
     listing.set_defaults(run=_list)
+    add_cat_command(commands)
+    add_export_command(commands)
+    add_repair_command(commands)
+    add_replay_command(commands)
     return parser
 
 
@@ -96,6 +108,7 @@ def _info(options: argparse.Namespace) -> int:
     print(f'duration   {summary.duration_s:.3f} s')
     print(f'messages   {summary.counts.total()}')
     print(f'state      {summary.damage or "whole"}')
+    print(f'closed     {"no, its recorder was cut off" if trace.cut_off else "yes"}')
     for name, value in trace.custom_data.items():
         print(f'{name:<10} {value}')
     run = read_run(trace)
@@ -116,6 +129,15 @@ def _list(options: argparse.Namespace) -> int:
     from lrtrace.reader import Trace
 
     root = Path(options.folder)
+    if root.is_file() or any(root.glob('*.mcap')):
+        from lrtrace.listing import task_lines
+        from lrtrace.timeline import read_run
+
+        run = read_run(Trace(root))
+        print('\n'.join(task_lines(run)))
+        if run.damage:
+            print(f'warning: {run.damage}', file=sys.stderr)
+        return 0
     if not root.is_dir():
         print(f'error: folder {options.folder!r}: expected one that exists', file=sys.stderr)
         return 1

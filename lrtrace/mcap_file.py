@@ -86,11 +86,10 @@ class McapFile:
         """Bytes written so far."""
         return self._offset
 
-    def add_schema(self, name: str, text: str) -> int:
-        """Add a message definition in ``ros2msg`` form; return its id."""
-        schema = Schema(
-            id=len(self._schemas) + 1, name=name, encoding='ros2msg', data=text.encode()
-        )
+    def add_schema(self, name: str, text: str | bytes, *, encoding: str = 'ros2msg') -> int:
+        """Add a message definition, ``ros2msg`` or ``ros2idl``; return its id."""
+        data = text.encode() if isinstance(text, str) else text
+        schema = Schema(id=len(self._schemas) + 1, name=name, encoding=encoding, data=data)
         self._schemas.append(schema)
         self._chunk += _encoded(schema)
         return int(schema.id)

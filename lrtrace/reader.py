@@ -123,6 +123,8 @@ class Trace:
         self.path = Path(path)
         self.damage = ''
         """What was wrong with the files in the latest reading; empty if nothing was."""
+        self.cut_off = False
+        """Whether the latest reading met a file without its end: it was never closed."""
         if self.path.is_file():
             self.files: tuple[Path, ...] = (self.path,)
             self.custom_data: dict[str, str] = {}
@@ -137,26 +139,40 @@ class Trace:
         if not self.custom_data:
             self.custom_data = self._recorded_custom_data()
 
-    def messages(self, types: Collection[str] | None = None) -> Iterator[TraceMessage]:
+    def messages(
+        self, types: Collection[str] | None = None, *, topics: Collection[str] | None = None
+    ) -> Iterator[TraceMessage]:
         """Yield decoded messages in the order in which they were recorded.
 
         Args:
             types: Only messages of these types; None for all.
+            topics: Only messages of these topics; None for all.
 
         Raises:
             TraceError: A file cannot be read at all, or a message does not fit its definition.
         """
-        for file, topics, message in self._raw_messages():
-            schema = topics.schema(message)
+        for file, seen, message in self._raw_messages():
+            schema, name = seen.schema(message), seen.name(message)
             if types is not None and schema.name not in types:
                 continue
+            if topics is not None and name not in topics:
+                continue
             yield TraceMessage(
-                topic=topics.name(message),
+                topic=name,
                 message_type=schema.name,
                 log_ns=message.log_time,
                 data=message.data,
-                value=_decoded(file, topics, message),
+                value=_decoded(file, seen, message),
             )
+
+    def raw(self) -> Iterator[tuple[Schema, Channel, Message]]:
+        """Yield messages as they lie in the files, each with its definition and its topic.
+
+        Raises:
+            TraceError: A file cannot be read at all.
+        """
+        for _, topics, message in self._raw_messages():
+            yield topics.schema(message), topics.channels[message.channel_id], message
 
     def summary(self) -> TraceSummary:
         """Count the messages without decoding them.
@@ -183,7 +199,7 @@ class Trace:
         return found
 
     def _raw_messages(self) -> Iterator[tuple[Path, _Topics, Message]]:
-        self.damage = ''
+        self.damage, self.cut_off = '', False
         for file in self.files:
             topics = _Topics()
             for record in self._records(file):
@@ -215,6 +231,7 @@ class Trace:
                         else:
                             yield record
                 except EndOfFile:
+                    self.cut_off = True
                     self._note(f'{file.name}: ends without a footer, its recorder was killed')
                 except _DAMAGE as err:
                     self._note(f'{file.name}: not sound: {err!r}')

@@ -17,6 +17,8 @@ from timely_llm_ros.errors import TraceError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from mcap.records import Channel, Schema
+
 METADATA_VERSION = 9
 """Layout of ``metadata.yaml``: that of ROS 2 Jazzy and later."""
 
@@ -63,13 +65,22 @@ def _yaml(value: object) -> str:
     return yaml.dump(value, Dumper=_PlainDumper, sort_keys=False)
 
 
+def _profiles(text: str) -> list[dict[str, object]]:
+    """Return the QoS profiles that a topic's metadata names; none if it is not sound."""
+    try:
+        found = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return []
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+
+
 @dataclass(frozen=True, slots=True)
 class _Topic:
     channel_id: int
     name: str
     message_type: str
     type_hash: str
-    qos: TopicQos
+    profiles: list[dict[str, object]]
 
 
 class TraceWriter:
@@ -81,17 +92,24 @@ class TraceWriter:
     Args:
         folder: A folder that does not exist yet.
         custom_data: What else to know of the run, for example its seed.
+        name: What the MCAP file in it is named after; by default the folder.
 
     Raises:
         TraceError: The folder exists or cannot be made.
     """
 
-    def __init__(self, folder: str | Path, *, custom_data: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        custom_data: Mapping[str, str] | None = None,
+        name: str | None = None,
+    ) -> None:
         self.folder = Path(folder)
         self._custom_data = dict(custom_data or {})
         try:
             self.folder.mkdir(parents=True)
-            stream = (self.folder / f'{self.folder.name}_0.mcap').open('xb')
+            stream = (self.folder / f'{name or self.folder.name}_0.mcap').open('xb')
         except OSError as err:
             raise TraceError(f'trace {str(folder)!r}: cannot be made: {err.strerror}') from err
         self._file_name = Path(stream.name).name
@@ -134,19 +152,72 @@ class TraceWriter:
         definition = find_definition(message_type)
         if message_type not in self._schema_ids:
             self._schema_ids[message_type] = self._file.add_schema(message_type, definition.text)
-        qos = qos or TopicQos()
-        channel_id = self._file.add_channel(
+        profiles = [(qos or TopicQos()).profile()]
+        self._add_channel(
             name,
-            self._schema_ids[message_type],
+            message_type,
             {
-                'offered_qos_profiles': _yaml([qos.profile()]),
+                'offered_qos_profiles': _yaml(profiles),
                 'topic_type_hash': definition.type_hash,
             },
+            profiles,
         )
-        self._topics[name] = _Topic(channel_id, name, message_type, definition.type_hash, qos)
+
+    def copy_topic(self, schema: Schema, channel: Channel) -> None:
+        """Add a topic as another MCAP file has it; no-op if it is there already.
+
+        Args:
+            schema: Its message definition.
+            channel: The topic.
+
+        Raises:
+            TraceError: It is no topic of ROS 2, or is there already with another type.
+        """
+        known = self._topics.get(channel.topic)
+        if known is not None:
+            if known.message_type != schema.name:
+                raise TraceError(
+                    f'topic {channel.topic}: type {schema.name}: expected {known.message_type} '
+                    'as before'
+                )
+            return
+        if channel.message_encoding != 'cdr':
+            raise TraceError(
+                f'topic {channel.topic}: encoding {channel.message_encoding!r}: expected cdr, '
+                'as messages of ROS 2 have it'
+            )
+        if schema.name not in self._schema_ids:
+            self._schema_ids[schema.name] = self._file.add_schema(
+                schema.name, schema.data, encoding=schema.encoding
+            )
+        self._add_channel(
+            channel.topic,
+            schema.name,
+            channel.metadata,
+            _profiles(channel.metadata.get('offered_qos_profiles', '')),
+        )
+
+    def _add_channel(
+        self,
+        name: str,
+        message_type: str,
+        metadata: Mapping[str, str],
+        profiles: list[dict[str, object]],
+    ) -> None:
+        channel_id = self._file.add_channel(name, self._schema_ids[message_type], metadata)
+        type_hash = metadata.get('topic_type_hash', '')
+        self._topics[name] = _Topic(channel_id, name, message_type, type_hash, profiles)
         self._write_metadata()
 
-    def write(self, topic: str, data: bytes, *, log_ns: int, publish_ns: int | None = None) -> None:
+    def write(
+        self,
+        topic: str,
+        data: bytes,
+        *,
+        log_ns: int,
+        publish_ns: int | None = None,
+        sequence: int = 0,
+    ) -> None:
         """Add one serialised message of a topic that was added before.
 
         Args:
@@ -154,12 +225,14 @@ class TraceWriter:
             data: CDR bytes as received.
             log_ns: When it was received (ns since the epoch).
             publish_ns: When it was sent, by default ``log_ns``.
+            sequence: Its publisher's number, 0 for none.
         """
         self._file.add_message(
             self._topics[topic].channel_id,
             data,
             log_ns=log_ns,
             publish_ns=log_ns if publish_ns is None else publish_ns,
+            sequence=sequence,
         )
 
     def flush(self) -> None:
@@ -194,7 +267,7 @@ class TraceWriter:
                         'name': topic.name,
                         'type': topic.message_type,
                         'serialization_format': 'cdr',
-                        'offered_qos_profiles': [topic.qos.profile()],
+                        'offered_qos_profiles': topic.profiles,
                         'type_description_hash': topic.type_hash,
                     },
                     'message_count': file.counts[topic.channel_id],

@@ -1,0 +1,58 @@
+"""A trace's tasks as lines of text, each with how it ended."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lrtrace.timeline import Run, TaskRecord
+
+WIDEST = 48
+"""Characters of an instruction or error that a line has room for."""
+
+
+def task_lines(run: Run) -> list[str]:
+    """Return a heading and a line per task: when, who, what, how it ended. Times in s."""
+    rows: list[tuple[str, ...]] = [
+        ('received', 'robot', 'kind', 'ended', 'response', 'waiting', 'utility', 'what')
+    ]
+    rows += [_row(task) for task in run.tasks]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        '  '.join(
+            cell.rjust(width) if place in (0, 4, 5, 6) else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+    lines += [f'refused    {_shown(robot)}: {_shown(why)}' for robot, why in run.refused]
+    return lines if run.tasks or run.refused else ['no task in this trace']
+
+
+def _row(task: TaskRecord) -> tuple[str, ...]:
+    done = task.ended_s is not None
+    return (
+        f'{task.received_s:.3f}',
+        _shown(task.robot),
+        _shown(task.kind),
+        _ending(task),
+        '-' if task.response_s is None else f'{task.response_s:.3f}{"!" if task.late else " "}',
+        f'{task.waiting_s:.3f}' if done else '-',
+        f'{task.utility:.3f}' if done else '-',
+        _shown(task.error or task.instruction),
+    )
+
+
+def _ending(task: TaskRecord) -> str:
+    if task.ended_s is None:
+        return 'not ended'
+    if task.succeeded:
+        return 'succeeded'
+    return 'canceled' if task.status == 5 else f'aborted ({task.error_code})'
+
+
+def _shown(text: str) -> str:
+    """Return recorded text in one short line, without what could move a terminal's cursor."""
+    clean = ''.join(letter if unicodedata.category(letter)[0] != 'C' else ' ' for letter in text)
+    return clean if len(clean) <= WIDEST else f'{clean[: WIDEST - 1]}…'

@@ -1,0 +1,23 @@
+"""Decoded messages as values that JSON and tables know."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+
+def plain(value: Any) -> Any:
+    """Return a decoded message as dictionaries, lists, numbers and texts.
+
+    What is not finite becomes None, since JSON has no word for it; bytes become a list of numbers.
+    """
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, (bytes, bytearray)):
+        return list(value)
+    names = getattr(type(value), '__slots__', None) or getattr(value, '__dict__', None)
+    if names is not None and not isinstance(value, (list, tuple)):
+        return {name: plain(getattr(value, name)) for name in names if not name.startswith('__')}
+    return [plain(item) for item in value]
