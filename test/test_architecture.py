@@ -14,7 +14,7 @@ PACKAGE = ROOT / 'timely_llm_ros'
 
 FLOORS = {
     'errors': 1, 'utility': 1, 'clock': 1, 'virtual_time': 1, 'prediction': 1,
-    'command_line': 1, 'launching': 1,
+    'command_line': 1, 'launching': 1, 'pickling': 1,
     'skills': 2, 'budget': 2, 'model': 2,
     'scheduling': 3, 'drivers': 3,
     'engines': 4,

@@ -11,6 +11,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from timely_llm_ros.pickling import pickled_as_call
 from timely_llm_ros.scheduling.generation import Phase
 from timely_llm_ros.scheduling.scheduler import ServingMode
 
@@ -73,6 +74,7 @@ class GenerationRequest:
     forced_token_ids: tuple[int, ...] | None = None
 
 
+@pickled_as_call
 @dataclass(frozen=True, slots=True)
 class SegmentGenerated:
     """A segment is complete.
@@ -92,6 +94,7 @@ class SegmentGenerated:
     kv_tokens: int
 
 
+@pickled_as_call
 @dataclass(frozen=True, slots=True)
 class GenerationEnded:
     """A generation is over; its KV is free. The last event that carries its id.

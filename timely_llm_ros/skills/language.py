@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.errors import ArgumentError, PlanError, PlanSyntaxError, UnknownSkillError
+from timely_llm_ros.pickling import pickled_as_call
 from timely_llm_ros.skills.scene import Scene
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ VALUE_CHARACTERS = 'A-Za-z0-9,.!?_-'
 """What an observed value may hold, as the inside of a regular expression's character class."""
 
 
+@pickled_as_call
 @dataclass(frozen=True, slots=True)
 class Argument:
     """One argument of a call.
@@ -60,6 +62,7 @@ class Argument:
     value: float | int | str
 
 
+@pickled_as_call
 @dataclass(frozen=True, slots=True)
 class Call:
     """One use of a skill."""
@@ -75,6 +78,7 @@ class Call:
         return f'{self.skill}({",".join(argument.text for argument in self.arguments)})'
 
 
+@pickled_as_call
 @dataclass(frozen=True, slots=True)
 class Repeat:
     """Statements that run ``count`` times."""
@@ -83,6 +87,7 @@ class Repeat:
     body: tuple[Statement, ...]
 
 
+@pickled_as_call
 @dataclass(frozen=True, slots=True)
 class If:
     """Statements that depend on the value of a blocking skill, read when they run."""

@@ -17,6 +17,7 @@ from timely_llm_ros.errors import (
     PlanError,
     PlanSyntaxError,
 )
+from timely_llm_ros.pickling import pickled_as_call
 from timely_llm_ros.skills.language import (
     MAX_DEPTH,
     MAX_PLAN_LENGTH,
@@ -39,6 +40,7 @@ _NOT_SPACE = re.compile(r'[^ \t\r\n]')
 _NOT_IN_VALUE = re.compile(rf'[^{VALUE_CHARACTERS}]')
 
 
+@pickled_as_call
 @dataclass(frozen=True, slots=True)
 class Segment:
     """One or more complete statements of a plan, executable as they stand.
