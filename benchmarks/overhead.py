@@ -13,6 +13,7 @@ import asyncio
 import json
 import os
 import random
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from _results import Target, save
+from rich.console import Console
+from rich.progress import Progress
 
 from lrtrace.statistics import percentile
 from timely_llm_ros.demo.processes import Children, find_program
@@ -106,55 +109,81 @@ def cpu_time_s(pid: int) -> float:
     return sum(int((one / 'schedstat').read_text().split()[0]) for one in threads) / 1e9
 
 
-async def segmentation(rounds: int, plans: int, max_running: int) -> dict[str, Any]:
+async def segmentation(
+    pairs: int, rounds: int, plans: int, max_running: int, progress: Progress
+) -> dict[str, Any]:
     """Generate the same plans both ways, in turns; return times and the overhead.
 
     Both ways serve first come, first served, so that nothing differs but the segments: they are
     cut, validated and sent one by one, and each ends in a suspension. Of each group of plans that
     is generated together the shortest of all rounds counts: what else runs on the machine only
-    ever adds to a time.
+    ever adds to a time. Two workers of one and the same way differ by more than what is looked
+    for, as their memory happens to lie, so the mean over several pairs of fresh ones is taken, and
+    how far workers of one way differ is told.
     """
     rng = random.Random(1)
     samples = [
         sample_task(rng, GENERATED_KINDS[number % len(GENERATED_KINDS)], 10)
         for number in range(plans)
     ]
-    groups = [
-        samples[start : start + 4 * max_running] for start in range(0, plans, 4 * max_running)
-    ]
-    if max_running == 1:
-        groups = [[sample] for sample in samples]
-    generators = {
-        'segmented': Generator('segmented', 'fcfs', max_running),
-        'whole_plan': Generator('whole_plan', 'fcfs', max_running),
-    }
-    for generator in generators.values():
-        await generator.start()
-        await generator.generate(samples)
-    found: dict[str, list[list[tuple[float, float, int]]]] = {
-        name: [[] for _ in groups] for name in generators
-    }
-    for number in range(rounds):
-        order = list(generators) if number % 2 == 0 else list(generators)[::-1]
-        for index, group in enumerate(groups):
-            for name in order:
-                found[name][index].append(await generators[name].generate(group))
-    for generator in generators.values():
-        await generator.close()
+    size = 4 * max_running if max_running > 1 else 1
+    groups = [samples[start : start + size] for start in range(0, plans, size)]
+    found: dict[str, list[tuple[float, float, int]]] = {'segmented': [], 'whole_plan': []}
+    bar = progress.add_task(f'{max_running} at once', total=pairs)
+    for _ in range(pairs):
+        for name, best in (await _one_pair(list(found), rounds, groups, max_running)).items():
+            found[name].append(best)
+        progress.advance(bar)
     time_s, cpu_s = (
-        {name: sum(min(one[what] for one in group) for group in all_groups)
-         for name, all_groups in found.items()}
+        {name: statistics.fmean(one[what] for one in each) for name, each in found.items()}
         for what in (0, 1)
-    )  # fmt: skip
+    )
+    ratios = [
+        segmented[0] / time_s['whole_plan'] - whole[0] / time_s['whole_plan']
+        for segmented, whole in zip(*found.values(), strict=True)
+    ]
     return {
+        'pairs_of_workers': pairs,
         'rounds': rounds,
         'plans': plans,
         'generations_at_once': max_running,
-        'tokens': {name: sum(group[0][2] for group in each) for name, each in found.items()},
+        'tokens': {name: each[0][2] for name, each in found.items()},
         'time_s': time_s,
         'cpu_s': cpu_s,
+        'times_s': {name: [one[0] for one in each] for name, each in found.items()},
         'overhead_percent': 100 * (time_s['segmented'] / time_s['whole_plan'] - 1),
+        'overhead_error_percent': 100 * statistics.stdev(ratios) / pairs**0.5,
         'overhead_cpu_percent': 100 * (cpu_s['segmented'] / cpu_s['whole_plan'] - 1),
+        'whole_plan_workers_differ_percent': 100
+        * statistics.stdev(one[0] for one in found['whole_plan'])
+        / time_s['whole_plan'],
+    }
+
+
+async def _one_pair(
+    names: list[str], rounds: int, groups: list[list[TaskSample]], max_running: int
+) -> dict[str, tuple[float, float, int]]:
+    """Return the time, the CPU time (s) and the tokens of one fresh worker each way."""
+    generators = {name: Generator(name, 'fcfs', max_running) for name in names}
+    for generator in generators.values():
+        await generator.start()
+        await generator.generate([sample for group in groups for sample in group])
+    found: dict[str, list[list[tuple[float, float, int]]]] = {
+        name: [[] for _ in groups] for name in names
+    }
+    for number in range(rounds):
+        for index, group in enumerate(groups):
+            for name in names if number % 2 == 0 else names[::-1]:
+                found[name][index].append(await generators[name].generate(group))
+    for generator in generators.values():
+        await generator.close()
+    return {
+        name: (
+            sum(min(one[0] for one in each) for each in by_group),
+            sum(min(one[1] for one in each) for each in by_group),
+            sum(each[0][2] for each in by_group),
+        )
+        for name, by_group in found.items()
     }
 
 
@@ -267,23 +296,36 @@ async def _next(reader: asyncio.StreamReader) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('--rounds', type=int, default=12, help='rounds of generation each way')
+    parser.add_argument('--pairs', type=int, default=8, help='pairs of fresh workers')
+    parser.add_argument('--rounds', type=int, default=4, help='rounds of generation each way')
     parser.add_argument('--plans', type=int, default=16, help='plans per round')
     parser.add_argument('--batch', type=int, default=4, help='generations at once')
     parser.add_argument('--tasks', type=int, default=60, help='tasks over ROS')
     options = parser.parse_args()
+    if options.pairs < 2:
+        parser.error(f'--pairs {options.pairs}: expected at least 2')
 
     costs = []
-    for batch in dict.fromkeys((1, options.batch)):
-        cost = asyncio.run(segmentation(options.rounds, options.plans, batch))
-        costs.append(cost)
-        print(f'{options.plans} plans, {batch} at once, {options.rounds} rounds each way')
+    with Progress(console=Console(stderr=True)) as progress:
+        for batch in dict.fromkeys((1, options.batch)):
+            costs.append(
+                asyncio.run(
+                    segmentation(options.pairs, options.rounds, options.plans, batch, progress)
+                )
+            )
+    for cost in costs:
+        print(
+            f'{options.plans} plans, {cost["generations_at_once"]} at once, '
+            f'{options.pairs} pairs of workers, {options.rounds} rounds each way'
+        )
         for name, value in cost['time_s'].items():
             cpu_ms, tokens = cost['cpu_s'][name] * 1000, cost['tokens'][name]
             print(f'  {name:<12} {value * 1000:8.1f} ms, {cpu_ms:8.1f} ms of CPU, {tokens} tokens')
         print(
-            f'  overhead     {cost["overhead_percent"]:8.2f} %, '
-            f'{cost["overhead_cpu_percent"]:6.2f} % of CPU'
+            f'  overhead     {cost["overhead_percent"]:8.2f} % '
+            f'(standard error {cost["overhead_error_percent"]:.2f}), '
+            f'{cost["overhead_cpu_percent"]:6.2f} % of CPU; workers of one way differ by '
+            f'{cost["whole_plan_workers_differ_percent"]:.2f} %'
         )
 
     path = asyncio.run(delivery(options.tasks))
