@@ -12,7 +12,7 @@ from timely_llm_ros.skills.scene import Scene, SceneObject
 from timely_llm_ros.skills.segmenter import Segment
 from timely_llm_ros.skills.skillset import find_skill_set
 
-PLAN = 'takeoff;repeat(2){turn_cw(90);};if(not is_visible(cat_1)){goto(cat_1);}else{scan;};'
+PLAN = 'takeoff;repeat(2){turn_cw(90);};if(!is_visible(cat_1)){goto(cat_1);}else{scan;};'
 
 
 def test_what_an_engine_sends_arrives_as_it_was() -> None:
