@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MAX_VARIATION = 0.5
 """Largest relative variation, so that a drawn time is never negative."""
 
-_SPREAD = 2.0
+SPREAD = 2.0
 """Drawn times stay within this many variations of the expected one."""
 
 
@@ -174,10 +174,10 @@ def expected_execution_s(
 
 
 def _least_s(expected_s: float, variation: float) -> float:
-    return expected_s * (1.0 - _SPREAD * variation)
+    return expected_s * (1.0 - SPREAD * variation)
 
 
 def _draw_s(expected_s: float, variation: float, rng: random.Random) -> float:
     # Cut symmetrically, so that the mean stays.
-    deviation = max(-_SPREAD, min(_SPREAD, rng.gauss(0.0, 1.0)))
+    deviation = max(-SPREAD, min(SPREAD, rng.gauss(0.0, 1.0)))
     return expected_s * (1.0 + variation * deviation)

@@ -1,0 +1,180 @@
+"""How long single calls of skills took, worked out from the segments of recorded traces.
+
+Traces hold how long each segment ran and, in the robots' states, when each of its calls began.
+A segment of one call gives its time exactly. Of several calls, the calls that were seen must be
+those of one way through the segment's text; otherwise the segment is left out, and counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.errors import ConfigurationError, PlanError, UnknownSkillError
+from timely_llm_ros.skills.language import Call, If, Repeat, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lrtrace.recorded_segments import RecordedSegment
+    from timely_llm_ros.skills.language import Statement
+    from timely_llm_ros.skills.scene import Scene
+    from timely_llm_ros.skills.skillset import SkillSet
+
+MAX_PATHS = 256
+"""A text with more ways through it is left out."""
+
+MAX_CALLS = 10_000
+"""A text whose ways have more calls is left out."""
+
+FAILED = 'did not succeed'
+NO_TEXT = 'its text is not in the trace'
+NOT_A_PLAN = 'its text does not fit the skill set'
+TOO_MANY_WAYS = 'too many ways through it'
+NOT_SEEN = 'its calls were not all seen'
+NO_TIME = 'a call of it took no time'
+
+
+@dataclass(frozen=True, slots=True)
+class CallSample:
+    """One measured call.
+
+    Attributes:
+        call: The call, its arguments in SI units.
+        scene: The objects that it may name.
+        duration_s: How long it took (s), above 0. Of equal calls in a row, their mean.
+    """
+
+    call: Call
+    scene: Scene
+    duration_s: float
+
+    @property
+    def amounts(self) -> dict[str, float]:
+        """What may explain its time, by argument: absolute SI values, objects' distances (m)."""
+        found: dict[str, float] = {}
+        for argument in self.call.arguments:
+            if not isinstance(argument.value, str):
+                found[argument.name] = abs(float(argument.value))
+            elif (item := self.scene.get(argument.value)) is not None:
+                found[argument.name] = item.distance_m
+        return found
+
+
+@dataclass(slots=True)
+class RecordedCalls:
+    """Measured calls, and the segments that gave none.
+
+    Attributes:
+        samples: By skill, in no particular order.
+        left_out: How many segments were left out, by the reason.
+    """
+
+    samples: dict[str, list[CallSample]] = field(default_factory=dict)
+    left_out: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def count(self) -> int:
+        """How many calls were measured."""
+        return sum(map(len, self.samples.values()))
+
+
+def measured_calls(segments: Iterable[RecordedSegment], skill_set: SkillSet) -> RecordedCalls:
+    """Return the measured calls of the segments that are of this skill set.
+
+    Raises:
+        ConfigurationError: A segment calls a skill that the skill set does not have.
+    """
+    found = RecordedCalls()
+    for segment in segments:
+        if segment.skill_set != skill_set.name:
+            continue
+        try:
+            samples = _samples(segment, skill_set)
+        except _LeftOutError as err:
+            found.left_out[str(err)] += 1
+            continue
+        for sample in samples:
+            found.samples.setdefault(sample.call.skill, []).append(sample)
+    return found
+
+
+class _LeftOutError(Exception):
+    """A segment gives no sample; the text says why."""
+
+
+def _samples(segment: RecordedSegment, skill_set: SkillSet) -> list[CallSample]:
+    if segment.error_code:
+        raise _LeftOutError(FAILED)
+    if not segment.text or segment.execution_s is None:
+        raise _LeftOutError(NO_TEXT)
+    try:
+        statements = parse(segment.text, skill_set, segment.scene)
+    except UnknownSkillError as err:
+        raise ConfigurationError(
+            f'skill set {skill_set.name!r}: a trace has another one of that name: {err}'
+        ) from err
+    except PlanError:
+        raise _LeftOutError(NOT_A_PLAN) from None
+    starts = segment.starts
+    runs = _runs_made([call for _, call in starts], _paths(statements))
+    times_s = [0.0, *(start_s for start_s, _ in starts[1:]), segment.execution_s]
+    samples = []
+    for (call, count), start_s, end_s in zip(runs, times_s[:-1], times_s[1:], strict=True):
+        if end_s <= start_s:
+            raise _LeftOutError(NO_TIME)
+        samples.append(CallSample(call, segment.scene, (end_s - start_s) / count))
+    return samples
+
+
+_Runs = tuple[tuple[Call, int], ...]
+"""Calls in order; equal ones in a row once, with their number."""
+
+
+def _runs_made(seen: Sequence[str], paths: Sequence[tuple[Call, ...]]) -> _Runs:
+    """Return the one way that fits what was seen; a single call need not have been."""
+    ways = {_runs(path) for path in paths}
+    fitting = [way for way in ways if [call.text for call, _ in way] == list(seen)]
+    if not seen and len(ways) == 1 and len(only := next(iter(ways))) == 1:
+        return only
+    if len(fitting) != 1:
+        raise _LeftOutError(NOT_SEEN)
+    return fitting[0]
+
+
+def _runs(path: Iterable[Call]) -> _Runs:
+    found: list[tuple[Call, int]] = []
+    for call in path:
+        if found and found[-1][0] == call:
+            found[-1] = (call, found[-1][1] + 1)
+        else:
+            found.append((call, 1))
+    return tuple(found)
+
+
+def _paths(statements: Iterable[Statement]) -> list[tuple[Call, ...]]:
+    """Return every way through statements: loops unrolled, either branch of a conditional."""
+    paths: list[tuple[Call, ...]] = [()]
+    for statement in statements:
+        match statement:
+            case Call():
+                paths = _joined(paths, [(statement,)])
+            case Repeat():
+                body = _paths(statement.body)
+                for _ in range(statement.count):
+                    paths = _joined(paths, body)
+            case If():
+                branches = [*_paths(statement.then), *_paths(statement.otherwise)]
+                paths = _joined(paths, [(statement.condition, *branch) for branch in branches])
+    return paths
+
+
+def _joined(
+    paths: list[tuple[Call, ...]], options: list[tuple[Call, ...]]
+) -> list[tuple[Call, ...]]:
+    longest = max(map(len, paths)) + max(map(len, options))
+    if len(paths) * len(options) > MAX_PATHS or longest > MAX_CALLS:
+        raise _LeftOutError(TOO_MANY_WAYS)
+    # Different branches may hold the same calls.
+    return list(dict.fromkeys(path + option for path in paths for option in options))
