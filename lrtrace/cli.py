@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lrtrace.cat import add_cat_command
+from lrtrace.compose_command import add_compose_command
 from lrtrace.export import add_export_command
+from lrtrace.profile_command import add_profile_command
 from lrtrace.repair import add_repair_command
 from lrtrace.replay_command import add_replay_command
 from timely_llm_ros.command_line import make_parser, run_command
@@ -74,6 +76,8 @@ def _parser() -> argparse.ArgumentParser:
     add_export_command(commands)
     add_repair_command(commands)
     add_replay_command(commands)
+    add_profile_command(commands)
+    add_compose_command(commands)
     return parser
 
 
