@@ -31,7 +31,15 @@ LEAST_DEVIATION = 1e-3
 ROUNDS = 100
 """Most rounds of each stage; it ends before once nothing changes any more."""
 
-_MAD_TO_DEVIATION = 1.4826
+SHARE = 0.75
+"""The deviation is that of the best three quarters: a quarter may be wrong by any amount.
+
+The usual half would stand more, but of few samples it often finds a handful that agree by chance.
+"""
+
+_QUANTILE_OF_NORMAL = 1.15035
+"""Below which that share of the absolute values of a standard normal variable lies."""
+
 _LEAST_SHARE = 0.05
 """Residuals are relative to at least this share of the median time."""
 
@@ -117,7 +125,7 @@ def _biweight(
     weights, deviation = np.ones(len(times_s)), 0.0
     for _ in range(ROUNDS):
         residuals = _relative(design, times_s, coefficients, floor_s)
-        deviation = _MAD_TO_DEVIATION * float(np.median(np.abs(residuals)))
+        deviation = float(np.quantile(np.abs(residuals), SHARE)) / _QUANTILE_OF_NORMAL
         deviation *= float(np.sqrt(_freedom(len(times_s), design.shape[1])))
         deviation = max(deviation, LEAST_DEVIATION)
         scaled = np.minimum(np.abs(residuals) / (BIWEIGHT * deviation), 1.0)

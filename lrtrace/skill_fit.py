@@ -111,7 +111,8 @@ def fit_skill(
     """Fit a skill's duration; the order of the samples does not matter.
 
     A line where arguments explain the time; a constant where none does and the time varies
-    little; else the measured times themselves.
+    little; else the measured times themselves. A line that the skill had before is not given up
+    for what fits worse.
 
     Args:
         skill: The skill, with the model that it has so far.
@@ -134,15 +135,27 @@ def fit_skill(
         return LeftAlone(calls, f'{_values(unvaried[0], ranges)}: expected it to vary more')
     names, fit = _explaining(times_s, amounts, names)
     model = _model(times_s, names, fit)
+    if names and isinstance(model, EmpiricalDuration):
+        # Too many calls are off the line to believe in it: perhaps they are steady without.
+        names, fit = _explaining(times_s, amounts, [])
+        model = _model(times_s, names, fit)
     residuals = _residuals(model, ordered)
+    error_before = median(map(abs, _residuals(skill.duration, ordered)))
+    error = median(map(abs, residuals))
+    if counted and error_before < error:
+        return LeftAlone(
+            calls,
+            f'its earlier line is off by {100 * error_before:.1f} %: '
+            f'expected less than {100 * error:.1f} % of a new model',
+        )
     empirical = isinstance(model, EmpiricalDuration)
     return SkillFit(
         model=model,
         calls=calls,
         outliers=0 if empirical else int(np.sum(~fit.inliers)),
         measured_s=(float(times_s[0]), median(map(float, times_s)), float(times_s[-1])),
-        error_before=median(map(abs, _residuals(skill.duration, ordered))),
-        error=median(map(abs, residuals)),
+        error_before=error_before,
+        error=error,
         residuals=tuple(percentile(residuals, share) for share in QUANTILES),
         ranges={} if empirical else {name: ranges[name] for name in names},
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -166,6 +167,31 @@ def test_what_cannot_be_fitted_is_left_alone(
     assert isinstance(result, LeftAlone)
     assert result.calls == len(samples)
     assert reason in result.reason
+
+
+def test_a_line_is_not_given_up_for_what_fits_worse() -> None:
+    # Every other flight takes three times as long: no line explains them, but the old one is
+    # right for most.
+    flights = moves(TELLO.skills['move_up'].duration)  # type: ignore[arg-type]
+    held_up = [
+        replace(one, duration_s=one.duration_s * (1 + 2 * (n % 5 < 2)))
+        for n, one in enumerate(flights)
+    ]
+    result = fit_skill(TELLO.skills['move_up'], held_up)
+    assert isinstance(result, LeftAlone)
+    assert 'its earlier line is off by' in result.reason
+
+
+def test_a_handful_that_agrees_by_chance_is_not_the_rule() -> None:
+    # Few calls, many of them alike: the others are no outliers.
+    times_s = [2.42] * 4 + [2.76] * 2 + [2.84] * 2 + [2.99] * 4 + [3.39] * 4 + [3.56] * 2
+    picks = [
+        sample('pick(cup_1)', time_s, skill_set=ARM, x_m=0.5 + 0.03 * (n * 7 % 18))
+        for n, time_s in enumerate(times_s)
+    ]
+    fit = fitted('pick', picks, ARM)
+    assert isinstance(fit.model, ConstantDuration)
+    assert (fit.model.seconds, fit.outliers) == (pytest.approx(2.96, rel=0.02), 0)
 
 
 def test_a_person_who_reads_is_left_alone() -> None:
