@@ -121,12 +121,16 @@ def _metadata_damage(path: Path, messages: int) -> str:
 
     try:
         loaded = yaml.safe_load((path / 'metadata.yaml').read_text(encoding='utf-8'))
-        said = loaded['rosbag2_bagfile_information']['message_count']
+        information = loaded['rosbag2_bagfile_information']
+        topics = [topic['message_count'] for topic in information['topics_with_message_count']]
+        said = information['message_count'] if information['relative_file_paths'] else 0
     except FileNotFoundError:
         return 'metadata.yaml is missing'
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError):
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, LookupError, TypeError):
         return 'metadata.yaml cannot be read'
-    return '' if said == messages else f'metadata.yaml says {said} messages, there are {messages}'
+    if said == sum(topics) == messages:
+        return ''
+    return f'metadata.yaml says {said} messages, {sum(topics)} by topic: there are {messages}'
 
 
 def _copy(trace: Trace, target: Path, name: str | None) -> int:

@@ -93,9 +93,9 @@ def _replay(options: argparse.Namespace) -> int:
         with suppress(TraceError):
             # Its step times cannot be fitted: then nothing can be said about the model's error.
             again = replay(recording, own, label='replayed as it was')
-    usual = chosen[0] if len({what_if.hardware for what_if in chosen}) == 1 else None
+    several = len({what_if.hardware for what_if in chosen}) > 1
     replays = [
-        replay(recording, what_if, label=what_if.label(usual))
+        replay(recording, what_if, label=what_if.label(hardware=several))
         for what_if in chosen
         # The run's own way is not served a second time under another name.
         if again is None or what_if != own

@@ -3,7 +3,7 @@
 A segment of ``n`` tokens that was generated while ``b`` generations ran on average, and ``p``
 prompts were computed, its own among them, took ``n q + n (b - 1) g + p c`` of engine time: ``q`` a
 step of one generation, ``g`` what a further one adds, ``c`` a prompt. Least squares over all
-segments; what prompts of different lengths cost is not told apart.
+segments, so that ``c`` is what prompts cost on average: short and long ones are not told apart.
 """
 
 from __future__ import annotations
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from lrtrace.timeline import Run
 
 _LEAST_STEP_S = 1e-6
-
-_OUTLIER = 6.0
-"""Segments whose error is so many times the median error are left out of the final fit."""
 
 
 def fit_hardware(run: Run, kv_tokens: int) -> Hardware:
@@ -41,9 +38,6 @@ def fit_hardware(run: Run, kv_tokens: int) -> Hardware:
             'fit step times to; name the hardware instead'
         )
     step_s, further_s, prompt_s = _fit(rows, took_s)
-    errors = np.abs(took_s - rows @ (step_s, further_s, prompt_s))
-    sound = errors <= _OUTLIER * max(float(np.median(errors)), _LEAST_STEP_S)
-    step_s, further_s, prompt_s = _fit(rows[sound], took_s[sound])
     return Hardware(
         StepTimeModel(
             decode_s=step_s,

@@ -63,13 +63,16 @@ class WhatIf:
             if value is not None and value < 1:
                 raise ConfigurationError(f'{name} {value!r}: expected at least 1')
 
-    def label(self, usual: WhatIf | None = None) -> str:
-        """Return what tables call it: its way of serving and what else is not as usual."""
-        way = self.policy if self.mode == 'segmented' else self.mode.replace('_', ' ')
-        parts = [way]
-        if usual is None or self.hardware != usual.hardware:
+    def label(self, *, hardware: bool = True) -> str:
+        """Return what tables call it: its way of serving and what is not as recorded.
+
+        Args:
+            hardware: Whether to name the hardware.
+        """
+        parts = [self.policy if self.mode == 'segmented' else self.mode.replace('_', ' ')]
+        if hardware:
             parts.append(self.hardware)
-        if self.robots is not None and (usual is None or self.robots != usual.robots):
+        if self.robots is not None:
             parts.append(f'{self.robots} robots')
         return ', '.join(parts)
 

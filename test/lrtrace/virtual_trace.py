@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rclpy.serialization import serialize_message
 from synthetic import T0_NS, stamp
+from timely_llm_ros.msg import SkillSegment
 
 from lrtrace.experiment import TIMED, System, run_workload
 from lrtrace.writer import TraceWriter
@@ -68,10 +69,7 @@ class _Link:
     """As ``RosRobotLink`` announces segments, but they are there at once."""
 
     def __init__(self, node: _Now, robot: str) -> None:
-        from timely_llm_ros.msg import SkillSegment
-
-        self._robot = robot
-        self._segments = node.create_publisher(SkillSegment, f'{robot}/skill_segments', 50)
+        self._node, self._robot = node, robot
 
     def announce(self, event: SegmentReady, scene: Scene) -> None:
         message = segment_conversions.segment_message(
@@ -84,7 +82,9 @@ class _Link:
             expected_execution_s=event.expected_execution_s,
         )
         message.header.stamp = stamp(event.token_at_s)
-        self._segments.publish(message)
+        # Made here and not before: each topic costs the writer another metadata.yaml.
+        publisher = self._node.create_publisher(SkillSegment, f'{self._robot}/skill_segments', 50)
+        publisher.publish(message)
 
     def forget(self, _plan_id: str) -> None:
         """Nothing waits."""
