@@ -183,4 +183,7 @@ def _difference(recorded: Outcome, replay: Outcome, name: str) -> str:
     difference = getattr(replay, name) - getattr(recorded, name)
     if not math.isfinite(difference):
         return '(-)'
+    if isinstance(difference, float):
+        # As many digits as are shown, and no negative zero.
+        difference = round(difference, 3) + 0.0
     return f'({difference:+{_COLUMNS[name][1]}})'
