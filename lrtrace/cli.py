@@ -24,6 +24,7 @@ _EXAMPLES = """\
 examples:
   lrtrace info demo_output/latest/segmented
   lrtrace ls demo_output
+  lrtrace replay --policy utility,edf,fcfs demo_output/latest/segmented
   lrtrace report demo_output/latest/segmented demo_output/latest/whole_plan -o report.html
 """
 

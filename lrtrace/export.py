@@ -49,7 +49,7 @@ def add_export_command(commands: Any) -> None:
         default='csv',
         help='parquet needs the Python package pyarrow (default: %(default)s)',
     )
-    parser.add_argument('--overwrite', action='store_true', help='replace files that exist')
+    parser.add_argument('--force', action='store_true', help='replace files that exist')
     parser.set_defaults(run=_export)
 
 
@@ -93,7 +93,7 @@ def write_tables(
     paths = {name: Path(folder) / f'{name}.{kind}' for name in found}
     for path in paths.values():
         if path.exists() and not overwrite:
-            raise TraceError(f'{str(path)!r}: exists: expected a new file, or --overwrite')
+            raise TraceError(f'{str(path)!r}: exists: expected a new file, or --force')
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
         for name, path in paths.items():
@@ -148,7 +148,7 @@ def _export(options: argparse.Namespace) -> int:
     if run.damage:
         print(f'warning: {run.damage}', file=sys.stderr)
     for path in write_tables(
-        tables(run), options.output, kind=options.format, overwrite=options.overwrite
+        tables(run), options.output, kind=options.format, overwrite=options.force
     ):
         print(path)
     return 0

@@ -94,7 +94,7 @@ def test_files_are_replaced_only_when_told(trace: Path, tmp_path: Path) -> None:
     assert main(['export', str(trace), '-o', str(tmp_path)]) == 1
     assert [path.name for path in tmp_path.iterdir()] == ['segments.csv']
     assert (tmp_path / 'segments.csv').read_text() == 'mine'
-    assert main(['export', str(trace), '-o', str(tmp_path), '--overwrite']) == 0
+    assert main(['export', str(trace), '-o', str(tmp_path), '--force']) == 0
     assert (tmp_path / 'segments.csv').read_text() != 'mine'
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
+from pathlib import Path
 
 import pytest
 from synthetic import write_trace
 
-from lrtrace.cli import main
+from lrtrace.cli import _parser, main
 
-if TYPE_CHECKING:
-    from pathlib import Path
+REFERENCE = Path(__file__).resolve().parents[2] / 'docs/reference/command_line.md'
 
 
 def test_report_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -56,7 +56,18 @@ def test_ls_lists_traces(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert 'expected an MCAP file' in lines[2]
 
 
-@pytest.mark.parametrize('command', ['info', 'report', 'ls'])
+def test_every_command_and_option_is_in_the_reference() -> None:
+    text = REFERENCE.read_text()
+    (commands,) = [a for a in _parser()._actions if isinstance(a, argparse._SubParsersAction)]
+    for name, parser in commands.choices.items():
+        assert f'`lrtrace {name}' in text, name
+        for action in parser._actions:
+            for option in action.option_strings:
+                if option.startswith('--') and option != '--help':
+                    assert option in text, (name, option)
+
+
+@pytest.mark.parametrize('command', ['info', 'report', 'ls', 'cat', 'export', 'replay', 'repair'])
 def test_what_is_not_there_is_an_error(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -64,7 +75,7 @@ def test_what_is_not_there_is_an_error(
     assert 'nothing' in capsys.readouterr().err
 
 
-@pytest.mark.parametrize('command', ['info', 'report', 'ls'])
+@pytest.mark.parametrize('command', ['info', 'report', 'ls', 'cat', 'export', 'replay', 'repair'])
 def test_help_is_there(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match='0'):
         main([command, '--help'])
