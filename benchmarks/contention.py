@@ -4,10 +4,11 @@
 
 Tasks come as in TimelyLLM's WID1: as many per event, of the same kinds, on as many robots. Scenes,
 instructions and plans are the embedded model's own, so a plan has other lengths than the paper's
-and a step takes a twentieth of the time. So every other time (gaps between events, deadlines,
-actions of the robots) is scaled by one factor: what a task costs this engine alone, measured when
-the benchmark begins, over what one costs the paper's. The load is the same then. Slopes of the
-utility are divided by the factor, so that utilities compare.
+and a step takes a twentieth of the time. So gaps between events and deadlines are scaled by one
+factor: what a task costs this engine alone, measured when the benchmark begins, over what one
+costs the paper's. Actions of the robots are scaled such that a task keeps its robot as long, in
+that measure, as one of the paper's does. The load is the same then, on the engine and on the
+robots. Slopes of the utility are divided by the factor, so that utilities compare.
 
 ``check_for`` is left out: its plan waits for what the robot sees, which a whole plan cannot.
 """
@@ -40,7 +41,12 @@ from timely_llm_ros.planner import Planner
 from timely_llm_ros.planning.events import TaskEnded
 from timely_llm_ros.planning.task import Task
 from timely_llm_ros.scheduling.options import SchedulingOptions
-from timely_llm_ros.skills.durations import ConstantDuration, LinearDuration
+from timely_llm_ros.skills.durations import (
+    ConstantDuration,
+    LinearDuration,
+    expected_execution_s,
+)
+from timely_llm_ros.skills.language import parse
 from timely_llm_ros.skills.skillset import Skill, SkillSet, find_skill_set
 from timely_llm_ros.utility import TimeUtility
 
@@ -132,6 +138,17 @@ def scaled(skill_set: SkillSet, factor: float) -> SkillSet:
 
     skills = {name: shorter(skill) for name, skill in skill_set.skills.items()}
     return replace(skill_set, skills=skills)
+
+
+def execution_factor(
+    workload: Workload, samples: list[TaskSample], skill_set: SkillSet, factor: float
+) -> float:
+    """Return by what to multiply durations, so that robots are as busy as the workload's."""
+    ours_s = statistics.fmean(
+        expected_execution_s(parse(sample.plan, skill_set, sample.scene), skill_set, sample.scene)
+        for sample in samples
+    )
+    return factor * statistics.fmean(task.execution_s for task in workload.tasks) / ours_s
 
 
 def draw_samples(workload: Workload, seed: int) -> list[TaskSample]:
@@ -343,6 +360,7 @@ async def run(minutes: float, batches: list[int], seed: int) -> None:
     factor = cost_s / paper_cost_s(whole)
     workload = compose(replace(spec, duration_s=60.0 * minutes / factor), seed)
     samples = draw_samples(workload, seed)
+    robots = scaled(skill_set, execution_factor(workload, samples, skill_set, factor))
     print(
         f"a task costs the engine {1000 * cost_s:.1f} ms, the paper's "
         f'{1000 * paper_cost_s(whole):.0f} ms; {len(workload.tasks)} tasks in {minutes:g} min'
@@ -353,9 +371,14 @@ async def run(minutes: float, batches: list[int], seed: int) -> None:
         for batch in batches:
             for way in WAYS:
                 progress.update(bar, description=f'{way.name}, batch {batch}')
-                fleet = Fleet(workload, samples, way, batch, factor, scaled(skill_set, factor))
+                fleet = Fleet(workload, samples, way, batch, factor, robots)
                 await fleet.serve()
-                served.append(summarise(way, batch, workload, fleet))
+                one = summarise(way, batch, workload, fleet)
+                served.append(one)
+                progress.console.print(
+                    f'{way.name}, batch {batch}: mean {one.utility:.3f}, urgent {one.urgent:.3f}, '
+                    f'normal {one.normal:.3f}'
+                )
                 progress.advance(bar)
     served.sort(key=lambda one: [way.name for way in WAYS].index(one.way))
     show(served, factor)
