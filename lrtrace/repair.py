@@ -135,7 +135,12 @@ def _metadata_damage(path: Path, messages: int) -> str:
 
 def _copy(trace: Trace, target: Path, name: str | None) -> int:
     """Copy every sound message into a new trace; return how many. Leaves all or nothing."""
-    writer = TraceWriter(target, custom_data=trace.custom_data, name=name)
+    try:
+        writer = TraceWriter(target, custom_data=trace.custom_data, name=name)
+    except OSError as err:
+        # A folder that cannot be made is a TraceError, so this one is ours.
+        shutil.rmtree(target, ignore_errors=True)
+        raise TraceError(f'trace {str(target)!r}: cannot be written: {err.strerror}') from err
     try:
         for schema, channel, message in trace.raw():
             writer.copy_topic(schema, channel)

@@ -136,6 +136,8 @@ class ReplayFleet:
         robots: For each task the robots that may do it: the one with fewest open tasks gets it.
         engine: Generates; must write ``plan_tokens`` of the task named by a generation's id.
         network_s: One-way time from the engine to a robot (s).
+        take_over: Whether tasks that took over from others do so again; not on another fleet,
+            where they may have another robot.
         observer: Gets every event.
     """
 
@@ -146,10 +148,11 @@ class ReplayFleet:
         engine: Engine,
         *,
         network_s: float,
+        take_over: bool,
         observer: RunObserver,
     ) -> None:
         self._tasks, self._robots, self._engine = tasks, robots, engine
-        self._network_s, self._observer = network_s, observer
+        self._network_s, self._take_over, self._observer = network_s, take_over, observer
         self._open: dict[str, int] = dict.fromkeys(
             dict.fromkeys(name for names in robots for name in names), 0
         )
@@ -182,7 +185,7 @@ class ReplayFleet:
             for task, names in zip(self._tasks, self._robots, strict=True):
                 await clock.sleep(task.record.received_s - clock.now())
                 robot = min(names, key=self._open.__getitem__)
-                handle = self._submit(planner, task, robot, alone=len(names) == 1)
+                handle = self._submit(planner, task, robot)
                 if handle is not None:
                     waiting.append(asyncio.ensure_future(self._follow(handle, robot)))
             await asyncio.gather(*waiting)
@@ -211,9 +214,7 @@ class ReplayFleet:
             for name, skill_set in kinds.items()
         }
 
-    def _submit(
-        self, planner: Planner, task: RecordedTask, robot: str, *, alone: bool
-    ) -> TaskHandle | None:
+    def _submit(self, planner: Planner, task: RecordedTask, robot: str) -> TaskHandle | None:
         record = task.record
         try:
             handle = planner.submit(
@@ -225,8 +226,7 @@ class ReplayFleet:
                     record.scene,
                     TimeUtility(record.expected_response_s, record.slope_per_s, record.peak),
                     time_budget_s=record.time_budget_s,
-                    # On another fleet it has another robot, with another task to take over from.
-                    when_busy=task.when_busy if alone else 'queue',
+                    when_busy=task.when_busy if self._take_over else 'queue',
                     task_kind=record.kind,
                 )
             )

@@ -175,6 +175,7 @@ def replay(recording: Recording, what_if: WhatIf, *, label: str = '') -> Run:
         assigned_robots(recording.tasks, what_if.robots),
         engine,
         network_s=recording.network_s,
+        take_over=what_if.robots is None,
         observer=observer,
     )
     run_virtual(fleet.serve())

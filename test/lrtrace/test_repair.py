@@ -203,12 +203,15 @@ def test_an_existing_folder_is_not_touched(killed: Path) -> None:
 
 
 def test_a_full_disk_leaves_nothing_behind(killed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: McapFile) -> None:
+    def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, 'No space left on device')
 
     before = contents(killed.parent)
-    monkeypatch.setattr(McapFile, 'finish', full)
-    for in_place in (False, True):
-        with pytest.raises(TraceError, match='No space left'):
-            repair(killed, in_place=in_place)
-        assert contents(killed.parent) == before
+    for method in ('finish', 'flush', 'add_metadata'):
+        with monkeypatch.context() as patched:
+            patched.setattr(McapFile, method, full)
+            for in_place in (False, True):
+                with pytest.raises(TraceError, match='No space left'):
+                    repair(killed, in_place=in_place)
+                assert contents(killed.parent) == before
+                assert [path.name for path in killed.parent.iterdir()] == ['run']
