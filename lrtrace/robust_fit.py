@@ -149,11 +149,13 @@ def _solve(
         used = design[:, active]
         coefficients[:] = 0.0
         coefficients[active] = np.linalg.lstsq(root[:, None] * used, root * times_s, rcond=None)[0]
-        if (coefficients >= 0).all():
+        negative = coefficients < 0
+        if not negative.any():
             break
-        # What its samples owe to each: the most negative contribution goes first.
+        # What its samples owe to each: the most negative contribution goes first. Of the negative
+        # ones only: one that underflows to 0 is no smaller than that of a coefficient that is out.
         contributions = coefficients * np.max(design, axis=0)
-        active[int(np.argmin(contributions))] = False
+        active[int(np.argmin(np.where(negative, contributions, np.inf)))] = False
         coefficients[~active] = 0.0
     return coefficients
 

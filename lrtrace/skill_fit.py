@@ -19,7 +19,7 @@ from timely_llm_ros.skills.durations import (
     LinearDuration,
     ReadingDuration,
 )
-from timely_llm_ros.skills.overlay_yaml import QUANTILES
+from timely_llm_ros.skills.overlay_yaml import MAX_RATIO, QUANTILES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -162,10 +162,11 @@ def fit_skill(
 
 
 def _residuals(model: DurationModel, samples: Sequence[CallSample]) -> list[float]:
-    """Return measured over expected times less 1."""
+    """Return measured over expected times less 1, bounded as in overlays."""
     return [
-        sample.duration_s / max(model.expected_s(sample.call, sample.scene), 1e-9) - 1.0
+        min(sample.duration_s / expected_s if expected_s > 0 else MAX_RATIO, MAX_RATIO) - 1.0
         for sample in samples
+        for expected_s in (model.expected_s(sample.call, sample.scene),)
     ]
 
 

@@ -102,3 +102,11 @@ def test_the_order_of_samples_does_not_matter(
 def test_too_few_samples_are_refused() -> None:
     with pytest.raises(ValueError, match='2 samples: expected more than 2'):
         fit_linear(np.array([1.0, 2.0]), np.array([[1.0], [2.0]]))
+
+
+def test_a_contribution_too_small_for_a_number_ends_the_search_all_the_same():
+    amounts = np.array([[5e-324, 1.0]] * 6 + [[0.0, 2.0]] * 6)
+    durations_s = np.array([2.0, 2.1, 1.9, 2.0, 2.05, 1.95, 1.0, 1.1, 0.9, 1.0, 1.05, 0.95])
+    fit = fit_linear(durations_s, amounts)
+    assert fit.base_s >= 0
+    assert (fit.per >= 0).all()

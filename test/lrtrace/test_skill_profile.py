@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import random
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from recorded_calls import Executed, write_calls
 from synthetic import write_trace
 
+from lrtrace.call_samples import measured_calls
 from lrtrace.cli import main
+from lrtrace.overlay_file import overlay_text
+from lrtrace.profile_table import profile_table
 from lrtrace.reader import Trace
-from lrtrace.skill_profile import profile_skills
+from lrtrace.recorded_segments import RecordedSegment
+from lrtrace.skill_fit import fit_skill
+from lrtrace.skill_profile import SkillProfile, profile_skills
 from lrtrace.writer import TraceWriter
 from timely_llm_ros.skills.durations import EmpiricalDuration, LinearDuration
 from timely_llm_ros.skills.language import Call, parse
-from timely_llm_ros.skills.scene import Scene
+from timely_llm_ros.skills.scene import Scene, SceneObject
 from timely_llm_ros.skills.skillset import SkillSet, find_skill_set
 
 if TYPE_CHECKING:
@@ -89,9 +97,9 @@ def test_the_order_of_traces_does_not_matter_and_the_overlay_is_what_was_fitted(
     traces: list[str], tmp_path: Path
 ) -> None:
     texts = []
-    for given in (traces, traces[::-1]):
+    for named in (traces, traces[::-1]):
         output = tmp_path / 'o.yaml'
-        assert main(['profile', *given, '-o', str(output), '--force']) == 0
+        assert main(['profile', *named, '-o', str(output), '--force']) == 0
         texts.append(output.read_text().split('skills:', 1)[1])
     assert texts[0] == texts[1]
     profile = profile_skills([Trace(path) for path in traces])
@@ -100,6 +108,42 @@ def test_the_order_of_traces_does_not_matter_and_the_overlay_is_what_was_fitted(
         assert overlay.skills[name].duration == fit.model
     assert set(profile.fits) == {'move_up', 'scan'}
     assert set(profile.left_alone) == set(TELLO.skills) - {'move_up', 'scan'}
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    calls=st.lists(
+        st.tuples(
+            st.integers(20, 500), st.just(0.0) | st.floats(1e-6, 50.0), st.floats(1e-6, 80_000.0)
+        ),
+        min_size=10,
+        max_size=15,
+    ),
+    factor=st.sampled_from([0.0, 1.0, 1e-3]),
+)
+def test_whatever_was_measured_what_is_fitted_survives_its_file(
+    calls: list[tuple[int, float, float]], factor: float
+) -> None:
+    segments = []
+    for distance, x_m, seconds in calls:
+        # Of no, of much and of little noise.
+        up_s, goto_s = (seconds * factor + exact for exact in (0.02 * distance, 2 * x_m + 1e-3))
+        scene = Scene((SceneObject('cup_1', 'cup', x_m=x_m),))
+        for text, time_s in ((f'move_up({distance});', up_s), ('goto(cup_1);', goto_s)):
+            segments.append(RecordedSegment('tello', text, scene, execution_s=time_s))
+        segments.append(RecordedSegment('tello', 'scan;', execution_s=seconds))
+    found = measured_calls(segments, TELLO)
+    results = {name: fit_skill(TELLO.skills[name], found.samples[name]) for name in found.samples}
+    profile = SkillProfile(TELLO, ('runs/monday',), found.count, results, {})
+    if not profile.fits:
+        return
+    text = overlay_text(profile, extends='tello', output='o.yaml', date=date(2026, 1, 31))
+    overlay = SkillSet.loads(text)
+    for name, skill in TELLO.skills.items():
+        fit = profile.fits.get(name)
+        assert overlay.skills[name].duration == (fit.model if fit else skill.duration)
+    assert "date: '2026-01-31'" in text
+    assert profile_table(profile)
 
 
 def test_a_skill_set_of_ones_own_is_extended_by_its_path(
