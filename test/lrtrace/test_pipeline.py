@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections import deque
-from pathlib import Path
 from typing import Any
 
 import pytest
+from golden import golden
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -31,18 +30,12 @@ from timely_llm_ros.scheduling.microbatch import (
     steady_period_s,
 )
 
-GOLDEN = json.loads((Path(__file__).parents[1] / 'data' / 'golden_microbatch.json').read_text())
+GOLDEN = golden('golden_microbatch.json')
 
 LAN = LinearCosts(0.017, 0.0006, 0.001, 0.00082)
 
 
-def cases(name: str) -> list[Any]:
-    found = [case for case in GOLDEN if case['name'] == name]
-    assert found
-    return found
-
-
-@pytest.mark.parametrize('case', cases('table1_improvement'))
+@pytest.mark.parametrize('case', GOLDEN['table1_improvement'])
 def test_golden_improvement(case: Any) -> None:
     given = case['inputs']
     before, after = (
@@ -59,7 +52,7 @@ def test_golden_improvement(case: Any) -> None:
         assert times == tuple(values)
 
 
-@pytest.mark.parametrize('case', cases('table1_averages'))
+@pytest.mark.parametrize('case', GOLDEN['table1_averages'])
 def test_golden_averages(case: Any) -> None:
     assert len(PAPER) == case['inputs']['rows']
     gains = [improvement(times[0], times[2]) for times in PAPER.values()]
@@ -80,7 +73,7 @@ def rounds_s(pipeline: Pipeline, sizes: list[int], rounds: int, measured: int) -
     return (marks[-1] - marks[-1 - measured]) / measured
 
 
-@pytest.mark.parametrize('case', cases('steady_period') + cases('steady_period_serial_link'))
+@pytest.mark.parametrize('case', GOLDEN['steady_period'] + GOLDEN['steady_period_serial_link'])
 def test_golden_period_by_simulation(case: Any) -> None:
     given = case['inputs']
     pipeline = Pipeline(
@@ -138,7 +131,7 @@ def test_the_round_of_uneven_micro_batches_is_what_the_rule_takes_it_for(
     assert got == pytest.approx(round_s(stages, count, tokens, costs), rel=0.02)
 
 
-@pytest.mark.parametrize('case', cases('t_first_token'))
+@pytest.mark.parametrize('case', GOLDEN['t_first_token'])
 def test_golden_first_token_by_simulation(case: Any) -> None:
     given = case['inputs']
     pipeline = Pipeline(given['pp'], LinearCosts(given['comp'], 0.0, given['comm']))
@@ -146,7 +139,7 @@ def test_golden_first_token_by_simulation(case: Any) -> None:
     assert pipeline.busy_s == given['comp']
 
 
-@pytest.mark.parametrize('case', cases('imbalance_idle'))
+@pytest.mark.parametrize('case', GOLDEN['imbalance_idle'])
 def test_golden_imbalance_by_simulation(case: Any) -> None:
     given = case['inputs']
     stages, first, second = given['k'], given['x'], given['y']

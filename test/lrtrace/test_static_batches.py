@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from golden import golden
 
 from lrtrace.static_batches import (
     Batches,
@@ -19,13 +18,7 @@ from lrtrace.static_batches import (
 )
 from timely_llm_ros.scheduling.bin_boundaries import exponential_boundaries, uniform_boundaries
 
-GOLDEN = json.loads((Path(__file__).parents[1] / 'data' / 'golden_multibin.json').read_text())
-
-
-def cases(name: str) -> list[Any]:
-    found = [case for case in GOLDEN if case['name'] == name]
-    assert found
-    return found
+GOLDEN = golden('golden_multibin.json')
 
 
 def formed(seed: int, per_s: float, edges: Any, batch: int, rate: float | None = None) -> Batches:
@@ -51,22 +44,22 @@ def uniform(given: Any, seed: int = 0) -> Batches:
     return formed(seed, given['lam'], edges, given['B'])
 
 
-@pytest.mark.parametrize('case', cases('sim_throughput_uniform'))
+@pytest.mark.parametrize('case', GOLDEN['sim_throughput_uniform'])
 def test_golden_throughput(case: Any) -> None:
     assert agree(run_batches(uniform(case['inputs'])).throughput_per_s, case)
 
 
-@pytest.mark.parametrize('case', cases('sim_latency_one_server'))
+@pytest.mark.parametrize('case', GOLDEN['sim_latency_one_server'])
 def test_golden_latency_one_server(case: Any) -> None:
     assert agree(run_batches(uniform(case['inputs'])).latency_s, case)
 
 
-@pytest.mark.parametrize('case', cases('sim_latency_infinite_servers'))
+@pytest.mark.parametrize('case', GOLDEN['sim_latency_infinite_servers'])
 def test_golden_latency_infinite_servers(case: Any) -> None:
     assert agree(run_batches(uniform(case['inputs']), servers=None).latency_s, case)
 
 
-@pytest.mark.parametrize('case', cases('sim_throughput_exponential'))
+@pytest.mark.parametrize('case', GOLDEN['sim_throughput_exponential'])
 def test_golden_throughput_exponential(case: Any) -> None:
     given = case['inputs']
     edges = exponential_boundaries(0.1, 200, given['k'])

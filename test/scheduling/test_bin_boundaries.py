@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from golden import golden
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,23 +14,17 @@ from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.scheduling import bin_boundaries as cut
 from timely_llm_ros.scheduling.multibin_theory import binned_service_s, exponential_service_s
 
-GOLDEN = json.loads((Path(__file__).parents[1] / 'data' / 'golden_multibin.json').read_text())
+GOLDEN = golden('golden_multibin.json')
 
 
-def cases(name: str) -> list[Any]:
-    found = [case for case in GOLDEN if case['name'] == name]
-    assert found
-    return found
-
-
-@pytest.mark.parametrize('case', cases('bins_uniform'))
+@pytest.mark.parametrize('case', GOLDEN['bins_uniform'])
 def test_golden_uniform(case: Any) -> None:
     given = case['inputs']
     edges = cut.uniform_boundaries(given['l_min'], given['l_max'], given['k'])
     assert edges.tolist() == pytest.approx(case['expected'], rel=case['tol'])
 
 
-@pytest.mark.parametrize('case', cases('bins_uniform_optimal'))
+@pytest.mark.parametrize('case', GOLDEN['bins_uniform_optimal'])
 def test_golden_uniform_optimum(case: Any) -> None:
     given = case['inputs']
     edges = cut.uniform_boundaries(given['l_min'], given['l_max'], given['k'])
@@ -44,7 +37,7 @@ def test_golden_uniform_optimum(case: Any) -> None:
         assert binned_service_s(other, given['B']) >= best
 
 
-@pytest.mark.parametrize('case', cases('bins_exponential'))
+@pytest.mark.parametrize('case', GOLDEN['bins_exponential'])
 def test_golden_exponential(case: Any) -> None:
     given = case['inputs']
     edges = cut.exponential_boundaries(given['mu'], given['B'], given['k'])

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import pytest
+from golden import golden
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,47 +13,41 @@ from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.scheduling import microbatch
 from timely_llm_ros.scheduling.microbatch import LinearCosts
 
-GOLDEN = json.loads((Path(__file__).parents[1] / 'data' / 'golden_microbatch.json').read_text())
+GOLDEN = golden('golden_microbatch.json')
 
 LAN = LinearCosts(0.017, 0.0006, 0.001, 0.00082)
 """About what a 13B model takes on four small cards with 100 Mbps between them."""
 
 
-def cases(name: str) -> list[Any]:
-    found = [case for case in GOLDEN if case['name'] == name]
-    assert found
-    return found
-
-
-@pytest.mark.parametrize('case', cases('t_first_token'))
+@pytest.mark.parametrize('case', GOLDEN['t_first_token'])
 def test_golden_first_token(case: Any) -> None:
     given = case['inputs']
     got = microbatch.first_token_s(given['pp'], given['comp'], given['comm'])
     assert got == pytest.approx(case['expected'], rel=case['tol'])
 
 
-@pytest.mark.parametrize('case', cases('t_rank0'))
+@pytest.mark.parametrize('case', GOLDEN['t_rank0'])
 def test_golden_first_stage(case: Any) -> None:
     given = case['inputs']
     got = microbatch.first_stage_s(given['num_micro_batch'], given['comp'])
     assert got == pytest.approx(case['expected'], rel=case['tol'])
 
 
-@pytest.mark.parametrize('case', cases('nb_continuous'))
+@pytest.mark.parametrize('case', GOLDEN['nb_continuous'])
 def test_golden_balanced_count(case: Any) -> None:
     given = case['inputs']
     got = microbatch.balanced_count(given['pp'], given['comp'], given['comm'])
     assert got == pytest.approx(case['expected'], rel=case['tol'])
 
 
-@pytest.mark.parametrize('case', cases('imbalance_idle'))
+@pytest.mark.parametrize('case', GOLDEN['imbalance_idle'])
 def test_golden_imbalance(case: Any) -> None:
     given = case['inputs']
     got = microbatch.imbalance_idle(given['k'], given['x'], given['y'])
     assert got._asdict() == pytest.approx(case['expected'], rel=case['tol'])
 
 
-@pytest.mark.parametrize('case', cases('steady_period') + cases('steady_period_serial_link'))
+@pytest.mark.parametrize('case', GOLDEN['steady_period'] + GOLDEN['steady_period_serial_link'])
 def test_golden_steady_period(case: Any) -> None:
     given = case['inputs']
     got = microbatch.steady_period_s(
@@ -74,7 +67,7 @@ def linear(given: Any) -> LinearCosts:
 
 
 @pytest.mark.parametrize(
-    'case', cases('best_num_micro_batch'), ids=lambda case: case['inputs']['case']
+    'case', GOLDEN['best_num_micro_batch'], ids=lambda case: case['inputs']['case']
 )
 @pytest.mark.parametrize('whole', [False, True])
 def test_golden_algorithm_2(case: Any, whole: bool) -> None:

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import json
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from golden import golden
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,13 +13,7 @@ from lrtrace.static_batches import form_batches
 from timely_llm_ros.errors import ConfigurationError, InvalidTaskError
 from timely_llm_ros.scheduling.multibin import MultiBinQueue, assign_bin
 
-GOLDEN = json.loads((Path(__file__).parents[1] / 'data' / 'golden_multibin.json').read_text())
-
-
-def cases(name: str) -> list[Any]:
-    found = [case for case in GOLDEN if case['name'] == name]
-    assert found
-    return found
+GOLDEN = golden('golden_multibin.json')
 
 
 def drain(queue: MultiBinQueue[Any]) -> list[Any]:
@@ -30,13 +23,13 @@ def drain(queue: MultiBinQueue[Any]) -> list[Any]:
     return formed
 
 
-@pytest.mark.parametrize('case', cases('assign_bin'))
+@pytest.mark.parametrize('case', GOLDEN['assign_bin'])
 def test_golden_bin(case: Any) -> None:
     given = case['inputs']
     assert assign_bin(given['l'], given['bounds']) + 1 == case['expected']
 
 
-@pytest.mark.parametrize('case', cases('fig1b_example'))
+@pytest.mark.parametrize('case', GOLDEN['fig1b_example'])
 def test_golden_figure_1b(case: Any) -> None:
     given = case['inputs']
     totals = []

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import json
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from golden import golden
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,13 +13,7 @@ from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.scheduling import multibin_theory as theory
 from timely_llm_ros.scheduling.bin_boundaries import exponential_boundaries, uniform_boundaries
 
-GOLDEN = json.loads((Path(__file__).parents[1] / 'data' / 'golden_multibin.json').read_text())
-
-
-def cases(name: str) -> list[Any]:
-    found = [case for case in GOLDEN if case['name'] == name]
-    assert found
-    return found
+GOLDEN = golden('golden_multibin.json')
 
 
 def agree(got: float, case: Any) -> bool:
@@ -32,13 +25,13 @@ def span(given: Any) -> tuple[float, float, int]:
     return given['l_min'], given['l_max'], given['B']
 
 
-@pytest.mark.parametrize('case', cases('emax_uniform') + cases('emax_uniform_mc'))
+@pytest.mark.parametrize('case', GOLDEN['emax_uniform'] + GOLDEN['emax_uniform_mc'])
 def test_mean_of_the_largest(case: Any) -> None:
     given = case['inputs']
     assert agree(theory.expected_longest_s(given['a'], given['b'], given['B']), case)
 
 
-@pytest.mark.parametrize('case', cases('emin_uniform_is_eq8'))
+@pytest.mark.parametrize('case', GOLDEN['emin_uniform_is_eq8'])
 def test_equation_8_as_printed_is_the_mean_of_the_smallest(case: Any) -> None:
     given = case['inputs']
     largest = theory.expected_longest_s(given['a'], given['b'], given['B'])
@@ -46,18 +39,18 @@ def test_equation_8_as_printed_is_the_mean_of_the_smallest(case: Any) -> None:
     assert agree(given['a'] + given['b'] - largest, case), 'by symmetry'
 
 
-@pytest.mark.parametrize('case', cases('throughput_uniform'))
+@pytest.mark.parametrize('case', GOLDEN['throughput_uniform'])
 def test_throughput(case: Any) -> None:
     given = case['inputs']
     assert agree(theory.uniform_throughput(*span(given), given['k']), case)
 
 
-@pytest.mark.parametrize('case', cases('c_max'))
+@pytest.mark.parametrize('case', GOLDEN['c_max'])
 def test_capacity(case: Any) -> None:
     assert agree(theory.uniform_capacity(*span(case['inputs'])), case)
 
 
-@pytest.mark.parametrize('case', cases('k_for_eps'))
+@pytest.mark.parametrize('case', GOLDEN['k_for_eps'])
 def test_bins_for_a_gap(case: Any) -> None:
     given = case['inputs']
     bins = theory.bins_for_gap(*span(given), given['eps'])
@@ -68,20 +61,20 @@ def test_bins_for_a_gap(case: Any) -> None:
     assert bins == 1 or theory.uniform_throughput(*span(given), bins - 1) < enough
 
 
-@pytest.mark.parametrize('case', cases('latency_uniform'))
+@pytest.mark.parametrize('case', GOLDEN['latency_uniform'])
 def test_latency(case: Any) -> None:
     given = case['inputs']
     assert agree(theory.uniform_latency_s(*span(given), given['k'], given['lam']), case)
 
 
-@pytest.mark.parametrize('case', cases('gain_over_k1'))
+@pytest.mark.parametrize('case', GOLDEN['gain_over_k1'])
 def test_gain(case: Any) -> None:
     given = case['inputs']
     one = theory.uniform_throughput(*span(given), 1)
     assert agree(theory.uniform_throughput(*span(given), given['k']) / one, case)
 
 
-@pytest.mark.parametrize('case', cases('eq10_swapped_is_concave'))
+@pytest.mark.parametrize('case', GOLDEN['eq10_swapped_is_concave'])
 def test_equation_10_as_printed_would_be_greatest_at_equal_bins(case: Any) -> None:
     given = case['inputs']
     equal = uniform_boundaries(given['l_min'], given['l_max'], given['k'])
@@ -96,7 +89,7 @@ def test_equation_10_as_printed_would_be_greatest_at_equal_bins(case: Any) -> No
     assert agree(rise, case)
 
 
-@pytest.mark.parametrize('case', cases('hessian_det_uniform'))
+@pytest.mark.parametrize('case', GOLDEN['hessian_det_uniform'])
 def test_hessian(case: Any) -> None:
     given = case['inputs']
     hessian = theory.service_hessian(*span(given), given['k'])
@@ -114,12 +107,12 @@ def test_hessian(case: Any) -> None:
             assert second == pytest.approx(value, abs=1e-6)
 
 
-@pytest.mark.parametrize('case', cases('harmonic'))
+@pytest.mark.parametrize('case', GOLDEN['harmonic'])
 def test_harmonic(case: Any) -> None:
     assert agree(theory.harmonic(case['inputs']['B']), case)
 
 
-@pytest.mark.parametrize('case', cases('L_m'))
+@pytest.mark.parametrize('case', GOLDEN['L_m'])
 def test_exponential_factor(case: Any) -> None:
     assert agree(theory.exponential_factor(case['inputs']['B'], case['inputs']['m']), case)
 
@@ -131,7 +124,7 @@ def eq_27(boundaries: Any, rate: float, batch: int) -> float:
     return float(mass @ upper)
 
 
-@pytest.mark.parametrize('case', cases('bound_exponential'))
+@pytest.mark.parametrize('case', GOLDEN['bound_exponential'])
 def test_exponential_bound_is_equation_27_at_the_lemmas_boundaries(case: Any) -> None:
     given = case['inputs']
     rate, batch, bins = given['mu'], given['B'], given['k']
@@ -139,14 +132,14 @@ def test_exponential_bound_is_equation_27_at_the_lemmas_boundaries(case: Any) ->
     assert agree(eq_27(exponential_boundaries(rate, batch, bins), rate, batch), case)
 
 
-@pytest.mark.parametrize('case', cases('throughput_lb_exponential'))
+@pytest.mark.parametrize('case', GOLDEN['throughput_lb_exponential'])
 def test_exponential_throughput_bound(case: Any) -> None:
     given = case['inputs']
     rate, batch, bins = given['mu'], given['B'], given['k']
     assert agree(theory.exponential_throughput_bound(rate, batch, bins), case)
 
 
-@pytest.mark.parametrize('case', cases('exact_service_exponential'))
+@pytest.mark.parametrize('case', GOLDEN['exact_service_exponential'])
 def test_exact_exponential_service(case: Any) -> None:
     given = case['inputs']
     rate, batch, bins = given['mu'], given['B'], given['k']
@@ -157,14 +150,14 @@ def test_exact_exponential_service(case: Any) -> None:
     assert 0.99 * bound <= exact <= bound + 1e-9
 
 
-@pytest.mark.parametrize('case', cases('throughput_error_model'))
+@pytest.mark.parametrize('case', GOLDEN['throughput_error_model'])
 def test_throughput_with_errors(case: Any) -> None:
     given = case['inputs']
     service_s = theory.error_service_s(*span(given), given['k'], given['p_e'])
     assert agree(given['B'] / service_s, case)
 
 
-@pytest.mark.parametrize('case', cases('p_e_from_accuracy'))
+@pytest.mark.parametrize('case', GOLDEN['p_e_from_accuracy'])
 def test_error_from_accuracy(case: Any) -> None:
     given = case['inputs']
     assert agree(theory.error_chance(given['accuracy'], given['k']), case)

@@ -1,23 +1,16 @@
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
+from golden import golden
 from hypothesis import given
 from hypothesis import strategies as st
 
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.scheduling.token_budget import TokenBudget
 
-GOLDEN = json.loads((Path(__file__).parents[1] / 'data' / 'golden_microbatch.json').read_text())
-
-
-def cases(name: str) -> list[Any]:
-    found = [case for case in GOLDEN if case['name'] == name]
-    assert found
-    return found
+GOLDEN = golden('golden_microbatch.json')
 
 
 def issued(calls: Any, most: int | None = None) -> list[int]:
@@ -26,23 +19,23 @@ def issued(calls: Any, most: int | None = None) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    'case', cases('token_budget_fifo'), ids=lambda case: case['inputs']['case']
+    'case', GOLDEN['token_budget_fifo'], ids=lambda case: case['inputs']['case']
 )
 def test_golden_budgets(case: Any) -> None:
     assert issued(case['inputs']['calls']) == case['expected']
 
 
-@pytest.mark.parametrize('case', cases('token_budget_shrink_fixed'))
+@pytest.mark.parametrize('case', GOLDEN['token_budget_shrink_fixed'])
 def test_golden_budgets_where_the_micro_batches_become_fewer(case: Any) -> None:
     assert issued(case['inputs']['calls']) == case['expected']
 
 
-@pytest.mark.parametrize('case', cases('token_budget_lifo_ERRATUM'))
+@pytest.mark.parametrize('case', GOLDEN['token_budget_lifo_ERRATUM'])
 def test_shares_are_not_taken_from_the_back_as_printed(case: Any) -> None:
     assert issued(case['inputs']['calls']) != case['expected']
 
 
-@pytest.mark.parametrize('case', cases('token_budget_conservation'))
+@pytest.mark.parametrize('case', GOLDEN['token_budget_conservation'])
 def test_golden_conservation(case: Any) -> None:
     budget, total = TokenBudget(), 0
     for new in case['inputs']['new']:
