@@ -10,6 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 
+import _ways
 import contention
 
 from lrtrace.workload import WORKLOADS, compose
@@ -34,19 +35,19 @@ def test_every_task_gets_a_sample_of_its_kind_and_a_duration_in_proportion() -> 
         assert short_s == pytest.approx(0.1 * long_s)
 
 
-def served(way: str, batch: int, utility: float, urgent: float) -> contention.Served:
-    return contention.Served(way, batch, 9, 0, utility, urgent, 1.0, 0.1, 0.2)
+def served(way: str, batch: int, utility: float, urgent: float) -> _ways.Served:
+    return _ways.Served(way, batch, 9, 0, utility, urgent, 1.0, 0.1, 0.2)
 
 
 def test_each_way_stands_at_its_own_best_batch() -> None:
     runs = [
         served(way.name, batch, 1.0 + 0.1 * batch + way.ours, 0.5)
-        for way in contention.WAYS
+        for way in _ways.WAYS
         for batch in (2, 1)
     ]
-    best = contention.best_of(runs)
+    best = _ways.best_of(runs)
     assert {one.batch for one in best.values()} == {2}
-    mean, urgent = contention.targets(runs)
+    mean, urgent = _ways.targets(runs)
     assert mean.value == pytest.approx(1.0)
     assert mean.ok
     assert urgent.value == 0.0
