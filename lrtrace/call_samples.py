@@ -1,8 +1,10 @@
 """How long single calls of skills took, worked out from the segments of recorded traces.
 
-Traces hold how long each segment ran and, in the robots' states, when each of its calls began.
-A segment of one call gives its time exactly. Of several calls, the calls that were seen must be
-those of one way through the segment's text; otherwise the segment is left out, and counted.
+The end of a segment says which calls its robot made and how long each took, by its executor's
+clock. Traces of a time when it did not still hold how long each segment ran and, in the robots'
+states, when each of its calls began. There a segment of one call gives its time exactly; of several
+calls, those that were seen must be those of one way through the segment's text. Segments that fit
+neither way are left out, and counted.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.errors import ConfigurationError, PlanError, UnknownSkillError
-from timely_llm_ros.skills.language import Call, If, Repeat, parse
+from timely_llm_ros.skills.language import Call, If, Repeat, calls_of, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -32,7 +34,7 @@ FAILED = 'did not succeed'
 NO_TEXT = 'its text is not in the trace'
 NOT_A_PLAN = 'its text does not fit the skill set'
 TOO_MANY_WAYS = 'too many ways through it'
-NOT_SEEN = 'its calls were not all seen'
+NOT_SEEN = 'its calls were not all seen, or are not those of its text'
 NO_TIME = 'a call of it took no time'
 
 
@@ -43,7 +45,8 @@ class CallSample:
     Attributes:
         call: The call, its arguments in SI units.
         scene: The objects that it may name.
-        duration_s: How long it took (s), above 0. Of equal calls in a row, their mean.
+        duration_s: How long it took (s), above 0. Of equal calls in a row their mean, where the
+            trace does not say of each.
     """
 
     call: Call
@@ -117,6 +120,8 @@ def _samples(segment: RecordedSegment, skill_set: SkillSet) -> list[CallSample]:
         ) from err
     except PlanError:
         raise _LeftOutError(NOT_A_PLAN) from None
+    if segment.measured:
+        return _measured_samples(segment, statements)
     starts = segment.starts
     runs = _runs_made([call for _, call in starts], _paths(statements))
     times_s = [0.0, *(start_s for start_s, _ in starts[1:]), segment.execution_s]
@@ -125,6 +130,20 @@ def _samples(segment: RecordedSegment, skill_set: SkillSet) -> list[CallSample]:
         if end_s <= start_s:
             raise _LeftOutError(NO_TIME)
         samples.append(CallSample(call, segment.scene, (end_s - start_s) / count))
+    return samples
+
+
+def _measured_samples(
+    segment: RecordedSegment, statements: Iterable[Statement]
+) -> list[CallSample]:
+    calls = {call.text: call for call in calls_of(statements)}
+    samples = []
+    for text, duration_s in segment.measured:
+        if text not in calls:
+            raise _LeftOutError(NOT_SEEN)
+        if duration_s <= 0:
+            raise _LeftOutError(NO_TIME)
+        samples.append(CallSample(calls[text], segment.scene, duration_s))
     return samples
 
 

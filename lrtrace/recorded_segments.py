@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lrtrace.message_values import scene, seconds
 from lrtrace.timeline import SEGMENT_ENDED, SKILL_SEGMENT, TASK_EVENT
@@ -32,6 +32,8 @@ class RecordedSegment:
         execution_s: First call's start to the end, by the executor's clock; None where it has
             not ended.
         error_code: Of ``action/ExecuteSegment``; 0 for success.
+        measured: (text of a call, how long it took (s)) by the executor's clock, in order, loops
+            unrolled; empty where the trace is of a time when task events did not say.
     """
 
     skill_set: str = ''
@@ -40,6 +42,7 @@ class RecordedSegment:
     states: list[tuple[float, str]] = field(default_factory=list)
     execution_s: float | None = None
     error_code: int = 0
+    measured: tuple[tuple[str, float], ...] = ()
 
     @property
     def starts(self) -> list[tuple[float, str]]:
@@ -84,9 +87,17 @@ def read_segments(trace: Trace) -> list[RecordedSegment]:
                 segment.skill_set = segment.skill_set or value.skill_set
                 segment.execution_s = seconds(value.execution_time)
                 segment.error_code = value.error_code
+                segment.measured = _measured(value)
     if not of_a_fleet:
         raise TraceError(
             f'trace {str(trace.path)!r}: nothing that a fleet did: expected messages of '
             f'{TASK_EVENT} and {SKILL_SEGMENT}'
         )
     return [segment for segment in found.values() if segment.execution_s is not None]
+
+
+def _measured(event: Any) -> tuple[tuple[str, float], ...]:
+    # Traces carry the definitions of their own time: older ones have no such fields.
+    calls = getattr(event, 'calls', ())
+    durations_s = [seconds(duration) for duration in getattr(event, 'call_durations', ())]
+    return tuple(zip(calls, durations_s, strict=True)) if len(calls) == len(durations_s) else ()

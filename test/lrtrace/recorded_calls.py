@@ -31,6 +31,8 @@ class Executed:
     error_code: int = 0
     unseen: tuple[str, ...] = ()
     """Calls of which no state was recorded."""
+    told: bool = False
+    """Whether the segment's end says how long each call took."""
 
 
 def messages(segments: Iterable[Executed]) -> list[tuple[float, str, Any]]:
@@ -65,6 +67,9 @@ def messages(segments: Iterable[Executed]) -> list[tuple[float, str, Any]]:
         )
         ended.header.stamp = stamp(at_s + elapsed_s)
         ended.execution_time = duration(elapsed_s)
+        if segment.told:
+            ended.calls = [call for call, _ in segment.calls]
+            ended.call_durations = [duration(call_s) for _, call_s in segment.calls]
         found.append((at_s + elapsed_s, '/task_events', ended))
         at_s += elapsed_s + 1.0
     return sorted(found, key=lambda item: item[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,8 +23,6 @@ from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.skills.skillset import find_skill_set
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from lrtrace.call_samples import RecordedCalls
 
 TELLO = find_skill_set('tello')
@@ -82,6 +81,43 @@ def test_calls_are_measured(
     assert times(found) == expected
     assert found.count == len(expected)
     assert not found.left_out
+
+
+def test_a_segment_that_tells_of_its_calls_needs_nothing_else(tmp_path: Path) -> None:
+    hovers = [('hover', 1.0), ('hover', 2.0), ('land', 3.0)]
+    text = 'repeat(2){hover;};land;'
+    told = Executed(text, hovers, unseen=('hover', 'land'), told=True)
+    found = read(tmp_path / 'told', told)
+    # One by one, and not their mean.
+    assert times(found) == [('hover', 1.0), ('hover', 2.0), ('land', 3.0)]
+    branch = Executed(IF, [('is_visible(cup_1)', 0.5), ('take_picture', 1.1)], CUP, told=True)
+    assert times(read(tmp_path / 'if', branch)) == [
+        ('is_visible(cup_1)', 0.5),
+        ('take_picture', 1.1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ('segment', 'reason'),
+    [
+        (Executed('hover;', [('land', 1.0)], told=True), NOT_SEEN),
+        (Executed('hover;land;', [('hover', 0.0), ('land', 1.0)], told=True), NO_TIME),
+    ],
+)
+def test_what_a_segment_tells_is_checked(tmp_path: Path, segment: Executed, reason: str) -> None:
+    assert read(tmp_path / 'run', segment).left_out == {reason: 1}
+
+
+def test_traces_whose_task_events_have_no_call_durations_are_read() -> None:
+    trace = Trace(Path(__file__).parent / 'data' / 'without_call_durations')
+    segments = read_segments(trace)
+    assert [segment.measured for segment in segments] == [(), ()]
+    assert times(measured_calls(segments, TELLO)) == [
+        ('hover', 1.5),
+        ('land', 3.0),
+        ('move_up(100)', 3.5),
+        ('takeoff', 4.0),
+    ]
 
 
 @pytest.mark.parametrize(

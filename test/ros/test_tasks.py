@@ -73,6 +73,11 @@ def test_events_mirror_the_goal(fleet: Fleet) -> None:
     started = [event for event in events if event.event == TaskEvent.SEGMENT_STARTED]
     assert [event.segment for event in started] == [0, 1, 2, 3]
     assert ''.join(event.text for event in started) == PLAN
+    over = [event for event in events if event.event == TaskEvent.SEGMENT_ENDED]
+    assert [f'{call};' for event in over for call in event.calls] == [e.text for e in over]
+    for event in over:
+        (call_s,) = map(seconds, event.call_durations)
+        assert 0 < call_s <= seconds(event.execution_time)
     assert ended.status == status == SUCCEEDED
     assert ended.achieved_utility == result.utility == 3.0
     assert ended.response_time == result.response_time

@@ -114,6 +114,10 @@ class PlannerTopics:
                 message.error_code = event.outcome.error_code
                 message.error_msg = event.outcome.error
                 message.execution_time = conversions.duration(event.outcome.execution_s)
+                message.calls = list(event.outcome.calls)
+                message.call_durations = list(
+                    map(conversions.duration, event.outcome.call_durations_s)
+                )
             case TaskEnded():
                 self._fill_end(message, event)
                 self._forget(event.task_id, task)
