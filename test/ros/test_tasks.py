@@ -279,7 +279,7 @@ def test_suspended_generations_show_in_the_scheduler_state(fleet: Fleet) -> None
     goal.cancel()
     goal.result()
     last = fleet.scheduler[-1]
-    assert (last.engine, last.mode, last.policy) == ('simulated', 'segmented', 'utility')
+    assert (last.engine, last.mode, last.policy) == ('simulated', 'segmented', 'least_loss')
     assert last.kv_capacity_tokens > 0
 
 

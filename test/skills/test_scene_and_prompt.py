@@ -17,6 +17,7 @@ from timely_llm_ros.skills.prompt import (
     scene_text,
 )
 from timely_llm_ros.skills.scene import Scene, SceneObject
+from timely_llm_ros.skills.skillset import find_skill_set
 
 
 @pytest.mark.parametrize(
@@ -79,6 +80,16 @@ def test_the_prompt_is_the_fixed_part_then_the_scene_then_the_instruction():
     assert prompt.body.startswith('scene:\nplain cat on floor +1.0 +0.0=cat_3\n')
     assert prompt.body.endswith('=box_4\ntask: find the cat\nplan:\n')
     assert prompt.text == prompt.fixed + prompt.body
+
+
+def test_a_chat_is_asked_for_an_answer_and_told_of_no_skills():
+    chatbot = find_skill_set('chatbot')
+    prompt = build_prompt(chatbot, Scene(), 'why is  the sky blue?')
+    assert prompt.fixed == 'The answers below are plain text for a person who reads the answer.\n'
+    assert prompt.body == 'Question: why is the sky blue?\nAnswer:\n'
+    seen = build_prompt(chatbot, SCENE, 'what do you see?').body
+    assert seen.startswith('What is there:\nplain cat on floor +1.0 +0.0=cat_3\n')
+    assert seen.endswith('\nQuestion: what do you see?\nAnswer:\n')
 
 
 def test_objects_at_one_place_are_told_together_in_their_order():

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 PACE_S = 0.0217
 """Decode step (s) of an 8B model on an RTX 4090: TimelyLLM, Table 1."""
 
-MODES = (('segmented', 'utility'), ('whole_plan', 'fcfs'))
+MODES = (('segmented', 'least_loss'), ('whole_plan', 'fcfs'))
 """Serving mode and policy of the runs, the one that the demo is about first."""
 
 SHOW_PERIOD_S = 0.1

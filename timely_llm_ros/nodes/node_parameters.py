@@ -45,10 +45,10 @@ class PlannerParameters:
         read_only=False,
     )
     policy: str = parameter(
-        'utility', 'What ranks generations.', choices=tuple(POLICIES), read_only=False
+        'least_loss', 'What ranks generations.', choices=tuple(POLICIES), read_only=False
     )
     admission: str = parameter(
-        'feasible',
+        'lookahead',
         'How many of them run together: as many as leave every deadline that can still be met, '
         'each that gains more than the others lose by it, always max_running, or as TimelyLLM '
         'prints it.',
@@ -56,7 +56,7 @@ class PlannerParameters:
         read_only=False,
     )
     interrupts: bool = parameter(
-        True,
+        False,
         'Whether a segment in the making may be interrupted for a better-ranked one.',
         read_only=False,
     )

@@ -44,11 +44,16 @@ def build_prompt(skill_set: SkillSet, scene: Scene, instruction: str) -> Prompt:
             f'instruction {instruction[:60]!r}: expected 1 to {MAX_INSTRUCTION_LENGTH} '
             'printable characters'
         )
+    if skill_set.free_text is not None:
+        seen = f'What is there:\n{scene_text(scene)}' if scene.objects else ''
+        return Prompt(fixed_part(skill_set), f'{seen}Question: {words}\nAnswer:\n')
     return Prompt(fixed_part(skill_set), f'scene:\n{scene_text(scene)}task: {words}\nplan:\n')
 
 
 def fixed_part(skill_set: SkillSet) -> str:
-    """Return the part of the prompt that tells the model what the robot can do."""
+    """Return what every task's prompt begins with: what the robot can do, or how a chat answers."""
+    if skill_set.free_text is not None:
+        return f'The answers below are plain text for {skill_set.description}.\n'
     lines = [f'robot: {skill_set.name}\n']
     for skill in skill_set.skills.values():
         arguments = ','.join(map(_argument_text, skill.arguments))
