@@ -23,6 +23,7 @@ from timely_llm_ros.errors import (
     TimelyError,
 )
 from timely_llm_ros.planning.background import Background
+from timely_llm_ros.planning.background_lane import BackgroundLane
 from timely_llm_ros.planning.lane import Lane
 from timely_llm_ros.planning.run import TaskRun
 from timely_llm_ros.planning.services import Ending, Services
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.clock import Clock
     from timely_llm_ros.drivers.link import RobotLink
     from timely_llm_ros.engines.engine import Engine, EngineEvent, EngineInfo
+    from timely_llm_ros.planning.background_lane import BackgroundHandle, BackgroundTask
     from timely_llm_ros.planning.events import PlannerEvent
     from timely_llm_ros.planning.task import Task, TaskFeedback, TaskPhase, TaskResult
     from timely_llm_ros.skills.prompt import Prompt
@@ -125,6 +127,7 @@ class Planner:
             constrained=constrained,
             stop_limit_s=stop_limit_s,
         )
+        self._background_lane = BackgroundLane(self._services, skill_sets)
         self._runs: dict[str, TaskRun] = {}
         self._lanes: dict[str, Lane] = {}
         self._engine_ready = False
@@ -148,6 +151,7 @@ class Planner:
         """
         info = await self._engine.start(self._on_engine_event)
         self._engine_ready = self._open = True
+        self._background_lane.engine_ready()
         return info
 
     def end_all(self, error: TimelyError) -> None:
@@ -159,6 +163,7 @@ class Planner:
     async def close(self) -> None:
         """End every task as SHUTDOWN with its robot safe, then close the engine; idempotent."""
         self._open = False
+        self._background_lane.close()
         self.end_all(ShutdownError('the planner is going down'))
         # A run's end takes at most two stop limits: one for its segments, one for the safe action.
         await self._background.join(2.5 * self._services.stop_limit_s)
@@ -250,6 +255,17 @@ class Planner:
         self._begin(run)
         return TaskHandle(run)
 
+    def generate(self, task: BackgroundTask) -> BackgroundHandle:
+        """Have a plan made for nobody, in the engine time that no robot needs.
+
+        Raises:
+            InvalidTaskError: It names something unknown, its id is taken, or it has a bad text.
+            ShutdownError: The planner is not running.
+        """
+        if not self._open:
+            raise ShutdownError(f'background task {task.task_id}: the planner is not running')
+        return self._background_lane.submit(task)
+
     def _begin(self, run: TaskRun) -> None:
         if self._engine_ready and self._open:
             run.begin()
@@ -281,11 +297,14 @@ class Planner:
     def _on_engine_event(self, event: EngineEvent) -> None:
         match event:
             case SegmentGenerated():
+                self._background_lane.on_event(event)
                 self._of_generation(event.generation_id, lambda run: run.on_segment(event))
             case GenerationEnded():
+                self._background_lane.on_event(event)
                 self._of_generation(event.generation_id, lambda run: run.on_generation_ended(event))
             case EngineFailed():
                 self._engine_ready = False
+                self._background_lane.engine_failed(event.error)
                 for run in tuple(self._runs.values()):
                     run.on_engine_failed(event.error)
             case EngineReady():
@@ -293,6 +312,8 @@ class Planner:
                 for lane in tuple(self._lanes.values()):
                     if lane.current is not None:
                         self._begin(lane.current)
+                if self._open:
+                    self._background_lane.engine_ready()
             case EngineStateChanged():
                 pass
         if self._on_engine_event_seen is not None:

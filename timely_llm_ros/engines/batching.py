@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from timely_llm_ros.engines.step import PrefixRow, Row, StepPlan
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
-    from timely_llm_ros.engines.kv_ledger import KvLedger, Prefix
+    from timely_llm_ros.engines.kv_ledger import Context, KvLedger, Prefix
     from timely_llm_ros.engines.step import Backend, Generation
     from timely_llm_ros.scheduling.generation import GenerationTable
 
@@ -27,24 +27,44 @@ class Batcher:
         backend: Frees the memory.
         table: Ranks and due times.
         prefill_chunk: Most prompt tokens computed in one step.
+        first_step: Number of the step before the first one.
     """
 
     def __init__(
-        self, kv: KvLedger, backend: Backend, table: GenerationTable, prefill_chunk: int
+        self,
+        kv: KvLedger,
+        backend: Backend,
+        table: GenerationTable,
+        prefill_chunk: int,
+        first_step: int = 0,
     ) -> None:
         self._kv = kv
         self._backend = backend
         self._table = table
         self._prefill_chunk = prefill_chunk
-        self._steps = 0
+        self._steps = first_step
+        self.spill_first: Callable[[], Iterable[Context]] = tuple
+        """Contexts of another core that shares the KV, which go before all of this one's."""
 
-    def fit(self, chosen: list[Generation], everyone: Iterable[Generation]) -> StepPlan | None:
-        """Return the step of the chosen ones, best first; None where not one of them fits."""
+    def fit(
+        self,
+        chosen: list[Generation],
+        everyone: Iterable[Generation],
+        keep: Iterable[Prefix] = (),
+    ) -> StepPlan | None:
+        """Return the step of the chosen ones, best first; None where not one of them fits.
+
+        Args:
+            chosen: The generations, best rank first.
+            everyone: All of this core's, which may have to make room.
+            keep: Prefixes that may not.
+        """
         self._steps += 1
         prefixes: dict[Prefix, PrefixRow] = {}
         rows: list[Row] = []
         running: list[Generation] = []
-        kept: dict[Prefix, None] = {}
+        kept = dict.fromkeys(keep)
+        counted: set[Prefix] = set()
         promised = 0
         chunk = self._prefill_chunk
         kv, step = self._kv, self._steps
@@ -52,7 +72,7 @@ class Batcher:
             context = generation.context
             prefix = context.prefix
             missing = needed = context.tokens - context.computed
-            if prefix not in kept:
+            if prefix not in counted:
                 needed += prefix.tokens - prefix.computed
             if promised + needed > kv.capacity - kv.used and not self._make_room(
                 promised + needed, {**kept, prefix: None}, chosen, place, everyone
@@ -60,7 +80,8 @@ class Batcher:
                 continue
             running.append(generation)
             kept[prefix] = None
-            prefix.used_at = step
+            counted.add(prefix)
+            prefix.used_at = max(prefix.used_at, step)
             ready = prefix.computed == prefix.tokens
             if not ready and prefix not in prefixes and chunk:
                 tokens = min(chunk, prefix.tokens - prefix.computed)
@@ -95,7 +116,7 @@ class Batcher:
         return self._kv.make_room(
             needed,
             keep,
-            [item.context for item in others + chosen[:place:-1]],
+            [*self.spill_first(), *(item.context for item in others + chosen[:place:-1])],
             drop=lambda context: self._backend.drop(context.name),
             drop_prefix=lambda prefix: self._backend.drop_prefix(prefix.key),
         )

@@ -60,6 +60,7 @@ class EngineCore:
         prefill_chunk: Most prompt tokens computed in one step, so that decoding goes on.
         segmenter: Makes a generation's segmenter; by default the one that its skill set asks for.
         scheduling: Further options of the scheduler.
+        kv: The account of KV, where another core shares it.
 
     Raises:
         ConfigurationError: There is no such policy.
@@ -77,6 +78,7 @@ class EngineCore:
         prefill_chunk: int = 128,
         segmenter: Callable[[GenerationRequest], TextSegmenter] | None = None,
         scheduling: SchedulingOptions | None = None,
+        kv: KvLedger | None = None,
     ) -> None:
         self._backend = backend
         self._mode: ServingMode = mode
@@ -87,7 +89,7 @@ class EngineCore:
             self._table, self._step_times, policy=policy, max_running=max_running, mode=mode
         )
         self._costs = options.costs()
-        self._kv = KvLedger(max_kv_tokens)
+        self._kv = KvLedger(max_kv_tokens) if kv is None else kv
         self._context_limit = min(context_limit, max_kv_tokens)
         self._batcher = Batcher(self._kv, backend, self._table, prefill_chunk)
         self._segmenter = segmenter or self._default_segmenter

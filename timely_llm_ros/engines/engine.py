@@ -61,6 +61,8 @@ class GenerationRequest:
         max_tokens: Tokens after which the generation ends with reason ``length``.
         constrained: Let the skill set's grammar mask the model's choices.
         forced_token_ids: Emit these ids whatever the model says, then stop (for measurements).
+        background: No robot waits for it: it gets only the engine time that no robot's generation
+            needs, comes as one whole plan, and nothing of it is ever held.
     """
 
     generation_id: str
@@ -72,6 +74,7 @@ class GenerationRequest:
     max_tokens: int = 512
     constrained: bool = True
     forced_token_ids: tuple[int, ...] | None = None
+    background: bool = False
 
 
 @pickled_as_call
@@ -152,6 +155,7 @@ class EngineState:
         step_s: Duration of the latest step (s).
         generations: Every generation.
         spilled: Times that a generation's KV was dropped for lack of room, since the start.
+        background: Background generations, which none of the other counts includes.
     """
 
     running: int
@@ -163,6 +167,7 @@ class EngineState:
     step_s: float
     generations: tuple[GenerationState, ...]
     spilled: int = 0
+    background: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,8 @@ class Prefix:
         computed: Tokens of it whose KV is held.
         resident: Generations that hold KV of their own on top of it.
         users: Generations that have not ended.
-        used_at: Step number of its last use.
+        used_at: Step number of its last use by a robot's generation; where there was none, that of
+            the background's, which counts from below 0.
     """
 
     key: str
@@ -110,6 +111,10 @@ class KvLedger:
         """Account for ``tokens`` more of a prefix."""
         prefix.computed += tokens
         self.used += tokens
+
+    def prefixes_of_robots(self) -> list[Prefix]:
+        """Return the prefixes that robots' generations have used."""
+        return [prefix for prefix in self._prefixes.values() if prefix.used_at > 0]
 
     def make_room(
         self,

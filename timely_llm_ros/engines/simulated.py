@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.engines.core import EngineCore
 from timely_llm_ros.engines.engine import EngineInfo, deliver
+from timely_llm_ros.engines.lanes import LanedCore
 from timely_llm_ros.engines.step import Output
 from timely_llm_ros.engines.step_time import StepTimeModel, work_of
 from timely_llm_ros.errors import EngineError
@@ -124,7 +124,7 @@ class SimulatedEngine:
     ) -> None:
         self._texts = _PlanTexts(plan_text)
         self._step_time = step_time or StepTimeModel()
-        self._core = EngineCore(
+        self._core = LanedCore(
             self._texts,
             mode=mode,
             policy=policy,

@@ -91,7 +91,10 @@ class TorchBackend:
         grammar = None
         if request.constrained and request.forced_token_ids is None:
             rules = decoding_grammar(
-                request.skill_set, request.scene, observations=self._observations
+                request.skill_set,
+                request.scene,
+                # No robot executes a background plan, so no value ever comes back.
+                observations=self._observations and not request.background,
             )
             grammar = self._texts.matcher(request, rules)
         self._prefixes[key] = prefix

@@ -34,7 +34,7 @@ from timely_llm_ros.errors import ModelLoadError
 from timely_llm_ros.scheduling.options import SchedulingOptions
 
 if TYPE_CHECKING:
-    from timely_llm_ros.engines.core import EngineCore
+    from timely_llm_ros.engines.lanes import LanedCore
     from timely_llm_ros.engines.torch_backend import TorchBackend
     from timely_llm_ros.engines.torch_model import LoadedModel
     from timely_llm_ros.engines.wire import Command
@@ -100,7 +100,7 @@ class Link:
             self._socket.sendall(frame(messages))
 
 
-def serve(link: Link, core: EngineCore, backend: TorchBackend, *, min_step_s: float = 0.0) -> None:
+def serve(link: Link, core: LanedCore, backend: TorchBackend, *, min_step_s: float = 0.0) -> None:
     """Run commands and steps until the other end stops or goes away."""
     now = time.monotonic
     idle = True
@@ -130,7 +130,7 @@ def serve(link: Link, core: EngineCore, backend: TorchBackend, *, min_step_s: fl
         link.send(events)
 
 
-def _apply(core: EngineCore, command: Command, now_s: float) -> None:
+def _apply(core: LanedCore, command: Command, now_s: float) -> None:
     match command:
         case Submit(request):
             core.submit(request, now_s)
@@ -179,7 +179,7 @@ def warm_up(loaded: LoadedModel) -> None:
 def _run(link: Link, options: WorkerOptions, started_s: float) -> None:
     """Load the model, then serve."""
     # Only here, because importing torch takes seconds in which nothing else would answer.
-    from timely_llm_ros.engines.core import EngineCore
+    from timely_llm_ros.engines.lanes import LanedCore
     from timely_llm_ros.engines.torch_backend import TorchBackend
     from timely_llm_ros.engines.torch_model import load_model
 
@@ -192,7 +192,7 @@ def _run(link: Link, options: WorkerOptions, started_s: float) -> None:
     )
     warm_up(loaded)
     backend = TorchBackend(loaded, observations=options.mode != 'whole_plan')
-    core = EngineCore(
+    core = LanedCore(
         backend,
         mode=options.mode,
         policy=options.policy,

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from timely_llm_ros.planning.background_lane import (
+    BackgroundHandle,
+    BackgroundResult,
+    BackgroundTask,
+)
 from timely_llm_ros.planning.events import (
     CallStarted,
     PhaseChanged,
@@ -23,6 +28,9 @@ from timely_llm_ros.planning.task import (
 )
 
 __all__ = [
+    'BackgroundHandle',
+    'BackgroundResult',
+    'BackgroundTask',
     'CallStarted',
     'OverrunStrategy',
     'PhaseChanged',

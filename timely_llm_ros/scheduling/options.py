@@ -43,6 +43,9 @@ class SchedulingOptions:
         network_s: One-way time from the engine to a robot (s).
         profiled_generation_s: Take every segment to cost this (s) and to have at most the paper's
             10 tokens; None to learn both from the segments that were generated.
+        background_batch: Most background generations in one step.
+        background_chunk: Most prompt tokens of theirs computed in one step. A robot's task that
+            comes meanwhile waits for that step's end.
 
     Raises:
         ConfigurationError: A value is out of range.
@@ -53,6 +56,8 @@ class SchedulingOptions:
     age_bound_s: float | None = AGE_BOUND_S
     network_s: float = 0.0
     profiled_generation_s: float | None = None
+    background_batch: int = 8
+    background_chunk: int = 16
 
     def __post_init__(self) -> None:
         if self.admission not in get_args(Admission):
@@ -65,6 +70,9 @@ class SchedulingOptions:
                 raise ConfigurationError(f'{name} {value!r}: expected a number > 0 or None')
         if not self.network_s >= 0:
             raise ConfigurationError(f'network_s {self.network_s!r}: expected a number >= 0')
+        for name in ('background_batch', 'background_chunk'):
+            if getattr(self, name) < 1:
+                raise ConfigurationError(f'{name} {getattr(self, name)!r}: expected at least 1')
 
     def scheduler(
         self,

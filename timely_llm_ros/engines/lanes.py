@@ -1,0 +1,275 @@
+"""Two lanes on one engine: robots' generations, and a background that gets what they leave.
+
+Each lane is an engine core of its own, so that a thousand offline generations cost robots'
+scheduling nothing; both use one model and one account of KV. Before every step robots are asked
+first. The background computes only where none of theirs can run, one step at a time, so a robot
+never waits for it longer than one of its steps, which are kept short.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.engines.batching import Batcher
+from timely_llm_ros.engines.core import STATE_PERIOD_S, EngineCore
+from timely_llm_ros.engines.engine import EngineStateChanged
+from timely_llm_ros.engines.kv_ledger import KvLedger
+from timely_llm_ros.scheduling.options import SchedulingOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from timely_llm_ros.engines.engine import EngineEvent, EngineState, GenerationRequest
+    from timely_llm_ros.engines.kv_ledger import Context
+    from timely_llm_ros.engines.step import Backend, Output, StepPlan
+    from timely_llm_ros.scheduling.scheduler import ServingMode
+    from timely_llm_ros.skills.segmenters import TextSegmenter
+
+
+_BACKGROUND_STEPS = -(1 << 62)
+"""The background counts steps from here, so that its prefixes are the least recently used ones."""
+
+
+class _Lane(EngineCore):
+    """An engine core of which another one exists for the same model."""
+
+    def __len__(self) -> int:
+        return len(self._generations)
+
+    def __contains__(self, generation_id: object) -> bool:
+        return generation_id in self._generations
+
+    @property
+    def step_s(self) -> float:
+        """Duration of its latest step (s)."""
+        return self._step_s
+
+    @property
+    def changed(self) -> bool:
+        """Whether its state is another one than :meth:`seen` last said."""
+        return self._changed
+
+    def seen(self) -> None:
+        """Note that its present state is known."""
+        self._changed = False
+
+    def end_as_repeated(self, generation_id: str) -> None:
+        """End a generation whose id is submitted to the other lane."""
+        self._end(self._generations[generation_id], 'error', 'submitted a second time')
+
+    def may_drop(self, contexts: Callable[[], Iterable[Context]]) -> None:
+        """Let it drop these contexts before any of its own."""
+        self._batcher.spill_first = contexts
+
+
+class _BackgroundLane(_Lane):
+    """Generations that no robot waits for: first come first served, whole plans.
+
+    It drops no robot's KV. A prefix that robots use stays as long as they have any generation;
+    only where they have none and nothing else makes room, it goes.
+
+    Args:
+        backend: The model's side.
+        robots: The lane that goes first.
+        kv: The account that both share.
+        context_limit: Most tokens that one context may have.
+        options: ``background_batch`` and ``background_chunk``.
+        segmenter: As for :class:`EngineCore`.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        robots: _Lane,
+        kv: KvLedger,
+        context_limit: int,
+        options: SchedulingOptions,
+        segmenter: Callable[[GenerationRequest], TextSegmenter] | None = None,
+    ) -> None:
+        super().__init__(
+            backend,
+            mode='whole_plan',
+            max_running=options.background_batch,
+            max_kv_tokens=kv.capacity,
+            context_limit=context_limit,
+            segmenter=segmenter,
+            kv=kv,
+        )
+        self._robots = robots
+        chunk = options.background_chunk
+        self._batcher = Batcher(kv, backend, self._table, chunk, _BACKGROUND_STEPS)
+
+    def plan(self, now_s: float) -> StepPlan | None:
+        """Choose the next step's work; None where nothing can run beside what robots hold."""
+        chosen = [self._generations[name] for name in self._scheduler.select(now_s)]
+        if not chosen:
+            return None
+        everyone = self._generations.values()
+        plan = self._batcher.fit(chosen, everyone, self._kv.prefixes_of_robots())
+        if plan is not None:
+            self._mark_running(list(plan.running))
+        elif not len(self._robots):
+            return super().plan(now_s)
+        return plan
+
+    def contexts(self) -> list[Context]:
+        """Return what robots may drop, the last come first."""
+        return [generation.context for generation in reversed(self._generations.values())]
+
+
+class LanedCore:
+    """An engine core that serves robots first and the background in the time that is left.
+
+    It has the methods of :class:`EngineCore`; a request's ``background`` says which lane it takes.
+
+    Args:
+        backend: The model's side.
+        mode: The serving mode of robots' generations.
+        policy: Name of the policy in mode ``segmented``.
+        max_running: Most generations of robots in one step.
+        max_kv_tokens: The bound on KV, of both lanes together.
+        context_limit: Most tokens that one context may have.
+        prefill_chunk: Most prompt tokens of robots computed in one step.
+        segmenter: Makes a generation's segmenter; by default the one that its skill set asks for.
+        scheduling: Further options of the scheduler.
+
+    Raises:
+        ConfigurationError: There is no such policy.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        mode: ServingMode = 'segmented',
+        policy: str = 'utility',
+        max_running: int = 8,
+        max_kv_tokens: int = 65536,
+        context_limit: int = 1 << 30,
+        prefill_chunk: int = 128,
+        segmenter: Callable[[GenerationRequest], TextSegmenter] | None = None,
+        scheduling: SchedulingOptions | None = None,
+    ) -> None:
+        options = scheduling or SchedulingOptions()
+        kv = KvLedger(max_kv_tokens)
+        self._robots = _Lane(
+            backend,
+            mode=mode,
+            policy=policy,
+            max_running=max_running,
+            max_kv_tokens=max_kv_tokens,
+            context_limit=context_limit,
+            prefill_chunk=prefill_chunk,
+            segmenter=segmenter,
+            scheduling=options,
+            kv=kv,
+        )
+        self._background = _BackgroundLane(
+            backend,
+            robots=self._robots,
+            kv=kv,
+            context_limit=context_limit,
+            options=options,
+            segmenter=segmenter,
+        )
+        self._robots.may_drop(self._background.contexts)
+        self._latest: _Lane = self._robots
+        self._state_at_s = -math.inf
+
+    # Commands ------------------------------------------------------------------------------------
+
+    def submit(self, request: GenerationRequest, now_s: float) -> None:
+        """Queue a generation; one that cannot be served ends with ``error``."""
+        name = request.generation_id
+        lanes: tuple[_Lane, _Lane] = (self._robots, self._background)
+        lane, other = lanes[::-1] if request.background else lanes
+        if name in other:
+            # Its end must not be taken for the new one's.
+            other.end_as_repeated(name)
+        lane.submit(request, now_s)
+
+    def suspend(self, generation_id: str, now_s: float) -> None:
+        """Hold a generation until it is resumed."""
+        self._of(generation_id).suspend(generation_id, now_s)
+
+    def resume(self, generation_id: str, observation: str | None, now_s: float) -> None:
+        """Let a held generation compete again, with the value that it waits for."""
+        self._of(generation_id).resume(generation_id, observation, now_s)
+
+    def robot_idle_at(self, generation_id: str, idle_at_s: float) -> None:
+        """Correct when the generation's robot runs out of work."""
+        self._of(generation_id).robot_idle_at(generation_id, idle_at_s)
+
+    def cancel(self, generation_id: str, now_s: float) -> None:
+        """End a generation with ``canceled``."""
+        self._of(generation_id).cancel(generation_id, now_s)
+
+    def _of(self, generation_id: str) -> _Lane:
+        return self._background if generation_id in self._background else self._robots
+
+    # Steps ---------------------------------------------------------------------------------------
+
+    def plan(self, now_s: float) -> StepPlan | None:
+        """Choose the next step's work, robots' if there is any; None where nothing can run."""
+        self._latest = self._robots
+        plan = self._robots.plan(now_s)
+        if plan is None and len(self._background):
+            self._latest = self._background
+            plan = self._background.plan(now_s)
+        return plan
+
+    def complete(
+        self, plan: StepPlan, outputs: Sequence[Output], started_s: float, ended_s: float
+    ) -> None:
+        """Take the tokens of the step that was planned last."""
+        self._latest.complete(plan, outputs, started_s, ended_s)
+
+    # Answers -------------------------------------------------------------------------------------
+
+    def take_events(self) -> list[EngineEvent]:
+        """Return the events since the last call, robots' first, each lane's oldest first."""
+        return self._robots.take_events() + self._background.take_events()
+
+    def take_state(self, now_s: float) -> EngineStateChanged | None:
+        """Return the state where it changed and the last one is ``STATE_PERIOD_S`` ago."""
+        due_s = self.state_due_s
+        if due_s is None or now_s < due_s:
+            return None
+        self._state_at_s = now_s
+        self._robots.seen()
+        self._background.seen()
+        return EngineStateChanged(self.state(now_s))
+
+    @property
+    def state_due_s(self) -> float | None:
+        """When :meth:`take_state` has something next; None where nothing changed."""
+        changed = self._robots.changed or self._background.changed
+        return self._state_at_s + STATE_PERIOD_S if changed else None
+
+    def state(self, now_s: float) -> EngineState:
+        """Return a snapshot: of robots' generations, and how many the background has."""
+        state = self._robots.state(now_s)
+        return replace(state, step_s=self._latest.step_s, background=len(self._background))
+
+    @property
+    def kv_tokens(self) -> int:
+        """Tokens whose KV is held, by both lanes."""
+        return self._robots.kv_tokens
+
+    @property
+    def waiting(self) -> int:
+        """Generations of the latest step's lane that compete and are not in that step."""
+        return self._latest.waiting
+
+    @property
+    def running(self) -> list[str]:
+        """Generations of the latest step that go on if they are chosen again."""
+        return self._latest.running
+
+    @property
+    def spilled(self) -> int:
+        """Times that a generation's KV was dropped for lack of room."""
+        return self._robots.spilled
