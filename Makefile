@@ -8,11 +8,12 @@ export OMP_NUM_THREADS ?= 1
 export HF_HUB_OFFLINE = 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: help setup setup-dev demo test lint format model model-eval clean $(BENCHES)
+.PHONY: help setup setup-dev setup-indy demo test lint format model model-eval clean $(BENCHES)
 
 help:
 	@echo 'make demo          set up, then fly a simulated fleet and write traces and a report'
 	@echo 'make test          set up, then run every test'
+	@echo 'make setup-indy    make .venv-indy, the environment that a Neuromeka Indy arm is driven from'
 	@echo 'make lint          ruff and mypy'
 	@echo 'make model         train the embedded planner model again from its seed (under 30 min)'
 	@echo 'make model-eval    measure the shipped model on held-out scenes and wordings'
@@ -30,6 +31,10 @@ setup:
 setup-dev:
 	@command -v $(PYTHON) >/dev/null || { echo 'error: no "$(PYTHON)" on the PATH: expected Python 3.11 or later' >&2; exit 1; }
 	@$(PYTHON) tools/bootstrap.py --dev
+
+setup-indy:
+	@command -v $(PYTHON) >/dev/null || { echo 'error: no "$(PYTHON)" on the PATH: expected Python 3.11 or later' >&2; exit 1; }
+	@$(PYTHON) tools/bootstrap.py --indy
 
 demo: setup
 	@$(VENV)/timely-llm demo $(ARGS)
@@ -56,4 +61,4 @@ $(BENCHES): bench-%: setup-dev
 	@$(RUN) benchmarks/$*.py $(ARGS)
 
 clean:
-	rm -rf .venv .build build install log
+	rm -rf .venv .venv-indy .build build install log

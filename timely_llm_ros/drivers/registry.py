@@ -27,7 +27,13 @@ def _simulated(skill_set: SkillSet, **options: Any) -> Driver:
     return SimulatedDriver(skill_set, **options)
 
 
-DRIVERS: Mapping[str, DriverFactory] = {'simulated': _simulated}
+def _indy(skill_set: SkillSet, **options: Any) -> Driver:
+    from timely_llm_ros.drivers.indy import IndyDriver
+
+    return IndyDriver(skill_set, **options)
+
+
+DRIVERS: Mapping[str, DriverFactory] = {'simulated': _simulated, 'indy': _indy}
 """The drivers by name; a driver's module is imported when one is made."""
 
 

@@ -17,6 +17,7 @@ from timely_llm_ros.drivers.registry import create_driver
 from timely_llm_ros.errors import ConfigurationError, TimelyError
 from timely_llm_ros.msg import TaskEvent
 from timely_llm_ros.nodes.conversions import uuid_text
+from timely_llm_ros.nodes.driver_file import DriverChoice, read_driver_file
 from timely_llm_ros.nodes.node_parameters import ExecutorParameters
 from timely_llm_ros.nodes.parameters import declare, unknown_overrides
 from timely_llm_ros.nodes.program import run
@@ -145,7 +146,8 @@ def robot_bodies(parameters: ExecutorParameters) -> list[RobotBody]:
     """Return what drives each robot of an executor.
 
     Raises:
-        ConfigurationError: No robot is named, one comes twice or has no skill set.
+        ConfigurationError: No robot is named, one comes twice or has no skill set, or the drivers
+            file cannot be used.
     """
     entries = parameters.robots
     if parameters.robot:
@@ -158,10 +160,12 @@ def robot_bodies(parameters: ExecutorParameters) -> list[RobotBody]:
         raise ConfigurationError(
             f"parameter 'journal_path': {journal!r}: expected {{robot}} in it for several robots"
         )
+    chosen = read_driver_file(parameters.drivers_file, parameters.driver)
     bodies = []
     for robot in robots:
         options: dict[str, Any] = {}
-        if parameters.driver == 'simulated':
+        choice = chosen.get(robot.name, DriverChoice(parameters.driver, {}))
+        if choice.driver == 'simulated':
             options = {
                 # The same robot acts alike whichever process hosts it.
                 'seed': parameters.seed ^ zlib.crc32(robot.name.encode()),
@@ -169,7 +173,8 @@ def robot_bodies(parameters: ExecutorParameters) -> list[RobotBody]:
                 'failure_probability': parameters.failure_probability,
                 'journal_path': journal.replace('{robot}', robot.name) or None,
             }
-        bodies.append(RobotBody(robot.name, robot.skill_set, parameters.driver, options))
+        options |= choice.options
+        bodies.append(RobotBody(robot.name, robot.skill_set, choice.driver, options))
     return bodies
 
 

@@ -196,6 +196,12 @@ class ExecutorParameters:
         (), 'More robots in the same process, one "name:skill_set" each.'
     )
     driver: str = parameter('simulated', 'What moves the robots.', choices=tuple(DRIVERS))
+    drivers_file: str = parameter(
+        '',
+        'YAML file with the driver and the options of robots by name, e.g. '
+        '"arm_1: {driver: indy, host: 192.168.0.10}"; "" for none. Robots that are not in it have '
+        'the driver that the parameter names.',
+    )
     seed: int = parameter(
         0,
         "Seed of the simulated driver; each robot's times follow from it and the robot's name.",
