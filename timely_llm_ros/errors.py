@@ -102,6 +102,14 @@ class ModelLoadError(EngineError):
     """The model cannot be loaded."""
 
 
+class ServerLostError(EngineError):
+    """A server that does not answer or is in trouble; another one, or it later, may serve."""
+
+
+class RequestRefusedError(EngineError):
+    """A request that a server will never serve."""
+
+
 class RobotUnavailableError(TimelyError):
     """The robot's executor cannot be reached or went away."""
 

@@ -29,6 +29,7 @@ __all__ = [
     'GenerationState',
     'Phase',
     'SegmentGenerated',
+    'ServerState',
     'ServingMode',
     'deliver',
 ]
@@ -142,6 +143,29 @@ class GenerationState:
 
 
 @dataclass(frozen=True, slots=True)
+class ServerState:
+    """One server of an engine that has its model elsewhere.
+
+    Attributes:
+        url: Its address.
+        well: Whether it serves.
+        error: Why it does not, empty where it does.
+        generations: Generations whose KV is there, or that wait for it.
+        running: Generations that it serves now.
+        step_s: Time between a generation's latest two tokens (s).
+        losses: Times that it was lost since the start.
+    """
+
+    url: str
+    well: bool
+    error: str
+    generations: int
+    running: int
+    step_s: float
+    losses: int
+
+
+@dataclass(frozen=True, slots=True)
 class EngineState:
     """A snapshot of the engine.
 
@@ -156,6 +180,7 @@ class EngineState:
         generations: Every generation.
         spilled: Times that a generation's KV was dropped for lack of room, since the start.
         background: Background generations, which none of the other counts includes.
+        servers: The servers of an engine that has its model elsewhere.
     """
 
     running: int
@@ -168,6 +193,7 @@ class EngineState:
     generations: tuple[GenerationState, ...]
     spilled: int = 0
     background: int = 0
+    servers: tuple[ServerState, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

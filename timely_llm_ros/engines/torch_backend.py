@@ -9,9 +9,10 @@ import numpy as np
 import torch
 
 from timely_llm_ros.engines.step import Output
+from timely_llm_ros.engines.text_stream import TextStream
 from timely_llm_ros.engines.torch_attention import AttentionStep
 from timely_llm_ros.engines.torch_kv import SlotList
-from timely_llm_ros.engines.torch_text import TextStream, choose
+from timely_llm_ros.engines.torch_text import choose
 from timely_llm_ros.errors import EngineError
 from timely_llm_ros.skills.grammar import decoding_grammar
 

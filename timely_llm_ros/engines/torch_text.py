@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 from typing import TYPE_CHECKING, Any
 
 import llguidance
@@ -133,17 +132,6 @@ class GrammarState:
         """
         if not self._matcher.consume_tokens(list(tokens)):
             raise EngineError(f'tokens {list(tokens)}: {self._matcher.get_error()}')
-
-
-class TextStream:
-    """Bytes of tokens to text, holding back characters that are not complete."""
-
-    def __init__(self) -> None:
-        self._decoder = codecs.getincrementaldecoder('utf-8')(errors='replace')
-
-    def push(self, data: bytes) -> str:
-        """Return the text that ``data`` completes."""
-        return self._decoder.decode(data)
 
 
 def choose(logits: NDArray[np.float32], masks: NDArray[np.int32]) -> NDArray[np.int64]:

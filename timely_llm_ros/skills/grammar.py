@@ -25,7 +25,13 @@ if TYPE_CHECKING:
     from timely_llm_ros.skills.skillset import ArgumentSpec, Skill, SkillSet
 
 
-def decoding_grammar(skill_set: SkillSet, scene: Scene, *, observations: bool = True) -> str:
+def decoding_grammar(
+    skill_set: SkillSet,
+    scene: Scene,
+    *,
+    observations: bool = True,
+    stops_at_blocking: bool = False,
+) -> str:
     """Return the grammar of one task's plans.
 
     A skill that needs an object of which the scene has none is left out. A skill set for free text
@@ -37,19 +43,26 @@ def decoding_grammar(skill_set: SkillSet, scene: Scene, *, observations: bool = 
         observations: Whether the runtime writes an observation after every blocking call that is
             a top-level statement; the grammar then demands one. Give False where whole plans are
             generated, because nothing is observed then.
+        stops_at_blocking: Whether the text ends with the first blocking call that is a top-level
+            statement, because the observation and what follows are asked for anew.
     """
     if skill_set.free_text is not None:
         return f'start: /[^{FORBIDDEN_CHARACTERS}]+/\n'
-    return _Grammar(skill_set, scene, observations=observations).text()
+    return _Grammar(
+        skill_set, scene, observations=observations, stops_at_blocking=stops_at_blocking
+    ).text()
 
 
 class _Grammar:
     """The rules of one grammar; terminals that several skills share are defined once."""
 
-    def __init__(self, skill_set: SkillSet, scene: Scene, *, observations: bool) -> None:
+    def __init__(
+        self, skill_set: SkillSet, scene: Scene, *, observations: bool, stops_at_blocking: bool
+    ) -> None:
         self._skill_set = skill_set
         self._scene = scene
         self._observations = observations
+        self._stops_at_blocking = stops_at_blocking
         self._terminals: dict[str, str] = {}
 
     def text(self) -> str:
@@ -75,7 +88,7 @@ class _Grammar:
                 if conditions:
                     condition = _any_of(conditions)
                     choices.append(f'"if(" "!"? {condition} ")" {block} ("else" {block})? ";"')
-            if depth == 0:
+            if depth == 0 and not self._stops_at_blocking:
                 for kind in ('bool', 'text'):
                     if names := [name for name in awaited if skills[name].returns == kind]:
                         choices.append(f'{_any_of(names)} ";#" {self._value(kind)} " "')
@@ -83,7 +96,10 @@ class _Grammar:
             if depth:
                 rules[f'block_{depth}'] = f'"{{" statement_{depth}+ "}}"'
         # Without a single call there is no statement, and only the empty plan is left.
-        lines = ['start: statement_0*' if calls else 'start: ""']
+        start = 'start: statement_0*'
+        if awaited and self._stops_at_blocking:
+            start += f' ({_any_of(awaited)} ";")?'
+        lines = [start if calls else 'start: ""']
         if calls:
             lines += [f'{name}: {rule}' for name, rule in rules.items()]
             lines += [f'{name}: /{pattern}/' for pattern, name in self._terminals.items()]

@@ -1,0 +1,134 @@
+"""Where the servers are, and how they are spoken to."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from timely_llm_ros.errors import ConfigurationError
+
+API_KEY_VARIABLE = 'TIMELY_LLM_API_KEY'
+"""Environment variable that holds the API key where no file is given."""
+
+_LIMITS = {
+    'connect_timeout_s': (0.05, 60.0),
+    'silence_s': (0.1, 3600.0),
+    'health_period_s': (0.05, 3600.0),
+    'start_limit_s': (0.0, 3600.0),
+    'give_up_s': (0.0, 86400.0),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """The servers of an ``openai`` engine.
+
+    The key itself is no option, so that it is in no parameter dump, trace or command line.
+
+    Attributes:
+        urls: One for each server, for example ``https://gpu-1:8000``.
+        model: Name under which they serve the model; empty for the only one that they serve.
+        api_key_file: File that holds the API key; empty for the environment variable
+            ``TIMELY_LLM_API_KEY``, and no key where that is not set.
+        ca_file: Certificates (PEM) that a server's must be signed by; empty for the system's.
+        connect_timeout_s: How long a connection may take (s).
+        silence_s: How long a server may take for the next token (s) before it counts as lost.
+        health_period_s: How often each server is asked whether it is well (s).
+        start_limit_s: How long the first server may take to answer at start (s).
+        give_up_s: With no server for so long (s), every generation ends with an error.
+        priority: Send each request's due time as its priority; the servers must then run with
+            ``--scheduling-policy priority``.
+
+    Raises:
+        ConfigurationError: A value cannot be used.
+    """
+
+    urls: tuple[str, ...]
+    model: str = ''
+    api_key_file: str = ''
+    ca_file: str = ''
+    connect_timeout_s: float = 3.0
+    silence_s: float = 30.0
+    health_period_s: float = 2.0
+    start_limit_s: float = 120.0
+    give_up_s: float = 60.0
+    priority: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.urls:
+            raise ConfigurationError(
+                'server_urls []: expected at least one, for example "http://gpu-1:8000"'
+            )
+        urls = tuple(map(_checked_url, self.urls))
+        if len(set(urls)) < len(urls):
+            raise ConfigurationError(f'server_urls {list(urls)}: expected each only once')
+        object.__setattr__(self, 'urls', urls)
+        for name, (least, most) in _LIMITS.items():
+            value = getattr(self, name)
+            if not least <= value <= most:
+                raise ConfigurationError(f'{name} {value!r}: expected {least:g} to {most:g} s')
+
+    def read_api_key(self) -> str:
+        """Return the API key, empty for none; it is read anew for each engine.
+
+        Raises:
+            ConfigurationError: The file cannot be read or holds no key.
+        """
+        if self.api_key_file:
+            try:
+                key = Path(self.api_key_file).read_text(encoding='utf-8').strip()
+            except (OSError, UnicodeDecodeError) as err:
+                reason = err.strerror if isinstance(err, OSError) else 'no UTF-8 text'
+                raise ConfigurationError(
+                    f'api_key_file {self.api_key_file!r}: expected a readable file: {reason}'
+                ) from err
+            source = f'api_key_file {self.api_key_file!r}'
+            if not key:
+                raise ConfigurationError(f'{source}: expected a key, found nothing')
+        else:
+            key, source = os.environ.get(API_KEY_VARIABLE, '').strip(), f'${API_KEY_VARIABLE}'
+        if not key.isascii() or not key.isprintable() or ' ' in key:
+            # The key is not shown.
+            raise ConfigurationError(f'{source}: expected one word of printable ASCII characters')
+        return key
+
+    def ssl_context(self) -> ssl.SSLContext:
+        """Return how certificates are checked: always, and against ``ca_file`` if it is given.
+
+        Raises:
+            ConfigurationError: The file cannot be read or has no certificate.
+        """
+        try:
+            return ssl.create_default_context(cafile=self.ca_file or None)
+        except (OSError, ssl.SSLError) as err:
+            raise ConfigurationError(
+                f'ca_file {self.ca_file!r}: expected a readable file of PEM certificates: {err}'
+            ) from err
+
+
+def _checked_url(url: str) -> str:
+    """Return a server's address without a trailing ``/v1`` or slash.
+
+    Raises:
+        ConfigurationError: It is no such address.
+    """
+    problem = (
+        f'server url {url[:200]!r}: expected http(s)://HOST[:PORT], for example http://gpu-1:8000'
+    )
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as err:
+        raise ConfigurationError(f'{problem}: {err}') from err
+    if parts.username or parts.password:
+        raise ConfigurationError(
+            f'server url of host {host!r}: expected no user name or password in it; '
+            'give a key by api_key_file'
+        )
+    path = parts.path.rstrip('/').removesuffix('/v1')
+    if parts.scheme not in ('http', 'https') or not host or parts.query or parts.fragment:
+        raise ConfigurationError(problem)
+    return f'{parts.scheme}://{parts.netloc}{path}'

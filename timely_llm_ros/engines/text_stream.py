@@ -1,0 +1,21 @@
+"""Bytes of tokens to text."""
+
+from __future__ import annotations
+
+import codecs
+
+
+class TextStream:
+    """Bytes of tokens to text, holding back characters that are not complete."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder('utf-8')(errors='replace')
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether a character is held back."""
+        return bool(self._decoder.getstate()[0])
+
+    def push(self, data: bytes) -> str:
+        """Return the text that ``data`` completes."""
+        return self._decoder.decode(data)
