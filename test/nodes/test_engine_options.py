@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from timely_llm_ros.engines import ENGINES, create_engine
+from timely_llm_ros.engines.openai_options import ServerOptions
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.nodes.engine_options import engine_options
 from timely_llm_ros.nodes.node_parameters import PlannerParameters
@@ -14,7 +15,8 @@ from timely_llm_ros.scheduling.options import SchedulingOptions
 
 
 def test_the_parameters_have_the_schedulers_options_and_defaults() -> None:
-    assert PlannerParameters().scheduling == SchedulingOptions()
+    ours = SchedulingOptions(admission='lookahead', interrupts=False)
+    assert PlannerParameters().scheduling == ours
     names = {item.name for item in fields(SchedulingOptions)}
     assert names <= set(declarations(PlannerParameters))
 
@@ -33,9 +35,32 @@ def test_the_parameters_have_the_schedulers_options_and_defaults() -> None:
 )
 def test_each_option_reaches_each_engine(engine: str, name: str, value: Any, expected: Any) -> None:
     check(PlannerParameters, name, value)
-    options = engine_options(PlannerParameters(engine=engine, **{name: value}))
+    parameters = PlannerParameters(
+        engine=engine, server_urls=('http://gpu-1:8000',), **{name: value}
+    )
+    options = engine_options(parameters)
     assert getattr(options['scheduling'], name) == expected
     assert create_engine(engine, **options) is not None
+
+
+def test_what_is_said_about_servers_reaches_the_engine() -> None:
+    parameters = PlannerParameters(
+        engine='openai',
+        server_urls=('https://gpu-1:8000/v1/', 'http://10.0.0.2:8000'),
+        server_model='planner',
+        server_silence_s=4.0,
+        server_priority=True,
+    )
+    options = engine_options(parameters)
+    assert create_engine('openai', **options) is not None
+    assert options['server_urls'] == parameters.server_urls
+    assert (options['model'], options['silence_s'], options['priority']) == ('planner', 4.0, True)
+    names = {item.name for item in fields(ServerOptions)} - {'urls'}
+    assert names <= set(options)
+    defaults = engine_options(PlannerParameters(engine='openai', server_urls=('http://a',)))
+    assert ServerOptions(('http://a',)) == ServerOptions(
+        ('http://a',), **{name: defaults[name] for name in names}
+    )
 
 
 @pytest.mark.parametrize(

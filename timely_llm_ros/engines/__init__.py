@@ -14,6 +14,7 @@ from timely_llm_ros.engines.engine import (
     GenerationState,
     Phase,
     SegmentGenerated,
+    ServerState,
     ServingMode,
 )
 from timely_llm_ros.engines.registry import ENGINES, create_engine
@@ -33,6 +34,7 @@ __all__ = [
     'GenerationState',
     'Phase',
     'SegmentGenerated',
+    'ServerState',
     'ServingMode',
     'create_engine',
 ]

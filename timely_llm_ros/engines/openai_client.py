@@ -160,17 +160,19 @@ class ServerClient:
                     await response.aread()
                     raise self._refusal(response)
                 async for line in response.aiter_lines():
-                    if not line.startswith('data:'):
+                    # Read to the very end, so that the connection can be used again.
+                    if finished or not line.startswith('data:'):
                         continue
                     data = line[5:].strip()
                     if data == '[DONE]':
                         finished = True
-                        break
+                        continue
                     chunk = self._chunk(data)
                     finished = finished or bool(chunk.finish)
                     yield chunk
         except httpx2.HTTPError as err:
-            raise self._lost(err) from err
+            if not finished:
+                raise self._lost(err) from err
         if not finished:
             raise ServerLostError(f'{self.url}: the stream was cut')
 

@@ -129,6 +129,7 @@ class OpenAIEngine:
             self._max_kv_tokens * len(self._servers),
             time.monotonic() - started_s,
         )
+        self._changed.set()
         return self._info
 
     async def close(self) -> None:

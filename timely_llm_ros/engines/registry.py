@@ -32,7 +32,17 @@ def _simulated(**options: Any) -> Engine:
     return SimulatedEngine(**options)
 
 
-ENGINES: Mapping[str, EngineFactory] = {'torch': _torch, 'simulated': _simulated}
+def _openai(**options: Any) -> Engine:
+    from timely_llm_ros.engines.openai_engine import OpenAIEngine
+
+    return OpenAIEngine(**options)
+
+
+ENGINES: Mapping[str, EngineFactory] = {
+    'torch': _torch,
+    'openai': _openai,
+    'simulated': _simulated,
+}
 """The engines by name; an engine's module is imported when one is made."""
 
 

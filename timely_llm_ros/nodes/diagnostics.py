@@ -41,6 +41,7 @@ class PlannerDiagnostics:
                 self._engine(active),
                 self._kv_cache(),
                 self._deadlines(),
+                *self._servers(),
                 *(self._robot(link) for link in self._links.values()),
             ]
         )
@@ -90,6 +91,28 @@ class PlannerDiagnostics:
         }
         level = DiagnosticStatus.WARN if tight else DiagnosticStatus.OK
         return self._status('KV cache', level, f'{share:.0%} in use', values)
+
+    def _servers(self) -> list[DiagnosticStatus]:
+        """Return one status for each server of an engine that has its model elsewhere."""
+        state = self._topics.state
+        servers = state.servers if state is not None else ()
+        statuses = []
+        for server in servers:
+            values: dict[str, object] = {
+                'generations': server.generations,
+                'running': server.running,
+                'step time (s)': f'{server.step_s:.4f}',
+                'times lost': server.losses,
+            }
+            # Others serve meanwhile; only without any server nobody is planned for.
+            alone = not any(other.well for other in servers)
+            level = DiagnosticStatus.ERROR if alone else DiagnosticStatus.WARN
+            if server.well:
+                level, text = DiagnosticStatus.OK, 'serving'
+            else:
+                text = f'lost, tried again: {server.error}'
+            statuses.append(self._status(f'server {server.url}', level, text, values))
+        return statuses
 
     def _deadlines(self) -> DiagnosticStatus:
         counts = self._topics.counts

@@ -29,11 +29,28 @@ def engine_options(parameters: PlannerParameters) -> dict[str, Any]:
         return options | {'plan_text': instruction_as_plan, 'step_time': _step_time(parameters)}
     if parameters.model_path:
         options['model_path'] = parameters.model_path
+    if parameters.engine == 'openai':
+        return options | _server_options(parameters)
     return options | {
         'device': parameters.device,
         'dtype': parameters.dtype,
         'threads': parameters.threads,
         'min_step_s': parameters.min_step_s,
+    }
+
+
+def _server_options(parameters: PlannerParameters) -> dict[str, Any]:
+    return {
+        'server_urls': parameters.server_urls,
+        'model': parameters.server_model,
+        'api_key_file': parameters.server_api_key_file,
+        'ca_file': parameters.server_ca_file,
+        'connect_timeout_s': parameters.server_connect_timeout_s,
+        'silence_s': parameters.server_silence_s,
+        'health_period_s': parameters.server_health_period_s,
+        'start_limit_s': parameters.server_start_limit_s,
+        'give_up_s': parameters.server_give_up_s,
+        'priority': parameters.server_priority,
     }
 
 

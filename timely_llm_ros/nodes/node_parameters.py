@@ -112,6 +112,71 @@ class PlannerParameters:
         maximum=10.0,
         read_only=False,
     )
+    server_urls: tuple[str, ...] = parameter(
+        (),
+        'Engine openai: the servers that generate, for example "https://gpu-1:8000"; model_path is '
+        'then the folder of their tokenizer.',
+        read_only=False,
+    )
+    server_model: str = parameter(
+        '',
+        'Engine openai: name under which the servers serve the model; "" for the only one that '
+        'they serve.',
+        read_only=False,
+    )
+    server_api_key_file: str = parameter(
+        '',
+        'Engine openai: file that holds the API key; "" for the environment variable '
+        'TIMELY_LLM_API_KEY.',
+        read_only=False,
+    )
+    server_ca_file: str = parameter(
+        '',
+        'Engine openai: certificates (PEM) that sign those of the servers; "" for the system\'s.',
+        read_only=False,
+    )
+    server_connect_timeout_s: float = parameter(
+        3.0,
+        'Engine openai: how long a connection may take (s).',
+        minimum=0.05,
+        maximum=60.0,
+        read_only=False,
+    )
+    server_silence_s: float = parameter(
+        30.0,
+        'Engine openai: how long a server may take for the next token (s) before it counts as '
+        'lost and others go on with its generations.',
+        minimum=0.1,
+        maximum=3600.0,
+        read_only=False,
+    )
+    server_health_period_s: float = parameter(
+        2.0,
+        'Engine openai: how often each server is asked whether it is well (s).',
+        minimum=0.05,
+        maximum=3600.0,
+        read_only=False,
+    )
+    server_start_limit_s: float = parameter(
+        120.0,
+        'Engine openai: how long the first server may take to answer at configuration (s).',
+        minimum=0.0,
+        maximum=3600.0,
+        read_only=False,
+    )
+    server_give_up_s: float = parameter(
+        60.0,
+        'Engine openai: with no server for so long (s), the generations end with an error.',
+        minimum=0.0,
+        maximum=86400.0,
+        read_only=False,
+    )
+    server_priority: bool = parameter(
+        False,
+        "Engine openai: send each request's due time as its priority, for servers that several "
+        'planners share; they must run with --scheduling-policy priority.',
+        read_only=False,
+    )
     max_queue_per_robot: int = parameter(
         8,
         "Tasks that may queue behind a robot's current one; a further one is refused.",
