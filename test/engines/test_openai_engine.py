@@ -318,12 +318,15 @@ def server_prompt(number: int) -> list[int]:
     return [*TEXTS.encode(prompt.fixed, beginning=True), *TEXTS.encode(prompt.body)]
 
 
-async def test_forced_tokens_are_refused() -> None:
+async def test_what_servers_cannot_do_is_refused() -> None:
     server = await CompletionServer().start()
     async with Run([server.url]) as run:
         run.engine.submit(request(0, forced_token_ids=(1, 2)))
         await run.all_ended([0])
         assert 'forced_token_ids' in run.ended['g0'].error
+        run.engine.submit(request(1, background=True))
+        await run.all_ended([1])
+        assert 'background' in run.ended['g1'].error
     await server.stop()
 
 
