@@ -47,6 +47,11 @@ def view(
         np.array(due, float),
         np.array(generation, float),
         np.zeros(len(arrival), np.int64),
+        np.zeros(len(arrival)),
+        np.zeros(len(arrival)),
+        np.zeros(len(arrival), np.int64),
+        np.zeros(len(arrival), np.int64),
+        np.zeros(len(arrival), np.int64),
     )
 
 

@@ -23,6 +23,7 @@ from timely_llm_ros.engines.engine import (
     SegmentGenerated,
 )
 from timely_llm_ros.engines.kv_ledger import KvLedger
+from timely_llm_ros.engines.plan_lengths import PlanLengths
 from timely_llm_ros.engines.step import Generation
 from timely_llm_ros.errors import EngineError, PlanError, TimelyError
 from timely_llm_ros.scheduling.admission import StepTimes
@@ -32,7 +33,7 @@ from timely_llm_ros.skills.durations import expected_execution_s
 from timely_llm_ros.skills.segmenters import segmenter_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from timely_llm_ros.engines.engine import EndReason, EngineEvent, GenerationRequest
     from timely_llm_ros.engines.step import Backend, Output, StepPlan
@@ -90,6 +91,7 @@ class EngineCore:
         )
         self._costs = options.costs()
         self._kv = KvLedger(max_kv_tokens) if kv is None else kv
+        self._lengths = PlanLengths(self._table, self._kv, needed=policy == 'srpt')
         self._context_limit = min(context_limit, max_kv_tokens)
         self._batcher = Batcher(self._kv, backend, self._table, prefill_chunk)
         self._segmenter = segmenter or self._default_segmenter
@@ -100,6 +102,9 @@ class EngineCore:
         self._changed = False
         self._state_at_s = -math.inf
 
+    def __contains__(self, generation_id: object) -> bool:
+        return generation_id in self._generations
+
     # Commands ------------------------------------------------------------------------------------
 
     def submit(self, request: GenerationRequest, now_s: float) -> None:
@@ -109,6 +114,10 @@ class EngineCore:
             # Ending the new one would read as the end of the old one, so the old one goes first.
             self._end(self._generations[generation_id], 'error', 'submitted a second time')
         try:
+            if not (request.predicted_tokens is None or request.predicted_tokens > 0):
+                raise EngineError(
+                    f'predicted length {request.predicted_tokens!r}: expected a number > 0 or None'
+                )
             key, prefix_tokens, own_tokens = self._backend.open(request)
         except EngineError as err:
             self._events.append(GenerationEnded(generation_id, 'error', str(err), 0, 0.0))
@@ -120,6 +129,7 @@ class EngineCore:
         )
         self._generations[generation_id] = generation
         self._table.add(generation_id, request.utility, request.arrival_s)
+        self._lengths.begin(generation, request.predicted_tokens)
         self._begin_segment(generation)
         self._changed = True
         if prefix_tokens + own_tokens >= self._context_limit:
@@ -129,6 +139,16 @@ class EngineCore:
                 f'prompt of {prefix_tokens + own_tokens} tokens: expected fewer than '
                 f'{self._context_limit}, the limit of the model and of max_kv_tokens',
             )
+
+    def predict(self, generation_id: str, tokens: float) -> None:
+        """Take the first prediction of a plan's whole length (tokens)."""
+        generation = self._generations.get(generation_id)
+        if generation is not None:
+            self._lengths.predict(generation, tokens)
+
+    def refine(self, remaining_tokens: Mapping[str, float]) -> None:
+        """Take later predictions of how many tokens are left of plans."""
+        self._lengths.refine(remaining_tokens)
 
     def suspend(self, generation_id: str, now_s: float) -> None:
         """Hold a generation until it is resumed."""
@@ -211,7 +231,8 @@ class EngineCore:
                 self._take(generation, output, ended_s)
         running = self._running
         ids = [generation.generation_id for generation in running]
-        remaining_s = [max(_SOONEST_S, item.expected_s - item.segment_s) for item in running]
+        self._lengths.step(running)
+        remaining_s = [self._expected_s(item) for item in running]
         self._table.set_many(ids, 'expected_generation_s', remaining_s)
         self._table.set_many(ids, 'generated_tokens', [item.segment_tokens for item in running])
         self._changed = True
@@ -252,6 +273,7 @@ class EngineCore:
                     max(0.0, now_s - since_s),
                     generation.segments,
                     generation.context.computed,
+                    math.nan if (left := self._lengths.remaining(name)) is None else left,
                 )
             )
         return EngineState(
@@ -373,16 +395,28 @@ class EngineCore:
         generation.expected_s = max(_SOONEST_S, self._costs.expected_s(*task_class, first=first))
         if not first:
             self._table.requeue(name)
+            self._lengths.between_segments(generation)
         self._table.set(name, 'segment_index', generation.segments)
         self._table.set(name, 'generated_tokens', 0)
-        self._table.set(name, 'expected_generation_s', generation.expected_s)
+        self._table.set(name, 'expected_generation_s', self._expected_s(generation))
         self._table.set(name, 'worst_tokens', self._costs.worst_tokens(*task_class, first=first))
+
+    def _expected_s(self, generation: Generation) -> float:
+        """Return the expected time until a segment is complete (s): no longer than the plan."""
+        expected_s = generation.expected_s - generation.segment_s
+        left = self._lengths.remaining(generation.generation_id)
+        if left is not None:
+            step_s = self._step_times.expected_s(max(1, len(self._running)))
+            if step_s is not None:
+                expected_s = min(expected_s, left * step_s)
+        return max(_SOONEST_S, expected_s)
 
     def _end(self, generation: Generation, reason: EndReason, error: str) -> None:
         """Forget a generation, free its KV and say so."""
         name = generation.generation_id
         generation.ended = True
         del self._generations[name]
+        self._lengths.end(generation, complete=reason == 'stop')
         self._table.remove(name)
         self._kv.close(generation.context)
         if generation in self._running:

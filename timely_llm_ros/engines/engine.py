@@ -8,6 +8,7 @@ that a segment leaves at the very token that completes it.
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -64,6 +65,8 @@ class GenerationRequest:
         forced_token_ids: Emit these ids whatever the model says, then stop (for measurements).
         background: No robot waits for it: it gets only the engine time that no robot's generation
             needs, comes as one whole plan, and nothing of it is ever held.
+        predicted_tokens: How many tokens the plan is predicted to take; None to leave the
+            prediction to the engine.
     """
 
     generation_id: str
@@ -76,6 +79,7 @@ class GenerationRequest:
     constrained: bool = True
     forced_token_ids: tuple[int, ...] | None = None
     background: bool = False
+    predicted_tokens: float | None = None
 
 
 @pickled_as_call
@@ -132,6 +136,8 @@ class GenerationState:
             robot is busy.
         segments: Segments complete so far.
         kv_tokens: Tokens of its own whose KV is held.
+        remaining_tokens: How many tokens are predicted to be left of its plan; NaN without a
+            prediction.
     """
 
     generation_id: str
@@ -140,6 +146,7 @@ class GenerationState:
     waiting_s: float
     segments: int
     kv_tokens: int
+    remaining_tokens: float = math.nan
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from timely_llm_ros.engines.kv_ledger import KvLedger
 from timely_llm_ros.scheduling.options import SchedulingOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from timely_llm_ros.engines.engine import EngineEvent, EngineState, GenerationRequest
     from timely_llm_ros.engines.kv_ledger import Context
@@ -37,9 +37,6 @@ class _Lane(EngineCore):
 
     def __len__(self) -> int:
         return len(self._generations)
-
-    def __contains__(self, generation_id: object) -> bool:
-        return generation_id in self._generations
 
     @property
     def step_s(self) -> float:
@@ -190,6 +187,17 @@ class LanedCore:
             # Its end must not be taken for the new one's.
             other.end_as_repeated(name)
         lane.submit(request, now_s)
+
+    def __contains__(self, generation_id: object) -> bool:
+        return generation_id in self._robots or generation_id in self._background
+
+    def predict(self, generation_id: str, tokens: float) -> None:
+        """Take the first prediction of a plan's whole length (tokens)."""
+        self._of(generation_id).predict(generation_id, tokens)
+
+    def refine(self, remaining_tokens: Mapping[str, float]) -> None:
+        """Take later predictions of how many tokens are left of robots' plans."""
+        self._robots.refine(remaining_tokens)
 
     def suspend(self, generation_id: str, now_s: float) -> None:
         """Hold a generation until it is resumed."""

@@ -20,6 +20,8 @@ from timely_llm_ros.errors import EngineError
 
 if TYPE_CHECKING:
     from timely_llm_ros.engines.engine import EngineEvent, GenerationRequest
+    from timely_llm_ros.engines.step import StepPlan
+    from timely_llm_ros.prediction.length_noise import NoisyLengths
     from timely_llm_ros.scheduling.options import SchedulingOptions
     from timely_llm_ros.scheduling.scheduler import ServingMode
 
@@ -85,6 +87,10 @@ class _PlanTexts:
     def close(self, generation_id: str) -> tuple[int, ...]:
         return tuple(range(self._plans.pop(generation_id).done))
 
+    def length(self, generation_id: str) -> int:
+        """Return how many tokens a generation's plan takes, its end included."""
+        return self._plans[generation_id].last
+
     def next(self, generation_id: str) -> Output:
         """Return a generation's next token."""
         plan = self._plans[generation_id]
@@ -108,6 +114,7 @@ class SimulatedEngine:
         max_kv_tokens: The bound on KV.
         prefill_chunk: Most prompt tokens computed in one step.
         scheduling: Further options of the scheduler.
+        lengths: Predicts how long plans are; None for no prediction but the requests' own.
     """
 
     def __init__(
@@ -121,7 +128,9 @@ class SimulatedEngine:
         max_kv_tokens: int = 65536,
         prefill_chunk: int = 2048,
         scheduling: SchedulingOptions | None = None,
+        lengths: NoisyLengths | None = None,
     ) -> None:
+        self._lengths = lengths
         self._texts = _PlanTexts(plan_text)
         self._step_time = step_time or StepTimeModel()
         self._core = LanedCore(
@@ -157,6 +166,9 @@ class SimulatedEngine:
     def submit(self, request: GenerationRequest) -> None:
         """Queue a generation."""
         self._core.submit(request, self._now_s())
+        if self._lengths is not None and request.generation_id in self._core:
+            name = request.generation_id
+            self._core.predict(name, self._lengths.predict(name, self._texts.length(name)))
         self._work.set()
 
     def suspend(self, generation_id: str) -> None:
@@ -202,8 +214,22 @@ class SimulatedEngine:
                 if row.samples
             ]
             self._core.complete(plan, outputs, started_s, self._now_s())
+            if self._lengths is not None:
+                self._refine(self._lengths, plan)
             kept = frozenset(self._core.running)
             self._deliver()
+
+    def _refine(self, lengths: NoisyLengths, plan: StepPlan) -> None:
+        """Predict anew what is left of the plans that got a token."""
+        found = {}
+        for row in plan.rows:
+            name, tokens = row.generation.generation_id, row.generation.tokens
+            if row.samples and not row.generation.ended:
+                left = lengths.refine(name, tokens, self._texts.length(name))
+                if left is not None:
+                    found[name] = left
+        if found:
+            self._core.refine(found)
 
     async def _idle(self) -> None:
         """Wait for a command; meanwhile bring the last state out."""

@@ -82,6 +82,14 @@ class PlannerParameters:
         maximum=3600.0,
         read_only=False,
     )
+    preemption_share: float = parameter(
+        0.8,
+        'Policy srpt may interrupt a generation until it has this share of the tokens first '
+        'predicted.',
+        minimum=0.0,
+        maximum=1.0,
+        read_only=False,
+    )
     max_running: int = parameter(
         8, 'Most generations in one engine step.', minimum=1, maximum=1024, read_only=False
     )
@@ -246,6 +254,7 @@ class PlannerParameters:
             age_bound_s=self.age_bound_s or None,
             network_s=self.network_s,
             profiled_generation_s=self.profiled_generation_s or None,
+            preemption_share=self.preemption_share,
         )
 
 

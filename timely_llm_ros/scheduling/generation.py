@@ -51,6 +51,11 @@ class TableView:
         due_s: When the robot is expected to run out of work; for a first segment, the arrival.
         expected_generation_s: Expected engine time until the segment in the making is complete.
         generated_tokens: Tokens generated for the segment in the making.
+        predicted_tokens: The first prediction of the whole plan's length (tokens).
+        remaining_tokens: The latest prediction of what is left of it (tokens).
+        total_tokens: Tokens generated so far.
+        pausable: 1 between two segments while there is memory to keep its KV, else 0.
+        phase: Where it stands, see :class:`Phase`.
     """
 
     arrival_s: FloatArray
@@ -61,6 +66,11 @@ class TableView:
     due_s: FloatArray
     expected_generation_s: FloatArray
     generated_tokens: IntArray
+    predicted_tokens: FloatArray
+    remaining_tokens: FloatArray
+    total_tokens: IntArray
+    pausable: IntArray
+    phase: IntArray
 
     def __len__(self) -> int:
         return len(self.arrival_s)
@@ -75,9 +85,13 @@ class GenerationRow(NamedTuple):
     beta: float
     due_s: float
     expected_generation_s: float
+    predicted_tokens: float
+    remaining_tokens: float
     rank: float
     segment_index: int
     generated_tokens: int
+    total_tokens: int
+    pausable: int
     worst_tokens: int
     phase: int
     sequence: int
@@ -88,13 +102,13 @@ class GenerationTable:
 
     Adding and removing takes constant time: a removed row is filled with the last one, so a row
     number is only good until the next :meth:`remove`. Beside the columns of :class:`TableView`
-    there are ``phase``, ``sequence`` (counts :meth:`add` and :meth:`requeue`; breaks ties),
+    there are ``sequence`` (counts :meth:`add` and :meth:`requeue`; breaks ties),
     ``worst_tokens`` (most tokens that the segment in the making may take) and ``rank`` (the
     scheduler's latest).
     """
 
-    _FLOATS = GenerationRow._fields[:7]
-    _INTS = GenerationRow._fields[7:]
+    _FLOATS = GenerationRow._fields[:9]
+    _INTS = GenerationRow._fields[9:]
 
     def __init__(self, capacity: int = 64) -> None:
         self.ids: list[str] = []
@@ -140,10 +154,14 @@ class GenerationTable:
             'beta': utility.peak,
             'due_s': arrival_s,
             'expected_generation_s': 0.0,
+            'predicted_tokens': 0.0,
+            'remaining_tokens': 0.0,
             'rank': np.nan,
             'worst_tokens': 0,
             'segment_index': 0,
             'generated_tokens': 0,
+            'total_tokens': 0,
+            'pausable': 0,
             'phase': Phase.QUEUED,
             'sequence': self._next_sequence,
         }
@@ -216,6 +234,11 @@ class GenerationTable:
             c['due_s'][:n],
             c['expected_generation_s'][:n],
             c['generated_tokens'][:n],
+            c['predicted_tokens'][:n],
+            c['remaining_tokens'][:n],
+            c['total_tokens'][:n],
+            c['pausable'][:n],
+            c['phase'][:n],
         )
 
     def rows(self) -> list[GenerationRow]:

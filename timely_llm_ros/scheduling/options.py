@@ -12,6 +12,7 @@ from timely_llm_ros.scheduling.lookahead import LookaheadBatchLimit
 from timely_llm_ros.scheduling.policies import (
     HighestUtilityDensityFirst,
     LeastLossFirst,
+    ShortestRemainingFirst,
     find_policy,
 )
 from timely_llm_ros.scheduling.scheduler import Scheduler
@@ -46,6 +47,8 @@ class SchedulingOptions:
         background_batch: Most background generations in one step.
         background_chunk: Most prompt tokens of theirs computed in one step. A robot's task that
             comes meanwhile waits for that step's end.
+        preemption_share: c of policy ``srpt``: a generation may be interrupted until it has this
+            share of the tokens first predicted; 0 never, 1 always.
 
     Raises:
         ConfigurationError: A value is out of range.
@@ -58,6 +61,7 @@ class SchedulingOptions:
     profiled_generation_s: float | None = None
     background_batch: int = 8
     background_chunk: int = 16
+    preemption_share: float = 0.8
 
     def __post_init__(self) -> None:
         if self.admission not in get_args(Admission):
@@ -68,6 +72,8 @@ class SchedulingOptions:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ConfigurationError(f'{name} {value!r}: expected a number > 0 or None')
+        if not 0 <= self.preemption_share <= 1:
+            raise ConfigurationError(f'preemption_share {self.preemption_share!r}: expected 0 to 1')
         if not self.network_s >= 0:
             raise ConfigurationError(f'network_s {self.network_s!r}: expected a number >= 0')
         for name in ('background_batch', 'background_chunk'):
@@ -91,6 +97,8 @@ class SchedulingOptions:
         chosen = find_policy(policy)
         if self.network_s and isinstance(chosen, HighestUtilityDensityFirst | LeastLossFirst):
             chosen = replace(chosen, network_s=self.network_s)
+        if isinstance(chosen, ShortestRemainingFirst):
+            chosen = replace(chosen, share=self.preemption_share)
         limit = BatchLimit(max_running, step_times, veto=self.admission == 'feasible')
         if self.admission == 'printed':
             limit = PrintedBatchLimit(max_running, step_times, network_s=self.network_s)

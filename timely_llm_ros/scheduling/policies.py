@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.prediction.limited_preemption import preemption_limit
+from timely_llm_ros.scheduling.generation import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,6 +18,12 @@ if TYPE_CHECKING:
 
 MINIMUM_SLACK_S = 0.001
 """Slack below this counts as this, so that a deadline just missed is not infinitely urgent."""
+
+
+PINNED_RANK = 1e15
+"""The rank of a generation that must not be interrupted, above all that may be."""
+
+_QUEUED = int(Phase.QUEUED)
 
 
 class Policy(Protocol):
@@ -199,11 +207,46 @@ class LeastLossFirst:
         return -row.alpha / (ease * ease * row.expected_generation_s)
 
 
+@dataclass(frozen=True, slots=True)
+class ShortestRemainingFirst:
+    """TRAIL's policy: shortest predicted remaining plan first, preempted only while young.
+
+    A generation may be interrupted in its first ``floor(c r)`` tokens, ``r`` being the first
+    prediction of its length; after that only between two segments, where it keeps its KV, and not
+    even there while memory is short. It ranks whole plans, so it serves every mode.
+
+    Attributes:
+        share: c. 1 is shortest predicted remaining first, 0 shortest predicted first without
+            preemption.
+        margin: How much shorter the plan that interrupts another must be, as a ratio.
+    """
+
+    share: float = 0.8
+    margin: float = 0.0
+
+    def rank(self, view: TableView, now_s: float) -> FloatArray:
+        """Return ``-remaining``, ``PINNED_RANK`` where it must not be interrupted."""
+        limit = np.floor(np.round(self.share * view.predicted_tokens, 9))
+        pinned = (view.total_tokens >= limit) & (view.phase != _QUEUED) & (view.pausable == 0)
+        return np.where(pinned, PINNED_RANK, -view.remaining_tokens)
+
+    def rank_one(self, row: GenerationRow, now_s: float) -> float:
+        """Return the same for one generation."""
+        if (
+            row.phase != _QUEUED
+            and not row.pausable
+            and row.total_tokens >= preemption_limit(row.predicted_tokens, self.share)
+        ):
+            return PINNED_RANK
+        return -row.remaining_tokens
+
+
 POLICIES: Mapping[str, Policy] = {
     'fcfs': FirstComeFirstServed(),
     'edf': EarliestDeadlineFirst(),
     'utility': HighestUtilityDensityFirst(),
     'least_loss': LeastLossFirst(),
+    'srpt': ShortestRemainingFirst(),
 }
 """The policies by name."""
 

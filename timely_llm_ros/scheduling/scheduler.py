@@ -9,9 +9,15 @@ import numpy as np
 
 from timely_llm_ros.scheduling.admission import Candidate
 from timely_llm_ros.scheduling.generation import Phase
-from timely_llm_ros.scheduling.policies import FirstComeFirstServed
+from timely_llm_ros.scheduling.policies import (
+    PINNED_RANK,
+    FirstComeFirstServed,
+    ShortestRemainingFirst,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from timely_llm_ros.scheduling.admission import BatchLimit
     from timely_llm_ros.scheduling.generation import (
         FloatArray,
@@ -48,16 +54,17 @@ class Scheduler:
 
     In mode ``segmented`` every generation that is not held competes for every step. A segment in
     the making is interrupted only by a rank that is better by the policy's margin. In the other
-    modes generations run first come first served and keep their place until they end.
+    modes generations run first come first served and keep their place until they end, unless the
+    policy ranks whole plans (``srpt``). What has ``PINNED_RANK`` is never interrupted.
 
     Args:
         table: The generations; ``select`` writes its ``rank`` column.
-        policy: How they are ranked in mode ``segmented``.
+        policy: How they are ranked in mode ``segmented``; in every mode where it ranks plans.
         limit: How many run together.
         mode: The serving mode.
-        interrupts: Whether a segment in the making may be interrupted in mode ``segmented``.
+        interrupts: Whether a generation that the policy ranks may be interrupted.
         age_bound_s: A generation whose robot has waited longer than this (s) goes before all that
-            have not, in mode ``segmented``; None for no bound.
+            have not, wherever the policy ranks; None for no bound.
         few: Up to so many generations are ranked one by one, without numpy. No result depends on
             it.
     """
@@ -75,10 +82,12 @@ class Scheduler:
     ) -> None:
         self._table = table
         self._segmented = mode == 'segmented'
-        self._policy = policy if self._segmented else FirstComeFirstServed()
+        ranks = self._segmented or isinstance(policy, ShortestRemainingFirst)
+        self._policy = policy if ranks else FirstComeFirstServed()
         self._limit = limit
-        self._interrupts = self._segmented and interrupts
-        self._age_bound_s = age_bound_s if self._segmented else None
+        self._pins = isinstance(policy, ShortestRemainingFirst)
+        self._interrupts = ranks and interrupts
+        self._age_bound_s = age_bound_s if ranks else None
         self._factor = 1.0 + self._policy.margin
         self._few = few
 
@@ -100,7 +109,7 @@ class Scheduler:
                 ranks.append(math.nan)
                 continue
             rank = rank_one(row, now_s)
-            if age_bound_s is not None and now_s - row.due_s > age_bound_s:
+            if age_bound_s is not None and now_s - row.due_s > age_bound_s and rank < PINNED_RANK:
                 rank = _OVERDUE_RANK + (now_s - row.due_s)
             if phase == _RUNNING:
                 rank = self._favoured(rank)
@@ -114,8 +123,9 @@ class Scheduler:
         del order[self._limit.considered :]
         best = [rows[place] for _, _, place in order]
         kept = 0 if self._interrupts else sum(row.phase == _RUNNING for row in best)
+        pinned = sum(-rank >= PINNED_RANK for rank, _, _ in order) if self._pins else 0
         candidates = [self._candidate(row, now_s) for row in best]
-        return [ids[order[place][2]] for place in self._limit.choose(candidates, kept)]
+        return [ids[order[place][2]] for place in self._choose(candidates, kept, pinned)]
 
     def _select_many(self, now_s: float) -> list[str]:
         table = self._table
@@ -124,7 +134,8 @@ class Scheduler:
         ranks = self._policy.rank(view, now_s)
         if self._age_bound_s is not None and now_s - view.due_s.min() > self._age_bound_s:
             waited_s = now_s - view.due_s
-            ranks = np.where(waited_s > self._age_bound_s, _OVERDUE_RANK + waited_s, ranks)
+            overdue = (waited_s > self._age_bound_s) & (ranks < PINNED_RANK)
+            ranks = np.where(overdue, _OVERDUE_RANK + waited_s, ranks)
         running = np.flatnonzero(phase == _RUNNING)
         if len(running):
             ranks[running] = self._favoured_many(ranks[running])
@@ -135,8 +146,22 @@ class Scheduler:
         if not self._segmented or len(order) < 2:
             return [ids[row] for row in order[: self._limit.max_running]]
         kept = 0 if self._interrupts else int(np.count_nonzero(phase[best] == _RUNNING))
+        pinned = int(np.count_nonzero(ranks[best] >= PINNED_RANK)) if self._pins else 0
         candidates = self._candidates(view, best, now_s)
-        return [ids[order[place]] for place in self._limit.choose(candidates, kept)]
+        return [ids[order[place]] for place in self._choose(candidates, kept, pinned)]
+
+    def _choose(self, candidates: list[Candidate], kept: int, pinned: int) -> Sequence[int]:
+        """Return the places to run: the limit's choice, and all that must go on.
+
+        Args:
+            candidates: Best rank first.
+            kept: How many run and will not be interrupted.
+            pinned: How many of the leading ones must not be interrupted.
+        """
+        places = self._limit.choose(candidates, max(kept, pinned))
+        if pinned:
+            return sorted({*range(pinned), *places})[: self._limit.max_running]
+        return places
 
     def _candidate(self, row: GenerationRow, now_s: float) -> Candidate:
         if row.segment_index:
