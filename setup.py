@@ -94,6 +94,7 @@ setup(
         'traces': ['mcap>=1.2', 'mcap-ros2-support>=0.5', 'rosbags>=0.11', 'zstandard'],
         'terminal': ['rich>=13'],
         'indy': ['neuromeka>=3.5'],
+        'tello': ['djitellopy>=2.5,<3'],
     },
     cmdclass={'build_py': BuildWithInterfaces},
     distclass=BinaryDistribution,

@@ -108,6 +108,7 @@ def run_guarded(
     work: Callable[[Guard], int],
     make_safe: MakeSafe,
     *,
+    prepare: Callable[[], None] = lambda: None,
     beat_limit_s: float = 5.0,
     grace_s: float = 2.0,
 ) -> int:
@@ -117,6 +118,8 @@ def run_guarded(
         work: Drives the robot in the child; returns its exit code, 0 only if the robot is safe.
         make_safe: Opens a driver, issues the safe action and closes it. Called in either process,
             on a loop of its own.
+        prepare: Called in the guard after the first sign of life, so that ``make_safe`` need not
+            do it when every millisecond counts: imports.
         beat_limit_s: A worker that gave signs of life and then none for this long (s) is killed.
         grace_s: How long a worker has, after its guard is gone, to make the robot safe itself (s).
 
@@ -140,7 +143,7 @@ def run_guarded(
         os.setpgid(0, 0)
         _work(work, Guard(workers_end, make_safe, grace_s))
     workers_end.close()
-    code = _keep_watch(worker, guards_end, beat_limit_s)
+    code = _keep_watch(worker, guards_end, beat_limit_s, prepare)
     if code != 0:
         _say(f'guard: worker {worker} ended with code {code}; making the robot safe')
         _issue_safe_action('guard', make_safe)
@@ -159,7 +162,9 @@ def _work(work: Callable[[Guard], int], guard: Guard) -> None:
         guard.leave(code)
 
 
-def _keep_watch(worker: int, channel: socket.socket, beat_limit_s: float) -> int:
+def _keep_watch(
+    worker: int, channel: socket.socket, beat_limit_s: float, prepare: Callable[[], None]
+) -> int:
     """Wait for the worker's end; return the exit code that stands for it."""
 
     def forward(number: int, _frame: FrameType | None) -> None:
@@ -179,6 +184,8 @@ def _keep_watch(worker: int, channel: socket.socket, beat_limit_s: float) -> int
             return code if code >= 0 else 128 - code
         if open_ and select.select([channel], [], [], _POLL_S)[0]:
             if channel.recv(4096):
+                if last_beat_s is None:
+                    _prepare(prepare)
                 last_beat_s = time.monotonic()
             else:
                 open_ = False
@@ -189,6 +196,14 @@ def _keep_watch(worker: int, channel: socket.socket, beat_limit_s: float) -> int
             os.kill(worker, signal.SIGKILL)
             os.waitpid(worker, 0)
             return EXIT_HUNG
+
+
+def _prepare(prepare: Callable[[], None]) -> None:
+    try:
+        prepare()
+    except Exception:
+        # It was for speed only; whatever is wrong shows when it matters, and is said then.
+        traceback.print_exc()
 
 
 def _issue_safe_action(who: str, make_safe: MakeSafe) -> None:

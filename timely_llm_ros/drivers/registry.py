@@ -33,7 +33,17 @@ def _indy(skill_set: SkillSet, **options: Any) -> Driver:
     return IndyDriver(skill_set, **options)
 
 
-DRIVERS: Mapping[str, DriverFactory] = {'simulated': _simulated, 'indy': _indy}
+def _tello(skill_set: SkillSet, **options: Any) -> Driver:
+    from timely_llm_ros.drivers.tello import TelloDriver
+
+    return TelloDriver(skill_set, **options)
+
+
+DRIVERS: Mapping[str, DriverFactory] = {
+    'simulated': _simulated,
+    'indy': _indy,
+    'tello': _tello,
+}
 """The drivers by name; a driver's module is imported when one is made."""
 
 

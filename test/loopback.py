@@ -1,0 +1,28 @@
+"""Addresses of this machine that no other test uses, whatever runs at the same time."""
+
+from __future__ import annotations
+
+import random
+import socket
+
+_random = random.SystemRandom()
+
+
+def free_addresses(count: int, *, ports: tuple[int, ...] = (8889, 8890)) -> list[str]:
+    """Return addresses of 127.0.0.0/8 on which the UDP ports are free; each time other ones."""
+    while True:
+        # Six million rows; the lowest ones are left to people.
+        row = f'127.{_random.randrange(16, 250)}.{_random.randrange(256)}'
+        first = _random.randrange(1, 255 - count)
+        addresses = [f'{row}.{first + offset}' for offset in range(count)]
+        if all(_is_free(address, port) for address in addresses for port in ports):
+            return addresses
+
+
+def _is_free(address: str, port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((address, port))
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,197 @@
+"""The two UDP ports of the Tello SDK, which all aircraft of a process share.
+
+djitellopy keeps one control socket for every aircraft of a process and files what it hears by the
+sender's address. Left to itself it binds both ports to all addresses of the machine, hides a
+port that is taken inside a thread, and stops listening for good at the first datagram that is not
+ASCII. So the sockets are opened here, before its first object is made, and put where it looks for
+them; what they hear is filed where it would have filed it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import selectors
+import socket
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from timely_llm_ros.errors import ConfigurationError, RobotUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from djitellopy import Tello
+
+CONTROL_PORT = 8889
+"""Where an aircraft takes commands, and from where they are sent."""
+
+STATE_PORT = 8890
+"""Where an aircraft sends its state, ten times a second, on the machine that commands it."""
+
+_DATAGRAM_BYTES = 2048
+
+_logger = logging.getLogger(__name__)
+_lock = threading.Lock()
+_opened: TelloPorts | None = None
+
+
+def load_sdk() -> Any:
+    """Return djitellopy's module, quiet below warnings.
+
+    Raises:
+        ConfigurationError: It is not installed.
+    """
+    try:
+        from djitellopy import tello as sdk
+    except ImportError as err:
+        raise ConfigurationError(
+            f"driver 'tello': {err}: expected djitellopy to be installed "
+            "(pip install 'timely_llm_ros[tello]')"
+        ) from err
+    # Its own handler would print each command beside the program's log.
+    sdk.Tello.LOGGER.removeHandler(sdk.Tello.HANDLER)
+    sdk.Tello.LOGGER.setLevel(logging.WARNING)
+    return sdk
+
+
+class TelloPorts:
+    """The open ports. Use :meth:`open` and :meth:`release`; one pair per process."""
+
+    def __init__(self, sdk: Any, local_address: str) -> None:
+        self.local_address = local_address
+        self._sdk = sdk
+        self._users: dict[str, tuple[Tello, list[Listener]]] = {}
+        with contextlib.ExitStack() as opened:
+            self._sockets = [
+                opened.enter_context(_bound(local_address, port))
+                for port in (CONTROL_PORT, STATE_PORT)
+            ]
+            opened.pop_all()
+        self._wake_end, self._waker = os.pipe()
+        sdk.client_socket, sdk.threads_initialized = self._sockets[0], True
+        self._thread = threading.Thread(target=self._listen, name='tello ports', daemon=True)
+        self._thread.start()
+
+    @classmethod
+    def open(cls, host: str, local_address: str, listener: Listener) -> tuple[TelloPorts, Tello]:
+        """Open the ports, unless they are, for one more user of an aircraft.
+
+        Args:
+            host: Address of the aircraft.
+            local_address: Address of this machine's interface; empty for all of them.
+            listener: Told what is heard of the aircraft, on another thread; must not wait.
+
+        Returns:
+            The ports and djitellopy's object of the aircraft.
+
+        Raises:
+            ConfigurationError: djitellopy is missing, or the ports are open otherwise.
+            RobotUnavailableError: A port is taken by another program.
+        """
+        global _opened
+        sdk = load_sdk()
+        with _lock:
+            if _opened is None:
+                if sdk.threads_initialized:
+                    raise ConfigurationError(
+                        "driver 'tello': djitellopy has opened its ports by itself in this "
+                        'process: expected nobody else to use it'
+                    )
+                _opened = cls(sdk, local_address)
+            if _opened.local_address != local_address:
+                raise ConfigurationError(
+                    f'local address {local_address!r}: expected {_opened.local_address!r}, as for '
+                    'the other Tellos of this process: djitellopy has one control socket'
+                )
+            return _opened, _opened._add(host, listener)
+
+    def release(self, host: str, listener: Listener) -> None:
+        """Undo one :meth:`open`; the last one closes the ports. Idempotent."""
+        global _opened
+        with _lock:
+            tello, listeners = self._users.get(host, (None, []))
+            if listener not in listeners:
+                return
+            listeners.remove(listener)
+            if not listeners and tello is not None:
+                del self._users[host]
+                tello.end()
+                # Its end comes once more when it is collected, and must not unplug a successor.
+                tello.address = ('', CONTROL_PORT)
+            if not self._users:
+                self._close()
+                _opened = None
+
+    def _add(self, host: str, listener: Listener) -> Tello:
+        if host not in self._users:
+            # A second object of an address would take the first one's answers, and the end of
+            # either would unplug both.
+            self._users[host] = (self._sdk.Tello(host, retry_count=1), [])
+        tello, listeners = self._users[host]
+        listeners.append(listener)
+        return tello
+
+    def _close(self) -> None:
+        os.write(self._waker, b'.')
+        self._thread.join()
+        self._sdk.threads_initialized = False
+        for one in self._sockets:
+            one.close()
+        os.close(self._waker)
+        os.close(self._wake_end)
+
+    def _listen(self) -> None:
+        _, state = self._sockets
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._wake_end, selectors.EVENT_READ)
+            for one in self._sockets:
+                selector.register(one, selectors.EVENT_READ)
+            while True:
+                ready: list[Any] = [key.fileobj for key, _ in selector.select()]
+                if self._wake_end in ready:
+                    return
+                for one in ready:
+                    self._take(one, is_state=one is state)
+
+    def _take(self, one: socket.socket, *, is_state: bool) -> None:
+        """File one datagram; a fault costs that datagram and no more."""
+        try:
+            data, (host, _) = one.recvfrom(_DATAGRAM_BYTES)
+        except OSError as err:
+            _logger.warning('%s', err)
+            return
+        self._file(host, data, is_state=is_state)
+
+    def _file(self, host: str, data: bytes, *, is_state: bool) -> None:
+        user, drone = self._users.get(host), self._sdk.drones.get(host)
+        if user is None or drone is None:
+            return
+        heard_s = time.monotonic()
+        if is_state:
+            drone['state'] = self._sdk.Tello.parse_state(data.decode('ascii', errors='replace'))
+        else:
+            drone['responses'].append(data)
+        for listener in tuple(user[1]):
+            listener(is_state, heard_s)
+
+
+def _bound(local_address: str, port: int) -> socket.socket:
+    one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        one.bind((local_address, port))
+    except OSError as err:
+        one.close()
+        raise RobotUnavailableError(
+            f'UDP port {port} of {local_address or "this machine"}: {err.strerror}: expected it to '
+            'be free; one program at a time can fly Tellos, all of them together'
+        ) from err
+    one.setblocking(False)
+    return one
+
+
+if TYPE_CHECKING:
+    Listener = Callable[[bool, float], None]
+    """Told whether it was a state, else an answer, and when it was heard (s, monotonic)."""
