@@ -1,4 +1,4 @@
-"""A planner and the executors of its robots, one process for each robot."""
+"""A planner and the executors of its robots, one process for each robot or one for all."""
 
 from launch.actions import DeclareLaunchArgument, OpaqueFunction
 from launch.substitutions import LaunchConfiguration
@@ -20,18 +20,21 @@ def nodes(context):
         name='planner',
         parameters={'robots': robots, 'autostart': launching.switch('autostart')},
     )
+    driver = LaunchConfiguration('driver').perform(context)
+    together = driver == 'tello' or LaunchConfiguration('together').perform(context) == 'true'
+    groups = [robots] if together else [[entry] for entry in robots]
     executors = [
         launching.node(
             'executor',
-            name=f'{entry.partition(":")[0]}_executor',
+            name='fleet_executor' if together else f'{group[0].partition(":")[0]}_executor',
             parameters={
-                'robots': [entry],
+                'robots': group,
                 'driver': launching.text('driver'),
                 'drivers_file': launching.text('drivers_file'),
             },
             file='executor_params_file',
         )
-        for entry in robots
+        for group in groups
     ]
     return [planner, *executors]
 
@@ -46,6 +49,12 @@ def generate_launch_description():
             ),
             launching.driver_argument(),
             launching.drivers_file_argument(),
+            launching.switch_argument(
+                'together',
+                default='false',
+                description='One executor for all robots instead of one for each. Tellos always '
+                'share one: the two UDP ports of their SDK belong to one program',
+            ),
             *launching.common_arguments(),
             launching.autostart_argument(),
             launching.file_argument('fleet.yaml', "File with the planner's other parameters"),

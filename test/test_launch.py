@@ -15,10 +15,12 @@ import pytest
 import yaml
 
 import timely_llm_ros
-from timely_llm_ros.drivers.registry import DRIVERS
+from timely_llm_ros.drivers.registry import DRIVERS, create_driver
+from timely_llm_ros.nodes.driver_file import read_driver_file
 from timely_llm_ros.nodes.node_parameters import NODES
 from timely_llm_ros.nodes.parameters import check, declarations
 from timely_llm_ros.nodes.robot_entry import robot_entries
+from timely_llm_ros.skills.skillset import find_skill_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -176,7 +178,7 @@ def test_arguments_are_described_and_closed_where_they_can_be(description: list[
         assert options['description'].strip(), name
         assert set(options) <= {'default_value', 'description', 'choices'}, name
         choices = options.get('choices')
-        if name in ('use_sim_time', 'autostart'):
+        if name in ('use_sim_time', 'autostart', 'together'):
             assert choices == ['true', 'false']
         if name == 'driver':
             assert choices == sorted(DRIVERS)
@@ -271,6 +273,10 @@ def test_fleet_gives_planner_and_executors_the_same_robots(description: list[Any
         [robot] for robot in robots
     ]
     assert len(robots) == 8
+    for change in ({'driver': 'tello'}, {'together': 'true'}):
+        context.values |= change
+        _, executor = nodes_of(description, context)
+        assert executor.options['parameters'][-1]['robots'] == robots
 
 
 @pytest.mark.parametrize(
@@ -284,6 +290,14 @@ def test_parameter_files_hold_only_declared_parameters(file: str, node: str) -> 
         assert key.startswith('/**'), 'a key that fits no namespace'
         for name, value in section['ros__parameters'].items():
             check(NODES[node], name, value)
+
+
+def test_the_sample_drivers_file_can_be_used() -> None:
+    chosen = read_driver_file(str(ROOT / 'config' / 'tello_fleet.yaml'), 'simulated')
+    assert len(chosen) == 4
+    for choice in chosen.values():
+        options = {key: value for key, value in choice.options.items() if key != 'perception'}
+        create_driver(choice.driver, find_skill_set('tello'), **options)
 
 
 def test_the_parameters_page_is_up_to_date() -> None:

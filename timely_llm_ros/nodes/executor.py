@@ -27,7 +27,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         given.remove('--no-guard')
         return _serve(given, None, SharedBodies())
     bodies = SharedBodies()
-    return run_guarded(lambda guard: _serve(given, guard, bodies), bodies.make_safe)
+    return run_guarded(
+        lambda guard: _serve(given, guard, bodies), bodies.make_safe, prepare=bodies.prepare
+    )
 
 
 def _serve(arguments: Sequence[str], guard: Guard | None, bodies: SharedBodies) -> int:

@@ -20,6 +20,7 @@ from timely_llm_ros.nodes.conversions import uuid_text
 from timely_llm_ros.nodes.driver_file import DriverChoice, read_driver_file
 from timely_llm_ros.nodes.node_parameters import ExecutorParameters
 from timely_llm_ros.nodes.parameters import declare, unknown_overrides
+from timely_llm_ros.nodes.perceptions import check_perception, create_perception
 from timely_llm_ros.nodes.program import run
 from timely_llm_ros.nodes.robot_body import RobotBody
 from timely_llm_ros.nodes.robot_entry import robot_entries
@@ -72,7 +73,12 @@ class ExecutorNode(Node):  # type: ignore[misc]
     def _server(self, body: RobotBody) -> RobotServer:
         parameters = self.parameters
         skill_set = find_skill_set(body.skill_set)
-        driver = create_driver(body.driver, skill_set, **body.options)
+        options = dict(body.options)
+        if body.perception:
+            options['perception'] = create_perception(
+                body.perception, self, self._ros, body.robot, seed=parameters.seed
+            )
+        driver = create_driver(body.driver, skill_set, **options)
         executor = SegmentExecutor(
             driver,
             skill_set,
@@ -174,7 +180,11 @@ def robot_bodies(parameters: ExecutorParameters) -> list[RobotBody]:
                 'journal_path': journal.replace('{robot}', robot.name) or None,
             }
         options |= choice.options
-        bodies.append(RobotBody(robot.name, robot.skill_set, choice.driver, options))
+        perception = ''
+        if choice.driver != 'simulated':
+            perception = options.pop('perception', 'topic')
+            check_perception(robot.name, perception)
+        bodies.append(RobotBody(robot.name, robot.skill_set, choice.driver, options, perception))
     return bodies
 
 

@@ -24,12 +24,14 @@ class RobotBody:
         skill_set: Name of a shipped skill set, or a path.
         driver: Name of its driver.
         options: The driver's keyword options.
+        perception: Name of its eyes; empty for a driver that has none.
     """
 
     robot: str
     skill_set: str
     driver: str
     options: dict[str, Any]
+    perception: str = ''
 
     async def make_safe(self) -> None:
         """Open a driver of its own, issue the safe action and release the robot."""
@@ -56,14 +58,21 @@ class SharedBodies:
         self._memory.seek(0)
         self._memory.write(text + b'\0')
 
+    def prepare(self) -> None:
+        """Import what making the robots safe takes."""
+        for body in self._bodies():
+            create_driver(body.driver, find_skill_set(body.skill_set), **body.options)
+
     async def make_safe(self) -> None:
         """Bring every robot to its safe action; the others too where one fails."""
-        self._memory.seek(0)
-        text = self._memory.read().split(b'\0', 1)[0].decode()
-        bodies = [RobotBody(**item) for item in json.loads(text)] if text else []
         results = await asyncio.gather(
-            *(body.make_safe() for body in bodies), return_exceptions=True
+            *(body.make_safe() for body in self._bodies()), return_exceptions=True
         )
         failed = [result for result in results if isinstance(result, BaseException)]
         if failed:
             raise failed[0]
+
+    def _bodies(self) -> list[RobotBody]:
+        self._memory.seek(0)
+        text = self._memory.read().split(b'\0', 1)[0].decode()
+        return [RobotBody(**item) for item in json.loads(text)] if text else []

@@ -14,6 +14,7 @@ from rclpy.action import GoalResponse
 from std_srvs.srv import Trigger
 
 from timely_llm_ros.action import ExecuteSegment
+from timely_llm_ros.drivers.emergency import cut_power
 from timely_llm_ros.drivers.link import SegmentCode, SegmentOutcome
 from timely_llm_ros.errors import TimelyError
 from timely_llm_ros.msg import RobotState
@@ -91,6 +92,9 @@ class RobotServer:
             result_timeout_s=result_timeout_s,
         )
         self._stop_service = create_deferred_service(node, Trigger, f'{robot}/stop', self._on_stop)
+        self._emergency_service = create_deferred_service(
+            node, Trigger, f'{robot}/emergency', self._on_emergency
+        )
 
     # On the loop's thread
 
@@ -192,6 +196,14 @@ class RobotServer:
         self._ros.call(send, answer)
         self.publish_state()
 
+    async def _cut_power(self, send: Callable[[Any], None]) -> None:
+        try:
+            answer = Trigger.Response(success=await cut_power(self.executor, 'asked for over ROS'))
+        except TimelyError as err:
+            answer = Trigger.Response(message=str(err))
+        self._ros.call(send, answer)
+        self.publish_state()
+
     def _spawn(self, coroutine: Any) -> None:
         task = asyncio.create_task(coroutine)
         self._background.add(task)
@@ -246,6 +258,9 @@ class RobotServer:
 
     def _on_stop(self, _: Trigger.Request, send: Callable[[Any], None]) -> None:
         self._ros.call_loop(lambda: self._spawn(self._stop(send)))
+
+    def _on_emergency(self, _: Trigger.Request, send: Callable[[Any], None]) -> None:
+        self._ros.call_loop(lambda: self._spawn(self._cut_power(send)))
 
     def _finish(self, taken: _Taken, outcome: SegmentOutcome) -> None:
         if taken.goal is None:
