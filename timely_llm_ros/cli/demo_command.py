@@ -21,6 +21,7 @@ _EXAMPLES = """\
 examples:
   timely-llm demo
   timely-llm demo --robots 4 --tasks 8 --seed 7
+  timely-llm demo --drivers mock
   timely-llm demo --fast --headless --output /tmp/demo
   timely-llm demo --pace 0.05 --batch 4
 """
@@ -41,7 +42,15 @@ def add_parser(commands: Any) -> None:
         default='torch',
         help='torch runs the shipped model; simulated writes the right plans without any model',
     )
-    parser.add_argument('--robots', type=int, default=8, help='size of the fleet (default: 8)')
+    parser.add_argument(
+        '--drivers',
+        choices=('simulated', 'mock'),
+        default='simulated',
+        help='mock flies mock robots through the real drivers: 4 Tellos and 1 arm by default',
+    )
+    parser.add_argument(
+        '--robots', type=int, help='size of the fleet (default: 8, or 5 with --drivers mock)'
+    )
     parser.add_argument('--tasks', type=int, default=24, help='tasks per run (default: 24)')
     parser.add_argument('--seed', type=int, default=0, help='of tasks and robots (default: 0)')
     parser.add_argument(
@@ -87,15 +96,17 @@ def _run(options: argparse.Namespace) -> int:
         raise ConfigurationError(f'--batch {options.batch}: expected 1 to 1024')
     if not 0 <= options.seed < 2**31:
         raise ConfigurationError(f'--seed {options.seed}: expected 0 to {2**31 - 1}')
+    mocks = options.drivers == 'mock'
     console = Console(highlight=False)
     demo = DemoOptions(
         engine=options.engine,
-        robots=options.robots,
+        robots=options.robots if options.robots is not None else (5 if mocks else 8),
         tasks=options.tasks,
         seed=options.seed,
         pace_s=pace_s,
         max_running=options.batch,
         output=options.output,
+        mocks=mocks,
         live=console.is_terminal and sys.stdout.isatty() and not options.headless,
     )
     return run_demo(demo, console)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+import importlib.util
 import os
 import signal
 import time
@@ -18,6 +19,7 @@ from rich.text import Text
 from lrtrace.reader import Trace
 from lrtrace.report import write_report
 from lrtrace.timeline import read_run
+from timely_llm_ros.demo.bodies import Bodies, MockBodies
 from timely_llm_ros.demo.live_view import plain_line, render
 from timely_llm_ros.demo.processes import Children, ProcessEndedError
 from timely_llm_ros.demo.run import DemoRun, RunOptions
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import Console
+
+    from timely_llm_ros.demo.workload import Robot
 
 PACE_S = 0.0217
 """Decode step (s) of an 8B model on an RTX 4090: TimelyLLM, Table 1."""
@@ -53,6 +57,7 @@ class DemoOptions:
         max_running: Most generations in one engine step.
         output: Folder for traces, logs and the report; made.
         live: Whether to draw the live view; else lines are printed now and then.
+        mocks: Whether the real drivers move mock robots; else the robots are simulated.
     """
 
     engine: str = 'torch'
@@ -63,6 +68,7 @@ class DemoOptions:
     max_running: int = 2
     output: Path | None = None
     live: bool = True
+    mocks: bool = False
 
 
 def run_demo(options: DemoOptions, console: Console) -> int:
@@ -79,9 +85,11 @@ def run_demo(options: DemoOptions, console: Console) -> int:
     os.environ.setdefault('ROS_DOMAIN_ID', str(1 + os.getpid() % 100))
     os.environ.setdefault('OMP_NUM_THREADS', '1')
     children = Children(folder / 'logs')
+    bodies = _bodies(options, robots, folder)
+    tasks = tuple(map(bodies.fit, tasks))
     runs = [
-        DemoRun(run_options, robots, tasks, folder=folder, children=children)
-        for run_options in _run_options(options)
+        DemoRun(run_options, robots, tasks, folder=folder, children=children, bodies=bodies)
+        for run_options in _run_options(options, bodies)
     ]
     _introduce(options, len(robots), tasks[-1].at_s, console)
     code = asyncio.run(_serve(runs, children, options, console))
@@ -112,7 +120,18 @@ def _make_folder(output: Path | None) -> Path:
     return output.resolve()
 
 
-def _run_options(options: DemoOptions) -> list[RunOptions]:
+def _bodies(options: DemoOptions, robots: tuple[Robot, ...], folder: Path) -> Bodies:
+    if not options.mocks:
+        return Bodies()
+    if importlib.util.find_spec('djitellopy') is None:
+        raise ConfigurationError(
+            "drivers 'mock': expected djitellopy to be installed "
+            "(make setup-dev, or pip install 'timely_llm_ros[tello]')"
+        )
+    return MockBodies(robots, folder / 'drivers.yaml', options.seed)
+
+
+def _run_options(options: DemoOptions, bodies: Bodies) -> list[RunOptions]:
     pace = f'every engine step lasts at least {options.pace_s * 1000:.1f} ms'
     if options.pace_s == PACE_S:
         pace += ', the decode step of an 8B model on an RTX 4090 (TimelyLLM, table 1)'
@@ -128,15 +147,16 @@ def _run_options(options: DemoOptions) -> list[RunOptions]:
             'seed': str(options.seed),
             'pace': pace if options.pace_s else 'as fast as the model goes',
             'generations_per_step': f'{options.max_running} at most',
-            'robots_are': 'simulated: skills take the time that their duration models say',
+            'robots_are': bodies.note,
         },
     )
     return [replace(base, name=mode, mode=mode, policy=policy) for mode, policy in MODES]
 
 
 def _introduce(options: DemoOptions, robots: int, last_s: float, console: Console) -> None:
+    kind = 'mock' if options.mocks else 'simulated'
     console.print(
-        f'[bold]{robots} simulated robots, {options.tasks} tasks, planned twice by a language '
+        f'[bold]{robots} {kind} robots, {options.tasks} tasks, planned twice by a language '
         f'model over ROS 2[/bold] (domain {os.environ["ROS_DOMAIN_ID"]}).'
     )
     if options.engine == 'torch' and options.pace_s:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lrtrace.reader import Trace
+from timely_llm_ros.demo.bodies import Bodies
 from timely_llm_ros.demo.fleet_model import FleetModel
 from timely_llm_ros.demo.processes import find_program
 from timely_llm_ros.errors import TimelyError
@@ -78,6 +79,7 @@ class DemoRun:
         tasks: What it is to do.
         folder: Where the trace goes, below it.
         children: Starts the processes.
+        bodies: What stands in for the robots' bodies; by default the drivers simulate them.
     """
 
     def __init__(
@@ -88,6 +90,7 @@ class DemoRun:
         *,
         folder: Path,
         children: Children,
+        bodies: Bodies | None = None,
     ) -> None:
         self.options = options
         self.model = FleetModel.of(robot.name for robot in robots)
@@ -95,6 +98,7 @@ class DemoRun:
         """What became of each task, by key."""
         self.trace = folder / options.name
         self._robots, self._tasks, self._children = robots, tasks, children
+        self._bodies = bodies if bodies is not None else Bodies()
         self._started: list[Child] = []
         self._reader: asyncio.Task[None] | None = None
         self._client: Child | None = None
@@ -167,8 +171,11 @@ class DemoRun:
         for name in ('client', 'planner'):
             if name in by_name:
                 await self._children.stop(by_name.pop(name))
+        # Robots land as their drivers end, and have to be there for it.
+        mocks = [by_name.pop(name) for name, _ in self._bodies.commands() if name in by_name]
         recorder = by_name.pop('recorder', None)
         await self._children.stop(*by_name.values())
+        await self._children.stop(*mocks)
         if recorder is not None:
             await self._children.stop(recorder)
         if self._reader is not None:
@@ -215,17 +222,15 @@ class DemoRun:
                 'custom_data': [f'{name}={value}' for name, value in options.notes.items()],
             },
         )
-        for robot in self._robots:
-            self._start(
-                'executor',
-                {
-                    'robot': robot.name,
-                    'skill_set': robot.skill_set,
-                    'seed': options.seed,
-                    'planner_timeout_s': PATIENCE_S,
-                },
-                name=robot.name,
-            )
+        for name, command in self._bodies.commands():
+            self._started.append(self._children.start(f'{options.name}.{name}', command))
+        for name, group in self._bodies.groups(self._robots):
+            parameters = {
+                'robots': [f'{robot.name}:{robot.skill_set}' for robot in group],
+                'seed': options.seed,
+                'planner_timeout_s': PATIENCE_S,
+            }
+            self._start('executor', parameters | self._bodies.parameters, name=name)
 
     def _start(self, program: str, parameters: dict[str, Any], *, name: str = '') -> None:
         command = [*find_program(program), '--ros-args']

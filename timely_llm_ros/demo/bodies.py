@@ -1,0 +1,166 @@
+"""What stands in for the bodies of the demo's robots: the simulated driver, or mock robots."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import sys
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from timely_llm_ros.drivers.indy_environment import sdk_python
+from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.skills.scene import Scene
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from timely_llm_ros.demo.workload import Robot, TimedTask
+    from timely_llm_ros.skills.scene import SceneObject
+
+CEILING_M = 20.0
+"""Height of the room of the mock aircraft (m): tasks of the demo climb, one after the other."""
+
+LINK_TIMEOUT_S = 5.0
+"""Silence of a mock that counts as its loss (s): a laptop does everything at once here."""
+
+TABLE_M = (0.35, 0.65)
+"""Least and greatest distance of an object from an arm's base (m), so that it can be grasped."""
+
+
+class Bodies:
+    """Simulated bodies: an executor for each robot, and no program beside it."""
+
+    @property
+    def note(self) -> str:
+        """What a trace says that the robots are."""
+        return 'simulated: skills take the time that their duration models say'
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Parameters of every executor."""
+        return {}
+
+    def commands(self) -> Sequence[tuple[str, list[str]]]:
+        """Return the programs that are the bodies, by name."""
+        return ()
+
+    def groups(self, robots: Sequence[Robot]) -> Sequence[tuple[str, Sequence[Robot]]]:
+        """Return the executors by name, with the robots that each of them hosts."""
+        return [(robot.name, (robot,)) for robot in robots]
+
+    def fit(self, task: TimedTask) -> TimedTask:
+        """Return a task as these bodies can do it."""
+        return task
+
+
+@dataclass(frozen=True)
+class MockBodies(Bodies):
+    """Mock robots behind the real drivers, on addresses of this machine.
+
+    Attributes:
+        robots: The fleet; arms stay simulated where the SDK of theirs is not there.
+        file: Where the drivers' options are written; the executors read them there.
+        seed: Of what the robots see.
+    """
+
+    robots: tuple[Robot, ...]
+    file: Path
+    seed: int = 0
+    row: str = field(
+        default_factory=lambda: f'127.{random.randrange(16, 250)}.{random.randrange(256)}'
+    )
+    """First three bytes of the addresses."""
+
+    def __post_init__(self) -> None:
+        entries: dict[str, dict[str, Any]] = {
+            robot.name: {
+                'driver': 'tello',
+                'address': address,
+                'local_address': f'{self.row}.1',
+                'perception': 'simulated',
+                # An urgent task takes it for granted that the robot flies.
+                'takeoff_when_needed': True,
+                'maximum_height_m': CEILING_M,
+                'link_timeout_s': LINK_TIMEOUT_S,
+                'halt_limit_s': 1.5,
+            }
+            for robot, address in self._tellos().items()
+        }
+        for robot, address in self._arms().items():
+            entries[robot.name] = {
+                'driver': 'indy',
+                'host': address,
+                'speed': 1.0,
+                'perception': 'simulated',
+                'answer_limit_s': 1.5,
+                'link_limit_s': LINK_TIMEOUT_S,
+            }
+        # JSON is YAML.
+        self.file.write_text(json.dumps(entries, indent=1), encoding='utf-8')
+
+    @property
+    def note(self) -> str:
+        """What a trace says that the robots are."""
+        mocked = [robot.name for robot in (*self._tellos(), *self._arms())]
+        others = [robot.name for robot in self.robots if robot.name not in mocked]
+        text = f'mocks behind the real drivers: {", ".join(mocked)}'
+        return f'{text}; simulated: {", ".join(others)}' if others else text
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Parameters of every executor."""
+        return {'drivers_file': str(self.file)}
+
+    def commands(self) -> Sequence[tuple[str, list[str]]]:
+        """Return the programs of the mocks."""
+        tellos = [sys.executable, '-m', 'timely_llm_ros.drivers.mock.tello']
+        for address in self._tellos().values():
+            tellos += ['--host', address]
+        arms = [
+            (
+                f'mock_{robot.name}',
+                [sys.executable, '-m', 'timely_llm_ros.drivers.mock.indy', '--host', address],
+            )
+            for robot, address in self._arms().items()
+        ]
+        return [('mock_tellos', tellos), *arms] if self._tellos() else arms
+
+    def groups(self, robots: Sequence[Robot]) -> Sequence[tuple[str, Sequence[Robot]]]:
+        """Return one executor for all Tellos, which share two ports, and one for each other."""
+        tellos = [robot for robot in robots if robot.skill_set == 'tello']
+        others = [robot for robot in robots if robot.skill_set != 'tello']
+        together = [('tellos', tellos)] if tellos else []
+        return [*together, *((robot.name, (robot,)) for robot in others)]
+
+    def _tellos(self) -> dict[Robot, str]:
+        tellos = [robot for robot in self.robots if robot.skill_set == 'tello']
+        return {robot: f'{self.row}.{number}' for number, robot in enumerate(tellos, 2)}
+
+    def _arms(self) -> dict[Robot, str]:
+        try:
+            sdk_python()
+        except ConfigurationError:
+            return {}
+        arms = [robot for robot in self.robots if robot.skill_set == 'arm']
+        return {robot: f'{self.row}.{number}' for number, robot in enumerate(arms, 200)}
+
+    def fit(self, task: TimedTask) -> TimedTask:
+        """Return a task with what an arm handles laid on its table, where it is not."""
+        if not any(robot.name == task.robot for robot in self._arms()):
+            return task
+        objects = tuple(map(_on_the_table, task.sample.scene.objects))
+        return replace(task, sample=replace(task.sample, scene=Scene(objects)))
+
+
+def _on_the_table(item: SceneObject) -> SceneObject:
+    """Return an object in the same direction, as far as it may be."""
+    least_m, greatest_m = TABLE_M
+    distance_m = math.hypot(item.x_m, item.y_m)
+    wanted_m = min(max(distance_m, least_m), greatest_m)
+    if distance_m == 0:
+        return replace(item, x_m=wanted_m)
+    scale = wanted_m / distance_m
+    return replace(item, x_m=item.x_m * scale, y_m=item.y_m * scale)
