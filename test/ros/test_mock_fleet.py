@@ -169,9 +169,9 @@ def test_a_killed_executor_leaves_nobody_in_the_air(
     fleet: Fleet, mocks: MockTellos, arm: MockIndy
 ) -> None:
     goals = [fleet.plan(LONG, drone) for drone in DRONES[:3]]
-    goals.append(fleet.plan('repeat(10){move_to(40,20,30);move_to(20,-40,50);};', 'arm_1'))
     for drone in DRONES[:3]:
         mocks.wait_phase(drone, 'move')
+    goals.append(fleet.plan('repeat(10){move_to(40,20,30);move_to(20,-40,50);};', 'arm_1'))
     wait_for(lambda: not arm.stands_still, 'the arm moves')
     (worker,) = fleet.executors[0].children
     os.kill(worker, signal.SIGKILL)
