@@ -14,6 +14,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import random
 import signal
@@ -29,7 +30,12 @@ import numpy as np
 from _results import Target, save
 
 from timely_llm_ros.clock import WallClock
-from timely_llm_ros.drivers import SegmentExecutor, SegmentOutcome, create_driver
+from timely_llm_ros.drivers import (
+    SegmentExecutor,
+    SegmentOutcome,
+    SegmentProgress,
+    create_driver,
+)
 from timely_llm_ros.drivers.emergency import cut_power
 from timely_llm_ros.errors import RobotUnavailableError
 from timely_llm_ros.skills.language import parse
@@ -42,6 +48,9 @@ SKILLS = find_skill_set('tello')
 SAFE_PHASES = ('ground', 'hover', 'landing', 'wreck')
 HALTS = ('rc 0 0 0 0', 'stop', 'land', 'emergency')
 TARGET_S = 0.5
+LINK_LIMIT_S = 1.0
+"""Silence that counts as a loss, by default: an aircraft that cannot be heard may be well."""
+
 LIMIT_S = 60.0
 QUICK_LINK_S = 0.3
 
@@ -51,8 +60,8 @@ KINDS = {
     'low battery': 'from the moment the charge is low',
     'refusal': 'from the command that it refuses',
     'timeout': 'from the end of the time that the move may take',
-    'silence': 'from the last datagram; it is taken for lost after 1 s',
-    'silence, link limit 0.3 s': 'from the last datagram; it is taken for lost after 0.3 s',
+    'silence': 'from the last datagram; after 1 s it counts as lost',
+    'silence, link limit 0.3 s': 'from the last datagram; after 0.3 s it counts as lost',
     'out of reach': 'from the moment it can be reached again',
     'driver killed': 'from kill -9 of the process that flies it',
 }
@@ -133,6 +142,9 @@ class Pilot:
 
     def __init__(self, mocks: Mocks, host: str, local: str, **options: Any) -> None:
         self.mocks, self.host = mocks, host
+        self.false_alarms = 0
+        self.called_s = 0.0
+        """When the latest call began (s)."""
         self._plans = 0
         self._limits = {
             key: options.pop(key)
@@ -146,19 +158,29 @@ class Pilot:
         self._plans += 1
         segment = Segment(0, text, parse(text, SKILLS, ()), 1)
         return asyncio.create_task(
-            self.executor.execute(str(self._plans), segment, Scene(), lambda _: None)
+            self.executor.execute(str(self._plans), segment, Scene(), self._note)
         )
+
+    def _note(self, progress: SegmentProgress) -> None:
+        if progress.elapsed_s < 0.05:
+            self.called_s = time.monotonic() - progress.elapsed_s
 
     async def move(self, text: str = 'move_forward(500);') -> asyncio.Task[SegmentOutcome]:
         """Be in the middle of a move."""
-        if not self.executor.connected:
-            await self._connect()
-        takeoff = await self.run('takeoff;')
-        if not takeoff.succeeded:
-            raise RuntimeError(takeoff.error)
-        segment = self.run(text)
-        await self.mocks.until_phase(self.host, 'move')
-        return segment
+        while True:
+            if not self.executor.connected:
+                await self._connect()
+            if (await self.run('takeoff;')).succeeded:
+                segment = self.run(text)
+                await self.mocks.until(
+                    lambda: segment.done() or self.mocks.phase(self.host) == 'move',  # noqa: B023
+                    f'{self.host} moves',
+                )
+                if not segment.done():
+                    return segment
+            self.false_alarms += 1
+            if self.false_alarms > 20:
+                raise RuntimeError(f'{self.host} does not get to fly')
 
     async def _connect(self) -> None:
         while True:
@@ -179,11 +201,14 @@ async def fault_of(kind: str, pilot: Pilot, rng: random.Random) -> tuple[float, 
     if kind == 'timeout':
         await mocks.until_fault(host, 'stall')
         segment = await pilot.move('move_forward(20);')
-        asked = [line['t'] for line in mocks.lines(host) if line['what'] == 'forward 20']
         outcome = await segment
-        return asked[-1] + outcome.call_durations_s[-1], outcome.error
-    segment = await pilot.move()
-    await asyncio.sleep(rng.uniform(0.2, 1.0))
+        return pilot.called_s + outcome.call_durations_s[-1], outcome.error
+    while True:
+        segment = await pilot.move()
+        await asyncio.sleep(rng.uniform(0.2, 1.0))
+        if not segment.done():
+            break
+        pilot.false_alarms += 1
     match kind:
         case 'stopped by a person':
             since_s = time.monotonic()
@@ -260,7 +285,7 @@ async def killed(mocks: Mocks, host: str, local: str, trials: int) -> tuple[list
 
 
 async def measure(trials: int, folder: Path) -> dict[str, dict[str, Any]]:
-    """Measure every kind of fault, all at once as in a fleet; return its figures."""
+    """Measure the kinds of fault, all at once as in a fleet but for the last; return figures."""
     row = f'127.{random.SystemRandom().randrange(16, 250)}.{random.SystemRandom().randrange(256)}'
     addresses = iter(f'{row}.{number}' for number in range(1, 255))
     local, killed_local = next(addresses), next(addresses)
@@ -282,14 +307,12 @@ async def measure(trials: int, folder: Path) -> dict[str, dict[str, Any]]:
     try:
         first = hosts['silence'][0]
         await mocks.until_fault(first, 'heal')
+        *kinds, last = KINDS
         results = await asyncio.gather(
-            *(
-                killed(mocks, hosts[kind][0], killed_local, trials)
-                if kind == 'driver killed'
-                else in_process(kind, mocks, hosts[kind], local, trials)
-                for kind in KINDS
-            )
+            *(in_process(kind, mocks, hosts[kind], local, trials) for kind in kinds)
         )
+        # By itself: starting programs would take the time of the others.
+        results.append(await killed(mocks, hosts[last][0], killed_local, trials))
     finally:
         process.send_signal(signal.SIGINT)
         await process.wait()
@@ -314,6 +337,8 @@ def main() -> None:
     parser.add_argument('--out', help='where the JSON goes; benchmarks/results by default')
     options = parser.parse_args()
     print(f'{options.trials} faults of each kind, on aircraft of their own ...', flush=True)
+    # What the driver warns of is what is done to it here.
+    logging.getLogger('timely_llm_ros').setLevel(logging.CRITICAL)
     with tempfile.TemporaryDirectory() as folder:
         figures = asyncio.run(measure(options.trials, Path(folder)))
     print(f'{"fault":<28}{"median":>9}{"p95":>9}{"worst":>9}  counted')
@@ -321,7 +346,12 @@ def main() -> None:
         times = ''.join(f'{row[key] * 1000:>6.0f} ms' for key in ('median_s', 'p95_s', 'worst_s'))
         print(f'{kind:<28}{times}  {row["counted"]}')
     targets = [
-        Target(f'worst time from fault to safe, {kind} (s)', row['worst_s'], '<=', TARGET_S)
+        Target(
+            f'worst time from fault to safe, {kind} (s)',
+            row['worst_s'],
+            '<=',
+            TARGET_S + (LINK_LIMIT_S if kind == 'silence' else 0.0),
+        )
         for kind, row in figures.items()
     ]
     save('safety', figures, targets, path=options.out)
