@@ -188,6 +188,7 @@ class EngineState:
         spilled: Times that a generation's KV was dropped for lack of room, since the start.
         background: Background generations, which none of the other counts includes.
         servers: The servers of an engine that has its model elsewhere.
+        busy_s: Time spent in steps since the start (s), the background's included.
     """
 
     running: int
@@ -201,6 +202,7 @@ class EngineState:
     spilled: int = 0
     background: int = 0
     servers: tuple[ServerState, ...] = ()
+    busy_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.engines.engine import EngineEvent, EngineState, GenerationRequest
     from timely_llm_ros.engines.kv_ledger import Context
-    from timely_llm_ros.engines.step import Backend, Output, StepPlan
+    from timely_llm_ros.engines.step import Backend, Generation, Output, StepPlan
     from timely_llm_ros.scheduling.scheduler import ServingMode
     from timely_llm_ros.skills.segmenters import TextSegmenter
 
@@ -96,6 +96,7 @@ class _BackgroundLane(_Lane):
             kv=kv,
         )
         self._robots = robots
+        self._prefilled = False
         chunk = options.background_chunk
         self._batcher = Batcher(kv, backend, self._table, chunk, _BACKGROUND_STEPS)
 
@@ -104,13 +105,32 @@ class _BackgroundLane(_Lane):
         chosen = [self._generations[name] for name in self._scheduler.select(now_s)]
         if not chosen:
             return None
-        everyone = self._generations.values()
-        plan = self._batcher.fit(chosen, everyone, self._kv.prefixes_of_robots())
-        if plan is not None:
-            self._mark_running(list(plan.running))
-        elif not len(self._robots):
-            return super().plan(now_s)
-        return plan
+        for some in self._short_steps(chosen):
+            plan = self._batcher.fit(some, self._later_than(some[0]), self._kv.prefixes_of_robots())
+            if plan is not None:
+                self._mark_running(list(plan.running))
+                self._prefilled = not plan.decodes_only
+                return plan
+        return None if len(self._robots) else super().plan(now_s)
+
+    def _short_steps(self, chosen: list[Generation]) -> list[list[Generation]]:
+        """Return two steps, each shorter than one for all: a prompt, and what others decode.
+
+        They take turns; an empty one is left out.
+        """
+        prompts = [
+            generation
+            for generation in chosen
+            if generation.context.missing > 1 or not generation.context.prefix.ready
+        ]
+        decoding = [generation for generation in chosen if generation not in prompts]
+        steps = [prompts[:1], decoding]
+        return [step for step in steps[:: -1 if self._prefilled else 1] if step]
+
+    def _later_than(self, generation: Generation) -> list[Generation]:
+        """Return those that came after it: it may drop their KV, so that the first gets on."""
+        order = list(self._generations.values())
+        return order[order.index(generation) + 1 :]
 
     def contexts(self) -> list[Context]:
         """Return what robots may drop, the last come first."""
@@ -175,6 +195,7 @@ class LanedCore:
         self._robots.may_drop(self._background.contexts)
         self._latest: _Lane = self._robots
         self._state_at_s = -math.inf
+        self._busy_s = 0.0
 
     # Commands ------------------------------------------------------------------------------------
 
@@ -233,6 +254,7 @@ class LanedCore:
         self, plan: StepPlan, outputs: Sequence[Output], started_s: float, ended_s: float
     ) -> None:
         """Take the tokens of the step that was planned last."""
+        self._busy_s += ended_s - started_s
         self._latest.complete(plan, outputs, started_s, ended_s)
 
     # Answers -------------------------------------------------------------------------------------
@@ -260,7 +282,12 @@ class LanedCore:
     def state(self, now_s: float) -> EngineState:
         """Return a snapshot: of robots' generations, and how many the background has."""
         state = self._robots.state(now_s)
-        return replace(state, step_s=self._latest.step_s, background=len(self._background))
+        return replace(
+            state,
+            step_s=self._latest.step_s,
+            background=len(self._background),
+            busy_s=self._busy_s,
+        )
 
     @property
     def kv_tokens(self) -> int:
