@@ -1,4 +1,4 @@
-"""Reference simulations of multi-bin batching: mean latency with one server (s).
+"""Reference simulations of multi-bin batching: throughput and mean latency.
 
 Uniform times on 1..20, batches of 128, 128,000 requests; exponential times of mean 10, batches of
 200, 200,000 requests, boundaries of lemma A.1; 10 draws each. Only where the server keeps up: above
@@ -25,3 +25,33 @@ EXPONENTIAL_LATENCY_S: dict[tuple[int, int], float] = {
     (12, 5): 95.8,
 }  # fmt: skip
 """By arrivals per second and number of bins; the two nearest to their capacity left out."""
+
+UNIFORM_PER_S: dict[tuple[int, int], float] = {
+    (2, 1): 2.002, (2, 2): 2.002, (2, 3): 2.002, (2, 5): 2.001, (2, 10): 1.999,
+    (4, 1): 4.004, (4, 2): 4.002, (4, 3): 4.001, (4, 5): 3.998, (4, 10): 3.992,
+    (6, 1): 6.003, (6, 2): 5.998, (6, 3): 5.996, (6, 5): 5.991, (6, 10): 5.976,
+    (8, 1): 6.441, (8, 2): 7.99, (8, 3): 7.988, (8, 5): 7.978, (8, 10): 7.952,
+    (10, 1): 6.442, (10, 2): 8.411, (10, 3): 9.362, (10, 5): 9.957, (10, 10): 9.915,
+    (12, 1): 6.443, (12, 2): 8.413, (12, 3): 9.366, (12, 5): 10.284, (12, 10): 11.048,
+}  # fmt: skip
+"""Requests per second with one server, by arrivals per second and number of bins."""
+
+UNIFORM_ANY_LATENCY_S: dict[tuple[int, int], float] = {
+    (2, 1): 51.48, (2, 2): 78.48, (2, 3): 108.47, (2, 5): 170.6, (2, 10): 327.39,
+    (4, 1): 35.67, (4, 2): 46.82, (4, 3): 61.04, (4, 5): 91.48, (4, 10): 169.41,
+    (6, 1): 30.4, (6, 2): 36.27, (6, 3): 45.23, (6, 5): 65.11, (6, 10): 116.75,
+    (8, 1): 27.76, (8, 2): 30.99, (8, 3): 37.32, (8, 5): 51.92, (8, 10): 90.42,
+    (10, 1): 26.18, (10, 2): 27.83, (10, 3): 32.58, (10, 5): 44.01, (10, 10): 74.62,
+    (12, 1): 25.13, (12, 2): 25.72, (12, 3): 29.42, (12, 5): 38.73, (12, 10): 64.09,
+}  # fmt: skip
+"""Mean latency with as many servers as there are batches (s), by the same."""
+
+EXPONENTIAL_PER_S: dict[tuple[int, int], float] = {
+    (2, 1): 2.0, (2, 2): 2.0, (2, 3): 1.999, (2, 4): 1.999, (2, 5): 1.998,
+    (4, 1): 3.395, (4, 2): 3.995, (4, 3): 3.993, (4, 4): 3.991, (4, 5): 3.99,
+    (6, 1): 3.396, (6, 2): 5.984, (6, 3): 5.981, (6, 4): 5.977, (6, 5): 5.974,
+    (8, 1): 3.397, (8, 2): 7.228, (8, 3): 7.961, (8, 4): 7.953, (8, 5): 7.95,
+    (10, 1): 3.397, (10, 2): 7.236, (10, 3): 9.857, (10, 4): 9.918, (10, 5): 9.911,
+    (12, 1): 3.397, (12, 2): 7.241, (12, 3): 9.909, (12, 4): 11.666, (12, 5): 11.853,
+}  # fmt: skip
+"""Requests per second with one server, by the same."""

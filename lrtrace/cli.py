@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from lrtrace.cat import add_cat_command
 from lrtrace.compose_command import add_compose_command
 from lrtrace.export import add_export_command
+from lrtrace.generate_command import add_generate_command
 from lrtrace.profile_command import add_profile_command
 from lrtrace.repair import add_repair_command
 from lrtrace.replay_command import add_replay_command
@@ -78,6 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     add_repair_command(commands)
     add_replay_command(commands)
     add_profile_command(commands)
+    add_generate_command(commands)
     add_compose_command(commands)
     return parser
 

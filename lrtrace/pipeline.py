@@ -44,22 +44,26 @@ class Pipeline:
         self._link_free_s = [0.0] * stages
         self.busy_s = 0.0
         """How long each stage has computed (s): every one computes every micro-batch."""
+        self.held_s = 0.0
+        """How long each stage but the last was held up by sending (s)."""
 
     @property
     def stage_free_s(self) -> tuple[float, ...]:
         """When each stage will have done all that it was given."""
         return tuple(self._stage_free_s)
 
-    def run(self, tokens: float, at_s: float) -> float:
+    def run(self, tokens: float, at_s: float, context_tokens: float = 0.0) -> float:
         """Send a micro-batch in and return when its tokens are back at the first stage.
 
         Args:
             tokens: Its size.
             at_s: When it is ready for the first stage, not before any earlier one.
+            context_tokens: Tokens of context that it attends to.
         """
-        compute_s = self._costs.compute_s(tokens)
+        alone_s = self._costs.compute_s(tokens)
+        compute_s = alone_s + self._costs.attend_s(context_tokens)
         transfer_s = self._costs.transfer_s(tokens)
-        held_s = self._costs.occupied_s(tokens) - compute_s
+        held_s = self._costs.occupied_s(tokens) - alone_s
         stage_free_s, link_free_s = self._stage_free_s, self._link_free_s
         last = len(stage_free_s) - 1
         for stage in range(last + 1):
@@ -74,4 +78,5 @@ class Pipeline:
                 at_s += transfer_s
                 link_free_s[stage] = at_s
         self.busy_s += compute_s
+        self.held_s += held_s
         return at_s + self._return_s

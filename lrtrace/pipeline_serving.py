@@ -317,6 +317,8 @@ class Served(NamedTuple):
     """Tokens in all of them."""
     preempted: int
     """How often a request had to be computed again."""
+    held_s: float = 0.0
+    """How long each stage but the last was held up by sending."""
 
     @property
     def idle_s(self) -> float:
@@ -341,11 +343,12 @@ def serve(
     micro_batches = tokens = 0
     while True:
         while len(flying) < admission.limit and (chunks := admission.compose(len(flying))):
-            size = 0
+            size = context = 0
             for request, part in chunks:
                 size += part
+                context += request.scheduled
                 request.in_flight += 1
-            flying.append((pipeline.run(size, now_s), chunks))
+            flying.append((pipeline.run(size, now_s, context), chunks))
             micro_batches += 1
             tokens += size
         if not flying and admission.left:
@@ -353,7 +356,14 @@ def serve(
                 f'KV memory: the next of {admission.left} requests does not fit by itself'
             )
         if not flying:
-            return Served(now_s, pipeline.busy_s, micro_batches, tokens, admission.preempted)
+            return Served(
+                now_s,
+                pipeline.busy_s,
+                micro_batches,
+                tokens,
+                admission.preempted,
+                pipeline.held_s,
+            )
         now_s, chunks = flying.popleft()
         for request, _ in chunks:
             request.in_flight -= 1

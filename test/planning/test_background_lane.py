@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,9 +23,12 @@ from timely_llm_ros.errors import (
 )
 from timely_llm_ros.planner import Planner
 from timely_llm_ros.planning import BackgroundTask, Task
+from timely_llm_ros.planning.background_file import BackgroundFile
 from timely_llm_ros.utility import URGENT
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from timely_llm_ros.engines.engine import Engine, GenerationRequest
 
 
@@ -148,3 +152,27 @@ def test_an_engine_that_breaks_down_gets_a_task_twice_and_no_more() -> None:
         await planner.close()
 
     run_virtual(run())
+
+
+def test_a_file_is_worked_off_and_gone_on_with(tmp_path: Path) -> None:
+    prompts, answers = tmp_path / 'prompts.jsonl', tmp_path / 'answers.jsonl'
+    lines = [{'id': f'p{n}', 'skill_set': 'exact', 'instruction': 'go'} for n in range(100)]
+    prompts.write_text('\n'.join(map(json.dumps, lines)))
+
+    async def work(seconds: float) -> None:
+        planner = await planner_on(SimulatedEngine(plan_text=plan_of))
+        await planner.start()
+        file = BackgroundFile(prompts, answers)
+        running = asyncio.create_task(file.run(planner))
+        await asyncio.wait([running], timeout=seconds)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await planner.close()
+
+    run_virtual(work(20.0))
+    ids = [json.loads(line)['id'] for line in answers.read_text().splitlines()]
+    assert 0 < len(ids) < 100
+    run_virtual(work(10_000.0))
+    found = [json.loads(line) for line in answers.read_text().splitlines()]
+    assert sorted(one['id'] for one in found) == sorted(one['id'] for one in lines)
+    assert all(one['text'] == 'act(100);' * 20 for one in found)

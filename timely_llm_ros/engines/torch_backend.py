@@ -142,6 +142,10 @@ class TorchBackend:
         if not any(sequence.prefix is prefix for sequence in self._sequences.values()):
             del self._prefixes[prefix.key]
 
+    def pad(self, generation_id: str) -> None:
+        """Give an ended generation one more token to compute, which is no part of its text."""
+        self._sequences[generation_id].ids.append(next(iter(self._texts.end_ids)))
+
     def execute(self, plan: StepPlan) -> list[Output]:
         """Compute one step; return an output for each row that samples."""
         ids: list[int] = []

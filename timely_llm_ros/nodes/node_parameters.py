@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 from timely_llm_ros.drivers.registry import DRIVERS
 from timely_llm_ros.engines import ENGINES, ServingMode
 from timely_llm_ros.nodes.parameters import parameter
-from timely_llm_ros.scheduling.options import AGE_BOUND_S, Admission, SchedulingOptions
+from timely_llm_ros.scheduling.options import (
+    AGE_BOUND_S,
+    BACKGROUND_BATCH,
+    BACKGROUND_CHUNK,
+    Admission,
+    SchedulingOptions,
+)
 from timely_llm_ros.scheduling.policies import POLICIES
 from timely_llm_ros.utility import NORMAL
 
@@ -192,6 +198,33 @@ class PlannerParameters:
         maximum=1024,
         read_only=False,
     )
+    background_prompts: str = parameter(
+        '',
+        'File of prompts (JSON lines) whose plans are made in the engine time that no robot needs; '
+        '"" for none.',
+        read_only=False,
+    )
+    background_answers: str = parameter(
+        '',
+        'File to which their answers are appended; what is in it is not done again. "" for the '
+        'name of the prompts with ".answers" behind it.',
+        read_only=False,
+    )
+    background_batch: int = parameter(
+        BACKGROUND_BATCH,
+        'Most background generations in one engine step.',
+        minimum=1,
+        maximum=1024,
+        read_only=False,
+    )
+    background_chunk: int = parameter(
+        BACKGROUND_CHUNK,
+        "Most prompt tokens of theirs in one engine step, which a robot's task may have to wait "
+        'for.',
+        minimum=1,
+        maximum=65536,
+        read_only=False,
+    )
     default_expected_response_s: float = parameter(
         NORMAL.expected_response_s,
         'Default time utility of a task: expected response time (s).',
@@ -255,6 +288,8 @@ class PlannerParameters:
             network_s=self.network_s,
             profiled_generation_s=self.profiled_generation_s or None,
             preemption_share=self.preemption_share,
+            background_batch=self.background_batch,
+            background_chunk=self.background_chunk,
         )
 
 

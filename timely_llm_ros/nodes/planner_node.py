@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diagnostic_msgs.msg import DiagnosticArray
@@ -33,6 +34,7 @@ from timely_llm_ros.nodes.ros_thread import RosThread
 from timely_llm_ros.nodes.task_server import TaskServer
 from timely_llm_ros.nodes.topics import HEARTBEAT_QOS, HEARTBEAT_TOPIC, STATE_QOS
 from timely_llm_ros.planner import Planner
+from timely_llm_ros.planning.background_file import BackgroundFile
 from timely_llm_ros.planning.estimate import ShortestGeneration
 from timely_llm_ros.srv import DescribeSkills
 from timely_llm_ros.utility import TimeUtility
@@ -72,6 +74,7 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
         self._estimate = ShortestGeneration()
         self._configuring: asyncio.Task[EngineInfo] | None = None
         self._closing: asyncio.Task[None] | None = None
+        self._background: asyncio.Task[None] | None = None
         self.links = {
             robot: RosRobotLink(
                 self, ros, robot, self.catalogue.skill_sets[name], self.parameters.robot_timeout_s
@@ -141,6 +144,7 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
         for link in self.links.values():
             link.silence_limit_s = parameters.robot_timeout_s
         self._estimate = ShortestGeneration()
+        file = background_file(parameters)
         planner = Planner(
             engine=create_engine(parameters.engine, **engine_options(parameters)),
             robots=self.links,
@@ -167,7 +171,21 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             raise
         self.topics.engine_started(info, mode=parameters.mode, policy=parameters.policy)
         self._planner = planner
+        if file is not None:
+            self._background = asyncio.create_task(
+                self._work_in_the_background(planner, file), name='background'
+            )
         return info
+
+    async def _work_in_the_background(self, planner: Planner, file: BackgroundFile) -> None:
+        log = self.get_logger()
+        log.info(f'background: {file.done} of {file.total} prompts have their answers')
+        try:
+            await file.run(planner)
+        except TimelyError as err:
+            log.error(f'background: {file.done} of {file.total} prompts: {err}')
+        else:
+            log.info(f'background: all {file.total} prompts have their answers')
 
     async def _configure_as_task(self, parameters: PlannerParameters) -> EngineInfo:
         self._configuring = asyncio.create_task(self._configure(parameters), name='configure')
@@ -180,6 +198,10 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
 
     async def _close_planner(self) -> None:
         planner, self._planner = self._planner, None
+        if self._background is not None:
+            self._background.cancel()
+            await asyncio.gather(self._background, return_exceptions=True)
+            self._background = None
         if planner is not None:
             await planner.close()
         self.topics.engine_stopped()
@@ -288,6 +310,19 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
         response.yaml = [self.catalogue.yaml[name] for name in names]
         response.fingerprints = [self.catalogue.skill_sets[name].fingerprint() for name in names]
         return response
+
+
+def background_file(parameters: PlannerParameters) -> BackgroundFile | None:
+    """Return the work of the background; None for none.
+
+    Raises:
+        ConfigurationError: Its file cannot be used.
+    """
+    if not parameters.background_prompts:
+        return None
+    prompts = Path(parameters.background_prompts)
+    answers = parameters.background_answers or f'{prompts}.answers'
+    return BackgroundFile(prompts, Path(answers))
 
 
 def default_utility(parameters: PlannerParameters) -> TimeUtility:

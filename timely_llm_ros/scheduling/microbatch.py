@@ -42,6 +42,10 @@ class PipelineCosts(Protocol):
         """Return how long a stage that computes and sends it can begin no other."""
         ...
 
+    def attend_s(self, context_tokens: float) -> float:
+        """Return how much longer a stage computes for the contexts that are attended to."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class LinearCosts:
@@ -53,6 +57,8 @@ class LinearCosts:
         transfer_base_s: Of a micro-batch on a link.
         transfer_token_s: Of each token on a link: its hidden state's size over the bandwidth.
         held_share: Share of the transfer for which the sending stage is held up, 0 to 1.
+        context_token_s: Of each token of context that a micro-batch attends to, on a stage:
+            reading its KV.
     """
 
     compute_base_s: float
@@ -60,6 +66,7 @@ class LinearCosts:
     transfer_base_s: float = 0.0
     transfer_token_s: float = 0.0
     held_share: float = 0.0
+    context_token_s: float = 0.0
 
     def compute_s(self, tokens: float) -> float:
         """Return how long one stage computes so many tokens."""
@@ -72,6 +79,10 @@ class LinearCosts:
     def occupied_s(self, tokens: float) -> float:
         """Return how long computing and sending so many tokens keeps a stage."""
         return self.compute_s(tokens) + self.held_share * self.transfer_s(tokens)
+
+    def attend_s(self, context_tokens: float) -> float:
+        """Return how long attending to so many tokens of context takes a stage."""
+        return self.context_token_s * context_tokens
 
 
 def first_token_s(stages: int, compute_s: float, transfer_s: float) -> float:

@@ -31,6 +31,9 @@ collapses under load; for comparison only."""
 AGE_BOUND_S = 30.0
 """Default of ``SchedulingOptions.age_bound_s``."""
 
+BACKGROUND_BATCH, BACKGROUND_CHUNK = 4, 8
+"""Defaults of the background's steps: short ones, for a model on a CPU."""
+
 
 @dataclass(frozen=True, slots=True)
 class SchedulingOptions:
@@ -59,9 +62,9 @@ class SchedulingOptions:
     age_bound_s: float | None = AGE_BOUND_S
     network_s: float = 0.0
     profiled_generation_s: float | None = None
-    background_batch: int = 8
-    background_chunk: int = 16
     preemption_share: float = 0.8
+    background_batch: int = BACKGROUND_BATCH
+    background_chunk: int = BACKGROUND_CHUNK
 
     def __post_init__(self) -> None:
         if self.admission not in get_args(Admission):
