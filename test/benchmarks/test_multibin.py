@@ -54,6 +54,15 @@ def test_batches_hold_one_bin_and_everybody() -> None:
     assert sum(len(batch) < multibin.BATCH for batch in order) <= 3
 
 
+def test_equally_full_bins_are_in_order() -> None:
+    lengths = multibin.draw_lengths(512)
+    bins = multibin.equally_full(lengths, 32)
+    assert np.bincount(bins).tolist() == [16] * 32
+    assert sorted(zip(lengths, bins, strict=True)) == sorted(
+        zip(sorted(lengths), sorted(bins), strict=True)
+    )
+
+
 def test_lengths_spread_as_said() -> None:
     lengths = np.array(multibin.draw_lengths(20_000))
     assert lengths.mean() == pytest.approx(multibin.MEAN_TOKENS, rel=0.02)
