@@ -61,6 +61,11 @@ class ServerSequences:
         Raises:
             EngineError: The request cannot be served.
         """
+        if request.background:
+            raise EngineError(
+                'a background generation: expected an engine that has the background lane '
+                '("torch" or "simulated"); a server would not let robots go first'
+            )
         if request.forced_token_ids is not None:
             raise EngineError('forced_token_ids: expected None, a server chooses its tokens itself')
         key = request.prompt.fixed
