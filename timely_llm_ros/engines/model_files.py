@@ -11,6 +11,9 @@ from timely_llm_ros.errors import ModelLoadError
 SHIPPED_MODEL = 'timely-planner'
 """Name of the model that comes with this package."""
 
+PREDICTORS = 'predictors'
+"""Folder, within a model's, of what predicts the lengths of its plans."""
+
 
 def find_model(name_or_path: str) -> str:
     """Return the folder of a model, given the name of a shipped one or a path.

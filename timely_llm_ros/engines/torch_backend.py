@@ -74,6 +74,8 @@ class TorchBackend:
         """Tokens computed since the start, prefixes included."""
         self.computed_prefixes = 0
         """Prefixes whose KV was begun since the start."""
+        self.sampled: tuple[list[str], list[int]] = [], []
+        """Generations that sampled in the latest step, and their tokens' places in it."""
 
     def open(self, request: GenerationRequest) -> tuple[str, int, int]:
         """Tokenise the prompt and prepare the grammar.
@@ -183,7 +185,9 @@ class TorchBackend:
         names = [row.generation.generation_id for row in plan.rows if row.samples]
         with torch.inference_mode():
             step = AttentionStep.build(singles, chunks, self._model.device)
-            logits = self._model.forward(ids, positions, step, [wanted[name] for name in names])
+            rows = [wanted[name] for name in names]
+            logits = self._model.forward(ids, positions, step, rows)
+            self.sampled = names, rows
             scores = logits[:, : self._texts.size].float().cpu().numpy()
         return self._sample(names, scores)
 

@@ -11,6 +11,7 @@ import os
 import socket
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from timely_llm_ros.engines.engine import (
@@ -20,7 +21,12 @@ from timely_llm_ros.engines.engine import (
     GenerationEnded,
     deliver,
 )
-from timely_llm_ros.engines.model_files import SHIPPED_MODEL, find_model, require_model_files
+from timely_llm_ros.engines.model_files import (
+    PREDICTORS,
+    SHIPPED_MODEL,
+    find_model,
+    require_model_files,
+)
 from timely_llm_ros.engines.torch_worker import WorkerOptions
 from timely_llm_ros.engines.wire import (
     Cancel,
@@ -148,6 +154,9 @@ class TorchEngine:
         threads: CPU threads of a step.
         min_step_s: A step takes at least as long (s), as if the model were larger.
         scheduling: Further options of the scheduler.
+        predictors: The folder of the predictors of plans' lengths (``timely-llm train-rlp``,
+            ``train-probe``). ``auto`` for the model's own if the policy ranks by lengths and
+            there are any, ``off`` for none.
 
     Raises:
         ConfigurationError: An option is out of range.
@@ -167,6 +176,7 @@ class TorchEngine:
         threads: int = 1,
         min_step_s: float = 0.0,
         scheduling: SchedulingOptions | None = None,
+        predictors: str = 'auto',
     ) -> None:
         find_policy(policy)
         if mode not in get_args(ServingMode):
@@ -193,6 +203,7 @@ class TorchEngine:
             threads,
             min_step_s,
             scheduling or SchedulingOptions(),
+            _predictors(predictors, find_model(model_path), policy),
         )
         self._on_event: Callable[[EngineEvent], None] | None = None
         self._worker: _Worker | None = None
@@ -317,3 +328,14 @@ class TorchEngine:
         self._pause_s = min(2 * self._pause_s, LAST_RESTART_S)
         self._worker = _Worker(self, self._options)
         await self._worker.start()
+
+
+def _predictors(name: str, model_path: str, policy: str) -> str:
+    """Return the folder to load predictors from; empty for none."""
+    if name == 'off':
+        return ''
+    if name != 'auto':
+        return name
+    folder = Path(model_path) / PREDICTORS
+    there = any((folder / f'{part}.json').is_file() for part in ('rlp', 'probe'))
+    return str(folder) if policy == 'srpt' and there else ''

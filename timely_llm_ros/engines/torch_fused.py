@@ -17,6 +17,7 @@ from torch.nn.functional import embedding, linear, rms_norm, silu
 
 if TYPE_CHECKING:
     from timely_llm_ros.engines.torch_attention import AttentionStep, PagedAttention
+    from timely_llm_ros.engines.torch_tap import LayerTap
 
 FAMILIES = frozenset({'llama', 'mistral', 'qwen2', 'qwen3'})
 """Model types whose layers are these; others run in transformers."""
@@ -86,13 +87,22 @@ class FusedDecoder:
         )
 
     def forward(
-        self, ids: list[int], positions: list[int], step: AttentionStep, wanted: list[int]
+        self,
+        ids: list[int],
+        positions: list[int],
+        step: AttentionStep,
+        wanted: list[int],
+        tap: LayerTap | None = None,
     ) -> torch.Tensor:
         """Return the logits of the ``wanted`` tokens, ``[wanted, vocabulary]``."""
         hidden = embedding(torch.tensor(ids), self._embedding)
+        if tap is not None:
+            tap.see(0, hidden)
         rotation = self._rotation(positions)
         for layer in self._layers:
             hidden = self._run(layer, hidden, rotation, step)
+            if tap is not None:
+                tap.see(layer.index + 1, hidden)
         if len(wanted) != len(ids):
             hidden = hidden[wanted]
         return linear(self._normal(hidden, self._norm), self._head)

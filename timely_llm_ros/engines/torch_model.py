@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -15,8 +15,12 @@ from timely_llm_ros.engines.model_files import require_model_files
 from timely_llm_ros.engines.torch_attention import AttentionStep, PagedAttention
 from timely_llm_ros.engines.torch_fused import FusedDecoder
 from timely_llm_ros.engines.torch_kv import KvPool
+from timely_llm_ros.engines.torch_tap import LayerTap, hook
 from timely_llm_ros.engines.torch_text import TokenTexts
 from timely_llm_ros.errors import ModelLoadError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 DTYPES: dict[str, torch.dtype] = {
     'float32': torch.float32,
@@ -41,6 +45,21 @@ class LoadedModel:
     context_limit: int
     info: EngineInfo
     fused: FusedDecoder | None = None
+    tap: LayerTap | None = None
+    layers: int = 0
+    """How many decoder layers it has."""
+
+    def watch(self, layers: Sequence[int]) -> LayerTap:
+        """Keep the hidden states of these layers from now on; see :class:`LayerTap`. Once.
+
+        Raises:
+            ConfigurationError: There is no such layer, or the model's cannot be watched.
+        """
+        tap = LayerTap(layers, self.layers)
+        if self.fused is None:
+            hook(self.model, tap)
+        self.tap = tap
+        return tap
 
     def forward(
         self,
@@ -51,7 +70,7 @@ class LoadedModel:
     ) -> torch.Tensor:
         """Run one step and return the logits of the ``wanted`` tokens, ``[wanted, vocabulary]``."""
         if self.fused is not None:
-            return self.fused.forward(ids, positions, step, wanted)
+            return self.fused.forward(ids, positions, step, wanted, self.tap)
         self.attention.step = step
         inputs = torch.tensor([ids, positions], device=self.device)
         out = self.model(
@@ -121,6 +140,7 @@ def load_model(
         place,
         int(getattr(model.config, 'max_position_embeddings', None) or 1 << 30),
         EngineInfo('torch', path, 0, dtype, vocabulary, max_kv_tokens, 0.0),
+        layers=int(getattr(model.config, 'num_hidden_layers', 0)),
     )
     parameters = sum(parameter.numel() for parameter in model.parameters())
     _prepare(loaded, path, DTYPES[dtype])

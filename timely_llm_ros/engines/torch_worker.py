@@ -36,6 +36,7 @@ from timely_llm_ros.scheduling.options import SchedulingOptions
 if TYPE_CHECKING:
     from timely_llm_ros.engines.lanes import LanedCore
     from timely_llm_ros.engines.torch_backend import TorchBackend
+    from timely_llm_ros.engines.torch_lengths import WorkerLengths
     from timely_llm_ros.engines.torch_model import LoadedModel
     from timely_llm_ros.engines.wire import Command
     from timely_llm_ros.scheduling.scheduler import ServingMode
@@ -58,6 +59,7 @@ class WorkerOptions:
     threads: int
     min_step_s: float
     scheduling: SchedulingOptions
+    predictors: str = ''
 
     @classmethod
     def from_json(cls, text: str) -> WorkerOptions:
@@ -100,7 +102,14 @@ class Link:
             self._socket.sendall(frame(messages))
 
 
-def serve(link: Link, core: LanedCore, backend: TorchBackend, *, min_step_s: float = 0.0) -> None:
+def serve(
+    link: Link,
+    core: LanedCore,
+    backend: TorchBackend,
+    lengths: WorkerLengths,
+    *,
+    min_step_s: float = 0.0,
+) -> None:
     """Run commands and steps until the other end stops or goes away."""
     now = time.monotonic
     idle = True
@@ -111,8 +120,11 @@ def serve(link: Link, core: LanedCore, backend: TorchBackend, *, min_step_s: flo
             if isinstance(command, Stop):
                 return
             _apply(core, command, now())
+            if isinstance(command, Submit):
+                lengths.submitted(command.request)
         if link.closed:
             return
+        lengths.before_step()
         started_s = now()
         plan = core.plan(started_s)
         idle = plan is None
@@ -128,6 +140,7 @@ def serve(link: Link, core: LanedCore, backend: TorchBackend, *, min_step_s: flo
         if state is not None:
             events.append(state)
         link.send(events)
+        lengths.after_step(plan, backend, events)
 
 
 def _apply(core: LanedCore, command: Command, now_s: float) -> None:
@@ -181,6 +194,7 @@ def _run(link: Link, options: WorkerOptions, started_s: float) -> None:
     # Only here, because importing torch takes seconds in which nothing else would answer.
     from timely_llm_ros.engines.lanes import LanedCore
     from timely_llm_ros.engines.torch_backend import TorchBackend
+    from timely_llm_ros.engines.torch_lengths import WorkerLengths
     from timely_llm_ros.engines.torch_model import load_model
 
     loaded = load_model(
@@ -202,8 +216,9 @@ def _run(link: Link, options: WorkerOptions, started_s: float) -> None:
         prefill_chunk=options.prefill_chunk,
         scheduling=options.scheduling,
     )
+    lengths = WorkerLengths.load(options.predictors, core, loaded)
     link.send([WorkerReady(replace(loaded.info, load_s=time.monotonic() - started_s))])
-    serve(link, core, backend, min_step_s=options.min_step_s)
+    serve(link, core, backend, lengths, min_step_s=options.min_step_s)
 
 
 def main(arguments: list[str]) -> int:

@@ -8,6 +8,7 @@ falls. Buckets are numbered from 1; bucket ``n`` holds the lengths ``(n - 1) siz
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from timely_llm_ros.errors import ConfigurationError
 
@@ -82,3 +83,61 @@ def pessimistic_length(length: int, pessimism: float, max_tokens: int) -> int:
         raise ConfigurationError(f'pessimism {pessimism!r}: expected a finite number >= 1')
     # Rounded first, because 1.1 * 10 is a little more than 11.
     return min(math.ceil(round(pessimism * length, 9)), max_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class LengthDistribution:
+    """How long a response will be: a probability for every bucket.
+
+    Who ranks takes the mean, who must not be late a quantile.
+
+    Attributes:
+        probabilities: Of buckets 1, 2, ...
+        size: Lengths per bucket.
+
+    Raises:
+        ConfigurationError: They are no probabilities, or a bucket holds no length.
+    """
+
+    probabilities: tuple[float, ...]
+    size: int
+
+    def __post_init__(self) -> None:
+        _positive('bucket size', self.size)
+        total = sum(self.probabilities)
+        if not (min(self.probabilities, default=-1.0) >= 0 and abs(total - 1) < 1e-6):
+            raise ConfigurationError(
+                f'probabilities {self.probabilities!r}: expected numbers >= 0 that sum to 1'
+            )
+
+    @property
+    def bucket(self) -> int:
+        """The most probable bucket, from 1."""
+        return self.probabilities.index(max(self.probabilities)) + 1
+
+    @property
+    def mean(self) -> float:
+        """Expected length (tokens), each bucket standing for the middle of its lengths."""
+        middle = (self.size + 1) / 2
+        return sum(p * (n * self.size + middle) for n, p in enumerate(self.probabilities))
+
+    def predicted(self, max_tokens: int) -> int:
+        """Return TimeBill's prediction (eq. 2): the upper edge of the most probable bucket."""
+        return predicted_length(self.bucket, self.size, max_tokens)
+
+    def quantile(self, share: float) -> int:
+        """Return the upper edge of the bucket up to which at least ``share`` of responses end.
+
+        A pessimistic length with a stated coverage, in place of a multiple of the prediction.
+
+        Raises:
+            ConfigurationError: The share is not above 0 and up to 1.
+        """
+        if not 0 < share <= 1:
+            raise ConfigurationError(f'share {share!r}: expected above 0, up to 1')
+        below = 0.0
+        for bucket, probability in enumerate(self.probabilities, 1):
+            below += probability
+            if below >= share * (1 - 1e-9):
+                return bucket * self.size
+        return len(self.probabilities) * self.size

@@ -1,0 +1,153 @@
+"""The predictors of plans' lengths, without torch: distributions, prompts, probes, files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from timely_llm_ros.errors import ConfigurationError, ModelLoadError
+from timely_llm_ros.prediction.length_noise import NoisyLengths
+from timely_llm_ros.prediction.probe import (
+    ProbeSettings,
+    RemainingLengthProbe,
+    read_probe,
+    write_probe,
+)
+from timely_llm_ros.prediction.remaining_length import LengthBins
+from timely_llm_ros.prediction.response_length import LengthDistribution
+from timely_llm_ros.prediction.rlp import read_rlp
+from timely_llm_ros.prediction.rlp_prompt import compress_prompt
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SHARES = st.lists(st.floats(0.01, 1), min_size=1, max_size=12)
+
+
+@given(SHARES, st.integers(1, 64), st.floats(0.01, 1))
+def test_a_quantile_covers_its_share_and_no_bucket_more(
+    shares: list[float], size: int, share: float
+) -> None:
+    total = sum(shares)
+    lengths = LengthDistribution(tuple(it / total for it in shares), size)
+    bucket = lengths.quantile(share) // size
+    below = sum(lengths.probabilities[:bucket])
+    assert below >= share - 1e-6
+    assert below - lengths.probabilities[bucket - 1] < share
+    assert 1 <= lengths.mean <= len(shares) * size
+
+
+def test_a_distribution_has_mean_and_eq_2() -> None:
+    lengths = LengthDistribution((0.5, 0.25, 0.25), 8)
+    assert lengths.mean == 0.5 * 4.5 + 0.25 * 12.5 + 0.25 * 20.5
+    assert (lengths.predicted(512), lengths.predicted(5)) == (8, 5)
+    with pytest.raises(ConfigurationError, match='probabilities'):
+        LengthDistribution((0.5, 0.4), 8)
+    with pytest.raises(ConfigurationError, match='above 0'):
+        lengths.quantile(1.5)
+
+
+BODY = (
+    'scene:\nred cup on table +0.1 -0.2=cup_1\nblue pen on table +0.3 +0.2=pen_2\n\n'
+    'old cat near sofa -1.0 +2.0=cat_3\ntask: clear the table\nplan:\n'
+)
+
+
+@given(st.integers(1, 200))
+def test_a_prompt_is_shortened_from_what_matters_least(most: int) -> None:
+    found = compress_prompt(
+        'robot: arm\nmany skills\n', BODY, lambda text: list(text.encode()), most
+    )
+    assert len(found) <= most
+    text = bytes(found).decode()
+    assert 'skills' not in text
+    if most >= 33:
+        assert text.startswith('robot: arm\n')
+        assert text.endswith('task: clear the table')
+    if 'cat_3' in text:
+        assert 'cup_1' in text
+    if most == 200:
+        assert text.index('cup_1') < text.index('pen_2') < text.index('cat_3')
+
+
+def probe(rng: np.random.Generator, **options: object) -> RemainingLengthProbe:
+    weights = {
+        'inner': rng.normal(size=(6, 4)),
+        'inner_bias': rng.normal(size=6),
+        'outer': rng.normal(size=(10, 6)),
+        'outer_bias': rng.normal(size=10),
+        'frequencies': np.full(10, 0.1),
+    }
+    return RemainingLengthProbe(
+        ProbeSettings(2, LengthBins(10, 80), **options),  # type: ignore[arg-type]
+        {name: it.astype(np.float32) for name, it in weights.items()},
+        {'plans': 3},
+    )
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**31), st.integers(1, 30))
+def test_smoothing_at_every_token_is_trails(seed: int, tokens: int) -> None:
+    rng = np.random.default_rng(seed)
+    one = probe(rng)
+    answers, smoothed = one.follow(rng.normal(size=(tokens, 4)).astype(np.float32), 1)
+    expected = answers[0]
+    assert smoothed[0] == pytest.approx(expected)
+    for token in range(1, tokens):
+        expected = one.settings.bins.smooth(expected, answers[token])
+        assert smoothed[token] == pytest.approx(expected)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**31), st.integers(1, 8), st.sampled_from([1.0, 0.5]), st.booleans())
+def test_rarer_answers_stay_distributions(
+    seed: int, every: int, sharpness: float, divides: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    one = probe(rng, sharpness=sharpness, divides=divides)
+    _, smoothed = one.follow(rng.normal(size=(40, 4)).astype(np.float32), every)
+    assert smoothed.sum(axis=-1) == pytest.approx(np.ones(40))
+    assert (smoothed >= 0).all()
+
+
+def test_several_tokens_are_as_many_single_ones() -> None:
+    bins = LengthBins(10, 80)
+    powers = bins.after_tokens(5)
+    before = np.random.default_rng(0).dirichlet(np.ones(10))
+    after = before
+    for count in range(6):
+        assert powers[count] @ before == pytest.approx(after)
+        after = bins.after_token(after)
+
+
+def test_a_probe_comes_back_from_its_files(tmp_path: Path) -> None:
+    one = probe(np.random.default_rng(1), sharpness=0.5, divides=True)
+    write_probe(tmp_path, one)
+    again = read_probe(tmp_path)
+    states = np.ones((3, 4), np.float32)
+    assert again.settings == one.settings
+    assert again.answer(states) == pytest.approx(one.answer(states))
+    (tmp_path / 'probe.json').write_text('{"format": 7}')
+    with pytest.raises(ModelLoadError, match='format 7'):
+        read_probe(tmp_path)
+    with pytest.raises(ModelLoadError, match='train-rlp'):
+        read_rlp(tmp_path)
+
+
+def test_a_probe_whose_weights_do_not_fit_is_refused() -> None:
+    weights = probe(np.random.default_rng(1)).weights
+    with pytest.raises(ConfigurationError, match='5 bins'):
+        RemainingLengthProbe(ProbeSettings(1, LengthBins(5, 80)), weights, {})
+
+
+@given(st.integers(0, 100), st.integers(1, 300), st.floats(0, 2))
+def test_noise_is_repeatable_and_none_is_the_truth(seed: int, length: int, spread: float) -> None:
+    noisy = NoisyLengths(first=spread, refined=spread, seed=seed)
+    assert noisy.predict('g', length) == noisy.predict('g', length) >= 1
+    assert NoisyLengths().predict('g', length) == length
+    assert NoisyLengths().refine('g', 8, length + 8) == length
+    assert NoisyLengths(refined=None).refine('g', 8, length) is None

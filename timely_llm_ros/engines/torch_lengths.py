@@ -1,0 +1,192 @@
+"""Predicted lengths in the worker: from prompts on a thread, from hidden states after steps.
+
+Neither keeps a segment waiting: prompts are read beside their own prefill, and hidden states after
+a step's segments have left.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from timely_llm_ros.engines.engine import GenerationEnded
+from timely_llm_ros.errors import ModelLoadError
+from timely_llm_ros.prediction import probe, rlp
+from timely_llm_ros.prediction.probe import EVERY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from timely_llm_ros.engines.engine import GenerationRequest
+    from timely_llm_ros.engines.lanes import LanedCore
+    from timely_llm_ros.engines.step import StepPlan
+    from timely_llm_ros.engines.torch_backend import TorchBackend
+    from timely_llm_ros.engines.torch_model import LoadedModel
+    from timely_llm_ros.prediction.probe import RemainingLengthProbe
+    from timely_llm_ros.prediction.rlp import ResponseLengthModel
+
+
+class PromptReader:
+    """Predicts lengths from prompts on a thread of its own.
+
+    Args:
+        model: The predictor.
+    """
+
+    def __init__(self, model: ResponseLengthModel) -> None:
+        self._model = model
+        self._prompts: queue.SimpleQueue[tuple[str, str, str]] = queue.SimpleQueue()
+        self._found: deque[tuple[str, float]] = deque()
+        threading.Thread(target=self._run, name='length predictor', daemon=True).start()
+
+    def read(self, request: GenerationRequest) -> None:
+        """Have a request's prompt read; returns at once."""
+        prompt = request.prompt
+        self._prompts.put((request.generation_id, prompt.fixed, prompt.body))
+
+    def take(self) -> list[tuple[str, float]]:
+        """Return the generations that were read since the last call, and their lengths (tokens)."""
+        found = []
+        while self._found:
+            found.append(self._found.popleft())
+        return found
+
+    def _run(self) -> None:
+        while True:
+            name, fixed, body = self._prompts.get()
+            self._found.append((name, self._model.predict(fixed, body).mean))
+
+
+class StateReader:
+    """Predicts from hidden states what is left of plans.
+
+    Args:
+        loaded: The model that generates; its layer is watched from now on.
+        probe: The probe.
+        every: Steps between two answers.
+
+    Raises:
+        ConfigurationError: The model has no such layer.
+    """
+
+    def __init__(
+        self, loaded: LoadedModel, probe: RemainingLengthProbe, *, every: int = EVERY
+    ) -> None:
+        self._tap = loaded.watch([probe.settings.layer])
+        self._probe = probe
+        self._every = every
+        self._steps = 0
+        self._known: dict[str, tuple[NDArray[np.float64], int]] = {}
+
+    def after_step(self, plan: StepPlan, backend: TorchBackend) -> dict[str, float]:
+        """Return what is left (tokens) of the plans that got a token; mostly nothing.
+
+        Call it after every step, when its tokens have been counted.
+        """
+        self._steps += 1
+        if self._steps % self._every:
+            return {}
+        names, places = backend.sampled
+        live = {
+            row.generation.generation_id: row.generation.tokens
+            for row in plan.rows
+            if row.samples and not row.generation.ended
+        }
+        chosen = [(name, place) for name, place in zip(names, places, strict=True) if name in live]
+        if not chosen:
+            return {}
+        names, places = [name for name, _ in chosen], [place for _, place in chosen]
+        states = self._tap.take(places)[0].float().cpu().numpy()
+        answers = self._probe.answer(states)
+        before = [self._known.get(name) for name in names]
+        posteriors = answers.copy()
+        rows = [row for row, known in enumerate(before) if known is not None]
+        if rows:
+            known = [it for it in before if it is not None]
+            posteriors[rows] = self._probe.smooth(
+                np.stack([posterior for posterior, _ in known]),
+                [live[names[row]] - age for row, (_, age) in zip(rows, known, strict=True)],
+                answers[rows],
+            )
+        left = self._probe.settings.bins.expected(posteriors).tolist()
+        for name, posterior in zip(names, posteriors, strict=True):
+            self._known[name] = posterior, live[name]
+        return dict(zip(names, left, strict=True))
+
+    def forget(self, generation_ids: Iterable[str]) -> None:
+        """Forget generations that have ended."""
+        for name in generation_ids:
+            self._known.pop(name, None)
+
+
+class WorkerLengths:
+    """What a worker's loop asks and tells about lengths.
+
+    Args:
+        core: Takes the predictions.
+        prompts: Reads prompts; None for no first predictions but the requests' own.
+        states: Reads hidden states; None for no later predictions.
+    """
+
+    def __init__(
+        self, core: LanedCore, prompts: PromptReader | None, states: StateReader | None
+    ) -> None:
+        self._core = core
+        self._prompts = prompts
+        self._states = states
+
+    @classmethod
+    def load(cls, folder: str, core: LanedCore, loaded: LoadedModel) -> WorkerLengths:
+        """Load the predictors of a folder; none where it is empty.
+
+        Raises:
+            ModelLoadError: There is none in the folder, or one of them is broken.
+        """
+        prompts, states = None, None
+        if folder:
+            names = [name for name in (rlp.NAME, probe.NAME) if has_predictor(folder, name)]
+            if not names:
+                raise ModelLoadError(
+                    f'predictors in {folder!r}: neither {rlp.NAME}.json nor {probe.NAME}.json; '
+                    'expected what "timely-llm train-rlp" or "timely-llm train-probe" wrote'
+                )
+            if rlp.NAME in names:
+                prompts = PromptReader(rlp.read_rlp(folder))
+            if probe.NAME in names:
+                states = StateReader(loaded, probe.read_probe(folder))
+        return cls(core, prompts, states)
+
+    def submitted(self, request: GenerationRequest) -> None:
+        """Have a new request's prompt read, unless its sender has predicted its length."""
+        if self._prompts is not None and request.predicted_tokens is None:
+            self._prompts.read(request)
+
+    def before_step(self) -> None:
+        """Tell the core what prompts said."""
+        if self._prompts is not None:
+            for name, tokens in self._prompts.take():
+                self._core.predict(name, tokens)
+
+    def after_step(
+        self, plan: StepPlan | None, backend: TorchBackend, events: Iterable[object]
+    ) -> None:
+        """Tell the core what hidden states say; call it when the step's events have left."""
+        if self._states is None:
+            return
+        if plan is not None:
+            left = self._states.after_step(plan, backend)
+            if left:
+                self._core.refine(left)
+        self._states.forget(it.generation_id for it in events if isinstance(it, GenerationEnded))
+
+
+def has_predictor(folder: str, name: str) -> bool:
+    """Return whether a folder has that predictor."""
+    return (Path(folder) / f'{name}.json').is_file()

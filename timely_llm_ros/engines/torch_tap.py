@@ -1,0 +1,89 @@
+"""Looks at hidden states while a model generates, without changing what it computes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from timely_llm_ros.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class LayerTap:
+    """Keeps the states that chosen layers had in the latest step: references, no copies.
+
+    Layer 0 is the embedding, layer n what comes out of the n-th decoder layer, before any final
+    norm.
+
+    Args:
+        layers: Which ones, ascending.
+        count: How many decoder layers the model has.
+
+    Raises:
+        ConfigurationError: There is no such layer.
+    """
+
+    def __init__(self, layers: Sequence[int], count: int) -> None:
+        if (
+            not layers
+            or list(layers) != sorted(set(layers))
+            or not 0 <= layers[0] <= layers[-1] <= count
+        ):
+            raise ConfigurationError(
+                f'layers {list(layers)!r}: expected ascending numbers of 0 to {count}'
+            )
+        self._wanted = frozenset(layers)
+        self._states: dict[int, torch.Tensor] = {}
+
+    def see(self, layer: int, hidden: torch.Tensor) -> None:
+        """Take a layer's states, ``[tokens, width]``; nothing may write into them later."""
+        if layer in self._wanted:
+            self._states[layer] = hidden
+
+    def take(self, tokens: list[int]) -> torch.Tensor:
+        """Return the states of these tokens of the latest step, ``[layers, tokens, width]``."""
+        states = [self._states[layer] for layer in sorted(self._states)]
+        return torch.stack([state[tokens] for state in states])
+
+
+def hook(model: Any, tap: LayerTap) -> None:
+    """Show a transformers model's states to a tap.
+
+    Raises:
+        ConfigurationError: Its layers are not where decoders have them.
+    """
+    layers = decoder_layers(model)
+
+    def before(_module: Any, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+        hidden = inputs[0] if inputs else keywords['hidden_states']
+        tap.see(0, hidden[0])
+
+    def after(layer: int) -> Any:
+        def see(_module: Any, _inputs: Any, output: Any) -> None:
+            hidden = output[0] if isinstance(output, tuple) else output
+            tap.see(layer, hidden[0])
+
+        return see
+
+    layers[0].register_forward_pre_hook(before, with_kwargs=True)
+    for number, layer in enumerate(layers, 1):
+        layer.register_forward_hook(after(number))
+
+
+def decoder_layers(model: Any) -> Any:
+    """Return a transformers model's list of decoder layers.
+
+    Raises:
+        ConfigurationError: There is none where decoders have it.
+    """
+    base = model.base_model
+    for name in ('layers', 'h', 'blocks'):
+        layers = getattr(base, name, None)
+        if layers is not None:
+            return layers
+    raise ConfigurationError(
+        f'{type(model).__name__}: no list of layers; expected a decoder-only model of transformers'
+    )

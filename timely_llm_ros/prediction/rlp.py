@@ -1,0 +1,156 @@
+"""TimeBill's response-length predictor: reads a prompt, gives a probability for every bucket.
+
+Two files in the folder ``predictors`` of the model whose lengths it predicts: ``rlp.json`` says
+what it is and how it was trained, ``rlp.safetensors`` has its weights. ``timely-llm train-rlp``
+writes both.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from timely_llm_ros.errors import ModelLoadError
+from timely_llm_ros.prediction.response_length import LengthDistribution, bucket_count
+from timely_llm_ros.prediction.rlp_network import BodyShape, SmallBody
+from timely_llm_ros.prediction.rlp_prompt import compress_prompt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+FORMAT = 1
+NAME = 'rlp'
+
+
+@dataclass(frozen=True, slots=True)
+class RlpSettings:
+    """What a predictor was made for.
+
+    Attributes:
+        size: Lengths per bucket.
+        longest: The longest response that it knows (tokens).
+        prompt_tokens: What prompts are shortened to.
+        shape: Its network's sizes.
+    """
+
+    size: int
+    longest: int
+    prompt_tokens: int
+    shape: BodyShape
+
+    @property
+    def buckets(self) -> int:
+        """How many there are."""
+        return bucket_count(self.longest, self.size)
+
+
+class ResponseLengthModel:
+    """A trained predictor; on any thread.
+
+    Args:
+        settings: What it was made for.
+        weights: Of its network.
+        encode: The tokenizer of the model whose lengths it predicts.
+        about: How it was trained.
+    """
+
+    def __init__(
+        self,
+        settings: RlpSettings,
+        weights: Mapping[str, NDArray[np.float32]],
+        encode: Callable[[str], Sequence[int]],
+        about: Mapping[str, Any],
+    ) -> None:
+        self.settings = settings
+        self.about = dict(about)
+        self._body = SmallBody(settings.shape, weights)
+        self._encode = encode
+
+    def predict(
+        self, fixed: str, body: str, *, most_tokens: int | None = None
+    ) -> LengthDistribution:
+        """Return what it expects of the prompt ``fixed + body``.
+
+        Args:
+            fixed: The part of the prompt that all tasks of a robot share.
+            body: The rest: scene and instruction.
+            most_tokens: TimeBill's N_p where it is smaller than what it was trained with.
+        """
+        most = min(self.settings.prompt_tokens, most_tokens or self.settings.prompt_tokens)
+        return self.distribution(compress_prompt(fixed, body, self._encode, most))
+
+    def distribution(self, ids: Sequence[int]) -> LengthDistribution:
+        """Return the same of a prompt that is shortened already."""
+        scores = self._body.scores(ids).astype(np.float64)
+        shares = np.exp(scores - scores.max())
+        shares /= shares.sum()
+        return LengthDistribution(tuple(shares.tolist()), self.settings.size)
+
+
+def write_rlp(
+    folder: Path,
+    settings: RlpSettings,
+    weights: Mapping[str, NDArray[np.float32]],
+    about: Mapping[str, Any],
+) -> list[Path]:
+    """Write a predictor and return its files; weights in half precision."""
+    from safetensors.numpy import save_file
+
+    content = {
+        'format': FORMAT,
+        'bucket_tokens': settings.size,
+        'longest_tokens': settings.longest,
+        'prompt_tokens': settings.prompt_tokens,
+        'body': settings.shape._asdict(),
+        'about': dict(about),
+    }
+    text, tensors = folder / f'{NAME}.json', folder / f'{NAME}.safetensors'
+    save_file({name: it.astype(np.float16) for name, it in weights.items()}, tensors)
+    text.write_text(json.dumps(content, indent=1) + '\n', encoding='utf-8')
+    return [text, tensors]
+
+
+def read_rlp(folder: str | Path) -> ResponseLengthModel:
+    """Read the predictor in a folder; its tokenizer is there or one folder up.
+
+    Raises:
+        ModelLoadError: There is none, or it is not one.
+    """
+    from safetensors.numpy import load_file
+    from tokenizers import Tokenizer
+
+    place = Path(folder)
+    try:
+        content = json.loads((place / f'{NAME}.json').read_text(encoding='utf-8'))
+        if content['format'] != FORMAT:
+            raise ValueError(f'format {content["format"]!r}, expected {FORMAT}')
+        settings = RlpSettings(
+            content['bucket_tokens'],
+            content['longest_tokens'],
+            content['prompt_tokens'],
+            BodyShape(**content['body']),
+        )
+        tensors = load_file(place / f'{NAME}.safetensors')
+        classes = len(tensors['score.weight'])
+        if classes != settings.buckets:
+            raise ValueError(f'{classes} classes, expected {settings.buckets}')
+        own = place / 'tokenizer.json'
+        tokenizer = Tokenizer.from_file(str(own if own.is_file() else place.parent / own.name))
+    except Exception as err:
+        raise ModelLoadError(
+            f'length predictor in {str(folder)!r}: {type(err).__name__}: {err}; expected '
+            f'{NAME}.json and {NAME}.safetensors as "timely-llm train-rlp" writes them, and '
+            'tokenizer.json'
+        ) from err
+
+    def encode(text: str) -> Sequence[int]:
+        ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
+        return ids
+
+    return ResponseLengthModel(settings, tensors, encode, content['about'])
