@@ -31,6 +31,7 @@ def test_the_parameters_have_the_schedulers_options_and_defaults() -> None:
         ('age_bound_s', 5.0, 5.0),
         ('network_s', 0.008, 0.008),
         ('profiled_generation_s', 0.09, 0.09),
+        ('preemption_share', 0.5, 0.5),
     ],
 )
 def test_each_option_reaches_each_engine(engine: str, name: str, value: Any, expected: Any) -> None:

@@ -36,6 +36,7 @@ def engine_options(parameters: PlannerParameters) -> dict[str, Any]:
         'dtype': parameters.dtype,
         'threads': parameters.threads,
         'min_step_s': parameters.min_step_s,
+        'predictors': parameters.predictors,
     }
 
 

@@ -96,6 +96,12 @@ class PlannerParameters:
         maximum=1.0,
         read_only=False,
     )
+    predictors: str = parameter(
+        'auto',
+        'Folder of the predictors of plan lengths, for engine torch; "auto" for those that came '
+        'with the model under policy srpt, "off" for none.',
+        read_only=False,
+    )
     max_running: int = parameter(
         8, 'Most generations in one engine step.', minimum=1, maximum=1024, read_only=False
     )
