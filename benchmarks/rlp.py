@@ -175,7 +175,6 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     learned, held_out = (rlp_samples(FOLDER, part) for part in samples(options))
-    torch.set_grad_enabled(True)
     truth = np.array(held_out[1], float)
     rows = [row('mean of all plans', np.full(len(truth), np.mean(learned[1])), truth)]
     rows.append(ngram_row(learned, held_out))

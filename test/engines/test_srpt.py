@@ -256,6 +256,44 @@ def test_between_segments_a_late_generation_is_pausable() -> None:
     assert len(segment_ends) > 5
 
 
+def test_a_segment_is_not_expected_to_outlast_its_plan() -> None:
+    texts = _PlanTexts(lambda request: 'takeoff;' + 'move_forward(50);' * 8 + 'land;')
+    core = EngineCore(texts, policy='utility', max_running=1)
+    expected_s: dict[str, list[float]] = {}
+    for name, predicted in (('plain', None), ('short', 4.0)):
+        core.submit(
+            GenerationRequest(
+                name, Prompt('f', 'b'), SKILLS, Scene(), NORMAL, 0.0, predicted_tokens=predicted
+            ),
+            0.0,
+        )
+        for step in range(12):
+            plan = core.plan(0.01 * step)
+            assert plan is not None
+            core.complete(plan, [texts.next(name)], 0.01 * step, 0.01 * step + 0.01)
+            row = core._table.row(name)
+            value = core._table.column('expected_generation_s')[row]
+            expected_s.setdefault(name, []).append(float(value))
+            if step > 2 and predicted:
+                # One token is left at least, at 10 ms.
+                assert value <= 0.01 + 1e-9
+        core.cancel(name, 0.2)
+    assert max(expected_s['plain'][3:]) > 0.02
+
+
+def test_what_watches_a_plan_knows_better_than_its_prompt() -> None:
+    core = EngineCore(_PlanTexts(lambda request: plan_of(30)), policy='srpt', mode='stream')
+    core.submit(GenerationRequest('g', Prompt('f', 'b'), SKILLS, Scene(), NORMAL, 0.0), 0.0)
+    (before,) = core.state(0.0).generations
+    assert math.isnan(before.remaining_tokens)
+    core.refine({'g': 12.0, 'gone': 3.0})
+    core.predict('g', 50.0)
+    core.predict('g', 70.0)
+    (after,) = core.state(0.0).generations
+    assert after.remaining_tokens == 12.0
+    assert core._table.get('g', 'predicted_tokens') == 50.0
+
+
 def test_a_prediction_that_is_none_ends_the_generation() -> None:
     core = EngineCore(_PlanTexts(lambda request: 'hover;'), policy='srpt')
     core.submit(

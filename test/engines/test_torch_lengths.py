@@ -157,21 +157,20 @@ def test_numpy_computes_what_transformers_does(tokens: int) -> None:
 
 @pytest.mark.parametrize(('size', 'body'), [(16, 'qwen2'), (None, 'qwen2'), (16, 'bert')])
 def test_training_learns_what_can_be_learned(size: int | None, body: str) -> None:
-    with torch.enable_grad():
-        rng = np.random.default_rng(0)
-        prompts = [rng.integers(20, size=rng.integers(3, 9)).tolist() for _ in range(240)]
-        lengths = [20 if 7 in prompt else 90 for prompt in prompts]
-        training = RlpTraining(
-            size=size,
-            shape=BodyShape(32, 48, 1, 4, 2),
-            body=body,  # type: ignore[arg-type]
-            epochs=14,
-        )
-        network = build_network(training, 20)
-        losses: list[float] = []
-        train_network(network, training, prompts, lengths, advance=losses.append)
-        assert len(losses) == training.steps(len(prompts))
-        assert np.mean(losses[-8:]) < 0.3 * np.mean(losses[:8])
+    rng = np.random.default_rng(0)
+    prompts = [rng.integers(20, size=rng.integers(3, 9)).tolist() for _ in range(240)]
+    lengths = [20 if 7 in prompt else 90 for prompt in prompts]
+    training = RlpTraining(
+        size=size,
+        shape=BodyShape(32, 48, 1, 4, 2),
+        body=body,  # type: ignore[arg-type]
+        epochs=14,
+    )
+    network = build_network(training, 20)
+    losses: list[float] = []
+    train_network(network, training, prompts, lengths, advance=losses.append)
+    assert len(losses) == training.steps(len(prompts))
+    assert np.mean(losses[-8:]) < 0.3 * np.mean(losses[:8])
 
 
 def test_commands_train_what_the_engine_serves_with(
@@ -186,7 +185,6 @@ def test_commands_train_what_the_engine_serves_with(
     assert [(it.prompt, it.kind, it.length) for it in again] == [
         (it.prompt, it.kind, it.length) for it in samples
     ]
-    torch.set_grad_enabled(True)
     common = ['--samples', str(tmp_path / 'plans.npz'), '-o', str(tmp_path), '--epochs', '2']
     assert main(['train-probe', *common]) == 0
     assert main(['train-rlp', *common, '--bucket', '8']) == 0

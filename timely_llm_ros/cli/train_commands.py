@@ -258,7 +258,6 @@ def _samples(
             layers=range(loaded.layers + 1) if layers or options.keep_samples else (),
             advance=lambda: progress.advance(task),
         )
-    torch.set_grad_enabled(True)
     if options.keep_samples is not None:
         write_samples(samples, options.keep_samples)
     return samples

@@ -44,6 +44,7 @@ class PlanLengths:
         self._needed = needed
         self._mean_tokens = 0.0
         self._remaining: dict[str, float] = {}
+        self._predicted: set[str] = set()
         self._tight = False
 
     def begin(self, generation: Generation, predicted_tokens: float | None) -> None:
@@ -53,7 +54,8 @@ class PlanLengths:
             ConfigurationError: A prediction is not above 0.
         """
         name = generation.generation_id
-        self._write(name, 0, self._mean_tokens or UNKNOWN_TOKENS)
+        for column in ('predicted_tokens', 'remaining_tokens'):
+            self._table.set(name, column, self._mean_tokens or UNKNOWN_TOKENS)
         if predicted_tokens is not None:
             self.predict(generation, predicted_tokens)
 
@@ -66,10 +68,14 @@ class PlanLengths:
         if not tokens > 0:
             raise ConfigurationError(f'predicted length {tokens!r}: expected a number > 0')
         name = generation.generation_id
-        if name not in self._remaining:
-            self._needed = True
-            self._remaining[name] = max(1.0, tokens - generation.tokens)
-            self._write(name, generation.tokens, tokens)
+        if name in self._predicted:
+            return
+        self._needed = True
+        self._predicted.add(name)
+        self._table.set(name, 'predicted_tokens', tokens)
+        # What watched it being generated knows better what is left.
+        left = self._remaining.setdefault(name, max(1.0, tokens - generation.tokens))
+        self._table.set(name, 'remaining_tokens', left)
 
     def refine(self, remaining_tokens: Mapping[str, float]) -> None:
         """Take later predictions of what is left of plans (tokens)."""
@@ -110,6 +116,7 @@ class PlanLengths:
     def end(self, generation: Generation, *, complete: bool) -> None:
         """Forget a generation; learn from its length if its plan is complete."""
         self._remaining.pop(generation.generation_id, None)
+        self._predicted.discard(generation.generation_id)
         if complete:
             mean = self._mean_tokens or generation.tokens
             self._mean_tokens = mean + _WEIGHT * (generation.tokens - mean)
@@ -120,7 +127,3 @@ class PlanLengths:
 
     def _pausable(self, generation: Generation) -> bool:
         return not (generation.segment_tokens or self._tight) and generation.segments > 0
-
-    def _write(self, name: str, age: int, predicted: float) -> None:
-        self._table.set(name, 'predicted_tokens', predicted)
-        self._table.set(name, 'remaining_tokens', max(1.0, predicted - age))

@@ -69,6 +69,7 @@ def remaining_lengths(length: int) -> NDArray[np.int64]:
     return np.arange(length - 1, -1, -1)
 
 
+@torch.enable_grad()
 def train_probe(
     training: ProbeTraining,
     layer: int,

@@ -114,6 +114,7 @@ def build_network(
     return network
 
 
+@torch.enable_grad()
 def train_network(
     network: Any,
     training: RlpTraining,
