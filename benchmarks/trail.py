@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import os
 import sys
 import time
@@ -24,8 +25,8 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 os.environ.setdefault('OMP_NUM_THREADS', '1')
 
 import numpy as np
-from _results import Target, save
-from _trail_serving import SLOTS, SYSTEMS, Run, Served, System, arrivals, as_row, workload
+from _results import FOLDER, Target, save
+from _trail_serving import PACE_S, SLOTS, SYSTEMS, Run, Served, System, arrivals, as_row, workload
 
 from timely_llm_ros.engines.length_samples import draw_requests, generate_samples
 from timely_llm_ros.engines.model_files import PREDICTORS, SHIPPED_MODEL, find_model
@@ -33,8 +34,8 @@ from timely_llm_ros.prediction.probe import EVERY, read_probe
 from timely_llm_ros.prediction.probe_training import remaining_lengths
 from timely_llm_ros.prediction.rlp import read_rlp
 
-PARTS = ('probe', 'overhead', 'serving')
-LOADS = (0.5, 0.8, 1.0, 1.2)
+PARTS = ('probe', 'overhead', 'serving', 'ablation')
+LOADS = (0.8, 1.0, 1.2)
 """Arrival rates as shares of what fcfs serves per second in the burst."""
 
 SHARES = (0.0, 0.2, 0.5, 0.8, 1.0)
@@ -166,7 +167,7 @@ def overhead_part(steps: int) -> tuple[dict[str, Any], list[Target]]:
     return figures, [Target('share of a decode step that predicting takes', worst, '<=', 0.01)]
 
 
-async def serving_part(count: int) -> tuple[dict[str, Any], list[Target]]:
+async def serving_part(count: int, loads: list[float]) -> tuple[dict[str, Any], list[Target]]:
     """How long plans take by policy and load."""
     rlp = read_rlp(Path(find_model(SHIPPED_MODEL)) / PREDICTORS)
     requests = workload(count, 5)
@@ -181,37 +182,26 @@ async def serving_part(count: int) -> tuple[dict[str, Any], list[Target]]:
         served = Served(system, kv_tokens=32768)
         await served.start()
         # Everything at once also says how many plans per second there can be.
-        await served.run(requests[:20], arrivals(20, 0.0, 1), predicted | {'truth': {}}, 0.0)
+        await served.run(requests[:4], arrivals(4, 0.0, 1), predicted | {'truth': {}}, 0.0)
         if 'truth' not in predicted:
             runs.append(await served.run(requests, arrivals(count, 0.0, 1), predicted, 0.0))
             per_s = runs[-1].per_s
             predicted['truth'] = {name: float(n) for name, n in served.tokens.items()}
         else:
             runs.append(await served.run(requests, arrivals(count, 0.0, 1), predicted, 0.0))
-        for load in LOADS:
+        for load in loads:
             times_s = arrivals(count, load * per_s, 2)
             runs.append(await served.run(requests, times_s, predicted, load))
         await served.close()
         show([run for run in runs if run.system == system.name])
-    ablation: list[Run] = []
-    for share in SHARES:
-        served = Served(System(f'trail c={share:g}', share=share, predictors='auto'),
-                        kv_tokens=TIGHT_KV, slots=2 * SLOTS)  # fmt: skip
-        await served.start()
-        await served.run(requests[:20], arrivals(20, 0.0, 1), predicted, 0.0)
-        times_s = arrivals(count, 1.0 * per_s, 2)
-        ablation.append(await served.run(requests, times_s, predicted, 1.0))
-        await served.close()
-    show(ablation)
     figures = {
         'slots': SLOTS,
-        'binding_limit': f'{SLOTS} places; in the ablation {2 * SLOTS} places and {TIGHT_KV} '
-        'tokens of KV',
+        'pace_s': PACE_S,
+        'binding_limit': f'{SLOTS} places',
         'plans': count,
         'capacity_per_s': round(per_s, 2),
         'mean_tokens': round(float(np.mean(list(predicted['truth'].values()))), 2),
         'runs': [as_row(run) for run in runs],
-        'ablation': [as_row(run) for run in ablation],
     }
     by = {(run.system, run.load): run for run in runs}
     fcfs, ours, oracle = (by[name, 1.0] for name in ('fcfs', 'trail', 'srpt, oracle'))
@@ -226,6 +216,25 @@ async def serving_part(count: int) -> tuple[dict[str, Any], list[Target]]:
         ),
         Target("load 1.0: share of the oracle's gain in mean latency", gain, '>=', 0.9),
     ]
+
+
+async def ablation_part(count: int) -> tuple[dict[str, Any], list[Target]]:
+    """What c does where those preempted may lose their KV: a burst."""
+    requests = workload(count, 5)
+    runs: list[Run] = []
+    for share in SHARES:
+        served = Served(
+            System(f'trail c={share:g}', share=share, predictors='auto'),
+            kv_tokens=TIGHT_KV,
+            slots=2 * SLOTS,
+        )
+        await served.start()
+        await served.run(requests[:4], arrivals(4, 0.0, 1), {}, 0.0)
+        runs.append(await served.run(requests, arrivals(count, 8.0, 2), {}, 0.0))
+        await served.close()
+    show(runs)
+    limit = f'{2 * SLOTS} places and {TIGHT_KV} tokens of KV'
+    return {'binding_limit': limit, 'runs': [as_row(run) for run in runs]}, []
 
 
 def show(runs: list[Run]) -> None:
@@ -284,24 +293,38 @@ def main() -> None:
     )
     parser.add_argument('--only', nargs='+', choices=PARTS, default=list(PARTS))
     parser.add_argument('--plans', type=int, default=300, help='for the probe (default 300)')
-    parser.add_argument('--requests', type=int, default=150, help='per run (default 150)')
+    parser.add_argument('--requests', type=int, default=60, help='per run (default 60)')
+    parser.add_argument('--loads', type=float, nargs='+', default=list(LOADS))
     parser.add_argument('--steps', type=int, default=2000, help='for the overhead (default 2000)')
     parser.add_argument('--json')
     options = parser.parse_args()
+    path = Path(options.json) if options.json else FOLDER / 'trail.json'
     figures: dict[str, Any] = {}
     targets: list[Target] = []
+    if path.is_file() and set(options.only) != set(PARTS):
+        # Parts that are measured one by one add up to one file.
+        before = json.loads(path.read_text(encoding='utf-8'))
+        figures = before['figures']
+        targets = [known(row) for row in before['targets']]
     for part in options.only:
         if part == 'probe':
             figures[part], found = probe_part(options.plans)
         elif part == 'overhead':
             figures[part], found = overhead_part(options.steps)
+        elif part == 'serving':
+            figures[part], found = asyncio.run(serving_part(options.requests, options.loads))
         else:
-            figures[part], found = asyncio.run(serving_part(options.requests))
-        targets += found
-    path = options.json or (None if set(options.only) == set(PARTS) else '/tmp/trail_part.json')
-    save('trail', figures, targets, path=path)
-    if set(options.only) == set(PARTS):
+            figures[part], found = asyncio.run(ablation_part(options.requests))
+        new = {one.name for one in found}
+        targets = [one for one in targets if one.name not in new] + found
+        save('trail', figures, targets, path=path)
+    if {'probe', 'serving'} <= figures.keys():
         draw(figures)
+
+
+def known(row: dict[str, Any]) -> Target:
+    relation, bound = row['target'].split()
+    return Target(row['name'], row['value'], relation, float(bound))
 
 
 if __name__ == '__main__':
