@@ -108,7 +108,9 @@ def _run_rlp(options: argparse.Namespace) -> int:
     from timely_llm_ros.engines.length_samples import LONGEST
     from timely_llm_ros.engines.rlp_samples import PROMPT_TOKENS, rlp_samples, target_embedding
 
-    training = RlpTraining(size=options.bucket, longest=LONGEST, seed=options.seed)
+    training = RlpTraining(
+        size=options.bucket, longest=LONGEST, seed=options.seed, threads=options.threads
+    )
     if options.epochs:
         from dataclasses import replace
 
@@ -160,7 +162,7 @@ def _run_probe(options: argparse.Namespace) -> int:
     )
 
     samples = _samples(options, folder, screen, layers=True)
-    training = ProbeTraining(seed=options.seed)
+    training = ProbeTraining(seed=options.seed, threads=options.threads)
     if options.epochs:
         training = replace(training, epochs=options.epochs)
     learned = [sample for row, sample in enumerate(samples) if row % HELD_OUT_SHARE]
@@ -230,8 +232,6 @@ def _samples(
     options: argparse.Namespace, folder: Path, screen: Console, *, layers: bool
 ) -> Sequence[LengthSample]:
     """Return the plans to learn from."""
-    import torch
-
     from timely_llm_ros.engines.length_samples import (
         draw_requests,
         generate_samples,
@@ -240,7 +240,6 @@ def _samples(
     )
     from timely_llm_ros.engines.torch_model import load_model
 
-    torch.set_num_threads(options.threads)
     if options.samples is not None:
         samples = read_samples(options.samples)
         if layers and not samples[0].states.shape[1]:

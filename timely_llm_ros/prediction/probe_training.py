@@ -39,6 +39,7 @@ class ProbeTraining:
         batch: Tokens per step.
         rate: Highest learning rate; it falls along a cosine.
         seed: Of weights and order.
+        threads: On the CPU.
     """
 
     bins: LengthBins = BINS
@@ -47,6 +48,7 @@ class ProbeTraining:
     batch: int = 256
     rate: float = 3e-3
     seed: int = 0
+    threads: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,7 @@ def train_probe(
         states: One array ``[tokens, width]`` per plan.
         advance: Called after every epoch.
     """
+    torch.set_num_threads(training.threads)
     bins = training.bins
     inputs = np.concatenate(states).astype(np.float32)
     labels = bins.index(np.concatenate([remaining_lengths(len(plan)) for plan in states]))

@@ -42,6 +42,7 @@ class RlpTraining:
         batch: Prompts per step.
         rate: Highest learning rate; it falls along a cosine.
         seed: Of weights and order.
+        threads: On the CPU.
     """
 
     size: int | None = 4
@@ -52,6 +53,7 @@ class RlpTraining:
     batch: int = 32
     rate: float = 3e-3
     seed: int = 0
+    threads: int = 1
 
     @property
     def classes(self) -> int:
@@ -124,6 +126,7 @@ def train_network(
     advance: Callable[[float], None] = lambda loss: None,
 ) -> None:
     """Train it, deterministically; ``advance`` is called with each step's loss."""
+    torch.set_num_threads(training.threads)
     targets = _targets(training, lengths)
     optimiser = torch.optim.AdamW(network.parameters(), lr=training.rate, weight_decay=0.01)
     total = training.steps(len(prompts))
