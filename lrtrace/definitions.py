@@ -18,6 +18,7 @@ _PRIMITIVES = frozenset(
         *(f'{sign}int{bits}' for sign in ('', 'u') for bits in (8, 16, 32, 64)),
     }
 )
+_FEEDBACK_MESSAGE = re.compile(r'([a-z][a-z0-9_]*)/action/([A-Z][A-Za-z0-9]*)_FeedbackMessage\Z')
 _TYPE_NAME = re.compile(r'([a-z][a-z0-9_]*)/(msg|action|srv)/([A-Z][A-Za-z0-9_]*)\Z')
 _FIELD_TYPE = re.compile(
     r'([A-Za-z][A-Za-z0-9_]*(?:/[A-Za-z0-9_]+){0,2})(?:<=\d+)?(?:\[[^\]]*\])?\s'
@@ -47,13 +48,20 @@ def share_folders() -> tuple[Path, ...]:
 
 
 def find_definition(name: str) -> Definition:
-    """Return the definition of ``package/msg/Type``.
+    """Return the definition of ``package/msg/Type`` or ``package/action/Type_FeedbackMessage``.
 
     Raises:
         TraceError: The name is malformed, or the type or one that it uses is not installed.
     """
     texts: dict[str, str] = {}
-    queue = [name]
+    action = _FEEDBACK_MESSAGE.match(name)
+    hash_file = name
+    if action is not None:
+        hash_file = f'{action[1]}/action/{action[2]}'
+        texts = _feedback_texts(action[1], action[2])
+    queue = (
+        [name] if action is None else [used for n, t in texts.items() for used in _used_types(n, t)]
+    )
     while queue:
         current = queue.pop(0)
         if current in texts:
@@ -62,9 +70,22 @@ def find_definition(name: str) -> Definition:
         queue.extend(_used_types(current, texts[current]))
     parts = [texts.pop(name).rstrip('\n')]
     for used, text in texts.items():
-        package, _, kind = used.split('/')
-        parts.append(f'{_SEPARATOR}\nMSG: {package}/{kind}\n{text.rstrip()}')
-    return Definition(name, '\n'.join(parts) + '\n', _type_hash(name))
+        # Others than msg by their full name: nothing else tells them apart.
+        parts.append(f'{_SEPARATOR}\nMSG: {used.replace("/msg/", "/")}\n{text.rstrip()}')
+    return Definition(name, '\n'.join(parts) + '\n', _type_hash(name, hash_file))
+
+
+def _feedback_texts(package: str, action: str) -> dict[str, str]:
+    """Return what rosidl makes of an action's third part: two messages that have no files."""
+    whole = _interface_file(f'{package}/action/{action}', '.action').read_text(encoding='utf-8')
+    parts = re.split(r'^---$', whole, flags=re.MULTILINE)
+    feedback = f'{action}_Feedback'
+    return {
+        f'{package}/action/{feedback}Message': (
+            f'unique_identifier_msgs/UUID goal_id\n{package}/action/{feedback} feedback'
+        ),
+        f'{package}/action/{feedback}': parts[2].strip() if len(parts) == 3 else '',
+    }
 
 
 def _interface_file(name: str, suffix: str) -> Path:
@@ -82,9 +103,9 @@ def _interface_file(name: str, suffix: str) -> Path:
     )
 
 
-def _type_hash(name: str) -> str:
+def _type_hash(name: str, file: str) -> str:
     try:
-        described = json.loads(_interface_file(name, '.json').read_text(encoding='utf-8'))
+        described = json.loads(_interface_file(file, '.json').read_text(encoding='utf-8'))
     except (TraceError, ValueError):
         return ''
     for entry in described.get('type_hashes', ()):
@@ -105,5 +126,6 @@ def _used_types(name: str, text: str) -> list[str]:
             owner = 'std_msgs' if words[0] == 'Header' and package != 'std_msgs' else package
             used.append(f'{owner}/msg/{words[0]}')
         else:
-            used.append(f'{words[0]}/msg/{words[-1]}')
+            folder = words[1] if len(words) == 3 else 'msg'
+            used.append(f'{words[0]}/{folder}/{words[-1]}')
     return used

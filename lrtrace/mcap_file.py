@@ -57,12 +57,14 @@ class McapFile:
         self._compressor = zstandard.ZstdCompressor(level=1)
         self._schemas: list[Schema] = []
         self._channels: list[Channel] = []
-        self._chunk_indexes: list[ChunkIndex] = []
+        # As bytes: hours of chunks of hundreds of topics must not fill the memory with objects.
+        self._chunk_indexes: list[bytes] = []
         self._metadata_indexes: list[MetadataIndex] = []
         self._chunk = bytearray()
         self._chunk_messages: dict[int, list[tuple[int, int]]] = {}
         self.counts: dict[int, int] = {}
         """Messages so far by channel id."""
+        self._message_count = 0
         self.start_ns = 0
         """Earliest log time so far; 0 without messages."""
         self.end_ns = 0
@@ -74,7 +76,7 @@ class McapFile:
     @property
     def message_count(self) -> int:
         """Messages so far."""
-        return sum(self.counts.values())
+        return self._message_count
 
     @property
     def pending_bytes(self) -> int:
@@ -117,9 +119,10 @@ class McapFile:
             Opcode.MESSAGE, 22 + len(data), channel_id, sequence, log_ns, publish_ns
         )
         self._chunk += data
-        self.start_ns = min(self.start_ns, log_ns) if self.message_count else log_ns
+        self.start_ns = min(self.start_ns, log_ns) if self._message_count else log_ns
         self.end_ns = max(self.end_ns, log_ns)
         self.counts[channel_id] += 1
+        self._message_count += 1
         if len(self._chunk) >= CHUNK_BYTES:
             self.flush()
 
@@ -153,19 +156,18 @@ class McapFile:
         for channel_id, entries in self._chunk_messages.items():
             offsets[channel_id] = self._offset
             self._write(_encoded(MessageIndex(channel_id=channel_id, records=entries)))
-        self._chunk_indexes.append(
-            ChunkIndex(
-                chunk_length=length,
-                chunk_start_offset=start,
-                compression='zstd',
-                compressed_size=len(data),
-                message_end_time=last,
-                message_index_length=self._offset - start - length,
-                message_index_offsets=offsets,
-                message_start_time=first,
-                uncompressed_size=len(self._chunk),
-            )
+        index = ChunkIndex(
+            chunk_length=length,
+            chunk_start_offset=start,
+            compression='zstd',
+            compressed_size=len(data),
+            message_end_time=last,
+            message_index_length=self._offset - start - length,
+            message_index_offsets=offsets,
+            message_start_time=first,
+            uncompressed_size=len(self._chunk),
         )
+        self._chunk_indexes.append(_encoded(index))
         self._chunk = bytearray()
         self._chunk_messages = {}
         self._stream.flush()
@@ -175,19 +177,19 @@ class McapFile:
         self.flush()
         self._write(_encoded(DataEnd(data_section_crc=0)))
         summary_start = self._offset
-        groups: list[tuple[Opcode, list[McapRecord]]] = [
-            (Opcode.SCHEMA, [*self._schemas]),
-            (Opcode.CHANNEL, [*self._channels]),
-            (Opcode.STATISTICS, [self._statistics()]),
-            (Opcode.CHUNK_INDEX, [*self._chunk_indexes]),
-            (Opcode.METADATA_INDEX, [*self._metadata_indexes]),
+        groups: list[tuple[Opcode, list[bytes]]] = [
+            (Opcode.SCHEMA, [*map(_encoded, self._schemas)]),
+            (Opcode.CHANNEL, [*map(_encoded, self._channels)]),
+            (Opcode.STATISTICS, [_encoded(self._statistics())]),
+            (Opcode.CHUNK_INDEX, self._chunk_indexes),
+            (Opcode.METADATA_INDEX, [*map(_encoded, self._metadata_indexes)]),
         ]
         summary = bytearray()
         offsets = bytearray()
         for opcode, records in groups:
             group_start = len(summary)
             for record in records:
-                summary += _encoded(record)
+                summary += record
             if records:
                 offsets += _encoded(
                     SummaryOffset(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import zlib
 from collections import Counter
@@ -17,6 +18,7 @@ from mcap.stream_reader import StreamReader, breakup_chunk
 from mcap_ros2.decoder import DecoderFactory
 
 from lrtrace.mcap_file import MAGIC
+from lrtrace.metadata import CUSTOM_DATA
 from timely_llm_ros.errors import TraceError
 
 if TYPE_CHECKING:
@@ -32,6 +34,9 @@ _DAMAGE = (
     zstandard.ZstdError,
 )  # fmt: skip
 """What the format's own reader raises for bytes that are not sound."""
+
+
+_OF_ACTION = re.compile(r'\baction/([A-Z][A-Za-z0-9]*)_(FeedbackMessage|Feedback)\b')
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +91,7 @@ class _Topics:
     schemas: dict[int, Schema] = field(default_factory=dict)
     channels: dict[int, Channel] = field(default_factory=dict)
     decoders: DecoderFactory = field(default_factory=DecoderFactory)
+    told: int = 0
 
     def name(self, message: Message) -> str:
         return str(self.channels[message.channel_id].topic)
@@ -134,6 +140,11 @@ class Trace:
             self.custom_data = _strings(information.get('custom_data'))
         else:
             raise TraceError(f'trace {str(path)!r}: expected a rosbag2 folder or an MCAP file')
+        # A recorder that was killed just after it began another file left an empty one.
+        self._empty = ''
+        if len(self.files) > 1 and self.files[-1].stat().st_size < len(MAGIC):
+            self._empty = self.files[-1].name
+            self.files = self.files[:-1]
         for file in self.files:
             _require_mcap(file)
         if not self.custom_data:
@@ -174,6 +185,23 @@ class Trace:
         for _, topics, message in self._raw_messages():
             yield topics.schema(message), topics.channels[message.channel_id], message
 
+    def topics(self) -> list[tuple[Schema, Channel]]:
+        """Return every topic that the files tell of, once, with its definition.
+
+        Raises:
+            TraceError: A file cannot be read at all.
+        """
+        found: dict[str, tuple[Schema, Channel]] = {}
+        for _, topics, _ in self._raw_messages():
+            # Channels come before their messages, so a file's table grows as it is read.
+            if len(topics.channels) == topics.told:
+                continue
+            topics.told = len(topics.channels)
+            for channel in topics.channels.values():
+                if channel.schema_id in topics.schemas:
+                    found.setdefault(channel.topic, (topics.schemas[channel.schema_id], channel))
+        return [*found.values()]
+
     def summary(self) -> TraceSummary:
         """Count the messages without decoding them.
 
@@ -199,7 +227,9 @@ class Trace:
         return found
 
     def _raw_messages(self) -> Iterator[tuple[Path, _Topics, Message]]:
-        self.damage, self.cut_off = '', False
+        self.damage, self.cut_off = '', bool(self._empty)
+        if self._empty:
+            self._note(f'{self._empty}: empty, its recorder was killed')
         for file in self.files:
             topics = _Topics()
             for record in self._records(file):
@@ -217,7 +247,8 @@ class Trace:
         self._note(f'{file.name}: a message of channel {message.channel_id}, which has no type')
         return False
 
-    def _records(self, file: Path) -> Iterator[McapRecord]:
+    def _records(self, file: Path, *, chunks: bool = True) -> Iterator[McapRecord]:
+        """Yield a file's records in order, those in its chunks too unless they are not asked."""
         try:
             with file.open('rb') as stream:
                 bounded = _BoundedStream(stream, file.stat().st_size)
@@ -227,7 +258,8 @@ class Trace:
                 try:
                     for record in records:
                         if isinstance(record, Chunk):
-                            yield from self._opened(file, record)
+                            if chunks:
+                                yield from self._opened(file, record)
                         else:
                             yield record
                 except EndOfFile:
@@ -252,17 +284,20 @@ class Trace:
             self.damage = f'{self.damage}; {damage}' if self.damage else damage
 
     def _recorded_custom_data(self) -> dict[str, str]:
-        for record in self._records(self.files[0]):
-            if isinstance(record, Metadata) and record.name == 'timely_llm_ros':
-                return dict(record.metadata)
-            if isinstance(record, (Schema, Channel, Message)):
-                break
-        return {}
+        """Return what the files themselves say; later records win."""
+        found: dict[str, str] = {}
+        for file in self.files:
+            for record in self._records(file, chunks=False):
+                if isinstance(record, Metadata) and record.name == CUSTOM_DATA:
+                    found |= record.metadata
+        return found
 
 
 def _decoded(file: Path, topics: _Topics, message: Message) -> Any:
     schema = topics.schema(message)
     try:
+        if '/action/' in schema.name:
+            schema = _without_underscores(schema)
         decode = topics.decoders.decoder_for('cdr', schema)
         if decode is None:
             raise ValueError(f'schema encoding {schema.encoding!r}: expected ros2msg')
@@ -270,6 +305,16 @@ def _decoded(file: Path, topics: _Topics, message: Message) -> Any:
     except Exception as err:
         # The decoder is generated from the definition, so anything can go wrong in it.
         raise TraceError(f'{file}: a {schema.name} that does not fit its definition') from err
+
+
+def _without_underscores(schema: Schema) -> Schema:
+    """Return an action's message under names that the decoder takes: it knows no underscores."""
+    return Schema(
+        id=schema.id,
+        name=_OF_ACTION.sub(r'msg/\1\2', schema.name),
+        encoding=schema.encoding,
+        data=_OF_ACTION.sub(r'\1\2', schema.data.decode()).encode(),
+    )
 
 
 def _information(path: Path) -> dict[str, Any]:

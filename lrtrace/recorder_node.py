@@ -3,68 +3,57 @@
 from __future__ import annotations
 
 import datetime
-import importlib
 import signal
 import sys
 import time
+import uuid
+from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import rclpy
-from rcl_interfaces.msg import FloatingPointRange, ParameterDescriptor
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
 from rclpy.clock import Clock
 from rclpy.clock_type import ClockType
-from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.serialization import deserialize_message
 from rclpy.signals import SignalHandlerOptions
 
-from lrtrace.writer import TopicQos, TraceWriter
+from lrtrace.message_classes import message_class
+from lrtrace.metadata import TopicQos
+from lrtrace.recorder_health import RecorderCounts, health, summary_line
+from lrtrace.recorder_options import is_recorded, read_options
+from lrtrace.recording import Recording
+from lrtrace.writer import TraceWriter
 from timely_llm_ros.errors import TraceError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from rclpy.subscription import MessageInfo
     from rclpy.topic_endpoint_info import TopicEndpointInfo
 
-PACKAGE_TYPES = 'timely_llm_ros/msg/'
-"""Every topic of these types is recorded, whatever its name, if it is in the node's namespace."""
+    from lrtrace.recorder_options import RecorderOptions
 
-SHARED_TOPICS = {
-    '/diagnostics': 'diagnostic_msgs/msg/DiagnosticArray',
-    '/rosout': 'rcl_interfaces/msg/Log',
-}
-"""Topics of the whole machine that are recorded too."""
+PACKAGE_TYPES = 'timely_llm_ros/msg/'
 
 QUEUE_DEPTH = 1000
-"""Messages per topic that may wait to be written."""
+"""Messages per topic that may wait in the middleware."""
 
 LOOK_PERIOD_S = 0.2
 """How often new topics are looked for (s); a signal is noticed within this time."""
 
+DIAGNOSTICS_PERIOD_S = 1.0
+
+ENGINE_PERIOD_NS = 10_000_000_000
+"""How often a scheduler's state is decoded (ns), for the run's engine, model and policy."""
+
 END_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """Signals that end the recording, once; the trace is then ended whole whatever follows."""
-
-
-@dataclass(frozen=True, slots=True)
-class RecorderOptions:
-    """What the node's parameters say.
-
-    Attributes:
-        output: The trace's folder, which must not exist; empty for one named after the time.
-        robots: Robots whose topics are subscribed before anyone publishes on them.
-        custom_data: What else to note about the run.
-        flush_period_s: A kill loses at most the messages of this time (s).
-    """
-
-    output: str
-    robots: tuple[str, ...]
-    custom_data: dict[str, str]
-    flush_period_s: float
 
 
 class RecorderNode(Node):  # type: ignore[misc]
@@ -72,13 +61,15 @@ class RecorderNode(Node):  # type: ignore[misc]
 
     def __init__(self, **node_options: Any) -> None:
         super().__init__('recorder', **node_options)
-        self.failure = ''
-        """Why recording ended early; empty if it did not."""
-        self.lost = 0
-        """Messages that the middleware dropped before they could be written."""
-        self._open_writer: TraceWriter | None = None
+        self.lost: Counter[str] = Counter()
+        """Messages that the middleware lost before they came here, by topic."""
+        self._options: RecorderOptions | None = None
+        self._open: Recording | None = None
         self._recorded: dict[str, Any] = {}
         self._skipped: set[str] = set()
+        self._latest: dict[tuple[str, bytes], int] = {}
+        self._engine_read_ns = 0
+        self._warned = 0
 
     def start(self) -> None:
         """Make the trace and begin to record; call once.
@@ -86,49 +77,86 @@ class RecorderNode(Node):  # type: ignore[misc]
         Raises:
             TraceError: A parameter cannot be used or the trace cannot be made.
         """
-        options = _read_options(self)
+        options = self._options = read_options(self._declare)
         output = options.output or f'trace_{datetime.datetime.now(datetime.UTC):%Y%m%d_%H%M%S}'
-        self._open_writer = TraceWriter(output, custom_data=options.custom_data)
+        writer = TraceWriter(
+            output,
+            custom_data={'run_id': str(uuid.uuid4()), **options.custom_data},
+            max_file_bytes=options.max_file_bytes,
+            max_file_s=options.max_file_s,
+        )
+        self._open = Recording(
+            writer,
+            max_backlog_bytes=options.max_backlog_bytes,
+            flush_period_s=options.flush_period_s,
+        )
         for name, kind, qos in _known_topics(options.robots):
             self._record(self.resolve_topic_name(name), f'{PACKAGE_TYPES}{kind}', qos)
+        self._health = self.create_publisher(DiagnosticArray, 'diagnostics', 10)
         self._look()
         # Not the node's clock: simulated time may stand still, but what was recorded must not wait.
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.create_timer(LOOK_PERIOD_S, self._look, clock=steady)
-        self.create_timer(options.flush_period_s, self._flush, clock=steady)
-        self.get_logger().info(f'recording to {self._writer.folder}')
+        self.create_timer(DIAGNOSTICS_PERIOD_S, self._diagnose, clock=steady)
+        self.get_logger().info(f'recording to {self._recording.folder}')
 
     @property
-    def _writer(self) -> TraceWriter:
-        if self._open_writer is None:
+    def _recording(self) -> Recording:
+        if self._open is None:
             raise TraceError('the recorder: expected to be started')
-        return self._open_writer
+        return self._open
+
+    @property
+    def failure(self) -> str:
+        """Why recording ended early; empty if it did not."""
+        return self._recording.failure
 
     def close(self) -> None:
         """End the trace; idempotent. One that could not be written on is left as it is."""
-        if self.failure:
-            return
-        try:
-            self._writer.close()
-        except OSError as err:
-            self.failure = f'{self._writer.folder}: {err.strerror}'
+        self._recording.note({'lost_messages': str(self.lost.total())})
+        self._recording.close()
+
+    @property
+    def counts(self) -> RecorderCounts:
+        """What was recorded so far, and what was not."""
+        recording = self._recording
+        return RecorderCounts(
+            folder=str(recording.folder),
+            messages=recording.message_count,
+            topics=recording.topic_count,
+            files=recording.file_count,
+            backlog_bytes=recording.backlog_bytes,
+            dropped=recording.dropped,
+            lost=self.lost,
+            failure=recording.failure,
+        )
 
     @property
     def summary(self) -> str:
         """What was recorded, in one line."""
-        lost = f', {self.lost} lost by the middleware' if self.lost else ''
-        return (
-            f'{self._writer.folder}: {self._writer.message_count} messages '
-            f'of {len(self._writer.topics)} topics{lost}'
-        )
+        return summary_line(self.counts)
+
+    def _declare(
+        self, name: str, default: Any, description: str, limits: tuple[Any, Any] | None = None
+    ) -> Any:
+        descriptor = ParameterDescriptor(description=description, read_only=True)
+        if limits is not None:
+            low, high = limits
+            if isinstance(default, float):
+                descriptor.floating_point_range = [
+                    FloatingPointRange(from_value=low, to_value=high)
+                ]
+            else:
+                descriptor.integer_range = [IntegerRange(from_value=low, to_value=high)]
+        return self.declare_parameter(name, default, descriptor).value
 
     def _look(self) -> None:
+        assert self._options is not None
         namespace = self.get_namespace().rstrip('/') + '/'
         for topic, kinds in self.get_topic_names_and_types():
             if topic in self._recorded or topic in self._skipped or len(kinds) != 1:
                 continue
-            ours = kinds[0].startswith(PACKAGE_TYPES) and topic.startswith(namespace)
-            if not ours and SHARED_TOPICS.get(topic) != kinds[0]:
+            if not is_recorded(topic, kinds[0], namespace, self._options.topics):
                 continue
             publishers = self.get_publishers_info_by_topic(topic)
             if publishers:
@@ -136,46 +164,66 @@ class RecorderNode(Node):  # type: ignore[misc]
 
     def _record(self, topic: str, kind: str, qos: TopicQos) -> None:
         try:
-            message_class = _message_class(kind)
-            self._writer.add_topic(topic, kind, qos)
+            kind_class = message_class(kind)
+            self._recording.add_topic(topic, kind, qos)
         except TraceError as err:
             self._skipped.add(topic)
             self.get_logger().warning(f'topic {topic} is not recorded: {err}')
             return
+        receive = self._on_state if kind == f'{PACKAGE_TYPES}SchedulerState' else self._on_message
         self._recorded[topic] = self.create_subscription(
-            message_class,
-            topic,
-            partial(self._on_message, topic),
-            _requested(qos),
-            raw=True,
-            event_callbacks=SubscriptionEventCallbacks(message_lost=self._on_lost),
+            kind_class, topic, partial(receive, topic), _requested(qos), raw=True
         )
 
     def _on_message(self, topic: str, data: bytes, info: MessageInfo) -> None:
-        if self.failure:
-            return
         log_ns = time.time_ns()
-        sent_ns = int(info['source_timestamp'] if isinstance(info, dict) else info.source_timestamp)
-        self._guarded(
-            partial(self._writer.write, topic, data, log_ns=log_ns, publish_ns=sent_ns or log_ns)
+        sequence = info['publication_sequence_number'] or 0
+        self._count_lost(topic, info['publisher_gid'], sequence)
+        self._recording.take(
+            topic,
+            data,
+            log_ns=log_ns,
+            publish_ns=info['source_timestamp'] or log_ns,
+            sequence=sequence & 0xFFFFFFFF,
         )
 
-    def _flush(self) -> None:
-        if not self.failure:
-            self._guarded(self._writer.flush)
+    def _count_lost(self, topic: str, publisher: dict[str, Any] | None, sequence: int) -> None:
+        """Note what a publisher numbered and what did not come."""
+        if publisher is None or not sequence:
+            return
+        key = topic, publisher['data']
+        missing = sequence - self._latest.get(key, sequence - 1) - 1
+        self._latest[key] = sequence
+        if missing > 0:
+            self.lost[topic] += missing
 
-    def _guarded(self, write: Callable[[], None]) -> None:
-        try:
-            write()
-        except OSError as err:
-            # What was written before stays readable.
-            self.failure = f'{self._writer.folder}: {err.strerror}'
-            self.get_logger().fatal(f'recording ends: {self.failure}')
-            self.context.try_shutdown()
+    def _on_state(self, topic: str, data: bytes, info: MessageInfo) -> None:
+        """Take a scheduler's state, and now and then what it says of the run."""
+        self._on_message(topic, data, info)
+        now_ns = time.monotonic_ns()
+        if self._engine_read_ns and now_ns - self._engine_read_ns < ENGINE_PERIOD_NS:
+            return
+        self._engine_read_ns = now_ns
+        state = deserialize_message(data, message_class(f'{PACKAGE_TYPES}SchedulerState'))
+        names = ('engine', 'model', 'mode', 'policy')
+        self._recording.note({name: getattr(state, name) for name in names})
 
-    def _on_lost(self, status: Any) -> None:
-        self.lost += status.total_count_change
-        self.get_logger().warning(f'{self.lost} messages lost by the middleware so far')
+    def _diagnose(self) -> None:
+        counts = self.counts
+        level, text, values = health(counts)
+        status = DiagnosticStatus(
+            level=bytes([level]),
+            name=f'{self.get_fully_qualified_name().lstrip("/")}: trace',
+            message=text,
+            values=[KeyValue(key=key, value=value) for key, value in values.items()],
+        )
+        message = DiagnosticArray(status=[status])
+        message.header.stamp = self.get_clock().now().to_msg()
+        self._health.publish(message)
+        missing = counts.dropped.total() + counts.lost.total()
+        if missing > self._warned:
+            self._warned = missing
+            self.get_logger().warning(f'not recorded so far: {counts.missing_text}')
 
 
 def _known_topics(robots: tuple[str, ...]) -> list[tuple[str, str, TopicQos]]:
@@ -189,42 +237,6 @@ def _known_topics(robots: tuple[str, ...]) -> list[tuple[str, str, TopicQos]]:
         *((f'{robot}/skill_segments', 'SkillSegment', TopicQos(depth=50)) for robot in robots),
         ('scheduler_state', 'SchedulerState', TopicQos(durability='transient_local', depth=1)),
     ]
-
-
-def _read_options(node: Node) -> RecorderOptions:
-    def declare(name: str, default: Any, description: str, **limits: Any) -> Any:
-        descriptor = ParameterDescriptor(description=description, read_only=True, **limits)
-        return node.declare_parameter(name, default, descriptor).value
-
-    pairs = declare('custom_data', [''], 'what to note about the run: a list of name=value')
-    robots = declare('robots', [''], 'robots whose topics to subscribe before anyone publishes')
-    custom_data = {}
-    for pair in filter(None, pairs):
-        name, equals, value = pair.partition('=')
-        if not (name and equals):
-            raise TraceError(f'parameter custom_data: {pair!r}: expected name=value')
-        custom_data[name] = value
-    return RecorderOptions(
-        output=declare(
-            'output', '', 'folder of the trace, which must not exist; empty: named after the time'
-        ),
-        robots=tuple(filter(None, robots)),
-        custom_data=custom_data,
-        flush_period_s=declare(
-            'flush_period_s',
-            0.5,
-            'a kill loses at most the messages of this time (s)',
-            floating_point_range=[FloatingPointRange(from_value=0.05, to_value=1.0)],
-        ),
-    )
-
-
-def _message_class(kind: str) -> Any:
-    package, _, name = kind.split('/')
-    try:
-        return vars(importlib.import_module(f'{package}.msg'))[name]
-    except (ImportError, KeyError) as err:
-        raise TraceError(f'message type {kind!r}: its Python package is not installed') from err
 
 
 def _offered(publishers: Sequence[TopicEndpointInfo]) -> TopicQos:
@@ -269,9 +281,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         node.start()
         executor.add_node(node)
         with suppress(ExternalShutdownException):
-            while not ending and node.context.ok():
+            while not ending and node.context.ok() and not node.failure:
                 executor.spin_once()
         node.close()
+        if node.failure:
+            node.get_logger().fatal(f'recording ends: {node.failure}')
         print(node.summary, flush=True)
     except TraceError as err:
         print(f'error: {err}', file=sys.stderr)

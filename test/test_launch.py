@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FILES = sorted((ROOT / 'launch').glob('*.launch.py'))
 SHARED = ROOT / 'timely_llm_ros' / 'launching.py'
 NAV2_NAMES = {'namespace', 'use_sim_time', 'log_level'}
-REQUIRED = {'robot': 'drone_7'}
+REQUIRED = {'robot': 'drone_7', 'trace': 'runs/monday'}
 """Values for arguments without a default."""
 
 
@@ -240,7 +240,8 @@ def check_parameter(executable: str, name: str, value: Any, context: Context) ->
         assert value.options['value_type'] is bool
         return
     if executable not in NODES:
-        source = (ROOT / 'lrtrace' / f'{executable}_node.py').read_text(encoding='utf-8')
+        files = sorted((ROOT / 'lrtrace').glob(f'{executable}_*.py'))
+        source = ''.join(path.read_text(encoding='utf-8') for path in files)
         assert re.search(rf"declare\(\s*'{name}'", source), f'{executable} declares no {name}'
         return
     item, _ = declarations(NODES[executable])[name]

@@ -15,10 +15,11 @@ from synthetic import write_trace
 
 from lrtrace.cli import main
 from lrtrace.mcap_file import MAGIC, McapFile
+from lrtrace.metadata import TopicQos
 from lrtrace.reader import Trace
 from lrtrace.repair import repair
 from lrtrace.timeline import read_run
-from lrtrace.writer import TopicQos, TraceWriter
+from lrtrace.writer import TraceWriter
 from timely_llm_ros.errors import ConfigurationError, TraceError
 
 if TYPE_CHECKING:

@@ -10,13 +10,16 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcap.reader import make_reader
+from rclpy.serialization import serialize_message
 from rosbags.highlevel import AnyReader
 from synthetic import messages, workload, write_trace
+from timely_llm_ros.action import PlanTask
 
 from lrtrace.definitions import find_definition
 from lrtrace.mcap_file import CHUNK_BYTES, MAGIC
+from lrtrace.metadata import TopicQos
 from lrtrace.reader import Trace
-from lrtrace.writer import TopicQos, TraceWriter
+from lrtrace.writer import TraceWriter
 from timely_llm_ros.errors import TraceError
 
 if TYPE_CHECKING:
@@ -236,3 +239,82 @@ def test_definitions_are_complete() -> None:
 def test_unknown_types_are_refused(name: str) -> None:
     with pytest.raises(TraceError, match=name):
         find_definition(name)
+
+
+def _parts(folder: Path, *, close: bool = True, **limits: float) -> list[str]:
+    writer = TraceWriter(folder, custom_data={'seed': '1'}, **limits)  # type: ignore[arg-type]
+    texts = [f'{number} ' * 300 for number in range(40)]
+    for number, text in enumerate(texts):
+        if number == 20:
+            writer.add_topic('/late', STRING)
+        if number % 20 == 0:
+            writer.add_topic('/words', STRING)
+        topic = '/late' if number > 30 else '/words'
+        writer.write(topic, string_bytes(text), log_ns=10**18 + number * 10**8)
+        writer.flush()
+    if close:
+        writer.close()
+    return texts
+
+
+@pytest.mark.parametrize('limits', [{'max_file_bytes': 700}, {'max_file_s': 0.5}])
+def test_a_long_trace_is_split_into_whole_files(tmp_path: Path, limits: dict[str, float]) -> None:
+    texts = _parts(tmp_path / 'run', **limits)
+    trace = Trace(tmp_path / 'run')
+    assert [file.name for file in trace.files] == [f'run_{n}.mcap' for n in range(len(trace.files))]
+    assert len(trace.files) >= 7
+    assert read_strings(tmp_path / 'run') == texts
+    assert (trace.damage, trace.summary().counts) == ('', {'/words': 31, '/late': 9})
+    loaded = yaml.safe_load((tmp_path / 'run' / 'metadata.yaml').read_text())
+    information = loaded['rosbag2_bagfile_information']
+    assert information['relative_file_paths'] == [file.name for file in trace.files]
+    assert sum(file['message_count'] for file in information['files']) == 40
+    assert information['message_count'] == 40
+    with AnyReader([tmp_path / 'run']) as reader:
+        assert [reader.deserialize(d, c.msgtype).data for c, _, d in reader.messages()] == texts
+    for file in trace.files:
+        # Each is a whole MCAP file with an index, and a trace by itself.
+        with file.open('rb') as stream:
+            summary = make_reader(stream, validate_crcs=True).get_summary()
+        assert summary is not None
+        assert summary.statistics is not None
+        assert summary.statistics.message_count == Trace(file).summary().counts.total() > 0
+        assert Trace(file).custom_data == {'seed': '1'}
+
+
+def test_a_kill_while_the_next_file_is_begun_loses_no_file(tmp_path: Path) -> None:
+    texts = _parts(tmp_path / 'run', max_file_s=0.5, close=False)
+    names = sorted((tmp_path / 'run').glob('*.mcap'), key=lambda path: path.stat().st_mtime)
+    (tmp_path / 'run' / f'run_{len(names)}.mcap').write_bytes(b'')
+    trace = Trace(tmp_path / 'run')
+    assert [message.value.data for message in trace.messages()] == texts
+    assert 'empty, its recorder was killed' in trace.damage
+    assert trace.cut_off
+
+
+def test_what_is_noted_later_is_kept(tmp_path: Path) -> None:
+    writer = TraceWriter(tmp_path / 'run', custom_data={'seed': '1'})
+    writer.note({'policy': 'edf'})
+    writer.close()
+    assert Trace(tmp_path / 'run').custom_data == {'seed': '1', 'policy': 'edf'}
+    (tmp_path / 'run' / 'metadata.yaml').unlink()
+    assert Trace(tmp_path / 'run').custom_data == {'seed': '1', 'policy': 'edf'}
+
+
+def test_feedback_of_actions_has_a_definition_and_is_read_by_others(tmp_path: Path) -> None:
+    name = 'timely_llm_ros/action/PlanTask_FeedbackMessage'
+    definition = find_definition(name)
+    assert 'MSG: timely_llm_ros/action/PlanTask_Feedback' in definition.text
+    assert 'MSG: unique_identifier_msgs/UUID' in definition.text
+    assert definition.type_hash.startswith('RIHS01_')
+    writer = TraceWriter(tmp_path / 'run')
+    writer.add_topic('/plan_task/_action/feedback', name)
+    message = PlanTask.Impl.FeedbackMessage()
+    message.feedback.call, message.feedback.segments = 'scan', 3
+    writer.write('/plan_task/_action/feedback', serialize_message(message), log_ns=1)
+    writer.close()
+    (found,) = Trace(tmp_path / 'run').messages()
+    assert (found.message_type, found.value.feedback.call) == (name, 'scan')
+    with AnyReader([tmp_path / 'run']) as reader:
+        ((connection, _, data),) = reader.messages()
+        assert reader.deserialize(data, connection.msgtype).feedback.segments == 3

@@ -10,13 +10,15 @@ import resource
 import signal
 import subprocess
 import sys
+import uuid
 from typing import TYPE_CHECKING
 
 import pytest
 from programs import LIMIT_S, ROOT, wait_for
-from timely_llm_ros.msg import RobotState, SkillSegment, TaskEvent
+from timely_llm_ros.msg import RobotState, SchedulerState, SkillSegment, TaskEvent
 
 from lrtrace.reader import Trace
+from timely_llm_ros.nodes.topics import STATE_QOS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,8 +106,67 @@ def test_everything_is_recorded(client: Client, tmp_path: Path, number: signal.S
         assert summary.counts[f'{recording.namespace}/{topic}'] == 30
     texts = [m.value.text for m in trace.messages(types=('timely_llm_ros/msg/TaskEvent',))]
     assert texts == [str(n) for n in range(30)]
-    assert trace.custom_data == {'seed': '3', 'note': 'a=b'}
+    noted = trace.custom_data
+    assert (noted['seed'], noted['note']) == ('3', 'a=b')
+    assert (noted['dropped_messages'], noted['lost_messages']) == ('0', '0')
+    assert uuid.UUID(noted['run_id'])
     assert '/rosout' in summary.types
+
+
+def test_what_the_scheduler_runs_is_noted_and_files_are_split(
+    client: Client, tmp_path: Path
+) -> None:
+    recording = Recording(client, tmp_path, max_file_s=0.05, flush_period_s=0.05)
+    state = SchedulerState(engine='torch', model='m', mode='segmented', policy='edf')
+    states = client.node.create_publisher(
+        SchedulerState, f'{recording.namespace}/scheduler_state', STATE_QOS
+    )
+    states.publish(state)
+    wait_for(lambda: recording.recorded('scheduler_state'), 'state')
+
+    def publish_until_split() -> bool:
+        recording.publish(range(1))
+        return len([*recording.trace.glob('*.mcap')]) > 2
+
+    wait_for(publish_until_split, 'the third file')
+    client.node.destroy_publisher(states)
+    assert recording.end(signal.SIGINT) == 0, recording.log
+    trace = Trace(recording.trace)
+    assert trace.summary().damage == ''
+    assert trace.custom_data['policy'] == 'edf'
+    assert trace.custom_data['engine'] == 'torch'
+    diagnosed = [
+        message.value.status[0]
+        for message in trace.messages(topics=[f'{recording.namespace}/diagnostics'])
+    ]
+    assert all(status.name.endswith('recorder: trace') for status in diagnosed)
+
+
+def test_messages_that_the_middleware_lost_are_counted(client: Client, tmp_path: Path) -> None:
+    recording = Recording(client, tmp_path)
+    recording.publish(range(1))
+    wait_for(lambda: recording.recorded('task_events') == 1, 'the first')
+    # While it stands still, more come than the middleware keeps for it.
+    os.kill(recording.process.pid, signal.SIGSTOP)
+    for number in range(5000):
+        recording.publishers[2].publish(RobotState(segment=number))
+    os.kill(recording.process.pid, signal.SIGCONT)
+    recording.publishers[2].publish(RobotState(segment=10_000))
+
+    def recorded() -> list[int]:
+        topic = f'{recording.namespace}/drone_2/robot_state'
+        return [
+            message.value.segment for message in Trace(recording.trace).messages(topics=[topic])
+        ]
+
+    # A gap shows when something comes after it.
+    wait_for(lambda: recorded()[-1:] == [10_000], 'the last one')
+    assert recording.end(signal.SIGINT) == 0, recording.log
+    trace = Trace(recording.trace)
+    lost = int(trace.custom_data['lost_messages'])
+    assert lost > 0
+    assert len(recorded()) + lost == 5002
+    assert f'{lost} lost by the middleware' in recording.log
 
 
 @pytest.mark.parametrize(

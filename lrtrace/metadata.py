@@ -1,0 +1,161 @@
+"""``metadata.yaml`` of a rosbag2 folder: its layout, and how it is written."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+METADATA_VERSION = 9
+"""Layout of ``metadata.yaml``: that of ROS 2 Jazzy and later."""
+
+
+CUSTOM_DATA = 'timely_llm_ros'
+"""Name of the MCAP metadata records that hold a trace's custom data."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicQos:
+    """What a topic's publisher offers, in rosbag2's words.
+
+    Attributes:
+        reliability: ``reliable`` or ``best_effort``.
+        durability: ``volatile`` or ``transient_local``.
+        depth: Messages that it keeps.
+    """
+
+    reliability: str = 'reliable'
+    durability: str = 'volatile'
+    depth: int = 10
+
+    def profile(self) -> dict[str, object]:
+        """Return the profile as rosbag2 writes it."""
+        forever = {'sec': 9223372036, 'nsec': 854775807}
+        return {
+            'history': 'keep_last',
+            'depth': self.depth,
+            'reliability': self.reliability,
+            'durability': self.durability,
+            'deadline': dict(forever),
+            'lifespan': dict(forever),
+            'liveliness': 'automatic',
+            'liveliness_lease_duration': dict(forever),
+            'avoid_ros_namespace_conventions': False,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTopic:
+    """A topic of a trace, with how many messages of it there are."""
+
+    name: str
+    message_type: str
+    type_hash: str
+    profiles: Sequence[Mapping[str, object]]
+    message_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """One of a trace's files. Times in ns since the epoch; 0 without messages.
+
+    Attributes:
+        name: In the trace's folder.
+        start_ns: Its earliest log time.
+        end_ns: Its latest log time.
+        message_count: Messages in it.
+        counts: Messages by topic's number.
+    """
+
+    name: str
+    start_ns: int
+    end_ns: int
+    message_count: int
+    counts: Mapping[int, int] = field(default_factory=dict)
+
+
+class _Dumper(getattr(yaml, 'CSafeDumper', yaml.SafeDumper)):  # type: ignore[misc]
+    """Writes equal values out twice: not every YAML reader follows references."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        """Return True: nothing is written as a reference."""
+        return True
+
+
+def dump(value: object) -> str:
+    """Return a value as YAML, its keys in their order."""
+    return str(yaml.dump(value, Dumper=_Dumper, sort_keys=False))
+
+
+def qos_profiles(text: str) -> list[dict[str, object]]:
+    """Return the QoS profiles that a topic's metadata names; none if it is not sound."""
+    try:
+        found = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return []
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+
+
+def bag_information(
+    files: Sequence[StoredFile], topics: Iterable[StoredTopic], custom_data: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return what ``rosbag2_bagfile_information`` says.
+
+    Args:
+        files: The files in order, at least one.
+        topics: The topics in the order in which they appeared.
+        custom_data: What else is known of the run.
+    """
+    full = [file for file in files if file.message_count]
+    start_ns = min((file.start_ns for file in full), default=0)
+    end_ns = max((file.end_ns for file in full), default=0)
+    return {
+        'version': METADATA_VERSION,
+        'storage_identifier': 'mcap',
+        'relative_file_paths': [file.name for file in files],
+        **_times(start_ns, end_ns, sum(file.message_count for file in files)),
+        'topics_with_message_count': [
+            {
+                'topic_metadata': {
+                    'name': topic.name,
+                    'type': topic.message_type,
+                    'serialization_format': 'cdr',
+                    'offered_qos_profiles': [*topic.profiles],
+                    'type_description_hash': topic.type_hash,
+                },
+                'message_count': topic.message_count,
+            }
+            for topic in topics
+        ],
+        'compression_format': '',
+        'compression_mode': '',
+        'files': [
+            {'path': file.name, **_times(file.start_ns, file.end_ns, file.message_count)}
+            for file in files
+        ],
+        'custom_data': dict(custom_data) or None,
+        'ros_distro': os.environ.get('ROS_DISTRO', 'unknown'),
+    }
+
+
+def _times(start_ns: int, end_ns: int, messages: int) -> dict[str, object]:
+    return {
+        'starting_time': {'nanoseconds_since_epoch': start_ns},
+        'duration': {'nanoseconds': end_ns - start_ns},
+        'message_count': messages,
+    }
+
+
+def write_metadata(folder: Path, information: Mapping[str, Any]) -> None:
+    """Write a folder's ``metadata.yaml``, whole or not at all."""
+    path = folder / 'metadata.yaml'
+    new = path.with_suffix('.yaml.new')
+    text = dump({'rosbag2_bagfile_information': dict(information)})
+    new.write_text(text, encoding='utf-8')
+    os.replace(new, path)

@@ -1,0 +1,84 @@
+"""What the recorder says of itself: in its diagnostics, its log and its last line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections import Counter
+
+NAMED = 3
+"""Topics that a line names."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecorderCounts:
+    """What was recorded so far, and what was not.
+
+    Attributes:
+        folder: The trace's folder.
+        messages: Written.
+        topics: Their topics.
+        files: Their files.
+        backlog_bytes: What waits to be written.
+        dropped: Messages for which there was no room, by topic.
+        lost: Messages that the middleware lost, by topic.
+        failure: Why the trace cannot be written on; empty if it can.
+    """
+
+    folder: str
+    messages: int
+    topics: int
+    files: int
+    backlog_bytes: int
+    dropped: Counter[str]
+    lost: Counter[str]
+    failure: str
+
+    @property
+    def missing_text(self) -> str:
+        """How many messages are not in the trace and of which topics; empty if none."""
+        return ', '.join(
+            f'{count.total()} {how} ({_most(count)})'
+            for count, how in (
+                (self.dropped, 'dropped for want of room'),
+                (self.lost, 'lost by the middleware'),
+            )
+            if count
+        )
+
+
+def summary_line(counts: RecorderCounts) -> str:
+    """Return what was recorded, in one line."""
+    files = f' in {counts.files} files' if counts.files > 1 else ''
+    missing = f', {counts.missing_text}' if counts.missing_text else ''
+    return f'{counts.folder}: {counts.messages} messages of {counts.topics} topics{files}{missing}'
+
+
+def health(counts: RecorderCounts) -> tuple[int, str, dict[str, str]]:
+    """Return level (0 to 2), message and values of a recorder's status, as REP-107 has them.
+
+    Missing messages are a warning for as long as the recording lasts.
+    """
+    level, message = 0, 'recording'
+    if counts.missing_text:
+        level, message = 1, f'not recorded: {counts.missing_text}'
+    if counts.failure:
+        level, message = 2, counts.failure
+    values = {
+        'folder': counts.folder,
+        'messages': counts.messages,
+        'topics': counts.topics,
+        'files': counts.files,
+        'backlog_bytes': counts.backlog_bytes,
+        'dropped_messages': counts.dropped.total(),
+        'lost_messages': counts.lost.total(),
+    }
+    return level, message, {name: str(value) for name, value in values.items()}
+
+
+def _most(count: Counter[str]) -> str:
+    named = ', '.join(f'{topic} {number}' for topic, number in count.most_common(NAMED))
+    more = len(count) - NAMED
+    return f'{named} and {more} other topics' if more > 0 else named
