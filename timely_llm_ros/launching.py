@@ -90,6 +90,11 @@ def switch(name: str) -> ParameterValue:
     return ParameterValue(LaunchConfiguration(name), value_type=bool)
 
 
+def number(name: str) -> ParameterValue:
+    """Return an argument as a parameter that is a number."""
+    return ParameterValue(LaunchConfiguration(name), value_type=float)
+
+
 def node(
     executable: str, *, name: Any, parameters: dict[str, Any], file: str | None = 'params_file'
 ) -> Node:

@@ -27,7 +27,7 @@ VLLM_MEMORY_GB = 6
 CPU_TORCH_INDEX = 'https://download.pytorch.org/whl/cpu'
 PROGRAMS = {
     'bin': ('timely-llm', 'lrtrace'),
-    'lib/timely_llm_ros': ('planner', 'executor', 'recorder'),
+    'lib/timely_llm_ros': ('planner', 'executor', 'recorder', 'replay'),
 }
 
 
