@@ -14,6 +14,7 @@ from lrtrace.generate_command import add_generate_command
 from lrtrace.profile_command import add_profile_command
 from lrtrace.repair import add_repair_command
 from lrtrace.replay_command import add_replay_command
+from lrtrace.resume_command import add_resume_command
 from timely_llm_ros.command_line import make_parser, run_command
 from timely_llm_ros.errors import TimelyError
 
@@ -78,6 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     add_export_command(commands)
     add_repair_command(commands)
     add_replay_command(commands)
+    add_resume_command(commands)
     add_profile_command(commands)
     add_generate_command(commands)
     add_compose_command(commands)

@@ -13,10 +13,12 @@ from timely_llm_ros.errors import ConfigurationError, TraceError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lrtrace.reader import Trace
     from lrtrace.replay.comparison import ModelError, Outcome
     from lrtrace.replay.recorded import Recording
     from lrtrace.replay.what_if import WhatIf
     from lrtrace.timeline import Run
+    from timely_llm_ros.engines.engine import Engine
 
 _DESCRIPTION = """\
 Serve the tasks of a trace again, with the real planner on virtual time and a simulated engine,
@@ -63,8 +65,12 @@ def add_replay_command(commands: Any) -> None:
         '--admission', default='feasible', help="the scheduler's admission (default: %(default)s)"
     )
     parser.add_argument(
-        '--engine', default='simulated', help='only simulated so far (default: %(default)s)'
+        '--engine',
+        default='simulated',
+        help='simulated: on virtual time, with the recorded plans. torch or another that runs a '
+        'model: in real time, with plans of its own (default: %(default)s)',
     )
+    parser.add_argument('--model', help='model of another engine than simulated (default: its own)')
     parser.add_argument('--figure', help='draw a PNG; needs matplotlib')
     parser.add_argument('--html', help='write a report of all runs that opens offline')
     parser.add_argument('--json', action='store_true', help='print the figures as JSON only')
@@ -80,11 +86,13 @@ def _replay(options: argparse.Namespace) -> int:
     from lrtrace.report import write_report
     from lrtrace.timeline import read_run
 
-    _require_simulated(options.engine)
     chosen = _chosen(options)
+    if options.engine != 'simulated':
+        _require_live(options)
     if options.figure:
         require_matplotlib()
-    run = read_run(Trace(options.trace), label='recorded')
+    trace = Trace(options.trace)
+    run = read_run(trace, label='recorded')
     splits = any(what_if.mode != 'whole_plan' for what_if in chosen)
     recording = recording_of(run, split_plans=splits)
     plan_ids = {task.record.plan_id for task in recording.tasks if task.compared}
@@ -94,12 +102,15 @@ def _replay(options: argparse.Namespace) -> int:
             # Its step times cannot be fitted: then nothing can be said about the model's error.
             again = replay(recording, own, label='replayed as it was')
     several = len({what_if.hardware for what_if in chosen}) > 1
-    replays = [
-        replay(recording, what_if, label=what_if.label(hardware=several))
-        for what_if in chosen
-        # The run's own way is not served a second time under another name.
-        if again is None or what_if != own
-    ]
+    if options.engine == 'simulated':
+        replays = [
+            replay(recording, what_if, label=what_if.label(hardware=several))
+            for what_if in chosen
+            # The run's own way is not served a second time under another name.
+            if again is None or what_if != own
+        ]
+    else:
+        replays = [_live(options, trace, recording, what_if) for what_if in chosen]
     runs = [*([again] if again is not None else []), *replays]
     recorded = outcome(run, plan_ids)
     outcomes = [outcome(one, plan_ids) for one in runs]
@@ -115,12 +126,49 @@ def _replay(options: argparse.Namespace) -> int:
     return 0
 
 
-def _require_simulated(engine: str) -> None:
-    if engine != 'simulated':
+def _require_live(options: argparse.Namespace) -> None:
+    from timely_llm_ros.engines.registry import ENGINES
+
+    if options.engine not in ENGINES:
         raise ConfigurationError(
-            f'engine {engine!r}: expected simulated, the only one that replays so far: any other '
-            'would write plans of its own, and how long a robot takes for those is not in a trace'
+            f'engine {options.engine!r}: expected one of {", ".join(sorted(ENGINES))}'
         )
+    for name, default in (('hardware', 'recorded'), ('robots', '')):
+        value = getattr(options, name)
+        if value != default:
+            raise ConfigurationError(
+                f'--{name} {value!r}: expected engine simulated: others run as fast as this '
+                'machine does, with the recorded robots'
+            )
+
+
+def _live(options: argparse.Namespace, trace: Trace, recording: Recording, what_if: WhatIf) -> Run:
+    from lrtrace.replay.live import replay_live
+    from timely_llm_ros.engines import create_engine
+
+    def make() -> Engine:
+        more = {'model_path': options.model} if options.model else {}
+        return create_engine(
+            options.engine,
+            mode=what_if.mode,
+            policy=what_if.policy,
+            max_running=what_if.max_running or recording.max_running,
+            scheduling=what_if.scheduling,
+            **more,
+        )
+
+    label = f'{what_if.label(hardware=False)}, {options.engine}'
+
+    def tell(ended: int, passed_s: float) -> None:
+        print(
+            f'\r{label}: {ended} of {len(recording.tasks)} tasks ended, {passed_s:.0f} s',
+            end='',
+            file=sys.stderr,
+            flush=True,
+        )
+
+    shown = tell if sys.stderr.isatty() else None
+    return replay_live(trace, recording, what_if, make, label=label, on_progress=shown)
 
 
 def _chosen(options: argparse.Namespace) -> list[WhatIf]:

@@ -101,7 +101,7 @@ def test_without_matplotlib_a_figure_is_refused_at_once(
 @pytest.mark.parametrize(
     ('arguments', 'said'),
     [
-        (['--engine', 'torch'], 'expected simulated, the only one that replays so far'),
+        (['--engine', 'steam'], "engine 'steam': expected one of"),
         (['--policy', 'best'], "policy 'best'"),
         (['--policy', 'edf,'], 'names joined by commas'),
         (['--mode', 'slow'], "mode 'slow'"),
