@@ -235,9 +235,9 @@ def distribution(runs: Sequence[Run]) -> str:
 def tasks_table(runs: Sequence[Run]) -> str:
     """Return the table of every task."""
     rows = ''
-    for run in runs:
-        for task in run.tasks:
-            rows += _task_row(run, task)
+    for index, run in enumerate(runs):
+        for place, task in enumerate(run.tasks):
+            rows += _task_row(run, task, f'{index} {place}')
     return (
         '<div class="scroll tall"><table><thead><tr><th>run</th><th>received</th><th>robot</th>'
         '<th>kind</th><th>instruction</th><th>response</th><th>waiting</th><th>execution</th>'
@@ -246,7 +246,7 @@ def tasks_table(runs: Sequence[Run]) -> str:
     )
 
 
-def _task_row(run: Run, task: TaskRecord) -> str:
+def _task_row(run: Run, task: TaskRecord, name: str) -> str:
     response = seconds(math.nan if task.response_s is None else task.response_s)
     if task.succeeded:
         result = 'succeeded'
@@ -260,7 +260,7 @@ def _task_row(run: Run, task: TaskRecord) -> str:
         task.tokens, result,
     )  # fmt: skip
     late = ' class="late"' if task.late else ''
-    return f'<tr{late}>{"".join(f"<td>{e(cell)}</td>" for cell in cells)}</tr>'
+    return f'<tr{late} data-task="{name}">{"".join(f"<td>{e(cell)}</td>" for cell in cells)}</tr>'
 
 
 def _nice_step(least: float) -> float:

@@ -16,7 +16,7 @@ from lrtrace.report.figures_html import (
     reasons,
     tasks_table,
 )
-from lrtrace.report.text import e, json_for_script, seconds
+from lrtrace.report.text import e, json_for_script, kind_name, seconds
 from lrtrace.statistics import same_tasks
 from lrtrace.timeline import natural_key
 from timely_llm_ros.errors import TraceError
@@ -59,7 +59,7 @@ def render_report(runs: Sequence[Run], *, title: str = '') -> str:
     body = (
         f'<header><h1>{e(title)}</h1><p class="sub">{_subtitle(runs)}</p></header>'
         f'{_warnings(runs)}{headline(runs)}'
-        f'<section><h2>Timeline</h2>{_controls()}{charts}{_legend()}</section>'
+        f'<section><h2>Timeline</h2>{_controls()}{_filters(runs)}{charts}{_legend()}</section>'
         f'<section><h2>Why</h2>{reasons(runs)}</section>'
         f'<section><h2>Response times</h2><div class="two">{distribution(runs)}'
         f'<div>{percentiles_table(runs)}</div></div></section>'
@@ -123,6 +123,21 @@ def _controls() -> str:
     return (
         f'<div class="controls" role="toolbar" aria-label="Timeline">{buttons}'
         '<span class="hint">drag to move, ctrl and wheel to zoom, hover for details</span></div>'
+    )
+
+
+def _filters(runs: Sequence[Run]) -> str:
+    """Return what chooses tasks, for the timelines and the table of every task."""
+    kinds = sorted({task.kind for run in runs for task in run.tasks})
+    options = ''.join(f'<option value="{e(kind)}">{e(kind_name(kind))}</option>' for kind in kinds)
+    return (
+        '<div class="controls" role="search" aria-label="Filter">'
+        '<input id="filter-robot" type="search" placeholder="robot" aria-label="robot">'
+        '<select id="filter-kind" aria-label="kind of task"><option value="">every kind</option>'
+        f'{options}</select>'
+        '<select id="filter-only" aria-label="which tasks"><option value="">all tasks</option>'
+        '<option value="late">late</option><option value="failed">failed</option>'
+        '<option value="urgent">urgent</option></select><output id="shown"></output></div>'
     )
 
 

@@ -7,8 +7,44 @@ const charts = [...document.querySelectorAll('canvas[data-run]')].map((canvas) =
   canvas, run: data.runs[Number(canvas.dataset.run)], hits: [],
 }));
 const view = { from: 0, to: longest };
+const filter = { robot: '', kind: '', only: '' };
 const AXIS = 22, ROW = 38, ENGINE = 52, LANE = 9, BAR = 17;
 let scheduled = false;
+
+// What of a run the filter leaves: its tasks, their robots, and the row of each of them.
+function chosen(run) {
+  if (run.chosen) return run.chosen;
+  const wanted = filter.robot.trim().toLowerCase();
+  const tests = {
+    '': () => true, late: (task) => task.late, failed: (task) => !task.ok, urgent: (task) => task.urgent,
+  };
+  const tasks = run.tasks.filter((task) => (!filter.kind || task.kind === filter.kind) &&
+    run.robots[task.row].toLowerCase().includes(wanted) && tests[filter.only](task));
+  const all = !wanted && !filter.kind && !filter.only;
+  const there = new Set(tasks.map((task) => task.row));
+  const rows = run.robots.map((_, row) => row).filter((row) => all || there.has(row));
+  run.chosen = {
+    tasks, rows: new Map(rows.map((row, place) => [row, place])), robots: rows.map((row) => run.robots[row]),
+  };
+  return run.chosen;
+}
+
+function applyFilter() {
+  let left = 0, total = 0;
+  const names = new Set();
+  data.runs.forEach((run, number) => {
+    run.chosen = null;
+    const tasks = new Set(chosen(run).tasks);
+    left += tasks.size;
+    total += run.tasks.length;
+    run.tasks.forEach((task, place) => { if (tasks.has(task)) names.add(number + ' ' + place); });
+  });
+  for (const line of document.querySelectorAll('tr[data-task]')) {
+    line.hidden = !names.has(line.dataset.task);
+  }
+  document.getElementById('shown').textContent = left === total ? '' : left + ' of ' + total + ' tasks';
+  redraw();
+}
 
 function colors() {
   const style = getComputedStyle(document.documentElement);
@@ -64,7 +100,8 @@ function draw(chart) {
   const { canvas, run } = chart;
   const width = canvas.clientWidth, ratio = window.devicePixelRatio || 1;
   const gutter = width < 600 ? 58 : 92;
-  const height = AXIS + ROW * run.robots.length + ENGINE;
+  const { tasks, rows, robots } = chosen(run);
+  const height = AXIS + ROW * robots.length + ENGINE;
   canvas.style.height = height + 'px';
   canvas.width = Math.round(width * ratio);
   canvas.height = Math.round(height * ratio);
@@ -79,7 +116,7 @@ function draw(chart) {
   chart.hits = [];
   const font = (size, weight = 400) => `${weight} ${size}px system-ui, "Segoe UI", Roboto, sans-serif`;
 
-  run.robots.forEach((robot, row) => {
+  robots.forEach((robot, row) => {
     const top = AXIS + row * ROW;
     if (row % 2 === 0) {
       context.fillStyle = color.faint;
@@ -116,8 +153,8 @@ function draw(chart) {
     if (hit) chart.hits.push({ left, right: left + wide, top: y - 2, bottom: y + tall + 2, ...hit });
     return { left, wide };
   };
-  for (const task of run.tasks) {
-    const top = AXIS + task.row * ROW;
+  for (const task of tasks) {
+    const top = AXIS + rows.get(task.row) * ROW;
     const lane = top + 4, body = top + 4 + LANE + 2;
     const last = task.end === null ? run.duration : task.end;
     if (!visible(task.at, Math.max(last, task.due))) continue;
@@ -172,7 +209,7 @@ function draw(chart) {
     chart.hits.push({ left: x(task.at) - 5, right: x(task.at) + 5, top: top - 2, bottom: top + 9, task, what: 'received' });
   }
 
-  const base = height - 6, top = AXIS + run.robots.length * ROW + 6;
+  const base = height - 6, top = AXIS + robots.length * ROW + 6;
   const most = Math.max(1, ...run.samples.map((sample) => sample[1] + sample[2] + sample[3]));
   const area = (value, fill) => {
     context.fillStyle = fill;
@@ -202,7 +239,7 @@ function draw(chart) {
   context.textAlign = 'left';
   context.fillStyle = color.ink;
   context.font = font(width < 600 ? 11 : 13, 600);
-  run.robots.forEach((robot, row) => {
+  robots.forEach((robot, row) => {
     clippedText(context, robot, 4, AXIS + row * ROW + ROW / 2, gutter - 8);
   });
   context.fillStyle = color.soft;
@@ -229,14 +266,13 @@ function zoom(factor, around = (view.from + view.to) / 2) {
 
 function showBusiest() {
   const span = Math.min(15, longest);
-  let best = 0, most = -1;
+  let best = 0, most = -1, sum = 0, ahead = 0;
   const tasks = data.runs[data.runs.length - 1].tasks;
+  // Tasks come in the order in which they were received.
   for (const task of tasks) {
-    let sum = 0;
-    for (const other of tasks) {
-      if (other.at >= task.at && other.at < task.at + span * 0.6) sum += other.response || 0;
-    }
+    while (ahead < tasks.length && tasks[ahead].at < task.at + span * 0.6) sum += tasks[ahead++].response || 0;
     if (sum > most) { most = sum; best = task.at; }
+    sum -= task.response || 0;
   }
   show(best - span * 0.04, best + span * 0.96);
 }
@@ -339,6 +375,12 @@ const actions = {
 };
 for (const button of document.querySelectorAll('button[data-do]')) {
   button.addEventListener('click', () => actions[button.dataset.do]());
+}
+for (const [name, kind] of [['robot', 'input'], ['kind', 'change'], ['only', 'change']]) {
+  document.getElementById('filter-' + name).addEventListener(kind, (event) => {
+    filter[name] = event.target.value;
+    applyFilter();
+  });
 }
 window.addEventListener('resize', redraw);
 window.matchMedia('(prefers-color-scheme: dark)').addEventListener('change', redraw);
