@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyarrow import parquet
 from synthetic import messages, workload, write_trace
 
 from lrtrace.cli import main
@@ -112,7 +113,6 @@ def test_without_pyarrow_parquet_is_refused(
 
 
 def test_parquet_holds_the_same(trace: Path, tmp_path: Path) -> None:
-    parquet = pytest.importorskip('pyarrow.parquet')
     found = tables(read_run(Trace(trace)))
     write_tables(found, tmp_path, kind='parquet')
     for name, rows in found.items():
