@@ -6,10 +6,12 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from timely_llm_ros.budget.task_budget import BudgetOptions
 from timely_llm_ros.engines.engine import (
     EngineFailed,
     EngineReady,
     EngineStateChanged,
+    EvictionDecided,
     GenerationEnded,
     SegmentGenerated,
 )
@@ -24,9 +26,11 @@ from timely_llm_ros.errors import (
 )
 from timely_llm_ros.planning.background import Background
 from timely_llm_ros.planning.background_lane import BackgroundLane
+from timely_llm_ros.planning.budgets import Budgets
 from timely_llm_ros.planning.lane import Lane
 from timely_llm_ros.planning.run import TaskRun
 from timely_llm_ros.planning.services import Ending, Services
+from timely_llm_ros.prediction.length_forecast import EmpiricalLengths
 from timely_llm_ros.skills.prompt import build_prompt
 
 if TYPE_CHECKING:
@@ -36,8 +40,11 @@ if TYPE_CHECKING:
     from timely_llm_ros.drivers.link import RobotLink
     from timely_llm_ros.engines.engine import Engine, EngineEvent, EngineInfo
     from timely_llm_ros.planning.background_lane import BackgroundHandle, BackgroundTask
+    from timely_llm_ros.planning.budgets import BudgetedTask
     from timely_llm_ros.planning.events import PlannerEvent
     from timely_llm_ros.planning.task import Task, TaskFeedback, TaskPhase, TaskResult
+    from timely_llm_ros.prediction.execution_time import ExecutionTimeModel
+    from timely_llm_ros.prediction.length_forecast import LengthPredictor
     from timely_llm_ros.skills.prompt import Prompt
     from timely_llm_ros.skills.skillset import SkillSet
 
@@ -90,11 +97,16 @@ class Planner:
         on_event: Called with every planner event, on the loop's thread.
         on_engine_event: Called with every engine event, on the loop's thread.
         estimate_generation_s: Predicts how long (s) a task's generation takes, None if it cannot;
-            a task whose budget is smaller is refused.
+            a task whose budget is smaller is refused. Asked where there are no ``times``.
         max_queue_per_robot: Tasks that may queue behind a robot's current one.
         max_tokens: Length limit of a generation.
         constrained: Whether the skill set's grammar masks the model's choices.
         stop_limit_s: How long a robot may take to confirm that it stopped (s).
+        times: How long the engine's prompts and steps take; None for what the engine itself says.
+            Where that is nothing, time budgets are kept by the clock alone.
+        budgets: How careful time budgets are.
+        predictor: Predicts response lengths for them.
+        max_running: Most generations in one engine step.
     """
 
     def __init__(
@@ -111,7 +123,15 @@ class Planner:
         max_tokens: int = 512,
         constrained: bool = True,
         stop_limit_s: float = 5.0,
+        times: ExecutionTimeModel | None = None,
+        budgets: BudgetOptions | None = None,
+        predictor: LengthPredictor | None = None,
+        max_running: int = 8,
     ) -> None:
+        self._times, self._max_running = times, max_running
+        self._budget_options = budgets or BudgetOptions()
+        self._predictor = predictor or EmpiricalLengths()
+        self._budgets: Budgets | None = None
         self._robots, self._skill_sets, self._clock = robots, skill_sets, clock
         self._on_event, self._on_engine_event_seen = on_event, on_engine_event
         self._estimate_generation_s = estimate_generation_s
@@ -150,6 +170,16 @@ class Planner:
             ModelLoadError: The engine's model cannot be loaded.
         """
         info = await self._engine.start(self._on_engine_event)
+        times = self._times or info.times
+        if times is not None:
+            self._budgets = Budgets(
+                info,
+                times,
+                predictor=self._predictor,
+                options=self._budget_options,
+                max_running=self._max_running,
+                max_tokens=self._services.max_tokens,
+            )
         self._engine_ready = self._open = True
         self._background_lane.engine_ready()
         return info
@@ -179,6 +209,10 @@ class Planner:
             TaskRefusedError: Its budget is too small or its robot's queue is full.
             ShutdownError: The planner is not running.
         """
+        return self._check(task)[0]
+
+    def _check(self, task: Task) -> tuple[Prompt, BudgetedTask | None]:
+        """Return a task's prompt, and how it is generated within its budget where it has one."""
         if not self._open:
             raise ShutdownError(f'task {task.task_id}: the planner is not running')
         link = self._robots.get(task.robot)
@@ -207,6 +241,8 @@ class Planner:
                 f'robot {task.robot!r} has {len(lane.queue)} tasks queued: '
                 f'expected less than {self._max_queue_per_robot}'
             )
+        if self._budgets is not None:
+            return prompt, self._budgets.decide(task, skill_set, prompt)
         if task.time_budget_s is not None and self._estimate_generation_s is not None:
             estimate_s = self._estimate_generation_s(task)
             if estimate_s is not None and estimate_s > task.time_budget_s:
@@ -214,7 +250,7 @@ class Planner:
                     f'time budget {task.time_budget_s:g} s: '
                     f'expected at least the estimated {estimate_s:.3f} s of generation'
                 )
-        return prompt
+        return prompt, None
 
     def submit(
         self, task: Task, *, on_feedback: Callable[[TaskFeedback], None] | None = None
@@ -229,11 +265,12 @@ class Planner:
         Raises:
             TimelyError: As :meth:`validate`; nothing was started then.
         """
-        prompt = self.validate(task)
+        prompt, budgeted = self._check(task)
         lane = self._lanes.setdefault(task.robot, Lane())
         run = TaskRun(
             task,
-            prompt=prompt,
+            prompt=prompt if budgeted is None else budgeted.prompt,
+            budgeted=budgeted,
             skill_set=self._skill_sets[task.skill_set],
             link=self._robots[task.robot],
             services=self._services,
@@ -301,7 +338,12 @@ class Planner:
                 self._of_generation(event.generation_id, lambda run: run.on_segment(event))
             case GenerationEnded():
                 self._background_lane.on_event(event)
+                run = self._runs.get(event.generation_id)
+                if run is not None and self._budgets is not None:
+                    self._budgets.learn(run.prompt, event)
                 self._of_generation(event.generation_id, lambda run: run.on_generation_ended(event))
+            case EvictionDecided():
+                self._of_generation(event.generation_id, lambda run: run.on_eviction(event))
             case EngineFailed():
                 self._engine_ready = False
                 self._background_lane.engine_failed(event.error)
@@ -315,7 +357,8 @@ class Planner:
                 if self._open:
                     self._background_lane.engine_ready()
             case EngineStateChanged():
-                pass
+                if self._budgets is not None:
+                    self._budgets.on_engine_event(event)
         if self._on_engine_event_seen is not None:
             try:
                 self._on_engine_event_seen(event)

@@ -96,7 +96,7 @@ class Run:
     now_s: float = 0.0
 
     def __post_init__(self) -> None:
-        self.backend = TorchBackend(self.loaded)
+        self.backend = TorchBackend(self.loaded, eviction=self.options.pop('eviction', None))
         self.core = EngineCore(
             self.backend,
             max_kv_tokens=self.options.pop('max_kv_tokens', self.loaded.pool.capacity),
@@ -138,9 +138,11 @@ class Run:
                 self.answer()
 
 
-def alone(loaded: LoadedModel, request: GenerationRequest, *, free: bool) -> tuple[int, ...]:
+def alone(
+    loaded: LoadedModel, request: GenerationRequest, *, free: bool, **options: Any
+) -> tuple[int, ...]:
     """Return what a request generates by itself, without interruption."""
-    run = Run(loaded, free=free, options={'max_running': 1})
+    run = Run(loaded, free=free, options={'max_running': 1, **options})
     run.core.submit(request, 0.0)
     run.finish()
     run.core.cancel(request.generation_id, 0.0)

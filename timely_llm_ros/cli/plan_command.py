@@ -263,10 +263,21 @@ class _Narrator:
         self.line(f'{event["phase"]:<10} {event["segments"]} segments{call}')
 
     def result(self, event: dict[str, Any]) -> None:
-        names = (
-            'status', 'error_code', 'error', 'response_s', 'waiting_s', 'execution_s',
-            'completion_s', 'utility', 'tokens', 'segments',
-        )  # fmt: skip
+        names: tuple[str, ...] = (
+            'status',
+            'error_code',
+            'error',
+            'response_s',
+            'waiting_s',
+            'execution_s',
+            'completion_s',
+            'utility',
+            'tokens',
+            'segments',
+            'generation_s',
+        )
+        if event['predicted_tokens']:
+            names += ('predicted_tokens', 'predicted_s', 'worst_s', 'eviction_ratio')  # fmt: skip
         if self._quiet:
             print(json.dumps({name: event[name] for name in names}))
             return
@@ -274,4 +285,4 @@ class _Narrator:
             value = event[name]
             if value != '' and not (name == 'error_code' and value == 0):
                 shown = f'{value:.3f}' if isinstance(value, float) else value
-                print(f'  {name:<13} {shown}')
+                print(f'  {name:<16} {shown}')

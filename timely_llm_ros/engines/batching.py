@@ -72,17 +72,24 @@ class Batcher:
             context = generation.context
             prefix = context.prefix
             missing = needed = context.tokens - context.computed
-            if prefix not in counted:
+            shares = not context.evicted
+            if shares and prefix not in counted:
                 needed += prefix.tokens - prefix.computed
-            if promised + needed > kv.capacity - kv.used and not self._make_room(
-                promised + needed, {**kept, prefix: None}, chosen, place, everyone
-            ):
-                continue
+            # What is kept of the prefix will need room of its own.
+            copied = prefix.tokens if generation.evicts else 0
+            if promised + needed + copied > kv.capacity - kv.used:
+                keep = {**kept, prefix: None} if shares else kept
+                sizes = [promised + needed + copied]
+                if copied and not running:
+                    sizes.append(promised + needed)  # Not even alone: then all of it stays.
+                if not any(self._make_room(size, keep, chosen, place, everyone) for size in sizes):
+                    continue
             running.append(generation)
-            kept[prefix] = None
-            counted.add(prefix)
-            prefix.used_at = max(prefix.used_at, step)
-            ready = prefix.computed == prefix.tokens
+            if shares:
+                kept[prefix] = None
+                counted.add(prefix)
+                prefix.used_at = max(prefix.used_at, step)
+            ready = not shares or prefix.computed == prefix.tokens
             if not ready and prefix not in prefixes and chunk:
                 tokens = min(chunk, prefix.tokens - prefix.computed)
                 prefixes[prefix] = PrefixRow(prefix, tokens)
@@ -91,12 +98,17 @@ class Batcher:
                 needed -= tokens
                 ready = prefix.ready
             if ready:
-                tokens = missing if missing == 1 else min(chunk, missing)
+                due = missing
+                if generation.evicts:
+                    # What follows the prompt reads what is left of it.
+                    due = generation.prompt_tokens - context.computed
+                tokens = due if due == 1 else min(chunk, due)
                 if tokens:
                     chunk -= tokens if tokens > 1 else 0
                     rows.append(Row(generation, tokens, tokens == missing))
                     kv.compute(context, tokens)
                     needed -= tokens
+            needed += copied
             promised += needed
         if not running:
             return None

@@ -18,6 +18,7 @@ from timely_llm_ros.engines.batching import Batcher
 from timely_llm_ros.engines.engine import (
     EngineState,
     EngineStateChanged,
+    EvictionDecided,
     GenerationEnded,
     GenerationState,
     SegmentGenerated,
@@ -127,6 +128,8 @@ class EngineCore:
             self._kv.open(generation_id, key, prefix_tokens, own_tokens),
             self._segmenter(request),
         )
+        if request.eviction is not None and self._backend.evicts:
+            generation.evicted = None
         self._generations[generation_id] = generation
         self._table.add(generation_id, request.utility, request.arrival_s)
         self._lengths.begin(generation, request.predicted_tokens)
@@ -229,6 +232,9 @@ class EngineCore:
             # An engine may take commands while a step is under way, so it may have ended.
             if not generation.ended:
                 self._take(generation, output, ended_s)
+        for row in plan.rows:
+            if row.generation.evicts and not row.generation.ended:
+                self._evict(row.generation, ended_s)
         running = self._running
         ids = [generation.generation_id for generation in running]
         self._lengths.step(running)
@@ -272,7 +278,7 @@ class EngineCore:
                     rank,
                     max(0.0, now_s - since_s),
                     generation.segments,
-                    generation.context.computed,
+                    generation.context.held,
                     math.nan if (left := self._lengths.remaining(name)) is None else left,
                 )
             )
@@ -365,6 +371,23 @@ class EngineCore:
                 self._set_phase(generation, Phase.SUSPENDED)
         else:
             generation.segment_tokens += 1
+
+    def _evict(self, generation: Generation, now_s: float) -> None:
+        """Give up a part of a prompt's KV once all of it is computed."""
+        context, rule = generation.context, generation.request.eviction
+        if rule is None or context.computed != generation.prompt_tokens:
+            return
+        prompt_tokens = context.prefix.tokens + generation.prompt_tokens
+        asked = generation.evicted is None
+        if generation.evicted is None:
+            generation.evicted = prompt_tokens - min(prompt_tokens, rule.keep(prompt_tokens, now_s))
+        if generation.evicted and self._kv.evict(context, generation.evicted):
+            self._backend.evict(generation.generation_id, generation.evicted)
+        else:
+            generation.evicted = 0
+        if asked:
+            name = generation.generation_id
+            self._events.append(EvictionDecided(name, now_s, prompt_tokens, generation.evicted))
 
     def _emit(self, generation: Generation, segment: Segment, now_s: float) -> None:
         """Send a segment and learn from it."""

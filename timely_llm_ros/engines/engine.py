@@ -25,6 +25,7 @@ __all__ = [
     'EngineReady',
     'EngineState',
     'EngineStateChanged',
+    'EvictionDecided',
     'GenerationEnded',
     'GenerationRequest',
     'GenerationState',
@@ -38,6 +39,8 @@ __all__ = [
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from timely_llm_ros.budget.eviction_rule import EvictionRule
+    from timely_llm_ros.prediction.execution_time import ExecutionTimeModel
     from timely_llm_ros.skills.prompt import Prompt
     from timely_llm_ros.skills.scene import Scene
     from timely_llm_ros.skills.segmenter import Segment
@@ -67,6 +70,8 @@ class GenerationRequest:
             needs, comes as one whole plan, and nothing of it is ever held.
         predicted_tokens: How many tokens the plan is predicted to take; None to leave the
             prediction to the engine.
+        eviction: How much of the prompt's KV to keep once it is computed; None for all of it. An
+            engine without eviction keeps all of it.
     """
 
     generation_id: str
@@ -80,6 +85,7 @@ class GenerationRequest:
     forced_token_ids: tuple[int, ...] | None = None
     background: bool = False
     predicted_tokens: float | None = None
+    eviction: EvictionRule | None = None
 
 
 @pickled_as_call
@@ -122,6 +128,29 @@ class GenerationEnded:
     tokens: int
     generation_s: float
     token_ids: tuple[int, ...] = ()
+
+
+@pickled_as_call
+@dataclass(frozen=True, slots=True)
+class EvictionDecided:
+    """A prompt's KV is complete, and its request's rule said how much of it to keep.
+
+    Attributes:
+        generation_id: Whose.
+        at_s: When prefill ended, on the engine's clock (s).
+        prompt_tokens: Tokens of the prompt, the shared prefix included.
+        evicted_tokens: How many of them gave up their KV.
+    """
+
+    generation_id: str
+    at_s: float
+    prompt_tokens: int
+    evicted_tokens: int
+
+    @property
+    def share(self) -> float:
+        """The share of the prompt's KV that was evicted."""
+        return self.evicted_tokens / self.prompt_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +253,8 @@ class EngineInfo:
         vocabulary: Size of the vocabulary; 0 where there is none.
         kv_capacity_tokens: The bound on tokens whose KV is held.
         load_s: Seconds that loading and warming up took.
+        eviction: How it chooses what to evict; empty where it cannot evict.
+        times: How long its prompts and steps take, where it knows.
     """
 
     engine: str
@@ -233,6 +264,8 @@ class EngineInfo:
     vocabulary: int
     kv_capacity_tokens: int
     load_s: float
+    eviction: str = ''
+    times: ExecutionTimeModel | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +282,14 @@ class EngineReady:
     info: EngineInfo
 
 
-EngineEvent = SegmentGenerated | GenerationEnded | EngineStateChanged | EngineFailed | EngineReady
+EngineEvent = (
+    SegmentGenerated
+    | GenerationEnded
+    | EvictionDecided
+    | EngineStateChanged
+    | EngineFailed
+    | EngineReady
+)
 
 
 def deliver(on_event: Callable[[EngineEvent], None], event: EngineEvent) -> None:

@@ -48,18 +48,31 @@ class Context:
         name: Whose.
         prefix: The shared beginning.
         tokens: Tokens of its own: the prompt's body, what was generated, observations.
-        computed: Tokens of its own whose KV is held.
+        computed: Tokens of its own whose KV was computed; all of it is held, but for evicted ones.
+        evicted: Tokens of the prompt, prefix included, whose KV was given up. What is left of the
+            prompt is then private: a copy that nobody shares.
     """
 
     name: str
     prefix: Prefix
     tokens: int
     computed: int = 0
+    evicted: int = 0
 
     @property
     def missing(self) -> int:
         """Tokens of its own still to be computed."""
         return self.tokens - self.computed
+
+    @property
+    def attended(self) -> int:
+        """Tokens whose KV its steps read, the prefix included."""
+        return self.prefix.tokens + self.computed - self.evicted
+
+    @property
+    def held(self) -> int:
+        """Tokens of KV that are its own."""
+        return self.attended if self.evicted else self.computed
 
 
 @dataclass(slots=True)
@@ -96,9 +109,25 @@ class KvLedger:
     def drop(self, context: Context) -> None:
         """Forget the KV of a context's own part."""
         if context.computed:
-            context.prefix.resident -= 1
-            self.used -= context.computed
-            context.computed = 0
+            if not context.evicted:
+                context.prefix.resident -= 1
+            self.used -= context.held
+            context.computed = context.evicted = 0
+
+    def evict(self, context: Context, tokens: int) -> bool:
+        """Account for ``tokens`` of a context's prompt given up, and the rest made private.
+
+        Returns:
+            False, with nothing changed, where there is no room for a private copy of what is kept
+            of the prefix.
+        """
+        added = context.prefix.tokens - tokens
+        if tokens < 1 or self.used + added > self.capacity:
+            return False
+        context.evicted = tokens
+        context.prefix.resident -= 1
+        self.used += added
+        return True
 
     def compute(self, context: Context, tokens: int) -> None:
         """Account for ``tokens`` more of a context's own part."""
@@ -147,9 +176,9 @@ class KvLedger:
         order = list(victims)
         leaving: dict[str, int] = {}
         for context in order:
-            if context.computed:
+            if context.computed and not context.evicted:
                 leaving[context.prefix.key] = leaving.get(context.prefix.key, 0) + 1
-        reclaimable = sum(context.computed for context in order) + sum(
+        reclaimable = sum(context.held for context in order) + sum(
             prefix.computed
             for prefix in self._prefixes.values()
             if prefix not in keep and prefix.resident == leaving.get(prefix.key, 0)

@@ -56,8 +56,9 @@ class _Plan:
 class _PlanTexts:
     """The simulated backend: tokens are pieces of the plan's text."""
 
-    def __init__(self, plan_text: PlanText) -> None:
+    def __init__(self, plan_text: PlanText, *, evicts: bool = True) -> None:
         self._plan_text = plan_text
+        self.evicts = evicts
         self._plans: dict[str, _Plan] = {}
 
     def open(self, request: GenerationRequest) -> tuple[str, int, int]:
@@ -77,6 +78,9 @@ class _PlanTexts:
         if generation_id not in self._plans:
             raise EngineError(f'generation {generation_id!r}: expected one that has not ended')
         return len(_PIECE.findall(text))
+
+    def evict(self, generation_id: str, tokens: int) -> None:
+        """Nothing is held."""
 
     def drop(self, generation_id: str) -> None:
         """Nothing is held."""
@@ -115,6 +119,7 @@ class SimulatedEngine:
         prefill_chunk: Most prompt tokens computed in one step.
         scheduling: Further options of the scheduler.
         lengths: Predicts how long plans are; None for no prediction but the requests' own.
+        evicts: Whether it can evict, for trials of engines that cannot.
     """
 
     def __init__(
@@ -129,9 +134,10 @@ class SimulatedEngine:
         prefill_chunk: int = 2048,
         scheduling: SchedulingOptions | None = None,
         lengths: NoisyLengths | None = None,
+        evicts: bool = True,
     ) -> None:
         self._lengths = lengths
-        self._texts = _PlanTexts(plan_text)
+        self._texts = _PlanTexts(plan_text, evicts=evicts)
         self._step_time = step_time or StepTimeModel()
         self._core = LanedCore(
             self._texts,
@@ -153,7 +159,17 @@ class SimulatedEngine:
         self._loop = asyncio.get_running_loop()
         self._on_event = on_event
         self._task = asyncio.create_task(self._run(), name='simulated engine')
-        return EngineInfo('simulated', 'simulated', 0, 'none', 0, self._max_kv_tokens, 0.0)
+        return EngineInfo(
+            'simulated',
+            'simulated',
+            0,
+            'none',
+            0,
+            self._max_kv_tokens,
+            0.0,
+            eviction='simulated' if self._texts.evicts else '',
+            times=self._step_time.times(),
+        )
 
     async def close(self) -> None:
         """Stop; no event comes after this."""

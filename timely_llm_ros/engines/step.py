@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 class Backend(Protocol):
     """What the core needs of a model: texts to tokens, and memory to be freed."""
 
+    @property
+    def evicts(self) -> bool:
+        """Whether it can evict; else requests' rules are not asked."""
+        ...
+
     def open(self, request: GenerationRequest) -> tuple[str, int, int]:
         """Prepare a generation.
 
@@ -30,6 +35,13 @@ class Backend(Protocol):
 
         Raises:
             EngineError: It does not fit what the grammar allows.
+        """
+        ...
+
+    def evict(self, generation_id: str, tokens: int) -> None:
+        """Give up the KV of so many tokens of a generation's prompt, all of which is computed.
+
+        What is kept becomes its own. After a :meth:`drop`, the same tokens are kept again.
         """
         ...
 
@@ -103,7 +115,11 @@ class Output(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Generation:
-    """A generation on the engine, between submission and end."""
+    """A generation on the engine, between submission and end.
+
+    ``prompt_tokens`` are those of its own, without the prefix. ``evicted`` is how many tokens its
+    rule gives up; None before it was asked.
+    """
 
     generation_id: str = field(init=False)
     request: GenerationRequest
@@ -117,12 +133,19 @@ class Generation:
     expected_s: float = 0.0
     awaits_value: bool = False
     ended: bool = False
+    evicted: int | None = 0
+    prompt_tokens: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.generation_id = self.request.generation_id
+        self.prompt_tokens = self.context.tokens
+
+    @property
+    def evicts(self) -> bool:
+        """Whether something is to be evicted as soon as its prompt is computed."""
+        return self.evicted != 0 and not self.context.evicted
 
     @property
     def kv_tokens(self) -> int:
         """Tokens whose KV is held, the prefix included where it builds on it."""
-        own = self.context.computed
-        return own + self.context.prefix.tokens if own else 0
+        return self.context.attended if self.context.computed else 0

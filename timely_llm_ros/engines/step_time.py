@@ -13,7 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.errors import ConfigurationError
-from timely_llm_ros.prediction.execution_time import DecodeCoefficients, decode_at
+from timely_llm_ros.prediction.execution_time import (
+    DecodeCoefficients,
+    ExecutionTimeModel,
+    Margin,
+    decode_at,
+)
 from timely_llm_ros.prediction.profile_file import read_profile
 
 if TYPE_CHECKING:
@@ -87,6 +92,24 @@ class StepTimeModel:
         chosen = work.begun + work.resumed
         waited = sum(range(work.waiting, work.waiting - chosen, -1))
         return total_s + self.schedule_s * chosen + self.schedule_waiting_s * waited
+
+    def times(self) -> ExecutionTimeModel:
+        """Return the same for predictions about one generation; exact, so every margin is 1.
+
+        A simulated step that ends a prompt makes a token too, and so takes both times.
+        """
+        one = self.decode_s
+        decode = self.measured or (
+            DecodeCoefficients(1, self.kv_token_s, one),
+            DecodeCoefficients(2, self.kv_token_s, one * (1.0 + self.batch_factor)),
+        )
+        return ExecutionTimeModel(
+            self.prefill_square_s,
+            self.prefill_token_s + decode[0].kv_token_s,
+            self.prefill_s + decode[0].step_s,
+            decode,
+            tuple(Margin(coverage, 1.0, 1.0) for coverage in (0.9, 0.95, 0.99)),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +251,7 @@ def work_of(plan: StepPlan, kept: Collection[str], waiting: int) -> StepWork:
     for row in plan.rows:
         generation = row.generation
         context = generation.context
-        after = context.prefix.tokens + context.computed
+        after = context.attended
         if row.samples:
             batch += 1
             kv_tokens += after

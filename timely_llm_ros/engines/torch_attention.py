@@ -16,6 +16,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 
 if TYPE_CHECKING:
+    from timely_llm_ros.engines.torch_eviction import QueryWindow
     from timely_llm_ros.engines.torch_kv import KvPool, Slots
 
 _names = itertools.count()
@@ -57,6 +58,7 @@ class AttentionStep:
             what exceeds a context's length is any slot.
         single_lengths: Lengths of these contexts.
         chunks: The chunks.
+        observed: Rows whose queries somebody gathers: first row, number, and who.
     """
 
     written: torch.Tensor
@@ -64,6 +66,7 @@ class AttentionStep:
     single_lengths: list[int]
     chunks: list[Chunk]
     masks: dict[int | None, torch.Tensor | None] = field(default_factory=dict)
+    observed: list[tuple[int, int, QueryWindow]] = field(default_factory=list)
 
     @classmethod
     def build(
@@ -164,6 +167,8 @@ class PagedAttention:
             ``[tokens, heads, width]``.
         """
         keys, values = self._pool.write(layer, step.written, key, value)
+        for row, count, gathered in step.observed:
+            gathered.take(layer, query[row : row + count], scaling)
         heads, width = query.shape[1:]
         kv_heads = key.shape[1]
         group = heads // kv_heads

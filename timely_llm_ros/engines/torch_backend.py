@@ -11,6 +11,7 @@ import torch
 from timely_llm_ros.engines.step import Output
 from timely_llm_ros.engines.text_stream import TextStream
 from timely_llm_ros.engines.torch_attention import AttentionStep
+from timely_llm_ros.engines.torch_eviction import QueryWindow
 from timely_llm_ros.engines.torch_kv import SlotList
 from timely_llm_ros.engines.torch_text import choose
 from timely_llm_ros.errors import EngineError
@@ -18,6 +19,7 @@ from timely_llm_ros.skills.grammar import decoding_grammar
 
 if TYPE_CHECKING:
     from timely_llm_ros.engines.engine import GenerationRequest
+    from timely_llm_ros.engines.eviction import EvictionMethod
     from timely_llm_ros.engines.step import StepPlan
     from timely_llm_ros.engines.torch_kv import Slots
     from timely_llm_ros.engines.torch_model import LoadedModel
@@ -38,7 +40,8 @@ class _Sequence:
     """One generation.
 
     ``ids`` are the tokens after the prefix. ``slots`` begin with the prefix's and cover what was
-    computed.
+    computed; once something is ``evicted``, all of them are its own. ``window`` gathers the
+    queries that eviction asks for, ``kept`` are the positions that it chose, by layer.
     """
 
     prefix: _Prefix
@@ -48,11 +51,28 @@ class _Sequence:
     slots: SlotList = field(default_factory=SlotList)
     generated: list[int] = field(default_factory=list)
     text: TextStream = field(default_factory=TextStream)
+    evicted: int = 0
+    prompt: int = field(init=False)
+    window: QueryWindow | None = None
+    kept: dict[int, torch.Tensor] | None = None
+
+    def __post_init__(self) -> None:
+        self.prompt = len(self.ids)
+
+    @property
+    def observed_by(self) -> QueryWindow | None:
+        """Who wants the queries of what is computed now: only the prompt's are of interest."""
+        return self.window if self.computed <= self.prompt else None
+
+    @property
+    def position(self) -> int:
+        """Tokens of its context that were computed, the prefix included."""
+        return len(self.slots) + self.evicted
 
     @property
     def computed(self) -> int:
-        """Tokens of its own whose KV is held."""
-        return max(0, len(self.slots) - len(self.prefix.ids))
+        """Tokens of its own that were computed."""
+        return max(0, self.position - len(self.prefix.ids))
 
 
 class TorchBackend:
@@ -61,13 +81,21 @@ class TorchBackend:
     Args:
         loaded: The model.
         observations: Whether grammars demand observations after blocking calls.
+        eviction: Chooses what of a prompt is kept where a request's rule evicts; None keeps all.
     """
 
-    def __init__(self, loaded: LoadedModel, *, observations: bool = True) -> None:
+    def __init__(
+        self,
+        loaded: LoadedModel,
+        *,
+        observations: bool = True,
+        eviction: EvictionMethod | None = None,
+    ) -> None:
         self._model = loaded
         self._texts = loaded.texts
         self._pool = loaded.pool
         self._observations = observations
+        self._eviction = eviction
         self._prefixes: dict[str, _Prefix] = {}
         self._sequences: dict[str, _Sequence] = {}
         self.computed_tokens = 0
@@ -76,6 +104,11 @@ class TorchBackend:
         """Prefixes whose KV was begun since the start."""
         self.sampled: tuple[list[str], list[int]] = [], []
         """Generations that sampled in the latest step, and their tokens' places in it."""
+
+    @property
+    def evicts(self) -> bool:
+        """Whether it can evict."""
+        return self._eviction is not None
 
     def open(self, request: GenerationRequest) -> tuple[str, int, int]:
         """Tokenise the prompt and prepare the grammar.
@@ -101,9 +134,10 @@ class TorchBackend:
             )
             grammar = self._texts.matcher(request, rules)
         self._prefixes[key] = prefix
-        self._sequences[request.generation_id] = _Sequence(
-            prefix, ids, grammar, request.forced_token_ids
-        )
+        sequence = _Sequence(prefix, ids, grammar, request.forced_token_ids)
+        if request.eviction is not None and self._eviction is not None and self._eviction.window:
+            sequence.window = QueryWindow(self._eviction.window)
+        self._sequences[request.generation_id] = sequence
         return key, len(prefix.ids), len(ids)
 
     def observe(self, generation_id: str, text: str) -> int:
@@ -119,12 +153,36 @@ class TorchBackend:
         sequence.ids.extend(ids)
         return len(ids)
 
+    def evict(self, generation_id: str, tokens: int) -> None:
+        """Keep a generation's own copy of what matters in its prompt, and free its part of it.
+
+        Keys stay rotated to their positions, and what follows goes on from the prompt's length.
+        """
+        sequence = self._sequences[generation_id]
+        if self._eviction is None:
+            raise RuntimeError('eviction without a method: expected none to be asked for')
+        old, window = sequence.slots.array.copy(), sequence.window
+        with torch.inference_mode():
+            if sequence.kept is None:
+                sequence.kept = self._pool.select(old, self._eviction, window, len(old) - tokens)
+                sequence.window = None
+            copies = self._pool.gather(old, sequence.kept)
+            self._pool.free(sequence.slots.cut(len(sequence.prefix.ids)))
+            sequence.slots.cut(0)
+            sequence.slots.extend(self._pool.allocate(len(old) - tokens))
+            self._pool.scatter(sequence.slots.array, copies)
+        sequence.evicted = tokens
+
     def drop(self, generation_id: str) -> None:
         """Free a generation's own KV."""
         sequence = self._sequences[generation_id]
         if sequence.slots:
-            self._pool.free(sequence.slots.cut(len(sequence.prefix.ids)))
+            shared = 0 if sequence.evicted else len(sequence.prefix.ids)
+            self._pool.free(sequence.slots.cut(shared))
             sequence.slots.cut(0)
+            sequence.evicted = 0
+        if sequence.window is not None:
+            sequence.window = QueryWindow(sequence.window.size)
 
     def drop_prefix(self, key: str) -> None:
         """Free a prefix's KV and forget it where no generation uses it."""
@@ -155,6 +213,7 @@ class TorchBackend:
         singles: list[Slots] = []
         chunks: list[tuple[int, Slots]] = []
         wanted: dict[str, int] = {}
+        observed: list[tuple[int, int, QueryWindow]] = []
         for part in plan.prefixes:
             prefix = self._prefixes[part.prefix.key]
             self.computed_prefixes += not prefix.slots
@@ -162,8 +221,10 @@ class TorchBackend:
         own = [(row, self._extend(row.generation.generation_id, row.tokens)) for row in plan.rows]
         for row, sequence in own:
             if row.tokens == 1:
+                if (gathering := sequence.observed_by) is not None:
+                    observed.append((len(ids), 1, gathering))
                 ids.append(sequence.ids[sequence.computed - 1])
-                positions.append(len(sequence.slots) - 1)
+                positions.append(sequence.position - 1)
                 singles.append(sequence.slots.array)
                 if row.samples:
                     wanted[row.generation.generation_id] = len(ids) - 1
@@ -175,7 +236,9 @@ class TorchBackend:
             chunks.append((part.tokens, prefix.slots.array))
         for row, sequence in own:
             if row.tokens > 1:
-                end, position = sequence.computed, len(sequence.slots)
+                end, position = sequence.computed, sequence.position
+                if (gathering := sequence.observed_by) is not None:
+                    observed.append((len(ids), row.tokens, gathering))
                 ids += sequence.ids[end - row.tokens : end]
                 positions += range(position - row.tokens, position)
                 chunks.append((row.tokens, sequence.slots.array))
@@ -185,6 +248,7 @@ class TorchBackend:
         names = [row.generation.generation_id for row in plan.rows if row.samples]
         with torch.inference_mode():
             step = AttentionStep.build(singles, chunks, self._model.device)
+            step.observed = observed
             rows = [wanted[name] for name in names]
             logits = self._model.forward(ids, positions, step, rows)
             self.sampled = names, rows

@@ -21,6 +21,7 @@ from timely_llm_ros.engines.engine import (
     GenerationEnded,
     deliver,
 )
+from timely_llm_ros.engines.eviction import EvictionName
 from timely_llm_ros.engines.model_files import (
     PREDICTORS,
     SHIPPED_MODEL,
@@ -157,6 +158,10 @@ class TorchEngine:
         predictors: The folder of the predictors of plans' lengths (``timely-llm train-rlp``,
             ``train-probe``). ``auto`` for the model's own if the policy ranks by lengths and
             there are any, ``off`` for none.
+        eviction: How to choose what of a prompt keeps its KV where a request's rule evicts; None
+            for no eviction. Models with a sliding window have none.
+        measure: Measure a coarse profile once the model is loaded, which takes about two seconds;
+            it is ``EngineInfo.times``.
 
     Raises:
         ConfigurationError: An option is out of range.
@@ -177,6 +182,8 @@ class TorchEngine:
         min_step_s: float = 0.0,
         scheduling: SchedulingOptions | None = None,
         predictors: str = 'auto',
+        eviction: EvictionName | None = 'snapkv',
+        measure: bool = False,
     ) -> None:
         find_policy(policy)
         if mode not in get_args(ServingMode):
@@ -189,6 +196,10 @@ class TorchEngine:
         ):
             if value < 1:
                 raise ConfigurationError(f'{name} {value!r}: expected at least 1')
+        if eviction is not None and eviction not in get_args(EvictionName):
+            raise ConfigurationError(
+                f'eviction {eviction!r}: expected one of {get_args(EvictionName)} or None'
+            )
         if not 0.0 <= min_step_s <= 10.0:
             raise ConfigurationError(f'min_step_s {min_step_s!r}: expected 0 to 10 s')
         self._options = WorkerOptions(
@@ -204,6 +215,8 @@ class TorchEngine:
             min_step_s,
             scheduling or SchedulingOptions(),
             _predictors(predictors, find_model(model_path), policy),
+            eviction or '',
+            measure,
         )
         self._on_event: Callable[[EngineEvent], None] | None = None
         self._worker: _Worker | None = None

@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+Copies = dict[int, tuple[torch.Tensor, ...]]
+"""Keys and values by layer, each ``[tokens, key-value heads, width]``."""
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from timely_llm_ros.engines.eviction import EvictionMethod
+    from timely_llm_ros.engines.torch_eviction import QueryWindow
 
     Slots = NDArray[np.int64]
 
@@ -69,6 +75,36 @@ class KvPool:
         storage[0].index_copy_(0, slots, keys)
         storage[1].index_copy_(0, slots, values)
         return storage
+
+    def select(
+        self, slots: Slots, method: EvictionMethod, window: QueryWindow | None, keep: int
+    ) -> dict[int, torch.Tensor]:
+        """Return which positions of a context to keep, by layer: ``[key-value heads, keep]``."""
+        rows = torch.tensor(slots, device=self._device)
+        scaling = 1.0 if window is None else window.scaling
+        return {
+            layer: method.select(
+                keys[rows], None if window is None else window.of(layer), scaling, keep
+            )
+            for layer, (keys, _) in self._layers.items()
+        }
+
+    def gather(self, slots: Slots, kept: dict[int, torch.Tensor]) -> Copies:
+        """Return copies of what a context keeps, each key-value head its own positions."""
+        rows = torch.tensor(slots, device=self._device)
+        copies = {}
+        for layer, positions in kept.items():
+            heads = torch.arange(len(positions), device=self._device)
+            chosen = rows[positions.t()]
+            copies[layer] = tuple(part[chosen, heads] for part in self._layers[layer])
+        return copies
+
+    def scatter(self, slots: Slots, copies: Copies) -> None:
+        """Store copies in slots, in their order."""
+        rows = torch.tensor(slots, device=self._device)
+        for layer, parts in copies.items():
+            for storage, part in zip(self._layers[layer], parts, strict=True):
+                storage.index_copy_(0, rows, part)
 
 
 class SlotList:

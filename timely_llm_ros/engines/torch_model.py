@@ -49,6 +49,10 @@ class LoadedModel:
     layers: int = 0
     """How many decoder layers it has."""
 
+    sliding: bool = False
+    """Whether a layer sees only a window of positions, so that nothing may be evicted: what is
+    kept would seem nearer than it is."""
+
     def watch(self, layers: Sequence[int]) -> LayerTap:
         """Keep the hidden states of these layers from now on; see :class:`LayerTap`. Once.
 
@@ -141,6 +145,7 @@ def load_model(
         int(getattr(model.config, 'max_position_embeddings', None) or 1 << 30),
         EngineInfo('torch', path, 0, dtype, vocabulary, max_kv_tokens, 0.0),
         layers=int(getattr(model.config, 'num_hidden_layers', 0)),
+        sliding=bool(getattr(model.config, 'sliding_window', None)),
     )
     parameters = sum(parameter.numel() for parameter in model.parameters())
     _prepare(loaded, path, DTYPES[dtype])

@@ -39,7 +39,11 @@ if TYPE_CHECKING:
     from timely_llm_ros.engines.torch_lengths import WorkerLengths
     from timely_llm_ros.engines.torch_model import LoadedModel
     from timely_llm_ros.engines.wire import Command
+    from timely_llm_ros.prediction.execution_time import ExecutionTimeModel
     from timely_llm_ros.scheduling.scheduler import ServingMode
+
+COARSE_ROUNDS = 5
+"""Rounds of the profile that a worker measures: the fewest with a margin of 95 %."""
 
 _PR_SET_PDEATHSIG = 1
 
@@ -60,6 +64,8 @@ class WorkerOptions:
     min_step_s: float
     scheduling: SchedulingOptions
     predictors: str = ''
+    eviction: str = 'snapkv'
+    measure: bool = False
 
     @classmethod
     def from_json(cls, text: str) -> WorkerOptions:
@@ -189,11 +195,27 @@ def warm_up(loaded: LoadedModel) -> None:
     backend.drop_prefix(request.prompt.fixed)
 
 
+def _measured(loaded: LoadedModel, options: WorkerOptions) -> ExecutionTimeModel:
+    """Measure a coarse profile: a few sizes, a few times, some two seconds."""
+    from timely_llm_ros.engines.torch_profile import TorchStopwatch
+    from timely_llm_ros.prediction.profiling import ProfilePlan, fit_profile, measure
+
+    stopwatch = TorchStopwatch(loaded, prefill_chunk=options.prefill_chunk)
+    batches = tuple(sorted({1, min(options.max_running, 8)}))
+    longest = min(1024, stopwatch.longest // 2, stopwatch.longest // batches[-1] - 1)
+    sizes = tuple(sorted({max(1, longest // 16), max(2, longest // 4), max(3, longest)}))
+    plan = ProfilePlan(sizes, sizes, batches, COARSE_ROUNDS)
+    times = fit_profile(measure(plan, stopwatch))
+    longest = min(loaded.context_limit * batches[-1], options.max_kv_tokens)
+    return times.paced(options.min_step_s, prefill_chunk=options.prefill_chunk, longest=longest)
+
+
 def _run(link: Link, options: WorkerOptions, started_s: float) -> None:
     """Load the model, then serve."""
     # Only here, because importing torch takes seconds in which nothing else would answer.
     from timely_llm_ros.engines.lanes import LanedCore
     from timely_llm_ros.engines.torch_backend import TorchBackend
+    from timely_llm_ros.engines.torch_eviction import find_method
     from timely_llm_ros.engines.torch_lengths import WorkerLengths
     from timely_llm_ros.engines.torch_model import load_model
 
@@ -205,7 +227,8 @@ def _run(link: Link, options: WorkerOptions, started_s: float) -> None:
         threads=options.threads,
     )
     warm_up(loaded)
-    backend = TorchBackend(loaded, observations=options.mode != 'whole_plan')
+    method = None if loaded.sliding or not options.eviction else find_method(options.eviction)
+    backend = TorchBackend(loaded, observations=options.mode != 'whole_plan', eviction=method)
     core = LanedCore(
         backend,
         mode=options.mode,
@@ -216,8 +239,15 @@ def _run(link: Link, options: WorkerOptions, started_s: float) -> None:
         prefill_chunk=options.prefill_chunk,
         scheduling=options.scheduling,
     )
+    times = _measured(loaded, options) if options.measure else None
     lengths = WorkerLengths.load(options.predictors, core, loaded)
-    link.send([WorkerReady(replace(loaded.info, load_s=time.monotonic() - started_s))])
+    info = replace(
+        loaded.info,
+        load_s=time.monotonic() - started_s,
+        eviction='' if method is None else options.eviction,
+        times=times,
+    )
+    link.send([WorkerReady(info)])
     serve(link, core, backend, lengths, min_step_s=options.min_step_s)
 
 

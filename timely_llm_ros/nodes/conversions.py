@@ -30,6 +30,7 @@ from timely_llm_ros.utility import TimeUtility
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from timely_llm_ros.budget.task_budget import TaskBudget
 
 MAX_OBJECTS = 1000
 """Objects that a scene may have when it comes over ROS."""
@@ -226,7 +227,20 @@ def task_result_message(result: TaskResult) -> PlanTask.Result:
         tokens=result.tokens,
         segments=result.segments,
         eviction_ratio=result.eviction_ratio,
+        generation_time=duration(result.generation_s),
+        **prediction_fields(result.budget),
     )
+
+
+def prediction_fields(budget: TaskBudget | None) -> dict[str, Any]:
+    """Return what was predicted, as the fields that results and task events have for it."""
+    if budget is None:
+        return {}
+    return {
+        'predicted_tokens': budget.predicted_length,
+        'predicted_generation_time': duration(budget.expected_s),
+        'worst_generation_time': duration(budget.worst_s),
+    }
 
 
 GOAL_STATUS = {

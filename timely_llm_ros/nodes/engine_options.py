@@ -26,7 +26,11 @@ def engine_options(parameters: PlannerParameters) -> dict[str, Any]:
         'scheduling': parameters.scheduling,
     }
     if parameters.engine == 'simulated':
-        return options | {'plan_text': instruction_as_plan, 'step_time': _step_time(parameters)}
+        return options | {
+            'plan_text': instruction_as_plan,
+            'step_time': _step_time(parameters),
+            'evicts': bool(parameters.eviction),
+        }
     if parameters.model_path:
         options['model_path'] = parameters.model_path
     if parameters.engine == 'openai':
@@ -37,6 +41,8 @@ def engine_options(parameters: PlannerParameters) -> dict[str, Any]:
         'threads': parameters.threads,
         'min_step_s': parameters.min_step_s,
         'predictors': parameters.predictors,
+        'eviction': parameters.eviction or None,
+        'measure': parameters.profile == 'auto',
     }
 
 

@@ -82,6 +82,10 @@ class FleetView:
                 'response_s': seconds(message.response_time),
                 'waiting_s': seconds(message.waiting_time),
                 'utility': message.achieved_utility,
+                'time_budget_s': seconds(message.time_budget),
+                'eviction_ratio': message.eviction_ratio,
+                'predicted_s': seconds(message.predicted_generation_time),
+                'worst_s': seconds(message.worst_generation_time),
             }
         )
 

@@ -89,6 +89,10 @@ def result_json(status: int, result: PlanTask.Result) -> dict[str, Any]:
         'tokens': result.tokens,
         'segments': result.segments,
         'eviction_ratio': result.eviction_ratio,
+        'generation_s': conversions.seconds(result.generation_time),
+        'predicted_tokens': result.predicted_tokens,
+        'predicted_s': conversions.seconds(result.predicted_generation_time),
+        'worst_s': conversions.seconds(result.worst_generation_time),
     }
 
 

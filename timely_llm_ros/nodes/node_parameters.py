@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast, get_args
 
+from timely_llm_ros.budget.budgeter import MAX_EVICTED
+from timely_llm_ros.budget.task_budget import BudgetOptions
 from timely_llm_ros.drivers.registry import DRIVERS
 from timely_llm_ros.engines import ENGINES, ServingMode
+from timely_llm_ros.engines.eviction import EvictionName
 from timely_llm_ros.nodes.parameters import parameter
 from timely_llm_ros.scheduling.options import (
     AGE_BOUND_S,
@@ -15,6 +18,9 @@ from timely_llm_ros.scheduling.options import (
     Admission,
     SchedulingOptions,
 )
+
+from timely_llm_ros.prediction.length_forecast import PREDICTORS
+from timely_llm_ros.scheduling.options import AGE_BOUND_S, Admission, SchedulingOptions
 from timely_llm_ros.scheduling.policies import POLICIES
 from timely_llm_ros.utility import NORMAL
 
@@ -197,6 +203,48 @@ class PlannerParameters:
         'planners share; they must run with --scheduling-policy priority.',
         read_only=False,
     )
+    profile: str = parameter(
+        'auto',
+        'How long prompts and steps take, which time budgets are checked against: a file that '
+        '`timely-llm profile` wrote, "auto" to measure coarsely when the model is loaded (about '
+        'two seconds), "" to keep budgets by the clock alone.',
+        read_only=False,
+    )
+    length_predictor: str = parameter(
+        'empirical',
+        'What predicts response lengths for time budgets.',
+        choices=tuple(PREDICTORS),
+        read_only=False,
+    )
+    eviction: str = parameter(
+        'snapkv',
+        "What chooses which of a prompt's tokens keep their KV when a time budget asks for "
+        'eviction; "" for no eviction: prompts are trimmed and plans cut off instead.',
+        choices=('', *get_args(EvictionName)),
+        read_only=False,
+    )
+    budget_max_evicted: float = parameter(
+        MAX_EVICTED,
+        "Largest share of a prompt's KV that a time budget may evict.",
+        minimum=0.0,
+        maximum=0.999,
+        read_only=False,
+    )
+    budget_pessimism: float = parameter(
+        0.0,
+        'k of TimeBill: the worst case has k times the predicted length; 0 takes the length that '
+        'budget_coverage of such plans do not exceed.',
+        minimum=0.0,
+        maximum=1000.0,
+        read_only=False,
+    )
+    budget_coverage: float = parameter(
+        0.95,
+        'Share of single prompts, steps and plan lengths that the worst case covers.',
+        minimum=0.01,
+        maximum=0.999,
+        read_only=False,
+    )
     max_queue_per_robot: int = parameter(
         8,
         "Tasks that may queue behind a robot's current one; a further one is refused.",
@@ -279,6 +327,19 @@ class PlannerParameters:
         minimum=1,
         maximum=86400,
     )
+
+    @property
+    def budgets(self) -> BudgetOptions:
+        """How careful time budgets are.
+
+        Raises:
+            ConfigurationError: A value is out of range.
+        """
+        return BudgetOptions(
+            max_evicted=self.budget_max_evicted,
+            pessimism=self.budget_pessimism,
+            coverage=self.budget_coverage,
+        )
 
     @property
     def scheduling(self) -> SchedulingOptions:

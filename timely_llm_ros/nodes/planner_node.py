@@ -36,6 +36,8 @@ from timely_llm_ros.nodes.topics import HEARTBEAT_QOS, HEARTBEAT_TOPIC, STATE_QO
 from timely_llm_ros.planner import Planner
 from timely_llm_ros.planning.background_file import BackgroundFile
 from timely_llm_ros.planning.estimate import ShortestGeneration
+from timely_llm_ros.prediction.length_forecast import find_predictor
+from timely_llm_ros.prediction.profile_file import read_profile
 from timely_llm_ros.srv import DescribeSkills
 from timely_llm_ros.utility import TimeUtility
 
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.engines import EngineEvent, EngineInfo
     from timely_llm_ros.planning import PlannerEvent
+    from timely_llm_ros.prediction.execution_time import ExecutionTimeModel
 
 HEARTBEAT_PERIOD_S = 0.1
 DIAGNOSTICS_PERIOD_S = 1.0
@@ -157,6 +160,10 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             max_tokens=parameters.max_tokens,
             constrained=parameters.constrained,
             stop_limit_s=parameters.stop_limit_s,
+            times=_profile(parameters),
+            budgets=parameters.budgets,
+            predictor=find_predictor(parameters.length_predictor),
+            max_running=parameters.max_running,
         )
         try:
             async with asyncio.timeout(parameters.load_limit_s):
@@ -249,7 +256,26 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             f'engine {info.engine} with model {info.model} '
             f'({info.parameters} parameters, {info.dtype}) loaded in {info.load_s:.1f} s'
         )
+        self.get_logger().info(self._budgets_text(info))
         return super().on_configure(state)
+
+    def _budgets_text(self, info: EngineInfo) -> str:
+        """Say how time budgets are kept."""
+        if self.parameters.profile not in ('', 'auto'):
+            source = f'profile {self.parameters.profile}'
+        elif info.times is not None:
+            source = "the engine's own times"
+        else:
+            return (
+                'no profile: time budgets are kept by the clock alone. Measure one with '
+                '`timely-llm profile` and set the parameter profile'
+            )
+        means = (
+            f'eviction by {info.eviction} of up to {self.parameters.budget_max_evicted:.0%}'
+            if info.eviction
+            else 'trimmed prompts and a limit on the plan'
+        )
+        return f'time budgets: checked against {source}, kept by {means}'
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Take goals."""
@@ -323,6 +349,17 @@ def background_file(parameters: PlannerParameters) -> BackgroundFile | None:
     prompts = Path(parameters.background_prompts)
     answers = parameters.background_answers or f'{prompts}.answers'
     return BackgroundFile(prompts, Path(answers))
+
+def _profile(parameters: PlannerParameters) -> ExecutionTimeModel | None:
+    """Return what a profile file says; None where the engine is to be asked.
+
+    Raises:
+        ConfigurationError: The file cannot be used.
+    """
+    if parameters.profile in ('', 'auto'):
+        return None
+    times = read_profile(parameters.profile).times
+    return times.paced(parameters.min_step_s, prefill_chunk=128, longest=parameters.max_kv_tokens)
 
 
 def default_utility(parameters: PlannerParameters) -> TimeUtility:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from rclpy.node import Node
 
+    from timely_llm_ros.budget.task_budget import TaskBudget
     from timely_llm_ros.engines import EngineEvent, EngineInfo
     from timely_llm_ros.errors import TimelyError
     from timely_llm_ros.nodes.robot_link import RosRobotLink
@@ -94,6 +95,10 @@ class PlannerTopics:
                 self.counts['accepted'] += 1
                 message.event = TaskEvent.ACCEPTED
                 message.scene = conversions.scene_messages(task.scene)
+                if event.budgeted is not None:
+                    budget = event.budgeted.budget
+                    message.eviction_ratio = budget.evicted
+                    _predict(message, budget)
             case SegmentReady():
                 self._segments[event.task_id, event.segment.index] = event
                 self._links[task.robot].announce(event, task.scene)
@@ -161,6 +166,8 @@ class PlannerTopics:
         message.tokens = result.tokens
         message.segments = result.segments
         message.eviction_ratio = result.eviction_ratio
+        message.generation_time = conversions.duration(result.generation_s)
+        _predict(message, result.budget)
 
     def _forget(self, task_id: str, task: Task) -> None:
         del self._tasks[task_id]
@@ -183,3 +190,8 @@ class PlannerTopics:
 
     def _now(self) -> Any:
         return self._clock.now().to_msg()
+
+
+def _predict(message: TaskEvent, budget: TaskBudget | None) -> None:
+    for name, value in conversions.prediction_fields(budget).items():
+        setattr(message, name, value)

@@ -7,18 +7,23 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from timely_llm_ros.drivers.link import SegmentOutcome
+    from timely_llm_ros.planning.budgets import BudgetedTask
     from timely_llm_ros.planning.task import Task, TaskPhase, TaskResult
     from timely_llm_ros.skills.segmenter import Segment
 
 
 @dataclass(frozen=True, slots=True)
 class TaskAccepted:
-    """A task passed validation; it ends with exactly one :class:`TaskEnded`."""
+    """A task passed validation; it ends with exactly one :class:`TaskEnded`.
+
+    ``budgeted`` is how it will be generated within its time budget, where that was planned.
+    """
 
     task_id: str
     robot: str
     at_s: float
     task: Task
+    budgeted: BudgetedTask | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from timely_llm_ros.drivers.link import RobotLink, SegmentOutcome
-    from timely_llm_ros.engines.engine import GenerationEnded, SegmentGenerated
+    from timely_llm_ros.engines.engine import (
+        EvictionDecided,
+        GenerationEnded,
+        SegmentGenerated,
+    )
+    from timely_llm_ros.planning.budgets import BudgetedTask
     from timely_llm_ros.planning.services import Services
     from timely_llm_ros.planning.task import Task
     from timely_llm_ros.skills.prompt import Prompt
@@ -46,6 +51,7 @@ class TaskRun:
     Args:
         task: The task.
         prompt: Its prompt.
+        budgeted: How it is to be generated within its time budget, where that was planned.
         skill_set: Its robot's skills.
         link: Its robot.
         services: The planner's.
@@ -60,6 +66,7 @@ class TaskRun:
         task: Task,
         *,
         prompt: Prompt,
+        budgeted: BudgetedTask | None,
         skill_set: SkillSet,
         link: RobotLink,
         services: Services,
@@ -70,7 +77,11 @@ class TaskRun:
     ) -> None:
         self.task = task
         self.result: asyncio.Future[TaskResult] = asyncio.get_running_loop().create_future()
-        self._prompt, self._skill_set, self._link = prompt, skill_set, link
+        self.prompt, self._skill_set, self._link = prompt, skill_set, link
+        self._budgeted, self._evicted, self._generation_s = budgeted, 0.0, 0.0
+        self._max_tokens = services.max_tokens
+        if budgeted is not None:
+            self._max_tokens = budgeted.budget.max_tokens
         self._services = services
         self._on_late_generation, self._on_ended = on_late_generation, on_ended
         self._on_feedback = on_feedback
@@ -126,7 +137,9 @@ class TaskRun:
     def accept(self) -> None:
         """Announce it and start the watch over its time budget."""
         self._services.emit(
-            TaskAccepted(self.task.task_id, self.task.robot, self.received_s, self.task)
+            TaskAccepted(
+                self.task.task_id, self.task.robot, self.received_s, self.task, self._budgeted
+            )
         )
         if self.task.time_budget_s is not None:
             self._budget_watch = self._services.background.spawn(
@@ -143,15 +156,17 @@ class TaskRun:
             self.end(Ending.of(RobotUnavailableError(lost)))
             return
         self._began = self._generating = True
+        budgeted = self._budgeted
         request = GenerationRequest(
             generation_id=self.task.task_id,
-            prompt=self._prompt,
+            prompt=self.prompt,
             skill_set=self._skill_set,
-            scene=self.task.scene,
+            scene=self.task.scene if budgeted is None else budgeted.scene,
             utility=self.task.utility,
             arrival_s=self.received_s,
-            max_tokens=self._services.max_tokens,
+            max_tokens=self._max_tokens,
             constrained=self._services.constrained,
+            eviction=None if budgeted is None else budgeted.rule(self.received_s),
         )
         try:
             self._services.engine.submit(request)
@@ -188,12 +203,17 @@ class TaskRun:
         self._tell_idle()
         self._touch(feedback=True)
 
+    def on_eviction(self, event: EvictionDecided) -> None:
+        """Note how much of the prompt's KV was evicted."""
+        self._evicted = event.share
+
     def on_generation_ended(self, event: GenerationEnded) -> None:
         """Note that no further segment comes."""
         self._tokens = max(self._tokens, event.tokens)
         if not self._generating:
             return
         self._generating = False
+        self._generation_s = self._services.clock.now() - self.received_s
         self._stop_budget_watch()
         if self.task.overrun == 'skip_next' and self._is_late():
             self._on_late_generation(self)
@@ -203,11 +223,12 @@ class TaskRun:
             case 'stop':
                 self.end(Ending(PlanError.code, 'plan is empty: expected at least one statement'))
             case 'length':
-                text = (
-                    f'plan has no end after {event.tokens} tokens: '
-                    f'expected at most {self._services.max_tokens}'
-                )
-                self.end(Ending(PlanError.code, text))
+                limit = f'expected at most {self._max_tokens}'
+                code = PlanError.code
+                if self._max_tokens < self._services.max_tokens:
+                    limit += f', for a time budget of {self.task.time_budget_s:g} s'
+                    code = BudgetOverrunError.code
+                self.end(Ending(code, f'plan has no end after {event.tokens} tokens: {limit}'))
             case 'invalid_plan':
                 self.end(Ending(PlanError.code, event.error))
             case 'canceled' | 'error':
@@ -264,6 +285,7 @@ class TaskRun:
     def _stop_generation(self) -> None:
         if self._generating:
             self._generating = False
+            self._generation_s = self._services.clock.now() - self.received_s
             self._services.engine.cancel(self.task.task_id)
 
     def _finish_if_done(self) -> None:
@@ -291,6 +313,9 @@ class TaskRun:
             tokens=self._tokens,
             segments=self._executed,
             waits_s=timeline.waits_s,
+            eviction_ratio=self._evicted,
+            generation_s=self._generation_s,
+            budget=None if self._budgeted is None else self._budgeted.budget,
         )
         self.result.set_result(result)
         self._touch()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from timely_llm_ros.errors import InvalidTaskError, TaskCanceledError
 
 if TYPE_CHECKING:
+    from timely_llm_ros.budget.task_budget import TaskBudget
     from timely_llm_ros.skills.scene import Scene
     from timely_llm_ros.utility import TimeUtility
 
@@ -136,6 +137,9 @@ class TaskResult:
         segments: Segments executed to their end.
         waits_s: The single waits, in order.
         eviction_ratio: Share of the prompt's KV that was evicted.
+        generation_s: Task received to the end of its generation, however it ended.
+        budget: What was predicted and decided for its time budget, where it has one and the
+            engine's times are known.
     """
 
     error_code: int
@@ -149,6 +153,8 @@ class TaskResult:
     segments: int
     waits_s: tuple[float, ...] = ()
     eviction_ratio: float = 0.0
+    generation_s: float = 0.0
+    budget: TaskBudget | None = None
 
     @property
     def status(self) -> TaskStatus:

@@ -239,6 +239,33 @@ class ExecutionTimeModel:
             step * (step_s + kv_token_s * other_kv_tokens),
         )
 
+    def paced(self, least_step_s: float, *, prefill_chunk: int, longest: int) -> ExecutionTimeModel:
+        """Return the times of an engine none of whose steps is shorter than ``least_step_s``.
+
+        A step's time is then the longer of two; the line through both ends of that, for contexts
+        of up to ``longest`` tokens together, is never below it. Every chunk of a prompt counts a
+        least step on top.
+
+        Args:
+            least_step_s: 0 or more (s).
+            prefill_chunk: Most prompt tokens computed in one step.
+            longest: The most context that a step reads (tokens).
+        """
+        if not least_step_s:
+            return self
+        decode = []
+        for entry in self.decode:
+            empty_s = max(entry.step_s, least_step_s)
+            full_s = max(entry.step_s + entry.kv_token_s * longest, least_step_s)
+            decode.append(DecodeCoefficients(entry.batch, (full_s - empty_s) / longest, empty_s))
+        return ExecutionTimeModel(
+            self.prefill_square_s,
+            self.prefill_token_s + least_step_s / prefill_chunk,
+            self.prefill_s + least_step_s,
+            tuple(decode),
+            self.margins,
+        )
+
     def _margin(self, coverage: float) -> Margin:
         for margin in self.margins:
             if margin.coverage >= coverage:

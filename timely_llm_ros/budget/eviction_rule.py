@@ -1,0 +1,83 @@
+"""When a prompt's prefill is over: how many of its tokens keep their KV.
+
+A rule travels with a generation's request to its engine, which asks it once, at the moment when
+the prompt's KV is complete: what was evicted does not come back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from timely_llm_ros.budget.budgeter import (
+    MAX_EVICTED,
+    choose_eviction_after_prefill,
+    retained_tokens,
+)
+from timely_llm_ros.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from timely_llm_ros.prediction.execution_time import TimeCoefficients
+
+
+class EvictionRule(Protocol):
+    """Says how much of a prompt to keep."""
+
+    def keep(self, prompt_tokens: int, now_s: float) -> int:
+        """Return how many of ``prompt_tokens`` keep their KV, at least one.
+
+        Args:
+            prompt_tokens: N_x, the shared beginning included.
+            now_s: When prefill ended, on the engine's clock (s).
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FixedEviction:
+    """The same share of every prompt, whatever the time.
+
+    Attributes:
+        evicted: The share to give up.
+
+    Raises:
+        ConfigurationError: It is not at least 0 and below 1.
+    """
+
+    evicted: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.evicted < 1:
+            raise ConfigurationError(f'share {self.evicted!r} to evict: expected 0 up to 1')
+
+    def keep(self, prompt_tokens: int, now_s: float) -> int:
+        """Return how many tokens keep their KV."""
+        return max(1, retained_tokens(prompt_tokens, self.evicted, self.evicted))
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetedEviction:
+    """The smallest share with which the worst case fits what is left of a time budget.
+
+    Attributes:
+        ends_by_s: When the generation must have ended, on the engine's clock (s).
+        times: Coefficients of the worst case.
+        worst_length: N_W >= 1 (tokens).
+        max_evicted: alpha_max, the largest share to give up.
+    """
+
+    ends_by_s: float
+    times: TimeCoefficients
+    worst_length: int
+    max_evicted: float = MAX_EVICTED
+
+    def keep(self, prompt_tokens: int, now_s: float) -> int:
+        """Return how many tokens keep their KV; where not even the most helps, the least."""
+        choice = choose_eviction_after_prefill(
+            self.times,
+            prompt_tokens=prompt_tokens,
+            worst_length=self.worst_length,
+            remaining_s=self.ends_by_s - now_s,
+            max_evicted=self.max_evicted,
+        )
+        return max(1, retained_tokens(prompt_tokens, choice.evicted, self.max_evicted))

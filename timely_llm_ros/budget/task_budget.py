@@ -1,0 +1,164 @@
+"""What a task's time budget asks of its generation, decided when the task arrives.
+
+An engine that evicts is asked for the smallest share with which the worst case fits. One that
+cannot gets a shorter prompt (whoever calls tries shorter ones) and a limit on the response: the
+longest that fits, which is feasible where it is not below the predicted length.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.budget.budgeter import MAX_EVICTED, choose_eviction
+from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.prediction.response_length import pessimistic_length
+
+if TYPE_CHECKING:
+    from timely_llm_ros.prediction.execution_time import ExecutionTimeModel, TimeCoefficients
+    from timely_llm_ros.prediction.length_forecast import LengthForecast
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetOptions:
+    """How careful the budgets are.
+
+    Attributes:
+        max_evicted: alpha_max, the largest share of a prompt's KV to give up.
+        pessimism: k, by which a predicted length is multiplied for the worst case; 0 takes the
+            length that ``coverage`` of such responses do not exceed.
+        coverage: The share of single prompts, steps and lengths that the worst case covers.
+
+    Raises:
+        ConfigurationError: A value out of range.
+    """
+
+    max_evicted: float = MAX_EVICTED
+    pessimism: float = 0.0
+    coverage: float = 0.95
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.max_evicted < 1:
+            raise ConfigurationError(f'max_evicted {self.max_evicted!r}: expected 0 up to 1')
+        if not (self.pessimism == 0 or 1 <= self.pessimism <= 1000):
+            raise ConfigurationError(f'pessimism {self.pessimism!r}: expected 0, or 1 to 1000')
+        if not 0 < self.coverage < 1:
+            raise ConfigurationError(f'coverage {self.coverage!r}: expected between 0 and 1')
+
+    def worst_length(self, forecast: LengthForecast, max_tokens: int) -> int:
+        """Return N_W (tokens); ``max_tokens`` where too little is known for the coverage."""
+        if self.pessimism:
+            return pessimistic_length(forecast.predicted(max_tokens), self.pessimism, max_tokens)
+        found = forecast.quantile(self.coverage)
+        return max_tokens if found is None else min(found, max_tokens)
+
+    def worst_times(
+        self, times: ExecutionTimeModel, batch: int, other_kv_tokens: float
+    ) -> TimeCoefficients:
+        """Return the coefficients of the worst case, with the best margin that was measured."""
+        known = [margin.coverage for margin in times.margins]
+        coverage = min(self.coverage, max(known)) if known else None
+        return times.at(batch, other_kv_tokens=other_kv_tokens, coverage=coverage)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskBudget:
+    """What was decided for a task with a time budget.
+
+    Attributes:
+        budget_s: T (s).
+        prompt_tokens: N_x.
+        predicted_length: Length to expect (tokens).
+        worst_length: N_W (tokens).
+        expected_s: The whole generation as expected, nothing evicted (s): t_e2e.
+        worst_s: The worst case with what is evicted or cut off (s): t_WCET.
+        evicted: alpha, the share of the prompt's KV to evict.
+        max_tokens: Limit of the response (tokens).
+        feasible: Whether the worst case fits the budget.
+        worst_times: Coefficients of that worst case.
+    """
+
+    budget_s: float
+    prompt_tokens: int
+    predicted_length: int
+    worst_length: int
+    expected_s: float
+    worst_s: float
+    evicted: float
+    max_tokens: int
+    feasible: bool
+    worst_times: TimeCoefficients
+
+
+def plan_budget(
+    expected: TimeCoefficients,
+    worst: TimeCoefficients,
+    *,
+    budget_s: float,
+    prompt_tokens: int,
+    forecast: LengthForecast,
+    max_tokens: int,
+    options: BudgetOptions,
+    evicts: bool,
+) -> TaskBudget:
+    """Return what a budget asks for.
+
+    Args:
+        expected: Coefficients of the expected case.
+        worst: Those of the worst case.
+        budget_s: T, from now on (s).
+        prompt_tokens: N_x.
+        forecast: How long the response will be.
+        max_tokens: N_max, the longest response that is allowed.
+        options: How careful to be.
+        evicts: Whether the engine can evict.
+    """
+    predicted = forecast.predicted(max_tokens)
+    worst_length = max(predicted, options.worst_length(forecast, max_tokens))
+    expected_s = expected.total_time_s(prompt_tokens, predicted)
+    if evicts:
+        choice = choose_eviction(
+            worst,
+            prompt_tokens=prompt_tokens,
+            worst_length=worst_length,
+            budget_s=budget_s,
+            max_evicted=options.max_evicted,
+        )
+        evicted, feasible, worst_s = choice.evicted, choice.feasible, choice.worst_s
+    else:
+        evicted = 0.0
+        longest = longest_response(worst, prompt_tokens, budget_s, max_tokens)
+        feasible = longest >= predicted
+        if feasible:
+            worst_length = min(worst_length, longest)
+            max_tokens = longest
+        worst_s = worst.total_time_s(prompt_tokens, worst_length)
+    return TaskBudget(
+        budget_s,
+        prompt_tokens,
+        predicted,
+        worst_length,
+        expected_s,
+        worst_s,
+        evicted,
+        max_tokens,
+        feasible,
+        worst,
+    )
+
+
+def longest_response(
+    times: TimeCoefficients, prompt_tokens: int, budget_s: float, max_tokens: int
+) -> int:
+    """Return the longest response (tokens) that ends within a budget; 0 where none does."""
+    if math.isnan(budget_s):
+        raise ConfigurationError('time budget nan s: expected a number')
+    low, high = 0, max_tokens
+    while low < high:
+        middle = (low + high + 1) // 2
+        if times.total_time_s(prompt_tokens, middle) <= budget_s:
+            low = middle
+        else:
+            high = middle - 1
+    return low

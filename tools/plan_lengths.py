@@ -1,0 +1,60 @@
+"""Counts how long the right plans of the shipped model's tasks are; writes plan_lengths.py.
+
+.venv/bin/python tools/plan_lengths.py
+.venv/bin/python -m ruff format timely_llm_ros/prediction/plan_lengths.py
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from pathlib import Path
+
+from tokenizers import Tokenizer
+
+from timely_llm_ros.engines.model_files import SHIPPED_MODEL, find_model
+from timely_llm_ros.model.data import KINDS, sample_task
+
+SIZES = (10, 40, 100)
+LARGEST = 200
+PLANS = 1500
+QUANTILES = 99
+TARGET = Path(__file__).resolve().parents[1] / 'timely_llm_ros' / 'prediction' / 'plan_lengths.py'
+
+
+def main() -> None:
+    """Write the table."""
+    tokenizer = Tokenizer.from_file(str(Path(find_model(SHIPPED_MODEL)) / 'tokenizer.json'))
+    rng = random.Random(0)
+    bounds = [3, *SIZES, LARGEST]
+    lines = []
+    for skill_set in sorted({kind.skill_set for kind in KINDS.values()}):
+        kinds = [kind for kind in KINDS.values() if kind.skill_set == skill_set]
+        for place, (low, high) in enumerate(zip(bounds, bounds[1:], strict=False)):
+            lengths = []
+            for _ in range(PLANS):
+                kind = rng.choice(kinds)
+                size = round(math.exp(rng.uniform(math.log(low + (place > 0)), math.log(high))))
+                sample = sample_task(rng, kind.number, max(size, kind.min_objects))
+                ids = tokenizer.encode(sample.plan, add_special_tokens=False).ids
+                lengths.append(len(ids) + 1)
+            lengths.sort()
+            chosen = [
+                lengths[math.ceil(len(lengths) * (number + 1) / (QUANTILES + 1)) - 1]
+                for number in range(QUANTILES)
+            ]
+            lines.append(f'    ({skill_set!r}, {place}): {tuple(chosen)},')
+    TARGET.write_text(
+        '"""Lengths of the right plans for the shipped model\'s tasks; see tools/plan_lengths.py."""'
+        '\n\nfrom __future__ import annotations\n\nfrom typing import TYPE_CHECKING\n\n'
+        'if TYPE_CHECKING:\n    from collections.abc import Mapping\n\n'
+        f'SCENE_SIZES = {SIZES}\n"""Objects up to which a scene is of class 0, 1, ..."""\n\n'
+        'PLAN_LENGTHS: Mapping[tuple[str, int], tuple[int, ...]] = {\n' + '\n'.join(lines) + '\n}\n'
+        f'"""Their {QUANTILES} inner percentiles (tokens, the end included) by skill set and size '
+        'class."""\n',
+        encoding='utf-8',
+    )
+
+
+if __name__ == '__main__':
+    main()
