@@ -6,7 +6,6 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.budget.task_budget import BudgetOptions
 from timely_llm_ros.engines.engine import (
     EngineFailed,
     EngineReady,
@@ -36,6 +35,7 @@ from timely_llm_ros.skills.prompt import build_prompt
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from timely_llm_ros.budget.task_budget import BudgetOptions
     from timely_llm_ros.clock import Clock
     from timely_llm_ros.drivers.link import RobotLink
     from timely_llm_ros.engines.engine import Engine, EngineEvent, EngineInfo
@@ -103,8 +103,8 @@ class Planner:
         constrained: Whether the skill set's grammar masks the model's choices.
         stop_limit_s: How long a robot may take to confirm that it stopped (s).
         times: How long the engine's prompts and steps take; None for what the engine itself says.
-            Where that is nothing, time budgets are kept by the clock alone.
-        budgets: How careful time budgets are.
+        budgets: How careful time budgets are checked; None, or where nobody knows the times, to
+            keep them by the clock alone.
         predictor: Predicts response lengths for them.
         max_running: Most generations in one engine step.
     """
@@ -129,7 +129,7 @@ class Planner:
         max_running: int = 8,
     ) -> None:
         self._times, self._max_running = times, max_running
-        self._budget_options = budgets or BudgetOptions()
+        self._budget_options = budgets
         self._predictor = predictor or EmpiricalLengths()
         self._budgets: Budgets | None = None
         self._robots, self._skill_sets, self._clock = robots, skill_sets, clock
@@ -171,7 +171,7 @@ class Planner:
         """
         info = await self._engine.start(self._on_engine_event)
         times = self._times or info.times
-        if times is not None:
+        if times is not None and self._budget_options is not None:
             self._budgets = Budgets(
                 info,
                 times,

@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
+import textwrap
 from pathlib import Path
 
 from tokenizers import Tokenizer
@@ -21,6 +23,30 @@ PLANS = 1500
 QUANTILES = 99
 TARGET = Path(__file__).resolve().parents[1] / 'timely_llm_ros' / 'prediction' / 'plan_lengths.py'
 
+HEAD = f'''"""Lengths of right plans for the shipped model; written by tools/plan_lengths.py."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SCENE_SIZES = {SIZES}
+"""Objects up to which a scene is of class 0, 1, ..."""
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split()))
+
+
+PLAN_LENGTHS: Mapping[tuple[str, int], tuple[int, ...]] = {{
+'''
+TAIL = f'''
+}}
+"""Their {QUANTILES} inner percentiles (tokens, the end included) by skill set and size class."""
+'''
+
 
 def main() -> None:
     """Write the table."""
@@ -30,7 +56,7 @@ def main() -> None:
     lines = []
     for skill_set in sorted({kind.skill_set for kind in KINDS.values()}):
         kinds = [kind for kind in KINDS.values() if kind.skill_set == skill_set]
-        for place, (low, high) in enumerate(zip(bounds, bounds[1:], strict=False)):
+        for place, (low, high) in enumerate(itertools.pairwise(bounds)):
             lengths = []
             for _ in range(PLANS):
                 kind = rng.choice(kinds)
@@ -43,17 +69,11 @@ def main() -> None:
                 lengths[math.ceil(len(lengths) * (number + 1) / (QUANTILES + 1)) - 1]
                 for number in range(QUANTILES)
             ]
-            lines.append(f'    ({skill_set!r}, {place}): {tuple(chosen)},')
-    TARGET.write_text(
-        '"""Lengths of the right plans for the shipped model\'s tasks; see tools/plan_lengths.py."""'
-        '\n\nfrom __future__ import annotations\n\nfrom typing import TYPE_CHECKING\n\n'
-        'if TYPE_CHECKING:\n    from collections.abc import Mapping\n\n'
-        f'SCENE_SIZES = {SIZES}\n"""Objects up to which a scene is of class 0, 1, ..."""\n\n'
-        'PLAN_LENGTHS: Mapping[tuple[str, int], tuple[int, ...]] = {\n' + '\n'.join(lines) + '\n}\n'
-        f'"""Their {QUANTILES} inner percentiles (tokens, the end included) by skill set and size '
-        'class."""\n',
-        encoding='utf-8',
-    )
+            lines.append(f'    ({skill_set!r}, {place}): _numbers(')
+            text = textwrap.wrap(' '.join(map(str, chosen)), 85)
+            lines += [f'        {(row + " ")!r}' for row in text]
+            lines.append('    ),')
+    TARGET.write_text(HEAD + '\n'.join(lines) + TAIL, encoding='utf-8')
 
 
 if __name__ == '__main__':

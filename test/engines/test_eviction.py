@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-torch = pytest.importorskip('torch')
+pytest.importorskip('torch')
 
+import torch
 from engines import snapkv_reference
 from engines.torch_runs import Run, alone, free_request, interleave
 from hypothesis import assume, given, settings

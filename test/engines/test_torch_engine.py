@@ -15,13 +15,16 @@ import pytest
 
 pytest.importorskip('torch')
 
+from engines.conftest import write_model
 from engines.torch_runs import plan_request
 from process_table import is_running
 
+from timely_llm_ros.budget.eviction_rule import BudgetedEviction, FixedEviction
 from timely_llm_ros.engines import (
     EngineFailed,
     EngineReady,
     EngineStateChanged,
+    EvictionDecided,
     GenerationEnded,
     SegmentGenerated,
     create_engine,
@@ -230,3 +233,42 @@ def test_the_worker_gets_every_option_that_the_engine_was_made_with() -> None:
         ),
     )
     assert WorkerOptions.from_json(options.to_json()) == options
+
+
+async def test_a_worker_measures_itself_and_evicts(chaotic_model: Path) -> None:
+    engine = create_engine(
+        'torch', model_path=str(chaotic_model), max_kv_tokens=4096, max_running=2, measure=True
+    )
+    assert isinstance(engine, TorchEngine)
+    client = Client(engine)
+    try:
+        info = await engine.start(client.on_event)
+        assert info.eviction == 'snapkv'
+        assert info.times is not None
+        assert [entry.batch for entry in info.times.decode] == [1, 2]
+        assert max(margin.coverage for margin in info.times.margins) >= 0.95
+        now_s = time.monotonic()
+        # Its time is over before it begins: the most is evicted.
+        rule = BudgetedEviction(now_s - 1.0, info.times.at(1), 40, 0.75)
+        engine.submit(replace(plan_request(1), arrival_s=now_s, eviction=rule))
+        (decided,) = await client.wait_for(EvictionDecided)
+        assert isinstance(decided, EvictionDecided)
+        assert decided.share == pytest.approx(0.75, abs=0.02)
+        await client.wait_for(GenerationEnded)
+    finally:
+        await engine.close()
+
+
+async def test_models_with_a_sliding_window_do_not_evict(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / 'mistral', 'mistral')
+    engine = create_engine('torch', model_path=str(folder), max_kv_tokens=512)
+    client = Client(engine)  # type: ignore[arg-type]
+    try:
+        info = await engine.start(client.on_event)
+        assert (info.eviction, info.times) == ('', None)
+        rule = FixedEviction(0.5)
+        engine.submit(replace(plan_request(1, max_tokens=4), eviction=rule))
+        await client.wait_for(GenerationEnded)
+        assert not any(isinstance(event, EvictionDecided) for event in client.events)
+    finally:
+        await engine.close()

@@ -120,7 +120,7 @@ def seconds(prompt: int, length: int, evicted: float = 0.0) -> float:
     total_s = STEPS.prefill_s + STEPS.prefill_token_s * prompt
     total_s += STEPS.decode_s + STEPS.kv_token_s * prompt
     for step in range(1, length):
-        total_s += STEPS.decode_s + STEPS.kv_token_s * ((1 - evicted) * prompt + step - 1)
+        total_s += STEPS.decode_s + STEPS.kv_token_s * ((1 - evicted) * prompt + step)
     return total_s
 
 
@@ -154,7 +154,7 @@ def test_refused_or_within_the_budget(
     # Rounding to whole tokens may cost a token's time per step at alpha_max.
     if actual <= worst and least_s + STEPS.kv_token_s * worst <= budget_s:
         assert result.error_code == 0
-        assert result.tokens == actual
+        assert result.tokens == actual - 1
     if result.error_code:
         assert result.error_code == BudgetOverrunError.code
         assert actual > worst or least_s + STEPS.kv_token_s * worst > budget_s
@@ -186,9 +186,9 @@ def test_without_a_budget_nothing_is_evicted() -> None:
 
 def test_what_queueing_took_counts_after_prefill() -> None:
     """A second task delays the first tokens of the first one, which then gives up more."""
-    alone, _ = serve([task('a', 100, 2.5)], {'a': 60}, Fixed(20, 60))
+    alone, _ = serve([task('a', 100, 6.5)], {'a': 60}, Fixed(20, 60))
     lengths = {'a': 60, 'b': 60}
-    both, _ = serve([task('b', 149, None), task('a', 100, 2.5)], lengths, Fixed(20, 60))
+    both, _ = serve([task('b', 149, None), task('a', 100, 6.5)], lengths, Fixed(20, 60))
     first, second = alone['a'], both['a']
     assert isinstance(first, TaskResult)
     assert isinstance(second, TaskResult)
@@ -202,10 +202,8 @@ def test_an_impossible_task_names_its_estimate() -> None:
     assert not events
 
 
-@pytest.mark.parametrize(
-    ('budget_s', 'objects', 'limit'), [(30.0, 100, 512), (1.9, 100, 47), (1.1, 50, 35)]
-)
-def test_engines_without_eviction_get_less_to_do(budget_s: float, objects: int, limit: int) -> None:
+@pytest.mark.parametrize(('budget_s', 'objects'), [(30.0, 100), (2.5, 100), (1.9, 50), (1.1, 25)])
+def test_engines_without_eviction_get_less_to_do(budget_s: float, objects: int) -> None:
     found, events = serve([task('a', 100, budget_s)], {'a': 25}, Fixed(30, 60), evicts=False)
     result = found['a']
     assert isinstance(result, TaskResult), result
@@ -214,10 +212,11 @@ def test_engines_without_eviction_get_less_to_do(budget_s: float, objects: int, 
     (accepted,) = [event for event in events if isinstance(event, TaskAccepted)]
     budgeted = accepted.budgeted
     assert len(budgeted.scene.objects) == objects
-    assert budgeted.budget.max_tokens == pytest.approx(limit, abs=12)
     assert 'no eviction: prompt' in budgeted.text
-    prompt = tokens_of(task('a', objects, None))
-    assert seconds(prompt, min(60, budgeted.budget.max_tokens)) <= budget_s
+    prompt = budgeted.budget.prompt_tokens
+    assert prompt == tokens_of(task('a', 100, None)) or objects < 100
+    fitting = [length for length in range(1, 513) if seconds(prompt, length) <= budget_s]
+    assert budgeted.budget.max_tokens == max(fitting)
 
 
 def test_a_plan_cut_off_by_its_budget_says_so() -> None:
@@ -241,7 +240,7 @@ def test_skip_next_runs_on_and_skips_only_its_own_robot() -> None:
     assert isinstance(first, TaskResult)
     assert isinstance(second, TaskResult)
     assert isinstance(other, TaskResult)
-    assert (first.error_code, first.tokens) == (0, 150)
+    assert (first.error_code, first.tokens) == (0, 149)
     assert first.generation_s > 0.9
     assert second.error_code == TaskRefusedError.code
     assert 'skipped' in second.error

@@ -52,6 +52,21 @@ def test_leverage_is_what_eviction_saves(prompt: int, length: int, most: float) 
     assert TIMES.leverage_s(prompt, length, most) == pytest.approx(saved_s, abs=1e-9)
 
 
+@given(
+    st.floats(0.0, 0.2), st.integers(0, 3000), st.integers(0, 3000), st.sampled_from([1, 4, 6, 8])
+)
+def test_paced_times_are_never_too_short(
+    least_s: float, prompt: int, context: int, batch: int
+) -> None:
+    paced = MODEL.paced(least_s, prefill_chunk=128, longest=3000).at(batch)
+    own = MODEL.at(batch)
+    assert paced.step_time_s(context) >= max(own.step_time_s(context), least_s) * (1 - 1e-9)
+    chunks = -(-prompt // 128)
+    assert paced.prefill_time_s(prompt) >= own.prefill_time_s(prompt)
+    assert paced.prefill_time_s(prompt) >= chunks * least_s * (1 - 1e-9)
+    assert MODEL.paced(0.0, prefill_chunk=128, longest=3000) == MODEL
+
+
 @pytest.mark.parametrize('name', ['kv_token_s', 'step_s', 'prefill_square_s'])
 @pytest.mark.parametrize('value', [-1e-9, math.nan, math.inf])
 def test_coefficients_out_of_range_are_refused(name: str, value: float) -> None:

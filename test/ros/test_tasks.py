@@ -238,8 +238,14 @@ def test_bad_plan_aborts(fleet: Fleet, plan: str) -> None:
 
 
 def test_budget_overrun_aborts(fleet: Fleet) -> None:
-    status, result = fleet.plan(LONG, time_budget=Duration(sec=1)).result()
+    # Longer than plans are: some 220 tokens, 4.8 s.
+    goal = fleet.plan('delay(1);' * 44, time_budget=Duration(sec=3, nanosec=500_000_000))
+    status, result = goal.result()
     assert (status, result.error_code) == (ABORTED, Result.BUDGET_OVERRUN)
+    accepted = fleet.wait_event(goal, TaskEvent.ACCEPTED)
+    assert result.predicted_tokens == accepted.predicted_tokens > 0
+    assert 0 < seconds(accepted.worst_generation_time) <= 3.5
+    assert seconds(result.generation_time) >= 3.5
 
 
 def test_no_goal_of_a_burst_is_lost(fleet: Fleet) -> None:

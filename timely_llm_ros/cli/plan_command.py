@@ -285,4 +285,4 @@ class _Narrator:
             value = event[name]
             if value != '' and not (name == 'error_code' and value == 0):
                 shown = f'{value:.3f}' if isinstance(value, float) else value
-                print(f'  {name:<16} {shown}')
+                print(f'  {name:<13} {shown}')

@@ -23,8 +23,8 @@ from timely_llm_ros.demo.bodies import Bodies, MockBodies
 from timely_llm_ros.demo.live_view import plain_line, render
 from timely_llm_ros.demo.processes import Children, ProcessEndedError
 from timely_llm_ros.demo.run import DemoRun, RunOptions
-from timely_llm_ros.demo.summary import headline, summary_table
-from timely_llm_ros.demo.workload import fleet, make_workload
+from timely_llm_ros.demo.summary import budget_table, headline, summary_table
+from timely_llm_ros.demo.workload import fleet, make_workload, with_budgets
 from timely_llm_ros.errors import ConfigurationError, TimelyError
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def run_demo(options: DemoOptions, console: Console) -> int:
     """
     started_s = time.monotonic()
     robots = fleet(options.robots)
-    tasks = make_workload(robots, options.tasks, options.seed)
+    tasks = with_budgets(make_workload(robots, options.tasks, options.seed))
     folder = _make_folder(options.output)
     os.environ.setdefault('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')
     os.environ.setdefault('ROS_DOMAIN_ID', str(1 + os.getpid() % 100))
@@ -214,7 +214,7 @@ async def _serve_all(runs: Sequence[DemoRun], options: DemoOptions, console: Con
             await run.stop()
         console.print(
             f'{title}: {run.model.done} of {len(run.results)} tasks succeeded, '
-            f'{run.model.late} late responses'
+            f'{run.model.late} late responses, {run.refused} refused as it should be'
         )
 
 
@@ -239,6 +239,7 @@ def _conclude(runs: Sequence[DemoRun], folder: Path, console: Console) -> None:
     report = write_report(records, folder / 'report.html')
     console.print(summary_table(records))
     console.print(headline(records), style='bold')
+    console.print(budget_table([(run.options.mode, run.budgeted) for run in runs]))
     for run in runs:
         console.print(Text(f'trace   {run.trace}'), soft_wrap=True)
     console.print(Text(f'report  {report}'), soft_wrap=True)

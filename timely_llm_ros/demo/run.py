@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import re
 import sys
 import time
@@ -14,7 +15,7 @@ from lrtrace.reader import Trace
 from timely_llm_ros.demo.bodies import Bodies
 from timely_llm_ros.demo.fleet_model import FleetModel
 from timely_llm_ros.demo.processes import find_program
-from timely_llm_ros.errors import TimelyError
+from timely_llm_ros.errors import TaskRefusedError, TimelyError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -105,6 +106,7 @@ class DemoRun:
         self._ready = False
         self._lost = False
         self._first_task_s: float | None = None
+        self._sent_s: dict[str, float] = {}
 
     @property
     def progress(self) -> str:
@@ -119,10 +121,33 @@ class DemoRun:
     @property
     def failed(self) -> list[str]:
         """Why tasks did not succeed, one line each."""
+        impossible = {task.key for task in self._tasks if task.impossible}
         return [
             f'{key}: {result.get("error") or result.get("status")}'
             for key, result in self.results.items()
-            if result.get('status') != 'succeeded'
+            if not (
+                result.get('error_code') == TaskRefusedError.code
+                if key in impossible
+                else result.get('status') == 'succeeded'
+            )
+        ]
+
+    @property
+    def refused(self) -> int:
+        """How many tasks were refused that cannot be done within their time budget."""
+        return sum(
+            task.impossible
+            and self.results.get(task.key, {}).get('error_code') == TaskRefusedError.code
+            for task in self._tasks
+        )
+
+    @property
+    def budgeted(self) -> list[tuple[TimedTask, dict[str, Any]]]:
+        """The tasks with a time budget, and what became of each."""
+        return [
+            (task, self.results[task.key])
+            for task in self._tasks
+            if task.time_budget_s is not None and task.key in self.results
         ]
 
     async def start(self) -> None:
@@ -258,7 +283,9 @@ class DemoRun:
             case 'lost':
                 self._lost = True
             case 'result' | 'rejected':
-                self.results[event['key']] = event
+                key = event['key']
+                took_s = time.monotonic() - self._sent_s.get(key, math.nan)
+                self.results[key] = event | {'took_s': took_s}
             case 'accepted' | 'feedback':
                 pass
             case _:
@@ -273,6 +300,7 @@ class DemoRun:
 
     def _send(self, command: dict[str, Any]) -> None:
         assert self._client is not None
+        self._sent_s[command['key']] = time.monotonic()
         stdin = self._client.process.stdin
         assert stdin is not None
         try:

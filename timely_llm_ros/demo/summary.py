@@ -10,12 +10,15 @@ from rich.table import Table
 from rich.text import Text
 
 from lrtrace.statistics import by_kind, figures
+from timely_llm_ros.errors import TaskRefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from lrtrace.statistics import Figures
     from lrtrace.timeline import Run
+    from timely_llm_ros.demo.workload import TimedTask
 
 
 _SHORT = {'segmented': 'segm.', 'whole_plan': 'whole'}
@@ -64,6 +67,39 @@ def headline(runs: Sequence[Run]) -> str:
         f'{text}; robots in time {first.tasks - first.late} of {first.tasks}, '
         f'{other.tasks - other.late} of {other.tasks}.'
     )
+
+
+def budget_table(
+    runs: Sequence[tuple[str, Sequence[tuple[TimedTask, Mapping[str, Any]]]]],
+) -> Table:
+    """Return prediction, eviction ratio and outcome of every task with a time budget."""
+    table = Table(
+        box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, title='tasks with a time budget'
+    )
+    table.add_column('run', no_wrap=True)
+    table.add_column('kind of task', no_wrap=True)
+    for what in ('budget', 'predicted', 'worst', 'evicted', 'took'):
+        table.add_column(what, justify='right', no_wrap=True)
+    table.add_column('outcome')
+    for mode, tasks in runs:
+        for task, result in tasks:
+            known = result.get('predicted_tokens')
+            refused = result.get('error_code') == TaskRefusedError.code
+            took_s = result['took_s'] if refused else result.get('generation_s', math.nan)
+            outcome = str(result.get('error') or result.get('status'))
+            if refused:
+                outcome = f'refused in {1e3 * took_s:.0f} ms: {outcome}'
+            table.add_row(
+                _SHORT.get(mode, mode),
+                task.kind.replace('_', ' '),
+                _seconds(task.time_budget_s or math.nan),
+                _seconds(result['predicted_s']) if known else '-',
+                _seconds(result['worst_s']) if known else '-',
+                f'{result["eviction_ratio"]:.0%}' if known else '-',
+                _seconds(took_s),
+                Text(outcome, style='yellow' if refused else ''),
+            )
+    return table
 
 
 def _cells(rows: Sequence[Figures | None]) -> list[str]:

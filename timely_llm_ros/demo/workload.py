@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.errors import ConfigurationError, PlanError
@@ -46,6 +46,19 @@ URGENT_SHARE = 0.3
 """Share of the drones' tasks in which the robot is in danger."""
 
 
+BUDGETED = (1, 4)
+"""Places, in the order of arrival, of the tasks that get a time budget."""
+
+BUDGET_S = 20.0
+"""That budget (s): generous, because all robots share the engine."""
+
+IMPOSSIBLE_S = 0.02
+"""Budget (s) of a task on top that no engine can keep: it is refused at once."""
+
+REST_OF_BURST_S = 1.5
+"""When that one comes after the first task (s)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Robot:
     """One robot of the demo's fleet."""
@@ -65,6 +78,7 @@ class TimedTask:
         kind: Name of its kind.
         sample: What is asked for.
         expected_execution_s: How long the right plan should take (s).
+        time_budget_s: Time within which its plan must have been generated (s); None for none.
     """
 
     key: str
@@ -73,6 +87,12 @@ class TimedTask:
     kind: str
     sample: TaskSample
     expected_execution_s: float
+    time_budget_s: float | None = None
+
+    @property
+    def impossible(self) -> bool:
+        """Whether it is there to be refused."""
+        return self.time_budget_s == IMPOSSIBLE_S
 
     @property
     def utility(self) -> TimeUtility:
@@ -81,7 +101,9 @@ class TimedTask:
 
     def command(self) -> dict[str, Any]:
         """Return the task as ``nodes/plan_client.py`` takes it."""
+        budget = {} if self.time_budget_s is None else {'time_budget_s': self.time_budget_s}
         return {
+            **budget,
             'key': self.key,
             'robot': self.robot,
             'instruction': self.sample.instruction,
@@ -131,6 +153,17 @@ def make_workload(robots: tuple[Robot, ...], tasks: int, seed: int) -> tuple[Tim
             )
             free_s[robot] = at_s + execution_s + REST_S
         burst += 1
+    return tuple(sorted(found, key=lambda task: task.at_s))
+
+
+def with_budgets(tasks: tuple[TimedTask, ...]) -> tuple[TimedTask, ...]:
+    """Return the tasks, some with a time budget, and one more that cannot be kept."""
+    found = [
+        replace(task, time_budget_s=BUDGET_S) if place in BUDGETED else task
+        for place, task in enumerate(tasks)
+    ]
+    at_s = tasks[0].at_s + REST_OF_BURST_S
+    found.append(replace(tasks[0], key='impossible', at_s=at_s, time_budget_s=IMPOSSIBLE_S))
     return tuple(sorted(found, key=lambda task: task.at_s))
 
 

@@ -14,13 +14,12 @@ al., 2024)."""
 
 
 class EvictionMethod(Protocol):
-    """Chooses the tokens of a prompt to keep, for one layer, each key-value head by itself.
+    """Chooses the tokens of a prompt to keep, for one layer, each key-value head by itself."""
 
-    Attributes:
-        window: Of how many of the prompt's last tokens it wants the queries; 0 for none.
-    """
-
-    window: int
+    @property
+    def window(self) -> int:
+        """Of how many of the prompt's last tokens it wants the queries; 0 for none."""
+        ...
 
     def select(
         self, keys: torch.Tensor, queries: torch.Tensor | None, scaling: float, keep: int

@@ -8,7 +8,7 @@ measured has both for several ``b``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -96,7 +96,8 @@ class StepTimeModel:
     def times(self) -> ExecutionTimeModel:
         """Return the same for predictions about one generation; exact, so every margin is 1.
 
-        A simulated step that ends a prompt makes a token too, and so takes both times.
+        A simulated step that ends a prompt makes a token too, and so takes both times; and a step
+        reads its own token's KV, which predictions leave to the constant.
         """
         one = self.decode_s
         decode = self.measured or (
@@ -107,7 +108,10 @@ class StepTimeModel:
             self.prefill_square_s,
             self.prefill_token_s + decode[0].kv_token_s,
             self.prefill_s + decode[0].step_s,
-            decode,
+            tuple(
+                replace(entry, step_s=entry.step_s + entry.batch * entry.kv_token_s)
+                for entry in decode
+            ),
             tuple(Margin(coverage, 1.0, 1.0) for coverage in (0.9, 0.95, 0.99)),
         )
 

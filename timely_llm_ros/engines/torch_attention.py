@@ -120,6 +120,7 @@ class PagedAttention:
         self.step: AttentionStep | None = None
         self.name = f'timely_paged_{next(_names)}'
         self._pool = pool
+        self._gathered: dict[tuple[int, torch.dtype], torch.Tensor] = {}
         AttentionInterface.register(self.name, self)
 
     def __call__(
@@ -179,8 +180,8 @@ class PagedAttention:
             shape = (singles, -1, kv_heads)
             out = scaled_dot_product_attention(
                 query[:singles].reshape(singles, kv_heads, group, width),
-                keys.index_select(0, step.single_slots).view(*shape, width).transpose(1, 2),
-                values.index_select(0, step.single_slots).view(*shape, width).transpose(1, 2),
+                self._gather(0, keys, step.single_slots).view(*shape, width).transpose(1, 2),
+                self._gather(1, values, step.single_slots).view(*shape, width).transpose(1, 2),
                 attn_mask=step.single_mask(window),
                 scale=scaling,
             )
@@ -189,13 +190,26 @@ class PagedAttention:
             rows = query[chunk.row : chunk.row + chunk.count].transpose(0, 1)
             out = scaled_dot_product_attention(
                 rows.reshape(1, kv_heads, group * chunk.count, width),
-                keys.index_select(0, chunk.slots).transpose(0, 1)[None],
-                values.index_select(0, chunk.slots).transpose(0, 1)[None],
+                self._gather(0, keys, chunk.slots).transpose(0, 1)[None],
+                self._gather(1, values, chunk.slots).transpose(0, 1)[None],
                 attn_mask=chunk.mask(window, group, query.dtype),
                 scale=scaling,
             )
             pieces.append(out.reshape(heads, chunk.count, width).transpose(0, 1))
         return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
+
+    def _gather(self, part: int, storage: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
+        """Return rows of a layer's keys (0) or values (1), good until the next call for that part.
+
+        Into memory that stays: what is allocated anew for every layer, some megabytes with long
+        contexts, comes page by page from the kernel, which takes longer than copying.
+        """
+        rows = self._gathered.get((part, storage.dtype))
+        if rows is None or len(rows) < len(slots) or rows.shape[1:] != storage.shape[1:]:
+            size = (max(1024, 2 * len(slots)), *storage.shape[1:])
+            rows = torch.empty(size, dtype=storage.dtype, device=storage.device)
+            self._gathered[part, storage.dtype] = rows
+        return torch.index_select(storage, 0, slots, out=rows[: len(slots)])
 
 
 def _tensor(array: Slots, device: torch.device) -> torch.Tensor:

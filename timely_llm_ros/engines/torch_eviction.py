@@ -118,10 +118,9 @@ def best(scores: torch.Tensor, keep: int) -> torch.Tensor:
 
     Of those that are infinite the last ones count first, as the latest tokens matter most.
     """
-    heads, tokens = scores.shape
     sure = torch.isposinf(scores[0])
     if int(sure.sum()) >= keep:
-        return sure.nonzero()[-keep:, 0].expand(heads, -1)
+        return sure.nonzero()[-keep:, 0].expand(len(scores), -1)
     order = scores.argsort(dim=-1, descending=True, stable=True)[:, :keep]
     return order.sort(dim=-1).values
 

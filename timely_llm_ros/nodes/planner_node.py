@@ -35,6 +35,8 @@ from timely_llm_ros.nodes.task_server import TaskServer
 from timely_llm_ros.nodes.topics import HEARTBEAT_QOS, HEARTBEAT_TOPIC, STATE_QOS
 from timely_llm_ros.planner import Planner
 from timely_llm_ros.planning.background_file import BackgroundFile
+
+from timely_llm_ros.planning import TaskAccepted
 from timely_llm_ros.planning.estimate import ShortestGeneration
 from timely_llm_ros.prediction.length_forecast import find_predictor
 from timely_llm_ros.prediction.profile_file import read_profile
@@ -161,7 +163,7 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             constrained=parameters.constrained,
             stop_limit_s=parameters.stop_limit_s,
             times=_profile(parameters),
-            budgets=parameters.budgets,
+            budgets=parameters.budgets if parameters.profile else None,
             predictor=find_predictor(parameters.length_predictor),
             max_running=parameters.max_running,
         )
@@ -222,6 +224,11 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
 
     def _on_planner_event(self, event: PlannerEvent) -> None:
         self._estimate.on_planner_event(event)
+        if isinstance(event, TaskAccepted) and event.budgeted is not None:
+            self.get_logger().info(
+                f'task {event.task_id}, time budget {event.task.time_budget_s:g} s: '
+                f'{event.budgeted.text}'
+            )
         self.topics.on_planner_event(event)
         self._tasks.on_planner_event(event)
 
@@ -261,9 +268,10 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
 
     def _budgets_text(self, info: EngineInfo) -> str:
         """Say how time budgets are kept."""
-        if self.parameters.profile not in ('', 'auto'):
-            source = f'profile {self.parameters.profile}'
-        elif info.times is not None:
+        profile = self.parameters.profile
+        if profile not in ('', 'auto'):
+            source = f'profile {profile}'
+        elif profile and info.times is not None:
             source = "the engine's own times"
         else:
             return (
