@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import resource
 import statistics
 import time
 from collections import defaultdict
@@ -98,12 +99,18 @@ def step_table(server: Server) -> list[dict[str, float]]:
         if batch * context <= KV_TOKENS // 2
     ]
     times_s: dict[tuple[int, int, float], list[float]] = defaultdict(list)
+    faults: dict[tuple[int, int, float], float] = {}
     rng = random.Random(0)
     for _ in range(STEP_ROUNDS):
         rng.shuffle(cells)
         for cell in cells:
             batch, context, share = cell
-            times_s[cell] += server.steps_s(batch, context, FixedEviction(share))
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+            steps_s = server.steps_s(batch, context, FixedEviction(share))
+            faults[cell] = (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / max(
+                1, len(steps_s)
+            )
+            times_s[cell] += steps_s
     rows = []
     print('decoding step (ms) by batch, context and share evicted')
     print('batch context' + ''.join(f'{share:>8.0%}' for share in (0.0, *SHARES)))
@@ -115,7 +122,13 @@ def step_table(server: Server) -> list[dict[str, float]]:
                     step_ms = 1e3 * statistics.median(times_s[batch, context, share])
                     line.append(step_ms)
                     rows.append(
-                        {'batch': batch, 'context': context, 'evicted': share, 'step_ms': step_ms}
+                        {
+                            'batch': batch,
+                            'context': context,
+                            'evicted': share,
+                            'step_ms': step_ms,
+                            'page_faults_per_step': faults[batch, context, share],
+                        }
                     )
             print(f'{batch:5} {context:7}' + ''.join(f'{value:8.2f}' for value in line))
     return rows
