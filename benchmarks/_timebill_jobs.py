@@ -23,6 +23,8 @@ from timely_llm_ros.skills.skillset import find_skill_set
 from timely_llm_ros.utility import NORMAL
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from timely_llm_ros.budget.eviction_rule import EvictionRule
     from timely_llm_ros.engines.eviction import EvictionMethod
     from timely_llm_ros.engines.torch_model import LoadedModel
@@ -43,22 +45,22 @@ class Job:
     prompt: Prompt
 
 
-def make_jobs(count: int, seed: int) -> list[Job]:
-    """Return that many jobs; every kind and size comes up about equally often."""
+def make_jobs(
+    count: int, seed: int, *, tokens: Callable[[str], int], least_tokens: int
+) -> list[Job]:
+    """Return that many jobs whose right plans have at least so many tokens.
+
+    Plans that need something seen first take no part: the engine would wait for it.
+    """
     rng = random.Random(seed)
     jobs: list[Job] = []
     numbers = [kind.number for kind in KINDS.values()]
     while len(jobs) < count:
-        sample = sample_task(
-            rng, numbers[len(jobs) % len(numbers)], rng.choice(SIZES), scenes='held_out'
-        )
-        if '#' in sample.plan:
-            # What a robot would have to see first takes no part: the engine would wait for it.
-            numbers = [number for number in numbers if number != sample.kind]
+        sample = sample_task(rng, rng.choice(numbers), rng.choice(SIZES), scenes='held_out')
+        if '#' in sample.plan or tokens(sample.plan) < least_tokens:
             continue
         prompt = build_prompt(find_skill_set(sample.skill_set), sample.scene, sample.instruction)
         jobs.append(Job(len(jobs), sample, prompt))
-    rng.shuffle(jobs)
     return jobs
 
 
@@ -113,6 +115,10 @@ class Server:
         )
         self._max_tokens = max_tokens
         self._forced = tuple(loaded.texts.encode('move_forward(100);' * 6))[:16]
+
+    def tokens(self, text: str) -> int:
+        """Return the length of a text (tokens)."""
+        return len(self._texts.encode(text))
 
     def fixed_tokens(self, job: Job) -> int:
         """Return the length of a prompt's shared beginning (tokens)."""

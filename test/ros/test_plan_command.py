@@ -132,6 +132,9 @@ def test_the_demo_ends_by_itself_with_everything_done(
     assert demo('--tasks', '2').wait(5 * LIMIT_S) == 0, (tmp_path / 'out.txt').read_text()
     text = (tmp_path / 'out.txt').read_text()
     assert 'Median response' in text
+    assert 'tasks with a time budget' in text
+    # In both runs; the one task with a budget that can be kept succeeded.
+    assert text.count('1 refused as it should be') == 2
     assert (tmp_path / 'demo' / 'report.html').is_file()
     for name in ('segmented', 'whole_plan'):
         run = read_run(Trace(tmp_path / 'demo' / name))

@@ -116,9 +116,8 @@ class Budgets:
         whole = found = self._try(task, prompt, task.scene)
         objects = len(task.scene.objects)
         kept = objects // 2
-        while not found.budget.feasible and not self._evicts and kept >= SMALLEST_SCENE * objects:
-            if not kept:
-                break
+        least = max(1.0, SMALLEST_SCENE * objects)
+        while not found.budget.feasible and not self._evicts and kept >= least:
             scene = trim_scene(task.scene, task.instruction, kept)
             found = self._try(task, build_prompt(skill_set, scene, task.instruction), scene)
             kept //= 2

@@ -17,7 +17,7 @@ from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.prediction.plan_lengths import PLAN_LENGTHS, SCENE_SIZES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 MOST_LEARNED = 500
 """Lengths kept of each kind of prompt; the oldest of those that were learned go first."""
@@ -71,10 +71,14 @@ class Sample:
 
 
 class EmpiricalLengths:
-    """Lengths of plans by skill set and size of the scene, learned as plans end."""
+    """Lengths of plans by skill set and size of the scene, learned as plans end.
 
-    def __init__(self) -> None:
-        self._lengths = {kind: sorted(lengths) for kind, lengths in PLAN_LENGTHS.items()}
+    Args:
+        known: Lengths (tokens) to begin with, by skill set and class of the scene's size.
+    """
+
+    def __init__(self, known: Mapping[tuple[str, int], Sequence[int]] = PLAN_LENGTHS) -> None:
+        self._lengths = {kind: sorted(lengths) for kind, lengths in known.items()}
         self._learned: dict[tuple[str, int], list[int]] = {}
 
     def predict(self, fixed: str, body: str) -> Sample:
