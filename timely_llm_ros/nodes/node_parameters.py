@@ -11,6 +11,7 @@ from timely_llm_ros.drivers.registry import DRIVERS
 from timely_llm_ros.engines import ENGINES, ServingMode
 from timely_llm_ros.engines.eviction import EvictionName
 from timely_llm_ros.nodes.parameters import parameter
+from timely_llm_ros.prediction.length_forecast import PREDICTORS
 from timely_llm_ros.scheduling.options import (
     AGE_BOUND_S,
     BACKGROUND_BATCH,
@@ -18,9 +19,6 @@ from timely_llm_ros.scheduling.options import (
     Admission,
     SchedulingOptions,
 )
-
-from timely_llm_ros.prediction.length_forecast import PREDICTORS
-from timely_llm_ros.scheduling.options import AGE_BOUND_S, Admission, SchedulingOptions
 from timely_llm_ros.scheduling.policies import POLICIES
 from timely_llm_ros.utility import NORMAL
 

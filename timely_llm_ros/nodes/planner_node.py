@@ -34,9 +34,8 @@ from timely_llm_ros.nodes.ros_thread import RosThread
 from timely_llm_ros.nodes.task_server import TaskServer
 from timely_llm_ros.nodes.topics import HEARTBEAT_QOS, HEARTBEAT_TOPIC, STATE_QOS
 from timely_llm_ros.planner import Planner
-from timely_llm_ros.planning.background_file import BackgroundFile
-
 from timely_llm_ros.planning import TaskAccepted
+from timely_llm_ros.planning.background_file import BackgroundFile
 from timely_llm_ros.planning.estimate import ShortestGeneration
 from timely_llm_ros.prediction.length_forecast import find_predictor
 from timely_llm_ros.prediction.profile_file import read_profile
@@ -357,6 +356,7 @@ def background_file(parameters: PlannerParameters) -> BackgroundFile | None:
     prompts = Path(parameters.background_prompts)
     answers = parameters.background_answers or f'{prompts}.answers'
     return BackgroundFile(prompts, Path(answers))
+
 
 def _profile(parameters: PlannerParameters) -> ExecutionTimeModel | None:
     """Return what a profile file says; None where the engine is to be asked.
