@@ -43,11 +43,15 @@ REPEATS = 40
 class Given:
     """A model that costs nothing: it has its tokens already."""
 
+    evicts = False
+
     def open(self, request: GenerationRequest) -> tuple[str, int, int]:
         return '', 0, 1
 
     def observe(self, generation_id: str, text: str) -> int:
         return 0
+
+    def evict(self, generation_id: str, tokens: int) -> None: ...
 
     def drop(self, generation_id: str) -> None: ...
 

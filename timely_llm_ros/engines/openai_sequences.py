@@ -101,6 +101,14 @@ class ServerSequences:
             sequence.rest, sequence.new_text = GrammarRest(sequence.grammar), ''
         return len(ids)
 
+    @property
+    def evicts(self) -> bool:
+        """A server keeps all of a prompt's KV."""
+        return False
+
+    def evict(self, generation_id: str, tokens: int) -> None:
+        """Is never called, since nothing evicts here."""
+
     def drop(self, generation_id: str) -> None:
         """Nothing is held here; a server frees what it does not need."""
 
