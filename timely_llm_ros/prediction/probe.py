@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 NAME = 'probe'
-EVERY = 12
+EVERY = 4
 """Tokens between two answers while a plan is generated."""
 
 LONGEST_GAP = 64
