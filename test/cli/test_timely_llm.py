@@ -14,7 +14,7 @@ from timely_llm_ros.cli.plan_command import read_scene, task_of
 from timely_llm_ros.errors import ConfigurationError, InvalidTaskError
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMANDS = ('demo', 'plan', 'skills', 'doctor')
+COMMANDS = ('demo', 'plan', 'serve', 'skills', 'doctor')
 
 
 def parsed(*arguments: str) -> argparse.Namespace:

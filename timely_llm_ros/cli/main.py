@@ -9,6 +9,7 @@ from timely_llm_ros.cli import (
     doctor_command,
     plan_command,
     profile_command,
+    serve_command,
     skills_command,
     train_commands,
 )
@@ -24,6 +25,7 @@ examples:
   timely-llm doctor                            check this machine
   timely-llm skills                            list what robots can do
   timely-llm skills check my_robot.yaml        check a skill-set file
+  timely-llm serve                             serve the shipped model to planners elsewhere
   timely-llm profile                           measure the model on this machine
   timely-llm train-probe                       learn to predict how long plans will be
   timely-llm plan drone_1 "look for the cat" --scene scene.yaml
@@ -39,7 +41,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(required=True, metavar='COMMAND', title='commands')
     for command in (
-        demo_command, plan_command, skills_command, profile_command, train_commands, doctor_command,
+        demo_command, plan_command, serve_command, skills_command, profile_command, train_commands,
+        doctor_command,
     ):  # fmt: skip
         command.add_parser(commands)
     return parser

@@ -144,13 +144,10 @@ class OpenAIEngine:
 
     def submit(self, request: GenerationRequest) -> None:
         """Queue a generation where it will be complete soonest."""
-        error = ''
-        if request.background:
-            error = 'background: expected False, servers have no lane for what no robot waits for'
-        elif self._info is None or self._given_up:
-            error = 'the engine is not running'
-        if error:
-            ended = GenerationEnded(request.generation_id, 'error', error, 0, 0.0)
+        if self._info is None or self._given_up:
+            ended = GenerationEnded(
+                request.generation_id, 'error', 'the engine is not running', 0, 0.0
+            )
             asyncio.get_running_loop().call_soon(self._tell, ended)
             return
         name = request.generation_id

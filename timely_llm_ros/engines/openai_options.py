@@ -72,28 +72,12 @@ class ServerOptions:
                 raise ConfigurationError(f'{name} {value!r}: expected {least:g} to {most:g} s')
 
     def read_api_key(self) -> str:
-        """Return the API key, empty for none; it is read anew for each engine.
+        """Return the API key, empty for none.
 
         Raises:
             ConfigurationError: The file cannot be read or holds no key.
         """
-        if self.api_key_file:
-            try:
-                key = Path(self.api_key_file).read_text(encoding='utf-8').strip()
-            except (OSError, UnicodeDecodeError) as err:
-                reason = err.strerror if isinstance(err, OSError) else 'no UTF-8 text'
-                raise ConfigurationError(
-                    f'api_key_file {self.api_key_file!r}: expected a readable file: {reason}'
-                ) from err
-            source = f'api_key_file {self.api_key_file!r}'
-            if not key:
-                raise ConfigurationError(f'{source}: expected a key, found nothing')
-        else:
-            key, source = os.environ.get(API_KEY_VARIABLE, '').strip(), f'${API_KEY_VARIABLE}'
-        if not key.isascii() or not key.isprintable() or ' ' in key:
-            # The key is not shown.
-            raise ConfigurationError(f'{source}: expected one word of printable ASCII characters')
-        return key
+        return read_api_key(self.api_key_file)
 
     def ssl_context(self) -> ssl.SSLContext:
         """Return how certificates are checked: always, and against ``ca_file`` if it is given.
@@ -107,6 +91,29 @@ class ServerOptions:
             raise ConfigurationError(
                 f'ca_file {self.ca_file!r}: expected a readable file of PEM certificates: {err}'
             ) from err
+
+
+def read_api_key(file: str) -> str:
+    """Return the API key of a file, or of the environment where none is given; empty for none.
+
+    Raises:
+        ConfigurationError: The file cannot be read or holds no key.
+    """
+    if file:
+        source = f'api_key_file {file!r}'
+        try:
+            key = Path(file).read_text(encoding='utf-8').strip()
+        except (OSError, UnicodeDecodeError) as err:
+            reason = err.strerror if isinstance(err, OSError) else 'no UTF-8 text'
+            raise ConfigurationError(f'{source}: expected a readable file: {reason}') from err
+        if not key:
+            raise ConfigurationError(f'{source}: expected a key, found nothing')
+    else:
+        key, source = os.environ.get(API_KEY_VARIABLE, '').strip(), f'${API_KEY_VARIABLE}'
+    if not key.isascii() or not key.isprintable() or ' ' in key:
+        # The key is not shown.
+        raise ConfigurationError(f'{source}: expected one word of printable ASCII characters')
+    return key
 
 
 def _checked_url(url: str) -> str:

@@ -162,6 +162,9 @@ class Server:
             except ModelLoadError as err:
                 self.error, self.mismatch = str(err), err
                 _logger.error('server not used: %s', err)
+            except Exception as err:
+                self.error = f'{self.url}: fault in the client: {err!r}'
+                _logger.exception('server %s', self.url)
             else:
                 self.well, self.error, self.mismatch = True, '', None
                 pause_s = FIRST_RETRY_S
@@ -230,6 +233,9 @@ class Server:
                 self.core.fail(name, str(err))
         except EngineError as err:
             self.core.fail(name, str(err))
+        except Exception as err:
+            _logger.exception('stream of %s', name)
+            self.core.fail(name, f'fault in the client: {err!r}')
         finally:
             if self._streams.get(name) is stream:
                 del self._streams[name]

@@ -1,0 +1,104 @@
+"""``timely-llm serve``, as far as it needs no vLLM."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from timely_llm_ros.cli import serve_command
+from timely_llm_ros.cli.main import build_parser, main
+from timely_llm_ros.engines.openai_options import API_KEY_VARIABLE
+from timely_llm_ros.engines.vllm_server import ServeOptions, vllm_arguments
+
+if TYPE_CHECKING:
+    import argparse
+
+MODEL = Path(__file__).resolve().parents[2] / 'models' / 'timely-planner'
+
+
+def parsed(*arguments: str) -> argparse.Namespace:
+    return build_parser().parse_args(['serve', *arguments])
+
+
+@pytest.fixture(autouse=True)
+def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(API_KEY_VARIABLE, raising=False)
+
+
+def test_what_vllm_is_told() -> None:
+    options = serve_command.read_options(
+        parsed('--port', '8123', '--max-running', '4', '--vllm=--tensor-parallel-size 2')
+    )
+    assert ServeOptions.from_json(options.to_json()) == options
+    arguments = vllm_arguments(options, on_cpu=False, scheduler='a.Scheduler')
+    assert arguments[:2] == ['serve', str(MODEL)]
+    assert arguments[-2:] == ['--tensor-parallel-size', '2']
+
+    def value(name: str) -> str:
+        return arguments[arguments.index(name) + 1]
+
+    assert value('--served-model-name') == 'timely-planner'
+    assert (value('--host'), value('--port')) == ('127.0.0.1', '8123')
+    assert (value('--scheduler-cls'), value('--max-num-seqs')) == ('a.Scheduler', '128')
+    assert json.loads(value('--structured-outputs-config')) == {'backend': 'guidance'}
+    plugin = json.loads(value('--additional-config'))['timely']
+    assert plugin == {'policy': 'least_loss', 'max_running': 4, 'skill_sets': ['tello', 'arm']}
+    assert '--enforce-eager' not in arguments
+    stock = vllm_arguments(options, on_cpu=True, scheduler='')
+    assert '--enforce-eager' in stock
+    assert '--scheduler-cls' not in stock
+    assert stock[stock.index('--max-num-seqs') + 1] == '4'
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'problem'),
+    [
+        (['--host', '0.0.0.0'], '--host 0.0.0.0 without an API key'),
+        (['--port', '70000'], '--port 70000: expected 1 to 65535'),
+        (['--max-running', '0'], '--max-running 0'),
+        (['--kv-gb', '0'], '--kv-gb 0'),
+        (['--vllm=--a "b'], '--vllm'),
+        (['--max-context', '3'], '--max-context 3'),
+        (['--tls-key', 'x'], 'expected both or neither'),
+        (['--tls-key', '/no/key', '--tls-certificate', '/no/cert'], "'/no/cert'"),
+        (['/no/model'], "model '/no/model': no config.json there"),
+        (['--api-key-file', '/no/key'], "api_key_file '/no/key'"),
+    ],
+)
+def test_what_cannot_be_served_is_refused(
+    arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(['serve', *arguments]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith('error: ')
+    assert problem in error
+
+
+def test_what_is_missing_is_said_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    good, bad, memory = (tmp_path / name for name in ('good', 'bad', 'memory'))
+    good.write_text('processor\t: 0\nflags\t\t: sse avx2 fma\n')
+    bad.write_text('processor\t: 0\nflags\t\t: sse avx fma\n')
+    memory.write_text('MemTotal:  4000000 kB\nMemAvailable:  1500000 kB\n')
+
+    def obstacle(cpuinfo: Path, meminfo: str = '/dev/null') -> str:
+        return serve_command.vllm_obstacle(
+            str(MODEL), 2, cpuinfo=str(cpuinfo), meminfo=str(meminfo)
+        )
+
+    monkeypatch.setattr(serve_command.importlib.util, 'find_spec', lambda name: None)
+    assert 'vLLM is not installed' in obstacle(good)
+    monkeypatch.setattr(serve_command.importlib.util, 'find_spec', lambda name: object())
+    monkeypatch.setattr(serve_command.metadata, 'version', lambda name: '0.32.0')
+    assert obstacle(good) == ''
+    assert 'no AVX2' in obstacle(bad)
+    assert '1.5 GB of memory are free: expected at least 4.5 GB' in obstacle(good, str(memory))
+
+    def version(name: str) -> str:
+        raise serve_command.metadata.PackageNotFoundError(name)
+
+    # vLLM's build for GPUs asks nothing of the processor.
+    monkeypatch.setattr(serve_command.metadata, 'version', version)
+    assert obstacle(bad, str(memory)) == ''

