@@ -22,6 +22,7 @@ class Handover:
     generation: Generation
     phase: Phase
     due_s: float
+    remaining_tokens: float | None
 
 
 class ServerCore(EngineCore):
@@ -54,7 +55,8 @@ class ServerCore(EngineCore):
         self._take(generation, output, now_s)
         self._changed = True
         if not generation.ended:
-            left_s = max(1e-4, generation.expected_s - generation.segment_s)
+            self._lengths.step((generation,))
+            left_s = self._expected_s(generation)
             self._table.set(generation_id, 'expected_generation_s', left_s)
             self._table.set(generation_id, 'generated_tokens', generation.segment_tokens)
 
@@ -99,8 +101,12 @@ class ServerCore(EngineCore):
         generation = self._generations.pop(generation_id)
         table = self._table
         handover = Handover(
-            generation, table.phase(generation_id), table.get(generation_id, 'due_s')
+            generation,
+            table.phase(generation_id),
+            table.get(generation_id, 'due_s'),
+            self._lengths.remaining(generation_id),
         )
+        self._lengths.end(generation, complete=False)
         table.remove(generation_id)
         self._kv.close(generation.context)
         if generation in self._running:
@@ -115,6 +121,9 @@ class ServerCore(EngineCore):
         generation.context = self._kv.open(name, old.prefix.key, old.prefix.tokens, old.tokens)
         self._generations[name] = generation
         self._table.add(name, request.utility, request.arrival_s)
+        self._lengths.begin(generation, request.predicted_tokens)
+        if handover.remaining_tokens is not None:
+            self._lengths.refine({name: handover.remaining_tokens})
         made_tokens, made_s = generation.segment_tokens, generation.segment_s
         self._begin_segment(generation)
         generation.segment_tokens, generation.segment_s = made_tokens, made_s
