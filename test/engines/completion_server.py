@@ -101,7 +101,8 @@ class CompletionServer:
         self._tasks.add(task)
         self.connections += 1
         try:
-            while await self._answer(reader, writer):
+            # A connection may be accepted just before a death and come here after it.
+            while self._server is not None and await self._answer(reader, writer):
                 pass
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass

@@ -98,6 +98,7 @@ class OpenAIEngine:
         self._give_up: asyncio.TimerHandle | None = None
         self._mean_tokens = _UNKNOWN_TOKENS
         self._state_at_s = 0.0
+        self._state_timer: asyncio.TimerHandle | None = None
 
     async def start(self, on_event: Callable[[EngineEvent], None]) -> EngineInfo:
         """Connect, and wait until one server is well; the others may come later.
@@ -135,8 +136,9 @@ class OpenAIEngine:
     async def close(self) -> None:
         """Leave every server; no event comes after this."""
         self._on_event = None
-        if self._give_up is not None:
-            self._give_up.cancel()
+        for timer in (self._give_up, self._state_timer):
+            if timer is not None:
+                timer.cancel()
         if self._run is not None:
             self._run.cancel()
             await asyncio.gather(self._run, return_exceptions=True)
@@ -336,14 +338,14 @@ class OpenAIEngine:
             if now_s >= self._state_at_s + STATE_PERIOD_S:
                 self._state_at_s = now_s
                 self._tell(EngineStateChanged(self._state(now_s)))
-            else:
-                asyncio.get_running_loop().call_later(
+            elif self._state_timer is None:
+                self._state_timer = asyncio.get_running_loop().call_later(
                     self._state_at_s + STATE_PERIOD_S - now_s, self._state_due
                 )
 
     def _state_due(self) -> None:
-        if time.monotonic() >= self._state_at_s + STATE_PERIOD_S:
-            self._changed.set()
+        self._state_timer = None
+        self._changed.set()
 
     def _forget(self, event: GenerationEnded) -> None:
         server = self._server_of.get(event.generation_id)
