@@ -58,7 +58,7 @@ class VllmRun:
         self.ended: dict[str, GenerationEnded] = {}
         self.segments: dict[str, list[SegmentGenerated]] = {}
         self.others: list[EngineFailed | EngineReady] = []
-        self.spilled = self.suspended = 0
+        self.spilled = self.suspended = self.tokens_in_kv = 0
         self._news = asyncio.Event()
         self._runner = asyncio.Runner()
         self._runs = 0
@@ -90,6 +90,7 @@ class VllmRun:
                     self.engine.resume(event.generation_id, value_of(event))
             case EngineStateChanged():
                 self.spilled = event.state.spilled
+                self.tokens_in_kv = event.state.kv_tokens
                 self.suspended = max(self.suspended, event.state.suspended + event.state.held)
             case _:
                 self.others.append(event)
