@@ -15,9 +15,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from timely_llm_ros.engines.core import _SOONEST_S, EngineCore
+from timely_llm_ros.engines.core import EngineCore
 from timely_llm_ros.engines.step import Output
-from timely_llm_ros.engines.torch_text import TextStream
+from timely_llm_ros.engines.text_stream import TextStream
 from timely_llm_ros.scheduling.generation import Phase
 from timely_llm_ros.skills.durations import ConstantDuration
 from timely_llm_ros.skills.segmenters import segmenter_for
@@ -129,9 +129,6 @@ class FreezeCore(EngineCore):
     def __len__(self) -> int:
         return len(self._generations)
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._generations
-
     @property
     def competing(self) -> int:
         """Generations that could run: all but those that are held."""
@@ -201,7 +198,8 @@ class FreezeCore(EngineCore):
                 self._take_all(generation_now, token_ids, reason, now_s)
         alive = [generation for generation in step.generations if not generation.ended]
         ids = [generation.generation_id for generation in alive]
-        remaining_s = [max(_SOONEST_S, item.expected_s - item.segment_s) for item in alive]
+        self._lengths.step(alive)
+        remaining_s = [self._expected_s(item) for item in alive]
         self._table.set_many(ids, 'expected_generation_s', remaining_s)
         self._table.set_many(ids, 'generated_tokens', [item.segment_tokens for item in alive])
         self._changed = True

@@ -45,6 +45,8 @@ def encode_request(request: GenerationRequest, now_s: float, *, named: bool) -> 
         'utility': [utility.expected_response_s, utility.slope_per_s, utility.peak],
         'age_s': max(0.0, now_s - request.arrival_s),
     }
+    if request.predicted_tokens is not None:
+        payload['predicted_tokens'] = request.predicted_tokens
     if named:
         payload['id'] = request.generation_id
     return payload
@@ -86,6 +88,7 @@ def decode_request(
         utility = NORMAL
         if 'utility' in values:
             utility = TimeUtility(*map(float, values['utility']))
+        predicted = values.get('predicted_tokens')
         return GenerationRequest(
             str(values.get('id', name)),
             Prompt('', ''),
@@ -94,6 +97,7 @@ def decode_request(
             utility,
             now_s - age_s,
             max_tokens=max_tokens,
+            predicted_tokens=None if predicted is None else float(predicted),
         )
     except TimelyError as err:
         raise InvalidTaskError(f'extra argument {KEY!r}: {err}') from err
