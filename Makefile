@@ -8,7 +8,7 @@ export OMP_NUM_THREADS ?= 1
 export HF_HUB_OFFLINE = 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: help setup setup-dev setup-indy demo test lint format model model-eval clean $(BENCHES)
+.PHONY: help setup setup-dev setup-indy demo test lint format model model-eval clean bench-vllm $(BENCHES)
 
 help:
 	@echo 'make demo          set up, then fly a simulated fleet and write traces and a report'
@@ -56,6 +56,9 @@ model: setup
 
 model-eval: setup
 	@$(RUN) -m timely_llm_ros.model.evaluate $(ARGS)
+
+# A script of the name of the package would hide it from itself.
+bench-vllm: bench-vllm_engine
 
 $(BENCHES): bench-%: setup-dev
 	@$(RUN) benchmarks/$*.py $(ARGS)

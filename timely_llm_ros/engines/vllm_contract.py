@@ -1,7 +1,8 @@
 """Which vLLM the scheduler plug-in fits: a tested range, and the names and arguments it relies on.
 
-Checked when an engine starts and by ``timely-llm doctor``. Outside of it the engine falls back to
-vLLM's own streaming-input sessions, which touch nothing private. Importing this imports no vLLM.
+Checked when an engine starts and by ``timely-llm doctor``. Outside of it the engine does not start;
+the ``openai`` engine with a server of that vLLM needs nothing private. Importing this imports no
+vLLM.
 """
 
 from __future__ import annotations

@@ -178,6 +178,9 @@ class VllmEngine:
                 self._tell_ended, request.generation_id, 'the engine is not running'
             )
             return
+        if request.generation_id in self._generations:
+            # Ending the new one would read as the end of the old one, so the old one goes first.
+            self._work.put_nowait(self._abort(request.generation_id))
         self._generations.add(request.generation_id)
         self._work.put_nowait(self._submit(request))
 
@@ -230,10 +233,10 @@ class VllmEngine:
             await process.introduce(request.skill_set)
             await process.add(request.generation_id, token_ids, parameters)
         except TimelyError as err:
-            self._tell_ended(request.generation_id, str(err))
+            self._fail(request.generation_id, str(err))
         except Exception as err:
             # vLLM refuses what it cannot serve with errors of all kinds.
-            self._tell_ended(request.generation_id, f'{type(err).__name__}: {err}')
+            self._fail(request.generation_id, f'{type(err).__name__}: {err}')
 
     async def _abort(self, generation_id: str) -> None:
         if self._process is not None:
@@ -296,7 +299,7 @@ class VllmEngine:
         """Start an engine core and return what it runs."""
         from timely_llm_ros.engines.vllm_process import VllmProcess, prepare_environment
 
-        prepare_environment(self._threads, 1)
+        prepare_environment(self._threads)
         arguments = await asyncio.to_thread(self._prepare)
         process = VllmProcess(
             arguments, self._plugin, on_message=self._on_message, on_lost=self._on_lost
@@ -329,12 +332,14 @@ class VllmEngine:
             SCHEDULER,
             check_contract,
         )
-        from timely_llm_ros.engines.vllm_text import context_limit, load_texts
+        from timely_llm_ros.engines.vllm_text import context_limit, kv_bytes, load_texts
 
         contract = check_contract()
         if not contract.kept:
             raise ConfigurationError(
-                'engine vllm: the scheduler does not fit this vLLM: ' + '; '.join(contract.problems)
+                f'engine vllm: the scheduler does not fit this vLLM: '
+                f'{"; ".join(contract.problems)}; install a version that it fits, or use engine '
+                'openai with a server of this one, which needs nothing private'
             )
         from vllm.platforms import current_platform
 
@@ -359,7 +364,8 @@ class VllmEngine:
         }
         if on_cpu:
             # Compiling takes longer than it ever saves on a model that a CPU is fast enough for.
-            arguments |= {'enforce_eager': True, 'kv_cache_memory_bytes': 1 << 30}
+            pool_bytes = kv_bytes(self._model, self._kv_tokens + self._block_size, self._dtype)
+            arguments |= {'enforce_eager': True, 'kv_cache_memory_bytes': pool_bytes}
         return arguments | self._more
 
     def _tell(self, event: EngineEvent) -> None:
@@ -367,16 +373,19 @@ class VllmEngine:
             deliver(self._on_event, event)
 
     def _tell_ended(self, generation_id: str, error: str) -> None:
-        self._generations.discard(generation_id)
         self._tell(GenerationEnded(generation_id, 'error', error, 0, 0.0))
+
+    def _fail(self, generation_id: str, error: str) -> None:
+        """End a generation that has not ended yet."""
+        if generation_id in self._generations:
+            self._generations.discard(generation_id)
+            self._tell_ended(generation_id, error)
 
     def _on_message(self, process: VllmProcess, message: Any) -> None:
         """Take an event of the present engine core."""
         if process is not self._process:
             return
         if isinstance(message, GenerationEnded):
-            if message.generation_id not in self._generations:
-                return
             self._generations.discard(message.generation_id)
         self._tell(message)
 
@@ -395,7 +404,7 @@ class VllmEngine:
         self._discard_work()
         self._tell(EngineFailed(error))
         for generation_id in sorted(self._generations):
-            self._tell_ended(generation_id, error)
+            self._fail(generation_id, error)
         await process.stop()
         while True:
             await asyncio.sleep(self._pause_s)

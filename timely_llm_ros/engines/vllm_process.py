@@ -160,14 +160,13 @@ def _stop(llm: Any) -> None:
         llm.shutdown()
 
 
-def prepare_environment(threads: int, kv_gb: int) -> None:
-    """Set what vLLM reads from the environment, where the user has not."""
+def prepare_environment(threads: int) -> None:
+    """Set what vLLM reads from the environment; where the user has, only the threads."""
     for name, value in (
         ('HF_HUB_OFFLINE', '1'),
         ('VLLM_NO_USAGE_STATS', '1'),
         ('VLLM_LOGGING_LEVEL', 'ERROR'),
-        ('VLLM_CPU_KVCACHE_SPACE', str(kv_gb)),
         ('VLLM_WORKER_MULTIPROC_METHOD', 'spawn'),
-        ('OMP_NUM_THREADS', str(threads)),
     ):
         os.environ.setdefault(name, value)
+    os.environ['OMP_NUM_THREADS'] = str(threads)

@@ -56,6 +56,17 @@ def context_limit(path: str) -> int:
     return int(config.get('text_config', config).get('max_position_embeddings') or 1 << 30)
 
 
+def kv_bytes(path: str, tokens: int, dtype: str) -> int:
+    """Return what the KV of so many tokens takes, a little more and at least 64 MiB (bytes)."""
+    config = _read(path, 'config.json')
+    config = config.get('text_config', config)
+    heads = config['num_attention_heads']
+    width = config.get('head_dim') or config['hidden_size'] // heads
+    numbers = 2 * config['num_hidden_layers'] * (config.get('num_key_value_heads') or heads) * width
+    size = 4 if dtype in ('auto', 'float32') else 2
+    return max(64 << 20, int(1.05 * numbers * size * tokens))
+
+
 def _end_ids(path: str, config: dict[str, Any], tokenizer: Any) -> list[int]:
     """Return the tokens that end a text, from the generation settings, config and tokenizer."""
     found: dict[int, None] = {}
