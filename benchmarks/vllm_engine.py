@@ -151,9 +151,9 @@ async def _resumes(client: Stock, jobs: Jobs) -> dict[str, float]:
     return {
         'resumes': len(resumes_s),
         'step_p50_ms': 1000 * statistics.median(steps_s),
-        'step_p99_ms': 1000 * percentile(steps_s, 99),
+        'step_p99_ms': 1000 * percentile(steps_s, 0.99),
         'resume_p50_ms': 1000 * statistics.median(resumes_s),
-        'resume_p99_ms': 1000 * percentile(resumes_s, 99),
+        'resume_p99_ms': 1000 * percentile(resumes_s, 0.99),
     }
 
 
@@ -281,9 +281,9 @@ def _figures(served: list[Job]) -> dict[str, float]:
         'utility': statistics.fmean(utilities),
         'plans_per_s': len(served) / span_s,
         'urgent_p50_ms': 1000 * statistics.median(responses['urgent']),
-        'urgent_p99_ms': 1000 * percentile(responses['urgent'], 99),
+        'urgent_p99_ms': 1000 * percentile(responses['urgent'], 0.99),
         'normal_p50_ms': 1000 * statistics.median(responses['normal']),
-        'normal_p99_ms': 1000 * percentile(responses['normal'], 99),
+        'normal_p99_ms': 1000 * percentile(responses['normal'], 0.99),
     }
 
 
@@ -350,7 +350,7 @@ def ordering(counts: tuple[int, ...] = (8, 64, 512, 4096)) -> dict[str, Any]:
             steps.append(end_s - start_s)
         found[f'{count}'] = {
             'choose_p50_us': 1e6 * statistics.median(choices),
-            'choose_p99_us': 1e6 * percentile(choices, 99),
+            'choose_p99_us': 1e6 * percentile(choices, 0.99),
             'step_p50_us': 1e6 * statistics.median(steps),
         }
     return found
