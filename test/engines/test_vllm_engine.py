@@ -124,21 +124,21 @@ def test_a_cancel_never_overtakes_its_request(embedded: VllmRun) -> None:
 
 
 def test_a_killed_core_is_noticed_and_started_anew(embedded: VllmRun) -> None:
-    async def kill() -> dict[str, str]:
+    async def kill() -> tuple[dict[str, str], str]:
         names = embedded.submit([free_request(number, max_tokens=2000) for number in range(8)])
         await embedded.until(lambda: embedded.tokens_in_kv > 0)
         pid = embedded.engine.core_pid
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
         await embedded.until(lambda: all(name in embedded.ended for name in names))
-        return names
+        (late,) = embedded.submit(TASKS[:1])
+        await embedded.until(lambda: late in embedded.ended)
+        return names, late
 
-    names = embedded.do(kill())
+    names, late = embedded.do(kill())
     assert isinstance(embedded.others[0], EngineFailed)
     assert {embedded.ended[name].reason for name in names} == {'error'}
     assert all('engine core ended' in embedded.ended[name].error for name in names)
-    (late,) = embedded.submit(TASKS[:1])
-    embedded.do(embedded.until(lambda: late in embedded.ended))
     assert embedded.ended[late].error == 'the engine is not running'
     embedded.do(embedded.until(lambda: isinstance(embedded.others[-1], EngineReady)))
     (name,) = embedded.submit(TASKS[:1])
