@@ -259,6 +259,14 @@ class _Texts:
         self._append(generation_id, ids)
         return len(ids)
 
+    @property
+    def evicts(self) -> bool:
+        """Whether parts of a prompt's KV can be given up; vLLM keeps all of it."""
+        return False
+
+    def evict(self, generation_id: str, tokens: int) -> None:
+        """Is never called, since nothing evicts here."""
+
     def drop(self, generation_id: str) -> None:
         """Nothing is held here."""
 
