@@ -21,12 +21,13 @@ help:
 	@echo 'benchmarks:        $(BENCHES)'
 	@echo 'PYTHON=...         which Python to use (3.11 or later)'
 	@echo 'TORCH_INDEX_URL=...  where torch comes from, e.g. the index of its CPU builds'
-	@echo 'ENGINE=vllm        set up vLLM too (its CPU build, about 500 MB)'
+	@echo 'ENGINE=vllm        set up vLLM too (its CPU build, about 500 MB), and plan the demo with it'
+	@echo 'ENGINE=openai      the same, with vLLM as a server'
 	@echo 'ARGS=...           passed on to the demo, the tests and the benchmarks'
 
 setup:
 	@command -v $(PYTHON) >/dev/null || { echo 'error: no "$(PYTHON)" on the PATH: expected Python 3.11 or later' >&2; exit 1; }
-	@$(PYTHON) tools/bootstrap.py $(if $(filter vllm,$(ENGINE)),--vllm)
+	@$(PYTHON) tools/bootstrap.py $(if $(filter vllm openai,$(ENGINE)),--vllm)
 
 setup-dev:
 	@command -v $(PYTHON) >/dev/null || { echo 'error: no "$(PYTHON)" on the PATH: expected Python 3.11 or later' >&2; exit 1; }
@@ -37,7 +38,7 @@ setup-indy:
 	@$(PYTHON) tools/bootstrap.py --indy
 
 demo: setup
-	@$(VENV)/timely-llm demo $(ARGS)
+	@$(VENV)/timely-llm demo $(if $(ENGINE),--engine $(ENGINE)) $(ARGS)
 
 test: setup-dev
 	@$(RUN) -m pytest $(ARGS)
