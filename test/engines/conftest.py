@@ -47,12 +47,7 @@ def byte_tokenizer(*merged: tuple[str, str]) -> dict[str, object]:
 
 
 def write_model(
-    folder: Path,
-    family: str = 'llama',
-    *,
-    seed: int = 0,
-    vocabulary: int = EOS_ID + 1,
-    hidden_size: int = 64,
+    folder: Path, family: str = 'llama', *, seed: int = 0, vocabulary: int = EOS_ID + 1
 ) -> Path:
     """Write a chaotic model: weights so large that texts do not fall into loops."""
     import torch
@@ -60,7 +55,7 @@ def write_model(
 
     common = {
         'vocab_size': vocabulary,
-        'hidden_size': hidden_size,
+        'hidden_size': 64,
         'intermediate_size': 128,
         'num_hidden_layers': 2,
         'num_attention_heads': 4,

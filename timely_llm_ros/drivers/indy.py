@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from timely_llm_ros.drivers.driver import CallValue
+    from timely_llm_ros.drivers.perception import Perception
     from timely_llm_ros.skills.language import Call
     from timely_llm_ros.skills.scene import Scene, SceneObject
     from timely_llm_ros.skills.skillset import SkillSet
@@ -37,7 +38,9 @@ class IndyDriver:
         ConfigurationError: An option is out of range, or there is a skill that it does not have.
     """
 
-    def __init__(self, skill_set: SkillSet, *, perception: Any = None, **options: Any) -> None:
+    def __init__(
+        self, skill_set: SkillSet, *, perception: Perception | None = None, **options: Any
+    ) -> None:
         self._skill_set, self._perception = skill_set, perception
         self._options = IndyOptions(**options)
         self._arm = IndyArm(self._options)

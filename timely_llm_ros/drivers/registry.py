@@ -39,10 +39,17 @@ def _tello(skill_set: SkillSet, **options: Any) -> Driver:
     return TelloDriver(skill_set, **options)
 
 
+def _trajectory(skill_set: SkillSet, **options: Any) -> Driver:
+    from timely_llm_ros.drivers.trajectory import TrajectoryDriver
+
+    return TrajectoryDriver(skill_set, **options)
+
+
 DRIVERS: Mapping[str, DriverFactory] = {
     'simulated': _simulated,
     'indy': _indy,
     'tello': _tello,
+    'trajectory': _trajectory,
 }
 """The drivers by name; a driver's module is imported when one is made."""
 

@@ -181,7 +181,7 @@ def _generated(member: _Member) -> Generated:
 
 def serve_continuously(
     loaded: LoadedModel,
-    requests: Iterable[GenerationRequest | None],
+    requests: Iterable[GenerationRequest],
     *,
     batch: int,
     prefill_chunk: int = 128,
@@ -190,7 +190,7 @@ def serve_continuously(
 
     Args:
         loaded: The model.
-        requests: In the order in which they begin; None where none has come for a moment.
+        requests: In the order in which they begin.
         batch: Most of them in one step.
         prefill_chunk: Most prompt tokens computed in one step.
     """
@@ -205,18 +205,11 @@ def serve_continuously(
         scheduling=SchedulingOptions(admission='fixed'),
     )
     waiting = iter(requests)
-    more, live = True, 0
+    live = 0
     text: dict[str, str] = {}
     while True:
         # Few at a time, so that choosing among them costs nothing.
-        while more and live < 2 * batch:
-            try:
-                request = next(waiting)
-            except StopIteration:
-                more = False
-                break
-            if request is None:
-                break
+        while live < 2 * batch and (request := next(waiting, None)) is not None:
             core.submit(request, 0.0)
             live += 1
         plan = core.plan(0.0)
@@ -229,5 +222,5 @@ def serve_continuously(
                 live -= 1
                 name = event.generation_id
                 yield Generated(name, event.reason, event.error, text.pop(name, ''), event.tokens)
-        if not more and not live:
+        if plan is None and not live:
             return

@@ -13,7 +13,6 @@ from std_msgs.msg import Header
 
 from timely_llm_ros.clock import WallClock
 from timely_llm_ros.drivers.interpreter import SegmentExecutor
-from timely_llm_ros.drivers.registry import create_driver
 from timely_llm_ros.errors import ConfigurationError, TimelyError
 from timely_llm_ros.msg import TaskEvent
 from timely_llm_ros.nodes.conversions import uuid_text
@@ -60,7 +59,7 @@ class ExecutorNode(Node):  # type: ignore[misc]
         self.parameters = declare(self, ExecutorParameters)
         for name in unknown_overrides(self):
             self.get_logger().warning(f'parameter {name!r}: there is none of this name')
-        self.bodies = robot_bodies(self.parameters)
+        self.bodies = robot_bodies(self.parameters, self.get_namespace())
         self.servers = [self._server(body) for body in self.bodies]
         self._heartbeats = self.create_subscription(
             Header, HEARTBEAT_TOPIC, self._on_heartbeat, HEARTBEAT_QOS
@@ -73,12 +72,12 @@ class ExecutorNode(Node):  # type: ignore[misc]
     def _server(self, body: RobotBody) -> RobotServer:
         parameters = self.parameters
         skill_set = find_skill_set(body.skill_set)
-        options = dict(body.options)
+        more: dict[str, Any] = {}
         if body.perception:
-            options['perception'] = create_perception(
+            more['perception'] = create_perception(
                 body.perception, self, self._ros, body.robot, seed=parameters.seed
             )
-        driver = create_driver(body.driver, skill_set, **options)
+        driver = body.make_driver(skill_set, **more)
         executor = SegmentExecutor(
             driver,
             skill_set,
@@ -148,8 +147,8 @@ class ExecutorNode(Node):  # type: ignore[misc]
             server.planner_heard()
 
 
-def robot_bodies(parameters: ExecutorParameters) -> list[RobotBody]:
-    """Return what drives each robot of an executor.
+def robot_bodies(parameters: ExecutorParameters, namespace: str = '') -> list[RobotBody]:
+    """Return what drives each robot of an executor, in the namespace of its fleet.
 
     Raises:
         ConfigurationError: No robot is named, one comes twice or has no skill set, or the drivers
@@ -184,7 +183,8 @@ def robot_bodies(parameters: ExecutorParameters) -> list[RobotBody]:
         if choice.driver != 'simulated':
             perception = options.pop('perception', 'topic')
             check_perception(robot.name, perception)
-        bodies.append(RobotBody(robot.name, robot.skill_set, choice.driver, options, perception))
+        body = RobotBody(robot.name, robot.skill_set, choice.driver, options, perception, namespace)
+        bodies.append(body)
     return bodies
 
 

@@ -7,10 +7,14 @@ import json
 import mmap
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from timely_llm_ros.drivers.registry import create_driver
+from timely_llm_ros.nodes.driver_factory import make_driver
 from timely_llm_ros.skills.skillset import find_skill_set
+
+if TYPE_CHECKING:
+    from timely_llm_ros.drivers.driver import Driver
+    from timely_llm_ros.skills.skillset import SkillSet
 
 _SIZE = 1 << 18
 
@@ -25,6 +29,7 @@ class RobotBody:
         driver: Name of its driver.
         options: The driver's keyword options.
         perception: Name of its eyes; empty for a driver that has none.
+        namespace: Namespace of its fleet.
     """
 
     robot: str
@@ -32,10 +37,29 @@ class RobotBody:
     driver: str
     options: dict[str, Any]
     perception: str = ''
+    namespace: str = ''
+
+    def make_driver(self, skill_set: SkillSet, **more: Any) -> Driver:
+        """Return its driver, not yet connected.
+
+        Args:
+            skill_set: Its skills.
+            more: Further options, which need not be plain values.
+
+        Raises:
+            ConfigurationError: The driver does not take an option or its value.
+        """
+        return make_driver(
+            self.driver,
+            skill_set,
+            robot=self.robot,
+            namespace=self.namespace,
+            options={**self.options, **more},
+        )
 
     async def make_safe(self) -> None:
         """Open a driver of its own, issue the safe action and release the robot."""
-        driver = create_driver(self.driver, find_skill_set(self.skill_set), **self.options)
+        driver = self.make_driver(find_skill_set(self.skill_set))
         await driver.connect()
         try:
             await driver.safe()
@@ -61,7 +85,7 @@ class SharedBodies:
     def prepare(self) -> None:
         """Import what making the robots safe takes."""
         for body in self._bodies():
-            create_driver(body.driver, find_skill_set(body.skill_set), **body.options)
+            body.make_driver(find_skill_set(body.skill_set))
 
     async def make_safe(self) -> None:
         """Bring every robot to its safe action; the others too where one fails."""

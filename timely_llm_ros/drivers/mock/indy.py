@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from timely_llm_ros.command_line import make_parser, run_command
 from timely_llm_ros.drivers.indy_environment import sdk_command
+from timely_llm_ros.drivers.mock.journal import read_journal
 from timely_llm_ros.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -136,8 +137,7 @@ class MockIndy:
     @property
     def record(self) -> list[dict[str, object]]:
         """What happened to the arm so far, the oldest first."""
-        text = self.record_path.read_text(encoding='utf-8')
-        return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith('\n')]
+        return read_journal(self.record_path)
 
     @property
     def stands_still(self) -> bool:

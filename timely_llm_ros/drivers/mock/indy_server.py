@@ -13,11 +13,11 @@ import grpc
 from neuromeka import indydcp3, proto
 
 from timely_llm_ros.drivers.mock.indy_body import IndyBody, Refusal
+from timely_llm_ros.drivers.mock.journal import Journal
 from timely_llm_ros.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import TextIO
 
 RATIOS = {'velocity ratio': (1, 100), 'acceleration ratio': (1, 900)}
 """What the SDK's ``Limits`` allow (%)."""
@@ -217,26 +217,11 @@ class Link:
         self._servers.clear()
 
 
-class _Journal:
-    """Writes the record, one JSON line each, flushed."""
-
-    def __init__(self, path: str) -> None:
-        self._file: TextIO | None = open(path, 'a', encoding='utf-8') if path else None  # noqa: SIM115
-        self._lock = threading.Lock()
-
-    def note(self, event: dict[str, object]) -> None:
-        """Append one event."""
-        if self._file is not None:
-            with self._lock:
-                self._file.write(json.dumps(event) + '\n')
-                self._file.flush()
-
-
 def main(arguments: Sequence[str]) -> int:
     """Serve until ``quit``; the only argument is the options as a JSON object."""
     options = json.loads(arguments[0])
     try:
-        journal = _Journal(options['record'])
+        journal = Journal(options['record'])
         body = IndyBody(
             journal.note, speed=options['speed'], jitter=options['jitter'], seed=options['seed']
         )
