@@ -8,7 +8,7 @@ export OMP_NUM_THREADS ?= 1
 export HF_HUB_OFFLINE = 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: help setup setup-dev setup-indy demo test lint format model model-eval clean $(BENCHES)
+.PHONY: help setup setup-dev setup-indy demo test lint format model model-eval clean bench-vllm $(BENCHES)
 
 help:
 	@echo 'make demo          set up, then fly a simulated fleet and write traces and a report'
@@ -21,12 +21,13 @@ help:
 	@echo 'benchmarks:        $(BENCHES)'
 	@echo 'PYTHON=...         which Python to use (3.11 or later)'
 	@echo 'TORCH_INDEX_URL=...  where torch comes from, e.g. the index of its CPU builds'
-	@echo 'ENGINE=vllm        set up vLLM too (its CPU build, about 500 MB)'
+	@echo 'ENGINE=vllm        set up vLLM too (its CPU build, about 500 MB), and plan the demo with it'
+	@echo 'ENGINE=openai      the same, with vLLM as a server'
 	@echo 'ARGS=...           passed on to the demo, the tests and the benchmarks'
 
 setup:
 	@command -v $(PYTHON) >/dev/null || { echo 'error: no "$(PYTHON)" on the PATH: expected Python 3.11 or later' >&2; exit 1; }
-	@$(PYTHON) tools/bootstrap.py $(if $(filter vllm,$(ENGINE)),--vllm)
+	@$(PYTHON) tools/bootstrap.py $(if $(filter vllm openai,$(ENGINE)),--vllm)
 
 setup-dev:
 	@command -v $(PYTHON) >/dev/null || { echo 'error: no "$(PYTHON)" on the PATH: expected Python 3.11 or later' >&2; exit 1; }
@@ -37,7 +38,7 @@ setup-indy:
 	@$(PYTHON) tools/bootstrap.py --indy
 
 demo: setup
-	@$(VENV)/timely-llm demo $(ARGS)
+	@$(VENV)/timely-llm demo $(if $(ENGINE),--engine $(ENGINE)) $(ARGS)
 
 test: setup-dev
 	@$(RUN) -m pytest $(ARGS)
@@ -56,6 +57,9 @@ model: setup
 
 model-eval: setup
 	@$(RUN) -m timely_llm_ros.model.evaluate $(ARGS)
+
+# A script of the name of the package would hide it from itself.
+bench-vllm: bench-vllm_engine
 
 $(BENCHES): bench-%: setup-dev
 	@$(RUN) benchmarks/$*.py $(ARGS)

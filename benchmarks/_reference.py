@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+REFERENCE_DRAWS = 20
+"""Of each workload there."""
+
 
 class Row(NamedTuple):
     workload: str

@@ -31,7 +31,8 @@ A prompt per line: {"id": "a", "skill_set": "tello", "instruction": "find the cu
 What is in the output already is not done again, so an interrupted run goes on where it was.
 """
 
-_POLL_S = 0.05
+_POLL_S = {'static': 0.05, 'continuous': 0.002}
+"""How long to wait for a prompt (s); between steps of continuous batching only for a moment."""
 
 
 def add_generate_command(commands: Any) -> None:
@@ -126,7 +127,7 @@ def _run(options: argparse.Namespace, bins: BinOptions) -> int:
         if known is not None and not left:
             print(f'{output}: all {len(known)} prompts have their answers')
             return 0
-        source = iter(left) if left is not None else _from_stdin(answers.done)
+        source = iter(left) if left is not None else _from_stdin(answers.done, options.batching)
         done, failed, tokens = 0, 0, 0
         columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
         with Progress(*columns, console=Console(stderr=True)) as progress:
@@ -167,7 +168,7 @@ def _serve(
 
         yield from generate(source, serve, bins)
         return
-    requests = (request(prompt) for prompt in source if prompt is not None)
+    requests = (None if prompt is None else request(prompt) for prompt in source)
     for got in serve_continuously(loaded, requests, batch=options.batch):
         error = got.error or ('' if got.reason == 'stop' else got.reason)
         yield [Answer(got.generation_id, got.text, got.tokens, error)]
@@ -217,7 +218,7 @@ def _lines(path: str) -> list[str]:
         raise ConfigurationError(f'prompts {path!r}: {err}') from err
 
 
-def _from_stdin(done: set[str]) -> Iterator[OfflinePrompt | None]:
+def _from_stdin(done: set[str], batching: str) -> Iterator[OfflinePrompt | None]:
     """Yield prompts as they come, and None whenever none has for a moment."""
     from timely_llm_ros.planning.prompt_file import read_prompts
 
@@ -233,7 +234,7 @@ def _from_stdin(done: set[str]) -> Iterator[OfflinePrompt | None]:
     seen = set(done)
     while True:
         try:
-            waiting = coming.get(timeout=_POLL_S)
+            waiting = coming.get(timeout=_POLL_S[batching])
         except queue.Empty:
             yield None
             continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import re
+import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -306,3 +307,14 @@ def test_the_parameters_page_is_up_to_date() -> None:
 
     page = ROOT / 'docs' / 'reference' / 'parameters.md'
     assert page.read_text(encoding='utf-8') == parameters_page()
+
+
+@pytest.mark.parametrize('name', ['planner', 'timely-llm'])
+def test_a_program_that_vllm_imports_again_does_nothing(name: str) -> None:
+    """Python's way to spawn a process runs the program's file under another name."""
+    root = Path(__file__).resolve().parent.parent
+    code = f'import runpy; runpy.run_path({str(root / "scripts" / name)!r}, run_name="__mp_main__")'
+    done = subprocess.run(
+        [sys.executable, '-c', code], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, ''), done.stderr

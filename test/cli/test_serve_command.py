@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -102,3 +103,19 @@ def test_what_is_missing_is_said_at_once(tmp_path: Path, monkeypatch: pytest.Mon
     # vLLM's build for GPUs asks nothing of the processor.
     monkeypatch.setattr(serve_command.metadata, 'version', version)
     assert obstacle(bad, str(memory)) == ''
+
+
+def test_the_demo_says_at_once_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(serve_command.importlib.util, 'find_spec', lambda name: None)
+    assert main(['demo', '--engine', 'openai']) == 1
+    assert 'vLLM is not installed' in capsys.readouterr().err
+    assert main(['demo', '--server', 'http://gpu-1:8000']) == 1
+    assert 'expected --engine openai' in capsys.readouterr().err
+    assert main(['demo', '--engine', 'openai', '--server', 'gpu-1']) == 1
+    assert "'gpu-1': expected http" in capsys.readouterr().err
+    assert main(['demo', '--engine', 'openai', '--server', 'http://a', '--pace', '1']) == 1
+    assert '--pace with --engine openai' in capsys.readouterr().err
+    assert os.listdir(tmp_path) == []

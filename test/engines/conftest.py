@@ -47,7 +47,12 @@ def byte_tokenizer(*merged: tuple[str, str]) -> dict[str, object]:
 
 
 def write_model(
-    folder: Path, family: str = 'llama', *, seed: int = 0, vocabulary: int = EOS_ID + 1
+    folder: Path,
+    family: str = 'llama',
+    *,
+    seed: int = 0,
+    vocabulary: int = EOS_ID + 1,
+    hidden_size: int = 64,
 ) -> Path:
     """Write a chaotic model: weights so large that texts do not fall into loops."""
     import torch
@@ -55,7 +60,7 @@ def write_model(
 
     common = {
         'vocab_size': vocabulary,
-        'hidden_size': 64,
+        'hidden_size': hidden_size,
         'intermediate_size': 128,
         'num_hidden_layers': 2,
         'num_attention_heads': 4,

@@ -26,6 +26,12 @@ def test_the_toy_preset_is_the_reference_simulation() -> None:
     two_back = StepWork(2, resumed=2, waiting=5)
     chosen_s = 2 * 0.000405 + (5 + 4) * 0.000202
     assert model.step_s(two_back) == pytest.approx(0.0216 * 1.02 + 2 * 0.0005 + chosen_s)
+    refusing = find_hardware('toy_refusals').step_time
+    assert refusing.step_s(two_back) - model.step_s(two_back) == pytest.approx(
+        0.000405 + 3 * 0.000202
+    )
+    all_chosen = StepWork(2, resumed=2, waiting=2)
+    assert refusing.step_s(all_chosen) == model.step_s(all_chosen)
     uncached = find_hardware('toy_uncached').step_time
     assert uncached.step_s(one_new) - model.step_s(one_new) == pytest.approx(0.103)
 

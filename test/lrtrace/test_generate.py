@@ -170,3 +170,16 @@ def test_the_command_goes_on_where_it_was(
     assert 'all 9 prompts' in capsys.readouterr().out
     assert main(['generate', str(prompts), '-o', str(output), '--bins', '2']) == 1
     assert main(['generate', str(tmp_path / 'none'), '-o', str(output)]) == 1
+
+
+def test_prompts_from_a_pipe(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = '{{"id": "p{}", "skill_set": "tello", "instruction": "take a picture"}}\n'
+    for number, extra in enumerate(([], ['--batching', 'static', '--batch', '4'])):
+        monkeypatch.setattr('sys.stdin', iter([line.format(n) for n in (0, 1, 2, 1)]))
+        output = tmp_path / f'{number}.jsonl'
+        assert main(['generate', '-', '-o', str(output), *extra]) == 0
+        ids = sorted(json.loads(one)['id'] for one in output.read_text().splitlines())
+        assert ids == ['p0', 'p1', 'p2']
+    assert '3 answers' in capsys.readouterr().out

@@ -7,14 +7,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from timely_llm_ros.cli.serve_command import vllm_obstacle
+from timely_llm_ros.engines.model_files import SHIPPED_MODEL, find_model
+from timely_llm_ros.engines.openai_options import ServerOptions
+from timely_llm_ros.engines.registry import ENGINES
+
 _DESCRIPTION = """\
 Start a planner, an executor per simulated robot and a recorder as real ROS 2 processes, and have a
 seeded mix of tasks planned twice: segment by segment with utility scheduling, then the same tasks
 whole-plan, first come first served. Shows the fleet live, then a table, the paths of the two
 traces and an HTML report.
 
-The shipped model is small, so by default the engine is paced to the step time of a large one;
---fast takes that away.
+The shipped model is small, so by default the engines torch and simulated are paced to the step time
+of a large one; --fast takes that away.
 """
 
 _EXAMPLES = """\
@@ -23,6 +28,8 @@ examples:
   timely-llm demo --robots 4 --tasks 8 --seed 7
   timely-llm demo --drivers mock
   timely-llm demo --fast --headless --output /tmp/demo
+  timely-llm demo --engine openai
+  timely-llm demo --engine openai --server http://gpu-1:8000
   timely-llm demo --pace 0.05 --batch 4
 """
 
@@ -38,9 +45,18 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument(
         '--engine',
-        choices=('torch', 'simulated'),
+        choices=tuple(ENGINES),
         default='torch',
-        help='torch runs the shipped model; simulated writes the right plans without any model',
+        help='torch, vllm and openai run the shipped model: on transformers, inside vLLM, or on a '
+        'vLLM server; simulated writes the right plans without any model',
+    )
+    parser.add_argument(
+        '--server',
+        action='append',
+        default=[],
+        metavar='URL',
+        help='with --engine openai: a server of the shipped model, instead of one started for the '
+        'demo; may be given several times',
     )
     parser.add_argument(
         '--drivers',
@@ -87,8 +103,22 @@ def _run(options: argparse.Namespace) -> int:
     from timely_llm_ros.demo.fleet_demo import PACE_S, DemoOptions, run_demo
     from timely_llm_ros.errors import ConfigurationError
 
+    paced = options.engine in ('torch', 'simulated')
+    if options.pace is not None and not paced:
+        raise ConfigurationError(
+            f'--pace with --engine {options.engine}: expected engine torch or simulated, vLLM goes '
+            'as fast as it can'
+        )
+    if options.server and options.engine != 'openai':
+        raise ConfigurationError(
+            f'--server with --engine {options.engine}: expected --engine openai'
+        )
+    if not paced and not options.server:
+        obstacle = vllm_obstacle(find_model(SHIPPED_MODEL), 1)
+        if obstacle:
+            raise ConfigurationError(obstacle)
     pace_s = options.pace if options.pace is not None else PACE_S
-    if options.fast:
+    if options.fast or not paced:
         pace_s = 0.0
     if not 0 <= pace_s <= 10:
         raise ConfigurationError(f'--pace {pace_s!r}: expected 0 to 10 seconds')
@@ -103,6 +133,7 @@ def _run(options: argparse.Namespace) -> int:
         robots=options.robots if options.robots is not None else (5 if mocks else 8),
         tasks=options.tasks,
         seed=options.seed,
+        servers=ServerOptions(tuple(options.server)).urls if options.server else (),
         pace_s=pace_s,
         max_running=options.batch,
         output=options.output,

@@ -49,6 +49,13 @@ import json, torch, transformers, llguidance
 print(json.dumps({'torch': torch.__version__, 'cuda': torch.cuda.is_available()}))
 """
 
+_VLLM_PROBE = """
+import json
+from dataclasses import asdict
+from timely_llm_ros.engines.vllm_contract import check_contract
+print(json.dumps(asdict(check_contract())))
+"""
+
 _EXAMPLES = """\
 examples:
   timely-llm doctor
@@ -91,8 +98,8 @@ def add_parser(commands: Any) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     checks: list[Callable[[], Iterator[Finding]]] = [
-        check_python, check_ros, check_model, check_torch, check_packages, check_programs,
-        check_skill_sets, check_disk,
+        check_python, check_ros, check_model, check_torch, check_vllm, check_packages,
+        check_programs, check_skill_sets, check_disk,
     ]  # fmt: skip
     if options.dds:
         checks.append(check_dds)
@@ -189,6 +196,26 @@ def check_torch() -> Iterator[Finding]:
     where = 'with a GPU' if found['cuda'] else 'on the CPU'
     text = f'torch {found["torch"]} {where}, llguidance {_version("llguidance")}'
     yield Finding('torch engine', 'ok', text)
+
+
+def check_vllm() -> Iterator[Finding]:
+    """Check whether vLLM is there, and whether the scheduler plug-in fits it."""
+    from timely_llm_ros.engines.vllm_contract import describe_range, installed
+
+    try:
+        name, version = installed()
+    except TimelyError:
+        text = f'vLLM is not installed; tested with {describe_range()}'
+        mend = f'only for engine vllm: {setup_command()} ENGINE=vllm'
+        yield Finding('vllm engine', 'note', text, mend)
+        return
+    found, error = _probe(_VLLM_PROBE)
+    problems = [error] if found is None else found['problems']
+    if problems:
+        text = f'{name} {version} cannot be used: {"; ".join(problems)}'
+        yield Finding('vllm engine', 'note', text, f'install {name}{describe_range()}')
+    else:
+        yield Finding('vllm engine', 'ok', f'{name} {version}, the scheduler plug-in fits')
 
 
 def check_packages() -> Iterator[Finding]:

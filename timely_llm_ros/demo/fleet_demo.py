@@ -21,6 +21,7 @@ from lrtrace.report import write_report
 from lrtrace.timeline import read_run
 from timely_llm_ros.demo.bodies import Bodies, MockBodies
 from timely_llm_ros.demo.live_view import plain_line, render
+from timely_llm_ros.demo.model_server import start_server, wait_until_served
 from timely_llm_ros.demo.processes import Children, ProcessEndedError
 from timely_llm_ros.demo.run import DemoRun, RunOptions
 from timely_llm_ros.demo.summary import budget_table, headline, summary_table
@@ -53,6 +54,7 @@ class DemoOptions:
         robots: Size of the fleet.
         tasks: Tasks of each run.
         seed: Seed of the tasks and the robots.
+        servers: Addresses of model servers for engine ``openai``; none to start one.
         pace_s: Least duration of an engine step (s); 0 for as fast as the model goes.
         max_running: Most generations in one engine step.
         output: Folder for traces, logs and the report; made.
@@ -64,6 +66,7 @@ class DemoOptions:
     robots: int = 8
     tasks: int = 24
     seed: int = 0
+    servers: tuple[str, ...] = ()
     pace_s: float = PACE_S
     max_running: int = 2
     output: Path | None = None
@@ -143,6 +146,7 @@ def _run_options(options: DemoOptions, bodies: Bodies) -> list[RunOptions]:
         max_running=options.max_running,
         min_step_s=options.pace_s,
         seed=options.seed,
+        servers=options.servers,
         notes={
             'seed': str(options.seed),
             'pace': pace if options.pace_s else 'as fast as the model goes',
@@ -173,7 +177,7 @@ async def _serve(
     runs: Sequence[DemoRun], children: Children, options: DemoOptions, console: Console
 ) -> int:
     loop = asyncio.get_running_loop()
-    work = asyncio.create_task(_serve_all(runs, options, console))
+    work = asyncio.create_task(_serve_all(runs, children, options, console))
     interrupted = asyncio.Event()
 
     def interrupt() -> None:
@@ -200,7 +204,25 @@ async def _serve(
     return 0
 
 
-async def _serve_all(runs: Sequence[DemoRun], options: DemoOptions, console: Console) -> None:
+async def _start_server(
+    runs: Sequence[DemoRun], children: Children, options: DemoOptions, console: Console
+) -> None:
+    console.print('Starting a vLLM server with the shipped model.')
+    server, url = start_server(children, options.max_running)
+    await wait_until_served(
+        server,
+        children,
+        lambda passed_s: console.print(f'the server is loading: {passed_s:.0f} s', style='dim'),
+    )
+    for run in runs:
+        run.options = replace(run.options, servers=(url,))
+
+
+async def _serve_all(
+    runs: Sequence[DemoRun], children: Children, options: DemoOptions, console: Console
+) -> None:
+    if options.engine == 'openai' and not options.servers:
+        await _start_server(runs, children, options, console)
     for number, run in enumerate(runs, 1):
         title = f'run {number} of {len(runs)}: {run.options.title}'
         showing = asyncio.create_task(_show(run, title, options.live, console))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.demo.processes import Child, Children
     from timely_llm_ros.demo.workload import Robot, TimedTask
 
-START_LIMIT_S = 120.0
+START_LIMIT_S = 240.0
 """How long the processes of a run may take until they serve (s)."""
 
 END_LIMIT_S = 120.0
@@ -53,6 +53,7 @@ class RunOptions:
         max_running: Most generations in one engine step.
         min_step_s: Least duration of an engine step (s).
         seed: Seed of the robots.
+        servers: Addresses of the model servers of engine ``openai``.
         notes: What else the trace should say about the run.
     """
 
@@ -63,6 +64,7 @@ class RunOptions:
     max_running: int
     min_step_s: float
     seed: int
+    servers: tuple[str, ...] = ()
     notes: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -221,9 +223,11 @@ class DemoRun:
 
     def _start_processes(self) -> None:
         options = self.options
+        servers = {'server_urls': list(options.servers)} if options.servers else {}
         self._start(
             'planner',
             {
+                **servers,
                 'robots': [f'{robot.name}:{robot.skill_set}' for robot in self._robots],
                 'engine': options.engine,
                 'mode': options.mode,

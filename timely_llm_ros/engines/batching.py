@@ -124,7 +124,7 @@ class Batcher:
     ) -> bool:
         """Drop KV that matters less than that of ``chosen[place]`` until there is room."""
         running = set(chosen)
-        others = sorted((item for item in everyone if item not in running), key=self._harm)
+        others = sorted((item for item in everyone if item not in running), key=self.harm)
         return self._kv.make_room(
             needed,
             keep,
@@ -133,8 +133,8 @@ class Batcher:
             drop_prefix=lambda prefix: self._backend.drop_prefix(prefix.key),
         )
 
-    def _harm(self, generation: Generation) -> tuple[float, float]:
-        """Sort key: latest due first, lowest rank first among equals."""
+    def harm(self, generation: Generation) -> tuple[float, float]:
+        """Sort key of who is dropped first: latest due, lowest rank among equals."""
         name = generation.generation_id
         rank = self._table.get(name, 'rank')
         due_s = self._table.get(name, 'due_s')

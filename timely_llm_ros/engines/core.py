@@ -250,9 +250,12 @@ class EngineCore:
         events, self._events = self._events, []
         return events
 
-    def take_state(self, now_s: float) -> EngineStateChanged | None:
-        """Return the state where it changed and the last one is ``STATE_PERIOD_S`` ago."""
-        if not self._changed or now_s < self._state_at_s + STATE_PERIOD_S:
+    def take_state(self, now_s: float, *, at_once: bool = False) -> EngineStateChanged | None:
+        """Return the state where it changed and the last one is ``STATE_PERIOD_S`` ago.
+
+        ``at_once`` does not wait for that, for an engine that goes to sleep.
+        """
+        if not self._changed or not (at_once or now_s >= self._state_at_s + STATE_PERIOD_S):
             return None
         self._changed = False
         self._state_at_s = now_s

@@ -38,9 +38,16 @@ def _openai(**options: Any) -> Engine:
     return OpenAIEngine(**options)
 
 
+def _vllm(**options: Any) -> Engine:
+    from timely_llm_ros.engines.vllm_engine import VllmEngine
+
+    return VllmEngine(**options)
+
+
 ENGINES: Mapping[str, EngineFactory] = {
     'torch': _torch,
     'openai': _openai,
+    'vllm': _vllm,
     'simulated': _simulated,
 }
 """The engines by name; an engine's module is imported when one is made."""

@@ -62,6 +62,8 @@ class StepTimeModel:
         resume_s: Time to bring a suspended generation back (s).
         schedule_s: Time to choose one generation (s).
         schedule_waiting_s: Further time for that per generation it is chosen from (s).
+        refusals: Whether looking at a generation that is then left waiting takes that time too, as
+            in a scheduler that fetches the best one and asks then whether it fits.
         measured: Decoding by batch size, ascending; where there is any, it takes the place of
             ``decode_s``, ``batch_factor`` and ``kv_token_s``.
     """
@@ -75,6 +77,7 @@ class StepTimeModel:
     resume_s: float = 0.0
     schedule_s: float = 0.0
     schedule_waiting_s: float = 0.0
+    refusals: bool = False
     measured: tuple[DecodeCoefficients, ...] = ()
 
     def step_s(self, work: StepWork) -> float:
@@ -90,6 +93,8 @@ class StepTimeModel:
             total_s += self.prefill_square_s * (after**2 - before**2)
             total_s += self.prefill_token_s * (after - before)
         chosen = work.begun + work.resumed
+        if self.refusals and work.waiting > chosen:
+            chosen += 1
         waited = sum(range(work.waiting, work.waiting - chosen, -1))
         return total_s + self.schedule_s * chosen + self.schedule_waiting_s * waited
 
@@ -141,6 +146,8 @@ _TOY = StepTimeModel(
     schedule_waiting_s=0.000202,
 )
 
+_TOY_UNCACHED = replace(_TOY, prefill_s=0.133)
+
 HARDWARE: Mapping[str, Hardware] = {
     'toy': Hardware(
         _TOY,
@@ -148,17 +155,19 @@ HARDWARE: Mapping[str, Hardware] = {
         'reference simulation: 30 ms for a new request whose prefix is cached',
     ),
     'toy_uncached': Hardware(
-        StepTimeModel(
-            decode_s=_TOY.decode_s,
-            batch_factor=_TOY.batch_factor,
-            prefill_token_s=0.0,
-            prefill_s=0.133,
-            resume_s=_TOY.resume_s,
-            schedule_s=_TOY.schedule_s,
-            schedule_waiting_s=_TOY.schedule_waiting_s,
-        ),
+        _TOY_UNCACHED,
         1_000_000,
         'reference simulation: 133 ms for every new request, no prefix cache',
+    ),
+    'toy_refusals': Hardware(
+        replace(_TOY, refusals=True),
+        1_000_000,
+        "toy, with the paper's scheduling overhead also where who was fetched must wait",
+    ),
+    'toy_uncached_refusals': Hardware(
+        replace(_TOY_UNCACHED, refusals=True),
+        1_000_000,
+        "toy_uncached, with the paper's scheduling overhead also where who was fetched must wait",
     ),
     'rtx4090_llama3_8b': Hardware(
         StepTimeModel(

@@ -181,7 +181,7 @@ def _generated(member: _Member) -> Generated:
 
 def serve_continuously(
     loaded: LoadedModel,
-    requests: Iterable[GenerationRequest],
+    requests: Iterable[GenerationRequest | None],
     *,
     batch: int,
     prefill_chunk: int = 128,
@@ -190,7 +190,7 @@ def serve_continuously(
 
     Args:
         loaded: The model.
-        requests: In the order in which they begin.
+        requests: In the order in which they begin; None where none has come for a moment.
         batch: Most of them in one step.
         prefill_chunk: Most prompt tokens computed in one step.
     """
@@ -205,11 +205,18 @@ def serve_continuously(
         scheduling=SchedulingOptions(admission='fixed'),
     )
     waiting = iter(requests)
-    live = 0
+    more, live = True, 0
     text: dict[str, str] = {}
     while True:
         # Few at a time, so that choosing among them costs nothing.
-        while live < 2 * batch and (request := next(waiting, None)) is not None:
+        while more and live < 2 * batch:
+            try:
+                request = next(waiting)
+            except StopIteration:
+                more = False
+                break
+            if request is None:
+                break
             core.submit(request, 0.0)
             live += 1
         plan = core.plan(0.0)
@@ -222,5 +229,5 @@ def serve_continuously(
                 live -= 1
                 name = event.generation_id
                 yield Generated(name, event.reason, event.error, text.pop(name, ''), event.tokens)
-        if plan is None and not live:
+        if not more and not live:
             return

@@ -76,6 +76,15 @@ class TokenTexts:
             known = self._bytes[token] = bytes(self._guide.decode_bytes([token]))
         return known
 
+    def rules(self, grammar: str) -> str:
+        """Return a grammar with what llguidance needs for this tokenizer."""
+        return self._header + grammar
+
+    @property
+    def unwritable_ids(self) -> list[int]:
+        """Tokens that only the runtime may write, because they hold a ``#``."""
+        return [token for token in range(self.size) if b'#' in self.bytes_of(token)]
+
     def matcher(self, request: GenerationRequest, grammar: str) -> GrammarState:
         """Return a fresh state of a grammar; compiled once per skill set and scene.
 
@@ -86,7 +95,7 @@ class TokenTexts:
         if compiled is None:
             compiled = llguidance.LLMatcher(
                 self._guide,
-                llguidance.LLMatcher.grammar_from_lark(self._header + grammar),
+                llguidance.LLMatcher.grammar_from_lark(self.rules(grammar)),
                 log_level=0,
             )
             if compiled.is_error():

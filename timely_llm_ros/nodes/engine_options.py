@@ -35,6 +35,8 @@ def engine_options(parameters: PlannerParameters) -> dict[str, Any]:
         options['model_path'] = parameters.model_path
     if parameters.engine == 'openai':
         return options | _server_options(parameters)
+    if parameters.engine == 'vllm':
+        return options | {'dtype': parameters.dtype, 'threads': parameters.threads}
     return options | {
         'device': parameters.device,
         'dtype': parameters.dtype,

@@ -40,8 +40,8 @@ class PlannerParameters:
     )
     engine: str = parameter(
         'torch',
-        'What generates plans. The simulated one has no model: it takes the instruction for the '
-        'plan and writes that.',
+        'What generates plans: torch in a process of its own, vLLM in processes of its own, or the '
+        'simulated one, which has no model: it takes the instruction for the plan and writes that.',
         choices=tuple(ENGINES),
         read_only=False,
     )

@@ -1,0 +1,197 @@
+"""The embedded model on a real vLLM: plans, refusals, and an engine core that is killed."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip('vllm', reason='vLLM is left out on this machine')
+
+from engines.vllm_runs import VllmRun, free_request, mismatches
+
+from timely_llm_ros.engines.engine import EngineFailed, EngineReady, GenerationRequest
+from timely_llm_ros.engines.vllm_contract import check_contract
+from timely_llm_ros.engines.vllm_engine import VllmEngine
+from timely_llm_ros.errors import ConfigurationError, ModelLoadError
+from timely_llm_ros.model.data import sample_task
+from timely_llm_ros.skills.language import parse
+from timely_llm_ros.skills.prompt import Prompt, build_prompt
+from timely_llm_ros.skills.skillset import find_skill_set
+from timely_llm_ros.utility import NORMAL, URGENT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+KINDS = (1, 3, 4, 5, 9, 10, 11)
+
+
+def task_request(number: int) -> GenerationRequest:
+    """A request for a plan of a task as the embedded model was trained on."""
+    sample = sample_task(random.Random(number), KINDS[number % len(KINDS)], 8)
+    skill_set = find_skill_set(sample.skill_set)
+    return GenerationRequest(
+        f'task{number}',
+        build_prompt(skill_set, sample.scene, sample.instruction),
+        skill_set,
+        sample.scene,
+        URGENT if number % 3 == 0 else NORMAL,
+        0.0,
+        max_tokens=120,
+    )
+
+
+TASKS = [task_request(number) for number in range(16)]
+
+
+@pytest.fixture(scope='module')
+def embedded() -> Iterator[VllmRun]:
+    run = VllmRun(max_running=4, max_kv_tokens=16384)
+    yield run
+    run.close()
+
+
+def test_the_installed_vllm_keeps_the_contract() -> None:
+    assert check_contract().problems == ()
+
+
+def test_it_says_what_it_runs(embedded: VllmRun) -> None:
+    info = embedded.info
+    assert (info.engine, info.dtype, info.kv_capacity_tokens) == ('vllm', 'float32', 16384)
+    assert info.parameters > 1_000_000
+    assert info.vocabulary == 2435
+    assert embedded.engine.core_pid is not None
+
+
+def test_torn_plans_of_the_embedded_model_are_whole(embedded: VllmRun) -> None:
+    expected = embedded.do(embedded.alone(TASKS))
+    found = embedded.do(embedded.torn(TASKS, random.Random(1)))
+    assert mismatches(found, expected) == []
+    assert embedded.suspended > 4
+
+
+def test_its_segments_are_the_plan(embedded: VllmRun) -> None:
+    names = embedded.submit(TASKS)
+    embedded.do(embedded.until(lambda: all(name in embedded.ended for name in names)))
+    for request, name in zip(TASKS, names, strict=True):
+        assert embedded.ended[name].reason == 'stop', embedded.ended[name]
+        segments = [event.segment for event in embedded.segments[name]]
+        assert [segment.index for segment in segments] == list(range(len(segments)))
+        for segment in segments:
+            assert parse(segment.text, request.skill_set, request.scene) == segment.statements
+        for event in embedded.segments[name]:
+            assert event.generation_s > 0
+            assert event.kv_tokens > 100
+
+
+@pytest.mark.parametrize(
+    ('changes', 'expected'),
+    [
+        ({'forced_token_ids': (1, 2)}, 'forced_token_ids: expected none'),
+        ({'background': True}, "background: expected a robot's task"),
+        ({'prompt': Prompt('x', '')}, "prompt body '': expected at least one token"),
+        ({'prompt': Prompt('', 'plan ' * 9000)}, 'expected fewer than 8192, the limit'),
+        ({'max_tokens': 0}, 'max_tokens'),
+    ],
+)
+def test_what_cannot_be_served_says_why(
+    embedded: VllmRun, changes: dict[str, object], expected: str
+) -> None:
+    (name,) = embedded.submit([replace(TASKS[0], **changes)])  # type: ignore[arg-type]
+    embedded.do(embedded.until(lambda: name in embedded.ended))
+    assert embedded.ended[name].reason == 'error'
+    assert expected in embedded.ended[name].error
+
+
+def test_a_cancel_never_overtakes_its_request(embedded: VllmRun) -> None:
+    async def at_once() -> list[str]:
+        names = list(embedded.submit([free_request(number) for number in range(6)]))
+        for name in names:
+            embedded.engine.cancel(name)
+        await embedded.until(lambda: all(name in embedded.ended for name in names))
+        return names
+
+    names = embedded.do(at_once())
+    assert {embedded.ended[name].reason for name in names} == {'canceled'}
+
+
+def test_a_killed_core_is_noticed_and_started_anew(embedded: VllmRun) -> None:
+    async def kill() -> tuple[dict[str, str], str]:
+        names = embedded.submit([free_request(number, max_tokens=2000) for number in range(8)])
+        await embedded.until(lambda: embedded.tokens_in_kv > 0)
+        pid = embedded.engine.core_pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        await embedded.until(lambda: all(name in embedded.ended for name in names))
+        (late,) = embedded.submit(TASKS[:1])
+        await embedded.until(lambda: late in embedded.ended)
+        return names, late
+
+    names, late = embedded.do(kill())
+    assert isinstance(embedded.others[0], EngineFailed)
+    assert {embedded.ended[name].reason for name in names} == {'error'}
+    assert all('engine core ended' in embedded.ended[name].error for name in names)
+    assert embedded.ended[late].error == 'the engine is not running'
+    embedded.do(embedded.until(lambda: isinstance(embedded.others[-1], EngineReady)))
+    (name,) = embedded.submit(TASKS[:1])
+    embedded.do(embedded.until(lambda: name in embedded.ended))
+    assert embedded.ended[name].reason == 'stop'
+
+
+def test_in_bfloat16_batches_of_the_same_size_say_the_same() -> None:
+    """One generation per step, cached prompts: nothing differs but the suspensions."""
+    run = VllmRun(dtype='bfloat16', max_running=1, max_kv_tokens=16384)
+    try:
+        run.do(run.alone(TASKS))
+        expected = run.do(run.alone(TASKS))
+        assert mismatches(run.do(run.torn(TASKS, random.Random(7))), expected) == []
+        assert run.spilled == 0
+    finally:
+        run.close()
+
+
+def test_the_engine_core_ends_with_its_engine(tmp_path: Path) -> None:
+    path = str(tmp_path / 'report')
+    code = (
+        'import sys, threading\n'
+        'from timely_llm_ros.engines.vllm_report import Report\n'
+        'Report(sys.argv[1]).send(["hello"])\n'
+        'threading.Event().wait()\n'
+    )
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(path)
+        server.listen()
+        with subprocess.Popen([sys.executable, '-c', code, path]) as process:
+            end, _ = server.accept()
+            assert end.recv(1)
+            end.close()
+            assert process.wait(60) == 0
+
+
+@pytest.mark.parametrize(
+    ('options', 'expected'),
+    [
+        ({'mode': 'whole'}, "mode 'whole'"),
+        ({'policy': 'random'}, "policy 'random'"),
+        ({'dtype': 'int3'}, "dtype 'int3'"),
+        ({'max_running': 0}, 'max_running 0: expected at least 1'),
+        ({'max_kv_tokens': 32}, 'max_kv_tokens 32: expected at least 64'),
+    ],
+)
+def test_a_bad_option_is_named(options: dict[str, object], expected: str) -> None:
+    with pytest.raises(ConfigurationError, match=expected):
+        VllmEngine(**options)  # type: ignore[arg-type]
+
+
+async def test_a_missing_model_is_named() -> None:
+    engine = VllmEngine(model_path='/no/such/model')
+    with pytest.raises(ModelLoadError, match=r'/no/such/model.*: no config\.json there'):
+        await engine.start(lambda event: None)

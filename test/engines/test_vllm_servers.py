@@ -1,0 +1,178 @@
+"""Two real vLLM servers, started by ``timely-llm serve``: one is killed under load."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from process_table import children, is_running
+from server_runs import Run, request, undisturbed
+
+from timely_llm_ros.engines.openai_options import API_KEY_VARIABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from timely_llm_ros.engines.openai_server import Server
+
+pytestmark = [
+    pytest.mark.engines,
+    pytest.mark.skipif(
+        importlib.util.find_spec('vllm') is None, reason='vLLM does not run on this machine'
+    ),
+]
+
+PROGRAM = Path(__file__).resolve().parents[2] / 'scripts' / 'timely-llm'
+KEY = 'a-key-for-tests'
+START_LIMIT_S = 300.0
+GENERATIONS = range(24)
+MORE = range(24, 30)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(('127.0.0.1', 0))
+        return int(probe.getsockname()[1])
+
+
+class ServeProgram:
+    """``timely-llm serve`` with the shipped model in float32."""
+
+    def __init__(self, log: Path, port: int = 0) -> None:
+        self.port = port or free_port()
+        self.log = log
+        with log.open('ab') as stream:
+            self.process = subprocess.Popen(
+                [
+                    sys.executable, str(PROGRAM), 'serve', '--port', str(self.port),
+                    '--dtype', 'float32', '--max-context', '2048', '--max-running', '8',
+                ],
+                stdout=stream,
+                stderr=stream,
+                env=os.environ
+                | {
+                    API_KEY_VARIABLE: KEY,
+                    'OMP_NUM_THREADS': '1',
+                    'VLLM_CPU_OMP_THREADS_BIND': 'nobind',
+                },
+            )  # fmt: skip
+
+    @property
+    def url(self) -> str:
+        return f'http://127.0.0.1:{self.port}'
+
+    def wait_served(self) -> None:
+        end_s = time.monotonic() + START_LIMIT_S
+        while f'is served at {self.url}' not in self.log.read_text(errors='replace'):
+            tail = self.log.read_text(errors='replace')[-3000:]
+            assert self.process.poll() is None, tail
+            assert time.monotonic() < end_s, tail
+            time.sleep(0.1)
+
+    def tree(self) -> list[int]:
+        """Every process below the program, itself included."""
+        found = [self.process.pid]
+        for pid in found:
+            found += children(pid)
+        return found
+
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(60)
+        self.process.kill()
+        self.process.wait()
+
+
+def wait_gone(pids: list[int]) -> None:
+    end_s = time.monotonic() + 60
+    while any(is_running(pid) for pid in pids):
+        assert time.monotonic() < end_s, pids
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope='module')
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[ServeProgram]]:
+    folder = tmp_path_factory.mktemp('serve')
+    started: list[ServeProgram] = []
+    try:
+        started += [ServeProgram(folder / f'{number}.log') for number in range(2)]
+        for program in started:
+            program.wait_served()
+        yield started
+    finally:
+        for program in started:
+            program.stop()
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(API_KEY_VARIABLE, KEY)
+
+
+def server_of(run: Run, program: ServeProgram) -> Server:
+    return next(server for server in run.engine._servers if server.url == program.url)
+
+
+async def test_a_server_killed_under_load_loses_nothing_and_is_used_again(
+    programs: list[ServeProgram], tmp_path: Path
+) -> None:
+    victim, other = programs
+    expected = await undisturbed(other.url, [*GENERATIONS, *MORE], max_tokens=200)
+    assert {plan[0] for plan in expected.values()} == {'stop'}
+    options = {'max_running': 3, 'silence_s': 60.0, 'give_up_s': 600.0}
+    async with Run([victim.url, other.url], options) as run:
+        await run.until(lambda: run.state and all(s.well for s in run.state.servers))
+        tree = victim.tree()
+        assert len(tree) >= 3
+        for number in GENERATIONS:
+            run.engine.submit(request(number, max_tokens=200))
+        await run.until(lambda: len(run.segments) > 5 and server_of(run, victim).core.running)
+        os.kill(tree[1], signal.SIGKILL)
+        unfinished = len(GENERATIONS) - len(run.ended)
+        assert unfinished > 5
+        await run.all_ended(GENERATIONS)
+        assert {n: run.plan(n) for n in GENERATIONS} == {n: expected[n] for n in GENERATIONS}
+        await run.until(lambda: run.state and not run.state.servers[0].well)
+        assert run.state is not None
+        assert victim.url in run.state.servers[0].error
+        assert run.other == []
+
+        assert await asyncio.to_thread(victim.process.wait, 60) == 1
+        assert 'vLLM ended with status' in victim.log.read_text()
+        await asyncio.to_thread(wait_gone, tree)
+        programs[0] = ServeProgram(tmp_path / 'again.log', victim.port)
+        async with asyncio.timeout(START_LIMIT_S):
+            while not server_of(run, victim).well:
+                await asyncio.sleep(0.1)
+        for number in MORE:
+            run.engine.submit(request(number, max_tokens=200))
+        await run.until(lambda: server_of(run, victim).core.running)
+        await run.all_ended(MORE)
+        assert {n: run.plan(n) for n in MORE} == {n: expected[n] for n in MORE}
+
+
+def test_interrupt_ends_every_process_and_shows_no_key(programs: list[ServeProgram]) -> None:
+    program = programs[1]
+    tree = program.tree()
+    arguments = b''.join(
+        Path(f'/proc/{pid}/cmdline').read_bytes() for pid in tree if is_running(pid)
+    )
+    assert KEY.encode() not in arguments
+    program.process.send_signal(signal.SIGINT)
+    assert program.process.wait(60) == 130
+    wait_gone(tree)
+    log = program.log.read_text(errors='replace')
+    assert 'timely-llm serve: stopping' in log
+    assert KEY not in log

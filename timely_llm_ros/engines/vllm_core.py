@@ -1,0 +1,292 @@
+"""What the scheduler inside vLLM knows of its generations: the engine core without KV and model.
+
+The same table, policies, costs and segmenters as in every other engine; vLLM does the rest. A
+step is::
+
+    ids = core.choose(now_s)            # best rank first
+    step = core.begin_step(rows, now_s) # what vLLM made of them
+    core.finish_step(step, tokens, now_s)
+
+This module imports no vLLM.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from timely_llm_ros.engines.core import EngineCore
+from timely_llm_ros.engines.step import Output
+from timely_llm_ros.engines.text_stream import TextStream
+from timely_llm_ros.scheduling.generation import Phase
+from timely_llm_ros.skills.durations import ConstantDuration
+from timely_llm_ros.skills.segmenters import segmenter_for
+from timely_llm_ros.skills.skillset import Skill, SkillSet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+
+    from timely_llm_ros.engines.engine import EndReason, EngineState, GenerationRequest
+    from timely_llm_ros.engines.step import Generation
+    from timely_llm_ros.engines.torch_text import TokenTexts
+    from timely_llm_ros.errors import PlanError
+    from timely_llm_ros.scheduling.options import SchedulingOptions
+    from timely_llm_ros.scheduling.scheduler import ServingMode
+    from timely_llm_ros.skills.segmenter import Segment
+    from timely_llm_ros.skills.segmenters import TextSegmenter
+
+UNCUT = SkillSet(
+    'uncut',
+    'Text that is no plan and is never cut.',
+    {'wait': Skill('wait', 'does nothing', (), ConstantDuration(0.0))},
+    'wait',
+)
+"""The skill set of requests that are no plans: whoever else uses the server."""
+
+
+class Work(NamedTuple):
+    """One generation's part in a step.
+
+    Attributes:
+        name: Whose.
+        tokens: Tokens computed for it in this step.
+        computed: Tokens of its whose KV is there after it.
+    """
+
+    name: str
+    tokens: int
+    computed: int
+
+
+class New(NamedTuple):
+    """What a step brought to one generation: new tokens, and vLLM's reason to end it."""
+
+    name: str
+    token_ids: Sequence[int]
+    reason: EndReason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step that was begun."""
+
+    generations: tuple[Generation, ...]
+    begun: int
+    decodes_only: bool
+    started_s: float
+
+
+class FreezeCore(EngineCore):
+    """Generations that vLLM computes: which of them run, and their segments.
+
+    Args:
+        texts: The tokenizer.
+        append: Appends an observation's tokens to a generation's context in vLLM.
+        kv_tokens: Returns how many tokens' KV is held.
+        mode: The serving mode.
+        policy: Name of the policy.
+        max_running: Most generations in one step.
+        max_kv_tokens: The bound on KV.
+        context_limit: Most tokens that one context may have.
+        scheduling: Further options of the scheduler.
+    """
+
+    def __init__(
+        self,
+        texts: TokenTexts,
+        *,
+        append: Callable[[str, list[int]], None],
+        kv_tokens: Callable[[], int],
+        mode: ServingMode = 'segmented',
+        policy: str = 'utility',
+        max_running: int = 8,
+        max_kv_tokens: int = 65536,
+        context_limit: int = 1 << 30,
+        scheduling: SchedulingOptions | None = None,
+    ) -> None:
+        self._texts = _Texts(texts, append)
+        self._kv_in_use = kv_tokens
+        self._whole_plan = mode == 'whole_plan'
+        super().__init__(
+            self._texts,
+            mode=mode,
+            policy=policy,
+            max_running=max_running,
+            # vLLM bounds the KV; here it is only counted, shared prefixes once per generation.
+            max_kv_tokens=1 << 40,
+            context_limit=context_limit,
+            segmenter=self._cut,
+            scheduling=scheduling,
+        )
+        self._max_kv_tokens = max_kv_tokens
+        self._last_end_s = 0.0
+
+    def add(self, request: GenerationRequest, prompt_tokens: int, now_s: float) -> None:
+        """Take a generation whose prompt has that many tokens."""
+        self._texts.prompt_tokens = prompt_tokens
+        self.submit(request, now_s)
+
+    def __len__(self) -> int:
+        return len(self._generations)
+
+    @property
+    def competing(self) -> int:
+        """Generations that could run: all but those that are held."""
+        return len(self._table) - self._table.count(Phase.HELD)
+
+    def choose(self, now_s: float) -> list[str]:
+        """Return who is to run next, best rank first."""
+        return self._scheduler.select(now_s)
+
+    def phase(self, name: str) -> Phase:
+        """Return where a generation stands."""
+        return self._table.phase(name)
+
+    def awaits_value(self, name: str) -> bool:
+        """Whether a generation waits for its robot's value."""
+        generation = self._generations.get(name)
+        return generation is not None and generation.awaits_value
+
+    def victims(self, keep: Collection[str]) -> list[str]:
+        """Return who may lose its KV, least harmful first: none of ``keep``."""
+        others = [
+            generation
+            for name, generation in self._generations.items()
+            if generation.context.computed and name not in keep
+        ]
+        return [item.generation_id for item in sorted(others, key=self._batcher.harm)]
+
+    def spill(self, name: str) -> None:
+        """Note that a generation's KV was dropped."""
+        generation = self._generations.get(name)
+        if generation is not None and generation.context.computed:
+            self._kv.drop(generation.context)
+            self._kv.spilled += 1
+
+    def begin_step(self, rows: Iterable[Work], now_s: float) -> Step:
+        """Note what vLLM computes next."""
+        generations, begun, decodes_only = [], 0, True
+        for name, tokens, computed in rows:
+            generation = self._generations.get(name)
+            if generation is None:
+                continue
+            generations.append(generation)
+            context = generation.context
+            if tokens > 1 or not context.computed:
+                decodes_only = False
+                begun += computed >= context.tokens
+            self._kv.compute(context, computed - context.computed)
+        self._mark_running(list(generations))
+        return Step(tuple(generations), begun, decodes_only, now_s)
+
+    def finish_step(self, step: Step, news: Iterable[New], now_s: float) -> None:
+        """Take a step's tokens."""
+        # With asynchronous scheduling steps overlap: each counts from the end of the one before.
+        step_s = self._step_s = now_s - max(step.started_s, self._last_end_s)
+        self._last_end_s = now_s
+        batch = len(step.generations)
+        if batch and step.decodes_only:
+            self._step_times.observe(batch, step_s)
+        elif batch:
+            self._step_times.observe_prefill(batch, step.begun, step_s)
+        for generation in step.generations:
+            generation.segment_s += step_s
+            generation.total_s += step_s
+        for name, token_ids, reason in news:
+            generation_now = self._generations.get(name)
+            if generation_now is not None:
+                self._take_all(generation_now, token_ids, reason, now_s)
+        alive = [generation for generation in step.generations if not generation.ended]
+        ids = [generation.generation_id for generation in alive]
+        self._lengths.step(alive)
+        remaining_s = [self._expected_s(item) for item in alive]
+        self._table.set_many(ids, 'expected_generation_s', remaining_s)
+        self._table.set_many(ids, 'generated_tokens', [item.segment_tokens for item in alive])
+        self._changed = True
+
+    def state(self, now_s: float) -> EngineState:
+        """Return a snapshot."""
+        return replace(
+            super().state(now_s),
+            kv_tokens=self._kv_in_use(),
+            kv_capacity_tokens=self._max_kv_tokens,
+        )
+
+    def _take_all(
+        self,
+        generation: Generation,
+        token_ids: Sequence[int],
+        reason: EndReason | None,
+        now_s: float,
+    ) -> None:
+        for token in token_ids:
+            if generation.ended:
+                return
+            self._take(generation, self._texts.output(generation.generation_id, token), now_s)
+        if reason is not None and not generation.ended:
+            text = '' if reason in ('length', 'canceled') else 'vLLM ended the generation'
+            self._end(generation, 'error' if text else reason, text)
+
+    def _cut(self, request: GenerationRequest) -> TextSegmenter:
+        if request.skill_set is UNCUT:
+            return _Uncut()
+        return segmenter_for(request.skill_set, request.scene, whole_plan=self._whole_plan)
+
+
+class _Texts:
+    """Token ids to text, as the engine core's backend; what it would free, vLLM frees."""
+
+    def __init__(self, texts: TokenTexts, append: Callable[[str, list[int]], None]) -> None:
+        self._texts = texts
+        self._append = append
+        self._streams: dict[str, tuple[TextStream, list[int]]] = {}
+        self.prompt_tokens = 0
+
+    def open(self, request: GenerationRequest) -> tuple[str, int, int]:
+        self._streams[request.generation_id] = TextStream(), []
+        return '', 0, self.prompt_tokens
+
+    def output(self, name: str, token: int) -> Output:
+        """Return what a new token of a generation says."""
+        if token in self._texts.end_ids:
+            return Output('', ended=True)
+        stream, generated = self._streams[name]
+        generated.append(token)
+        return Output(stream.push(self._texts.bytes_of(token)))
+
+    def observe(self, generation_id: str, text: str) -> int:
+        ids = self._texts.encode(text)
+        self._append(generation_id, ids)
+        return len(ids)
+
+    @property
+    def evicts(self) -> bool:
+        """Whether parts of a prompt's KV can be given up; vLLM keeps all of it."""
+        return False
+
+    def evict(self, generation_id: str, tokens: int) -> None:
+        """Is never called, since nothing evicts here."""
+
+    def drop(self, generation_id: str) -> None:
+        """Nothing is held here."""
+
+    def drop_prefix(self, key: str) -> None:
+        """Nothing is held here."""
+
+    def close(self, generation_id: str) -> tuple[int, ...]:
+        return tuple(self._streams.pop(generation_id)[1])
+
+
+class _Uncut:
+    """A segmenter that finds no segments."""
+
+    error: PlanError | None = None
+
+    def push(self, text: str, tokens: int = 1) -> list[Segment]:
+        return []
+
+    def observe(self, value: str) -> str:
+        raise RuntimeError(f'value {value!r}: no call awaits one')
+
+    def finish(self) -> list[Segment]:
+        return []

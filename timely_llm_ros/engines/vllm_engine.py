@@ -1,0 +1,421 @@
+"""The vLLM engine: vLLM's engine core in a process of its own, with our scheduler inside.
+
+Segments are found and generations suspended in the engine core, next to the tokens; what comes
+from there is events, as from the torch engine's worker. This module imports no vLLM.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any, get_args
+
+from timely_llm_ros.engines.engine import (
+    EngineFailed,
+    EngineInfo,
+    EngineReady,
+    GenerationEnded,
+    deliver,
+)
+from timely_llm_ros.engines.model_files import SHIPPED_MODEL, find_model, require_model_files
+from timely_llm_ros.engines.vllm_request import KEY, encode_request
+from timely_llm_ros.errors import ConfigurationError, EngineError, ModelLoadError, TimelyError
+from timely_llm_ros.scheduling.options import SchedulingOptions
+from timely_llm_ros.scheduling.policies import find_policy
+from timely_llm_ros.scheduling.scheduler import ServingMode
+from timely_llm_ros.skills.grammar import decoding_grammar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping
+
+    from timely_llm_ros.engines.engine import EngineEvent, GenerationRequest
+    from timely_llm_ros.engines.torch_text import TokenTexts
+    from timely_llm_ros.engines.vllm_process import VllmProcess
+
+FIRST_RESTART_S, LAST_RESTART_S = 0.25, 15.0
+"""Pause before the first restart in a row; it doubles up to the last."""
+
+DTYPES = ('auto', 'float32', 'bfloat16', 'float16')
+
+_UNWRITABLE = -100.0
+"""Logit bias of tokens that only the runtime may write: the lowest that vLLM takes."""
+
+
+def _greedy(request: GenerationRequest) -> Mapping[str, Any]:
+    return {'temperature': 0.0}
+
+
+class VllmEngine:
+    """Generates with vLLM, which runs any model of its own on CPUs and GPUs.
+
+    If the engine core dies, every generation on it ends with ``error``, :class:`EngineFailed` says
+    why and a new one is started.
+
+    Args:
+        model_path: A folder, or the name of a shipped model.
+        mode: The serving mode.
+        policy: Name of the policy.
+        max_running: Most generations in one step.
+        max_suspended: Most generations that keep their KV without running; more are spilled.
+        max_kv_tokens: The bound on KV, rounded down to blocks.
+        block_size: Tokens of a KV block; a multiple of 32 on a CPU.
+        prefill_chunk: Most tokens computed in one step.
+        dtype: ``auto``, ``float32``, ``bfloat16`` or ``float16``.
+        threads: CPU threads of a step.
+        sampling: Returns a request's keyword arguments of vLLM's ``SamplingParams``, for example
+            temperature and seed; greedy without.
+        scheduling: Further options of the scheduler.
+        vllm: Further keyword arguments of vLLM's ``AsyncEngineArgs``, for example
+            ``tensor_parallel_size``.
+
+    Raises:
+        ConfigurationError: An option is out of range.
+    """
+
+    def __init__(
+        self,
+        *,
+        model_path: str = SHIPPED_MODEL,
+        mode: ServingMode = 'segmented',
+        policy: str = 'utility',
+        max_running: int = 8,
+        max_suspended: int = 248,
+        max_kv_tokens: int = 32768,
+        block_size: int = 32,
+        prefill_chunk: int = 2048,
+        dtype: str = 'float32',
+        threads: int = 1,
+        sampling: Callable[[GenerationRequest], Mapping[str, Any]] | None = None,
+        scheduling: SchedulingOptions | None = None,
+        vllm: Mapping[str, Any] | None = None,
+    ) -> None:
+        find_policy(policy)
+        if mode not in get_args(ServingMode):
+            raise ConfigurationError(f'mode {mode!r}: expected one of {get_args(ServingMode)}')
+        if dtype not in DTYPES:
+            raise ConfigurationError(f'dtype {dtype!r}: expected one of {DTYPES}')
+        for name, value, least in (
+            ('max_running', max_running, 1),
+            ('max_suspended', max_suspended, 0),
+            ('max_kv_tokens', max_kv_tokens, 2 * block_size),
+            ('block_size', block_size, 1),
+            ('prefill_chunk', prefill_chunk, max_running + 1),
+            ('threads', threads, 1),
+        ):
+            if value < least:
+                raise ConfigurationError(f'{name} {value!r}: expected at least {least}')
+        self._model = find_model(model_path)
+        self._mode: ServingMode = mode
+        self._dtype, self._threads = dtype, threads
+        self._kv_tokens = max_kv_tokens // block_size * block_size
+        self._block_size, self._chunk = block_size, prefill_chunk
+        self._slots = max_running + max_suspended
+        self._sampling = sampling or _greedy
+        self._more = dict(vllm or {})
+        options = scheduling or SchedulingOptions()
+        self._plugin = {
+            'mode': mode,
+            'policy': policy,
+            'max_running': max_running,
+            'scheduling': {name: getattr(options, name) for name in options.__slots__},
+        }
+        self._texts: TokenTexts | None = None
+        self._unwritable: dict[int, float] = {}
+        self._context_limit = self._kv_tokens
+        self._on_event: Callable[[EngineEvent], None] | None = None
+        self._process: VllmProcess | None = None
+        self._restart: asyncio.Task[None] | None = None
+        self._pump: asyncio.Task[None] | None = None
+        self._work: asyncio.Queue[Coroutine[Any, Any, None]] = asyncio.Queue()
+        self._pause_s = FIRST_RESTART_S
+        self._started = self._ready = False
+        self._generations: set[str] = set()
+
+    @property
+    def core_pid(self) -> int | None:
+        """The engine core's process id; None while there is none."""
+        return None if self._process is None else self._process.pid
+
+    async def start(self, on_event: Callable[[EngineEvent], None]) -> EngineInfo:
+        """Start vLLM and wait until its model is loaded.
+
+        Raises:
+            ConfigurationError: There is no vLLM, or not one that the scheduler fits.
+            ModelLoadError: The model cannot be loaded.
+        """
+        if self._started:
+            raise EngineError('start() a second time: expected one call')
+        self._started = True
+        started_s = time.monotonic()
+        require_model_files(self._model)
+        self._on_event = on_event
+        try:
+            info = await self._start(started_s)
+        except BaseException:
+            await self.close()
+            raise
+        self._pump = asyncio.get_running_loop().create_task(self._send_all(), name='vllm commands')
+        return info
+
+    async def close(self) -> None:
+        """End vLLM; no event comes after this."""
+        self._on_event = None
+        self._ready = False
+        for task in (self._restart, self._pump):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+        self._restart = self._pump = None
+        self._discard_work()
+        process, self._process = self._process, None
+        if process is not None:
+            await process.stop()
+
+    def submit(self, request: GenerationRequest) -> None:
+        """Queue a generation; while vLLM is down it ends with ``error``."""
+        if not self._ready:
+            asyncio.get_running_loop().call_soon(
+                self._tell_ended, request.generation_id, 'the engine is not running'
+            )
+            return
+        if request.generation_id in self._generations:
+            # Ending the new one would read as the end of the old one, so the old one goes first.
+            self._work.put_nowait(self._abort(request.generation_id))
+        self._generations.add(request.generation_id)
+        self._work.put_nowait(self._submit(request))
+
+    def suspend(self, generation_id: str) -> None:
+        """Hold a generation."""
+        self._control('suspend', generation_id)
+
+    def resume(self, generation_id: str, observation: str | None = None) -> None:
+        """Go on with a held generation."""
+        self._control('resume', generation_id, observation)
+
+    def robot_idle_at(self, generation_id: str, idle_at_s: float) -> None:
+        """Correct when the robot runs out of work (s, ``time.monotonic``)."""
+        self._control('idle_at', generation_id, idle_at_s)
+
+    def cancel(self, generation_id: str) -> None:
+        """End a generation."""
+        if self._ready and generation_id in self._generations:
+            self._work.put_nowait(self._abort(generation_id))
+
+    # Towards vLLM --------------------------------------------------------------------------------
+
+    def _control(self, command: str, generation_id: str, value: object = None) -> None:
+        if self._ready and generation_id in self._generations:
+            self._work.put_nowait(self._send(command, generation_id, value))
+
+    async def _send_all(self) -> None:
+        """Do one thing after the other, so that nothing overtakes the request it is about."""
+        while True:
+            work = await self._work.get()
+            try:
+                await work
+            except Exception as err:
+                if self._ready:
+                    asyncio.get_running_loop().call_exception_handler(
+                        {'message': 'vllm engine', 'exception': err}
+                    )
+
+    def _discard_work(self) -> None:
+        while not self._work.empty():
+            self._work.get_nowait().close()
+
+    async def _submit(self, request: GenerationRequest) -> None:
+        process = self._process
+        if process is None:
+            return
+        try:
+            token_ids = self._encode(request)
+            parameters = self._parameters(request)
+            await process.introduce(request.skill_set)
+            await process.add(request.generation_id, token_ids, parameters)
+        except TimelyError as err:
+            self._fail(request.generation_id, str(err))
+        except Exception as err:
+            # vLLM refuses what it cannot serve with errors of all kinds.
+            self._fail(request.generation_id, f'{type(err).__name__}: {err}')
+
+    async def _abort(self, generation_id: str) -> None:
+        if self._process is not None:
+            await self._process.abort(generation_id)
+
+    async def _send(self, command: str, generation_id: str, value: object) -> None:
+        if self._process is not None:
+            self._process.tell(command, generation_id, value)
+
+    def _encode(self, request: GenerationRequest) -> list[int]:
+        if self._texts is None:
+            raise EngineError('the engine has not started: expected start() before')
+        fixed = self._texts.encode(request.prompt.fixed, beginning=True)
+        body = self._texts.encode(request.prompt.body, beginning=not fixed)
+        if not body:
+            raise EngineError(f'prompt body {request.prompt.body!r}: expected at least one token')
+        if len(fixed) + len(body) >= self._context_limit:
+            raise EngineError(
+                f'prompt of {len(fixed) + len(body)} tokens: expected fewer than '
+                f'{self._context_limit}, the limit of the model and of max_kv_tokens'
+            )
+        if request.background:
+            raise EngineError("background: expected a robot's task, this engine has no such lane")
+        if request.forced_token_ids is not None:
+            raise EngineError('forced_token_ids: expected none, vLLM chooses the tokens itself')
+        return fixed + body
+
+    def _parameters(self, request: GenerationRequest) -> Any:
+        """Return vLLM's sampling parameters of a request."""
+        from vllm.sampling_params import (
+            RequestOutputKind,
+            SamplingParams,
+            StructuredOutputsParams,
+        )
+
+        texts = self._texts
+        assert texts is not None
+        grammar = bias = None
+        if request.constrained:
+            rules = decoding_grammar(
+                request.skill_set, request.scene, observations=self._mode != 'whole_plan'
+            )
+            grammar = StructuredOutputsParams(grammar=texts.rules(rules))
+            bias = self._unwritable or None
+        return SamplingParams(
+            max_tokens=request.max_tokens,
+            stop_token_ids=sorted(texts.end_ids),
+            structured_outputs=grammar,
+            logit_bias=bias,
+            # Nobody here reads tokens: segments come from the engine core.
+            output_kind=RequestOutputKind.FINAL_ONLY,
+            detokenize=False,
+            extra_args={KEY: encode_request(request, time.monotonic(), named=True)},
+            **self._sampling(request),
+        )
+
+    # From vLLM -----------------------------------------------------------------------------------
+
+    async def _start(self, started_s: float) -> EngineInfo:
+        """Start an engine core and return what it runs."""
+        from timely_llm_ros.engines.vllm_process import VllmProcess, prepare_environment
+
+        prepare_environment(self._threads)
+        arguments = await asyncio.to_thread(self._prepare)
+        process = VllmProcess(
+            arguments, self._plugin, on_message=self._on_message, on_lost=self._on_lost
+        )
+        self._process = process
+        try:
+            await process.start()
+        except Exception as err:
+            raise ModelLoadError(
+                f'model {self._model!r}: vLLM did not start: {type(err).__name__}: {err}'
+            ) from err
+        self._ready = True
+        from timely_llm_ros.engines.vllm_text import count_parameters
+
+        texts = self._texts
+        return EngineInfo(
+            'vllm',
+            self._model,
+            count_parameters(self._model),
+            self._dtype,
+            0 if texts is None else texts.size,
+            self._kv_tokens,
+            time.monotonic() - started_s,
+        )
+
+    def _prepare(self) -> dict[str, Any]:
+        """Check vLLM, load the tokenizer and return the arguments of vLLM."""
+        from timely_llm_ros.engines.vllm_contract import (
+            ASYNC_SCHEDULER,
+            SCHEDULER,
+            check_contract,
+        )
+        from timely_llm_ros.engines.vllm_text import context_limit, kv_bytes, load_texts
+
+        contract = check_contract()
+        if not contract.kept:
+            raise ConfigurationError(
+                f'engine vllm: the scheduler does not fit this vLLM: '
+                f'{"; ".join(contract.problems)}; install a version that it fits, or use engine '
+                'openai with a server of this one, which needs nothing private'
+            )
+        from vllm.platforms import current_platform
+
+        if self._texts is None:
+            self._texts = load_texts(self._model)
+            self._unwritable = dict.fromkeys(self._texts.unwritable_ids, _UNWRITABLE)
+        self._context_limit = min(self._kv_tokens - self._block_size, context_limit(self._model))
+        on_cpu = current_platform.is_cpu()
+        arguments: dict[str, Any] = {
+            'model': self._model,
+            'dtype': self._dtype,
+            'scheduler_cls': SCHEDULER if on_cpu else ASYNC_SCHEDULER,
+            'max_num_seqs': self._slots,
+            'max_num_batched_tokens': max(self._chunk, self._slots),
+            'max_model_len': self._context_limit,
+            'block_size': self._block_size,
+            'num_gpu_blocks_override': self._kv_tokens // self._block_size + 1,
+            'enable_prefix_caching': True,
+            'structured_outputs_config': {'backend': 'guidance'},
+            'disable_log_stats': True,
+            'seed': 0,
+        }
+        if on_cpu:
+            # Compiling takes longer than it ever saves on a model that a CPU is fast enough for.
+            pool_bytes = kv_bytes(self._model, self._kv_tokens + self._block_size, self._dtype)
+            arguments |= {'enforce_eager': True, 'kv_cache_memory_bytes': pool_bytes}
+        return arguments | self._more
+
+    def _tell(self, event: EngineEvent) -> None:
+        if self._on_event is not None:
+            deliver(self._on_event, event)
+
+    def _tell_ended(self, generation_id: str, error: str) -> None:
+        self._tell(GenerationEnded(generation_id, 'error', error, 0, 0.0))
+
+    def _fail(self, generation_id: str, error: str) -> None:
+        """End a generation that has not ended yet."""
+        if generation_id in self._generations:
+            self._generations.discard(generation_id)
+            self._tell_ended(generation_id, error)
+
+    def _on_message(self, process: VllmProcess, message: Any) -> None:
+        """Take an event of the present engine core."""
+        if process is not self._process:
+            return
+        if isinstance(message, GenerationEnded):
+            self._generations.discard(message.generation_id)
+        self._tell(message)
+
+    def _on_lost(self, process: VllmProcess) -> None:
+        """The present engine core is gone: it died or gave up."""
+        if process is not self._process or self._on_event is None or not self._ready:
+            return
+        self._ready = False
+        self._restart = asyncio.get_running_loop().create_task(
+            self._recover(process), name='vllm engine restart'
+        )
+
+    async def _recover(self, process: VllmProcess) -> None:
+        """Say what was lost, then start anew until it succeeds."""
+        error = "vLLM's engine core ended"
+        self._discard_work()
+        self._tell(EngineFailed(error))
+        for generation_id in sorted(self._generations):
+            self._fail(generation_id, error)
+        await process.stop()
+        while True:
+            await asyncio.sleep(self._pause_s)
+            self._pause_s = min(2 * self._pause_s, LAST_RESTART_S)
+            try:
+                info = await self._start(time.monotonic())
+            except TimelyError as err:
+                self._tell(EngineFailed(str(err)))
+                if self._process is not None:
+                    await self._process.stop()
+                continue
+            self._pause_s = FIRST_RESTART_S
+            self._tell(EngineReady(info))
+            return

@@ -1,0 +1,172 @@
+"""One start of vLLM: its engine core in a process of its own, and the events from there."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import shutil
+import signal
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from timely_llm_ros.engines.vllm_core import UNCUT
+from timely_llm_ros.engines.wire import FrameReader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from timely_llm_ros.skills.skillset import SkillSet
+
+
+_CLOSE_TIMEOUT_S = 2.0
+"""How long the engine core may take to end after it was told to (s)."""
+
+
+class VllmProcess:
+    """A started vLLM with our scheduler in its engine core.
+
+    Args:
+        arguments: Keyword arguments of vLLM's ``AsyncEngineArgs``, ``additional_config`` left out.
+        plugin: Options of the scheduler, see ``PluginOptions``.
+        on_message: Called with every event from the engine core, on the loop's thread.
+        on_lost: Called once when the engine core is gone.
+    """
+
+    def __init__(
+        self,
+        arguments: dict[str, Any],
+        plugin: dict[str, Any],
+        *,
+        on_message: Callable[[VllmProcess, Any], None],
+        on_lost: Callable[[VllmProcess], None],
+    ) -> None:
+        self._arguments, self._plugin = arguments, plugin
+        self._on_message, self._on_lost = on_message, on_lost
+        self._folder = ''
+        self._server: asyncio.Server | None = None
+        self._llm: Any = None
+        self._known = {UNCUT.name}
+        self._replies: set[asyncio.Task[Any]] = set()
+        self._closing = False
+        self._gone = asyncio.Event()
+        self._writer: asyncio.StreamWriter | None = None
+
+    async def start(self) -> None:
+        """Start it; takes as long as loading the model.
+
+        Raises:
+            Exception: Whatever vLLM raises.
+        """
+        self._folder = tempfile.mkdtemp(prefix='timely-vllm-')
+        path = str(Path(self._folder) / 'report')
+        self._server = await asyncio.start_unix_server(self._listen, path)
+        plugin = self._plugin | {'report': path}
+        # In a thread: it waits for the engine core, and the loop has others to serve.
+        self._llm = await asyncio.to_thread(
+            _start, self._arguments | {'additional_config': {'timely': plugin}}
+        )
+
+    @property
+    def pid(self) -> int | None:
+        """The engine core's process id; None where it is not known."""
+        resources = getattr(getattr(self._llm, 'engine_core', None), 'resources', None)
+        manager = getattr(resources, 'engine_manager', None)
+        processes = getattr(manager, 'processes', [])
+        return processes[0].pid if processes else None
+
+    async def add(self, request_id: str, token_ids: list[int], parameters: Any) -> None:
+        """Send a request."""
+        from vllm.inputs import TokensPrompt
+
+        await self._llm.add_request(
+            request_id, TokensPrompt(prompt_token_ids=token_ids), parameters
+        )
+
+    async def abort(self, request_id: str) -> None:
+        """Abort a request."""
+        await self._llm.abort(request_id)
+
+    async def introduce(self, skill_set: SkillSet) -> None:
+        """Make a skill set known to the engine core, once."""
+        if skill_set.name not in self._known:
+            self._known.add(skill_set.name)
+            await self._call('skill_set', skill_set.name, pickle.dumps(skill_set))
+
+    def tell(self, command: str, name: str, value: Any = None) -> None:
+        """Send a command over the control channel; commands arrive in their order."""
+        task = asyncio.get_running_loop().create_task(self._call(command, name, value))
+        self._replies.add(task)
+        task.add_done_callback(self._replied)
+
+    async def stop(self) -> None:
+        """End it, by force where it does not listen."""
+        self._closing = True
+        llm, self._llm = self._llm, None
+        if self._writer is not None:
+            # At this the engine core ends itself; vLLM's own way takes seconds, then a kill.
+            self._writer.write_eof()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._gone.wait(), _CLOSE_TIMEOUT_S)
+        if llm is not None:
+            await asyncio.to_thread(_stop, llm)
+        for task in tuple(self._replies):
+            task.cancel()
+        if self._server is not None:
+            self._server.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    async def _call(self, command: str, name: str, value: Any) -> None:
+        await self._llm.engine_core.call_utility_async('timely', command, name, value)
+
+    def _replied(self, task: asyncio.Task[Any]) -> None:
+        self._replies.discard(task)
+        if not task.cancelled() and task.exception() is not None and not self._closing:
+            asyncio.get_running_loop().call_exception_handler(
+                {'message': 'control channel of vLLM', 'exception': task.exception()}
+            )
+
+    async def _listen(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+        frames = FrameReader()
+        with suppress(ConnectionError):
+            while data := await reader.read(1 << 18):
+                for message in frames.push(data):
+                    if not self._closing:
+                        self._on_message(self, message)
+        writer.close()
+        self._gone.set()
+        if not self._closing:
+            self._on_lost(self)
+
+
+def _start(arguments: dict[str, Any]) -> Any:
+    """Start vLLM; its processes never see the terminal's Ctrl-C."""
+    from vllm.engine.arg_utils import AsyncEngineArgs
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+    # The signal mask of this thread is what the new process inherits.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _stop(llm: Any) -> None:
+    with suppress(Exception):
+        llm.shutdown()
+
+
+def prepare_environment(threads: int) -> None:
+    """Set what vLLM reads from the environment; where the user has, only the threads."""
+    for name, value in (
+        ('HF_HUB_OFFLINE', '1'),
+        ('VLLM_NO_USAGE_STATS', '1'),
+        ('VLLM_LOGGING_LEVEL', 'ERROR'),
+        ('VLLM_WORKER_MULTIPROC_METHOD', 'spawn'),
+    ):
+        os.environ.setdefault(name, value)
+    os.environ['OMP_NUM_THREADS'] = str(threads)
