@@ -1,4 +1,4 @@
-"""``timely-llm serve``: a vLLM server with our scheduler, for planners on other machines."""
+"""``timely-llm serve``: a vLLM server for planners on other machines."""
 
 from __future__ import annotations
 
@@ -36,9 +36,8 @@ RUNTIME_GB = 2.5
 _LOCAL = ('127.0.0.1', 'localhost', '::1')
 
 _DESCRIPTION = """\
-Start a vLLM server with the scheduler of this package, so that machines on the network can plan
-with the engine openai and need no model themselves. Serves until Ctrl-C, which ends all of its
-processes.
+Start a vLLM server set up for planners, so that machines on the network can plan with the engine
+openai and need no model themselves. Serves until Ctrl-C, which ends all of its processes.
 
 The API key comes from a file or from the variable TIMELY_LLM_API_KEY, never from the command line.
 Without one the server listens on this machine only.
@@ -51,7 +50,6 @@ examples:
   timely-llm serve /models/planner-8b --host 0.0.0.0 --api-key-file /etc/timely-llm/key \\
       --tls-certificate server.pem --tls-key server.key
   timely-llm serve /models/planner-70b --vllm='--tensor-parallel-size 4'
-  timely-llm serve --stock                                 vLLM's own scheduler, to compare with
 """
 
 
@@ -123,7 +121,12 @@ def add_parser(commands: Any) -> None:
         metavar='GB',
         help='memory of the KV cache on a CPU (default: 1); a GPU uses what it has',
     )
-    parser.add_argument('--stock', action='store_true', help="use vLLM's own scheduler")
+    parser.add_argument(
+        '--plug-in',
+        action='store_true',
+        help="use this package's scheduler inside vLLM, for clients that tell it of their "
+        'generations in vllm_xargs; the engine openai schedules by itself and does not need it',
+    )
     parser.add_argument(
         '--vllm',
         default='',
@@ -200,7 +203,7 @@ def read_options(options: argparse.Namespace) -> ServeOptions:
         skill_sets=tuple(options.skill_sets),
         certificate=options.tls_certificate,
         key=options.tls_key,
-        stock=options.stock,
+        plug_in=options.plug_in,
         further=tuple(further),
     )
 

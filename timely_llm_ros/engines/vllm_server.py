@@ -1,4 +1,4 @@
-"""The process of ``timely-llm serve``: vLLM's own server, told of our scheduler.
+"""The process of ``timely-llm serve``: vLLM's own server, set up for planners.
 
 Started as ``python -m timely_llm_ros.engines.vllm_server OPTIONS``, never by hand.
 """
@@ -41,7 +41,7 @@ class ServeOptions:
         skill_sets: Names and files of the skill sets whose plans are cut into segments.
         certificate: File of the server's certificate (PEM); empty for plain HTTP.
         key: File of its private key (PEM).
-        stock: Whether vLLM's own scheduler is to serve.
+        plug_in: Whether this package's scheduler is to serve instead of vLLM's.
         further: Further arguments for ``vllm serve``.
     """
 
@@ -57,7 +57,7 @@ class ServeOptions:
     skill_sets: tuple[str, ...]
     certificate: str
     key: str
-    stock: bool
+    plug_in: bool
     further: tuple[str, ...]
 
     @classmethod
@@ -138,7 +138,7 @@ def _name_the_distribution() -> None:
 
 def _find_scheduler(options: ServeOptions, *, on_cpu: bool) -> str:
     """Return the scheduler plug-in; empty where it is not wanted or does not fit this vLLM."""
-    if options.stock:
+    if not options.plug_in:
         return ''
     try:
         contract = importlib.import_module('timely_llm_ros.engines.vllm_contract')
