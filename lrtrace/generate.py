@@ -121,7 +121,7 @@ def generate(
     for prompt in arrivals:
         if prompt is not None:
             first.append(prompt)
-        if len(first) == options.batch or (first and prompt is None and wanted):
+        if wanted and (len(first) == options.batch or (first and prompt is None)):
             answers = run(first, {})
             taught += zip(first, (answer.tokens for answer in answers), strict=True)
             first = []
