@@ -1,0 +1,240 @@
+"""Duration models fitted to calls of mock robots, against the times that the mocks really take.
+
+    .venv/bin/python benchmarks/durations.py [--calls 30] [--jitter 0.02] [--json FILE]
+
+Mock Tellos and a mock Indy are driven by the real drivers in real time, with amounts drawn over a
+skill's range. ``--calls`` of each skill are fitted as `lrtrace profile` fits them; one more for
+each three of them is held out.
+
+The mocks' motions have known times: path over speed, ramps and settling. A call takes longer, by
+the time in which its driver commands, hears and confirms them: a constant of each skill, and the
+truth has its median over the calls held out. Errors are |fitted / true - 1| at 21 amounts over the
+range, and of the slope, which is the motion's alone. The last column is what a call takes more
+than its motions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import math
+import random
+import sys
+import tempfile
+from collections import defaultdict
+from statistics import fmean, median
+from typing import TYPE_CHECKING, Any
+
+from _results import Target, save
+
+from lrtrace.call_samples import CallSample
+from lrtrace.skill_fit import SkillFit, fit_skill
+from timely_llm_ros.clock import WallClock
+from timely_llm_ros.drivers import SegmentExecutor, create_driver
+from timely_llm_ros.drivers.mock import indy_body, tello_body
+from timely_llm_ros.drivers.mock.arm_motion import Profile
+from timely_llm_ros.drivers.mock.indy import MockIndy
+from timely_llm_ros.drivers.mock.tello import MockTello
+from timely_llm_ros.skills.language import Argument, Call, parse
+from timely_llm_ros.skills.scene import Scene, SceneObject
+from timely_llm_ros.skills.segmenter import Segment
+from timely_llm_ros.skills.skillset import SkillSet, find_skill_set
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+TELLO, ARM = find_skill_set('tello'), find_skill_set('arm')
+CUP = SceneObject('cup_1', 'cup', x_m=0.35, z_m=0.05)
+SCENE = Scene((CUP,))
+GRIPPER_S, APPROACH_M, TELLO_M_S, INDY_SPEED = 0.5, 0.10, 0.5, 0.25
+BOUND = 0.02
+HELD_OUT = 4
+"""Every fourth call."""
+ERRORS = ('slope error', 'mean error', 'greatest error')
+
+# There and back: an aircraft stays where it is, more or less.
+FLIGHTS = (
+    ('move_forward', 'move_backward', 30, 200),
+    ('move_left', 'move_right', 30, 200),
+    ('move_up', 'move_down', 20, 150),
+    ('turn_cw', 'turn_ccw', 15, 180),
+)
+"""Two skills that undo one another, and the range of their argument in plan text (cm or deg)."""
+
+Samples = dict[str, list[CallSample]]
+
+
+def tello_s(call: Call) -> float:
+    """How long a mock Tello takes (s)."""
+    amount = float(call.arguments[0].value)
+    if call.skill.startswith('turn'):
+        return tello_body.SETTLE_S + math.degrees(amount) / tello_body.TURN_DEG_S
+    return tello_body.SETTLE_S + amount / TELLO_M_S
+
+
+def push_s(call: Call) -> float:
+    """How long a mock Indy takes for a push from its home position (s)."""
+    speed = INDY_SPEED * indy_body.MM_PER_S
+    ramp = 0.25 / indy_body.RAMP_S * indy_body.MM_PER_S
+    above = (1e3 * CUP.x_m, 1e3 * CUP.y_m, 1e3 * (CUP.z_m + APPROACH_M))
+    ways = (
+        math.dist(indy_body.HOME_POSE[:3], above),
+        1e3 * APPROACH_M,
+        1e3 * float(call.arguments[1].value),
+        1e3 * APPROACH_M,
+    )
+    motions_s = (indy_body.START_S + Profile(way, speed, ramp).duration_s for way in ways)
+    return GRIPPER_S + sum(motions_s)
+
+
+async def run(executor: SegmentExecutor, skills: SkillSet, text: str, plan: str) -> CallSample:
+    statements = parse(text, skills, SCENE)
+    segment = Segment(0, text, statements, 1)
+    outcome = await executor.execute(plan, segment, SCENE, lambda _: None)
+    if not outcome.succeeded:
+        raise RuntimeError(f'{text}: {outcome.error}')
+    (call,) = statements
+    assert isinstance(call, Call)
+    return CallSample(call, SCENE, outcome.call_durations_s[-1])
+
+
+async def fly(
+    host: str, local: str, flight: tuple[str, str, int, int], calls: int, seed: int
+) -> Samples:
+    there, back, least, most = flight
+    draw, samples = random.Random(f'{seed} {there}'), defaultdict(list)
+    mock = MockTello(host, drain_percent_s=0.0)
+    await mock.start()
+    driver = create_driver(
+        'tello', TELLO, address=host, local_address=local, speed_m_s=TELLO_M_S, link_timeout_s=10.0
+    )
+    executor = SegmentExecutor(driver, TELLO, WallClock(), timeout_margin_s=60.0)
+    await executor.start()
+    await run(executor, TELLO, 'takeoff;', 'takeoff')
+    for number in range(calls):
+        amount = draw.randint(least, most)
+        for skill in (there, back):
+            sample = await run(executor, TELLO, f'{skill}({amount});', f'{skill} {number}')
+            samples[skill].append(sample)
+    await executor.close()
+    await mock.close()
+    return samples
+
+
+async def push(mock: MockIndy, calls: int, seed: int) -> Samples:
+    draw, samples = random.Random(f'{seed} push'), []
+    driver = create_driver(
+        'indy', ARM, host=mock.host, speed=INDY_SPEED, gripper_s=GRIPPER_S, approach_m=APPROACH_M,
+        answer_limit_s=5.0, link_limit_s=10.0,
+    )  # fmt: skip
+    executor = SegmentExecutor(driver, ARM, WallClock(), timeout_margin_s=60.0)
+    await executor.start()
+    for number in range(calls):
+        await run(executor, ARM, 'home;', f'home {number}')
+        text = f'push(cup_1,{draw.randint(3, 38)});'
+        samples.append(await run(executor, ARM, text, f'push {number}'))
+    await executor.close()
+    return {'push': samples}
+
+
+async def measure(options: argparse.Namespace, mock: MockIndy) -> Samples:
+    draw = random.SystemRandom()
+    net = f'127.{draw.randint(1, 254)}.{draw.randint(1, 254)}'
+    flights = [
+        fly(f'{net}.{number + 2}', f'{net}.1', flight, options.calls, options.seed)
+        for number, flight in enumerate(FLIGHTS)
+    ]
+    found: Samples = {}
+    for samples in await asyncio.gather(push(mock, options.calls, options.seed), *flights):
+        found |= samples
+    return found
+
+
+def compared(
+    skills: SkillSet, samples: Sequence[CallSample], motion_s: Callable[[Call], float]
+) -> dict[str, Any]:
+    """Fit one skill; return the model and its errors."""
+    skill = skills.skills[samples[0].call.skill]
+    held_out = samples[HELD_OUT - 1 :: HELD_OUT]
+    fitted = [sample for number, sample in enumerate(samples, 1) if number % HELD_OUT]
+    fit = fit_skill(skill, fitted)
+    if not isinstance(fit, SkillFit):
+        return {'left alone': fit.reason}
+    more_s = median(sample.duration_s - motion_s(sample.call) for sample in held_out)
+    amounts = [float(sample.call.arguments[-1].value) for sample in samples]
+    least, most = min(amounts), max(amounts)
+    (*others, last) = samples[0].call.arguments
+
+    def call(amount: float) -> Call:
+        return Call(skill.name, (*others, Argument(last.name, '', amount)))
+
+    def slope(time_s: Callable[[Call], float]) -> float:
+        return (time_s(call(most)) - time_s(call(least))) / (most - least)
+
+    grid = [call(least + step / 20 * (most - least)) for step in range(21)]
+    fitted_s = [fit.model.expected_s(one, SCENE) for one in grid]
+    true_s = [motion_s(one) + more_s for one in grid]
+    errors = [abs(ours / true - 1) for ours, true in zip(fitted_s, true_s, strict=True)]
+    return {
+        'calls': fit.calls,
+        'outliers': fit.outliers,
+        'model': str(fit.model),
+        'range': [least, most],
+        'slope error': abs(
+            slope(lambda one: fit.model.expected_s(one, SCENE)) / slope(motion_s) - 1
+        ),
+        'mean error': fmean(errors),
+        'greatest error': max(errors),
+        'call beyond its motions (s)': more_s,
+        'mean error against the motions alone': fmean(
+            abs(ours / motion_s(one) - 1) for ours, one in zip(fitted_s, grid, strict=True)
+        ),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument('--calls', type=int, default=30, help='of each skill')
+    parser.add_argument(
+        '--jitter', type=float, default=0.02, help="how much the Indy's motions vary"
+    )
+    parser.add_argument('--seed', type=int, default=0, help='of amounts and of that variation')
+    parser.add_argument('--json', help='where the figures go')
+    options = parser.parse_args()
+    if options.calls < 10:
+        parser.error(f'--calls {options.calls}: expected 10 or more')
+    print(f'driving mocks in real time: about {options.calls * 8} s', file=sys.stderr)
+    # As many as leave that number when some are held out.
+    options.calls = options.calls * HELD_OUT // (HELD_OUT - 1)
+    with tempfile.TemporaryDirectory() as folder:
+        mock = MockIndy(folder, jitter=options.jitter, seed=options.seed)
+        try:
+            samples = asyncio.run(measure(options, mock))
+        finally:
+            mock.close()
+    rows = {
+        name: compared(
+            ARM if name == 'push' else TELLO, found, push_s if name == 'push' else tello_s
+        )
+        for name, found in sorted(samples.items())
+    }
+    print(f'{"skill":16}{"calls":>6}{"slope":>9}{"mean":>9}{"greatest":>9}{"call more":>11}')
+    for name, row in rows.items():
+        if 'left alone' in row:
+            print(f'{name:16} left alone: {row["left alone"]}')
+            continue
+        errors = ''.join(f'{100 * row[what]:7.2f} %' for what in ERRORS)
+        more_ms = 1e3 * row['call beyond its motions (s)']
+        print(f'{name:16}{row["calls"]:6}{errors}{more_ms:8.0f} ms')
+    targets = [
+        Target(f'{what} of {name}', row.get(what, math.inf), '<=', BOUND)
+        for name, row in rows.items()
+        for what in ERRORS
+    ]
+    save('durations', rows, targets, path=options.json)
+
+
+if __name__ == '__main__':
+    main()
