@@ -12,6 +12,7 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from timely_llm_ros.command_line import EXIT_FAILED, EXIT_NO_PLANNER
 from timely_llm_ros.errors import ConfigurationError, EngineError, ShutdownError, TimelyError
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ examples:
   lrtrace resume runs/monday
   lrtrace resume runs/monday --interrupted --robot drone_1 --namespace /site_a
 """
-
-EXIT_FAILED, EXIT_NO_PLANNER = 1, 3
 
 INTERRUPTED = (ShutdownError.code, EngineError.code)
 """Error codes of tasks that ended because planner or engine went down."""

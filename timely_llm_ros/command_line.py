@@ -12,6 +12,12 @@ from timely_llm_ros.errors import TimelyError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+EXIT_FAILED = 1
+"""Exit code where a task did not succeed."""
+
+EXIT_NO_PLANNER = 3
+"""Exit code where no planner answers."""
+
 EXIT_INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
 

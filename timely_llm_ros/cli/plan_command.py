@@ -17,6 +17,7 @@ from typing import Any
 
 import yaml
 
+from timely_llm_ros.command_line import EXIT_FAILED, EXIT_NO_PLANNER
 from timely_llm_ros.errors import ConfigurationError, InvalidTaskError, TimelyError
 from timely_llm_ros.skills.scene import Scene, SceneObject
 from timely_llm_ros.utility import NORMAL, URGENT, TimeUtility
@@ -31,8 +32,6 @@ examples:
 A scene file is a list of objects, for example
   - {name: cat_3, kind: cat, attribute: black, relation: under, support: table, x_m: 2.0, y_m: -1.0}
 """
-
-EXIT_FAILED, EXIT_NO_PLANNER = 1, 3
 
 
 def add_parser(commands: Any) -> None:

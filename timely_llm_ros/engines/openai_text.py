@@ -11,10 +11,11 @@ import llguidance
 import tokenizers
 
 from timely_llm_ros.engines.model_files import find_model
+from timely_llm_ros.engines.token_codec import TokenCodec
 from timely_llm_ros.errors import ModelLoadError
 
 
-class ServerTexts:
+class ServerTexts(TokenCodec):
     """The tokenizer of a model folder, the same one that the servers must have.
 
     The text of a special token is text like any other, so that no instruction can end a prompt.
@@ -37,33 +38,16 @@ class ServerTexts:
                 )
         try:
             text = (Path(self.path) / 'tokenizer.json').read_text(encoding='utf-8')
-            self._encoder: Any = tokenizers.Tokenizer.from_str(text)
-            self.end_ids = self._read_end_ids()
-            self._decoder: Any = llguidance.LLTokenizer(text, eos_token=sorted(self.end_ids))
+            encoder: Any = tokenizers.Tokenizer.from_str(text)
+            end_ids = self._read_end_ids()
+            decoder: Any = llguidance.LLTokenizer(text, eos_token=sorted(end_ids))
         except ModelLoadError:
             raise
         except Exception as err:
             raise ModelLoadError(f'model {self.path!r}: {err}') from err
-        self._encoder.no_padding()
-        self._encoder.no_truncation()
-        self._encoder.encode_special_tokens = True
-        self.size: int = self._decoder.vocab_size
+        super().__init__(encoder, decoder, end_ids)
+        self.size: int = decoder.vocab_size
         """Token ids are smaller than this."""
-        self._bytes: dict[int, bytes] = {}
-
-    def encode(self, text: str, *, beginning: bool = False) -> list[int]:
-        """Return the ids of ``text``; only a ``beginning`` gets the tokenizer's special tokens."""
-        ids: list[int] = self._encoder.encode(text, add_special_tokens=beginning).ids
-        while beginning and ids and ids[-1] in self.end_ids:
-            ids.pop()
-        return ids
-
-    def bytes_of(self, token: int) -> bytes:
-        """Return the bytes that a token stands for."""
-        known = self._bytes.get(token)
-        if known is None:
-            known = self._bytes[token] = bytes(self._decoder.decode_bytes([token]))
-        return known
 
     @functools.cached_property
     def statement_ends(self) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ import llguidance
 import llguidance.hf
 import numpy as np
 
+from timely_llm_ros.engines.token_codec import TokenCodec
 from timely_llm_ros.errors import EngineError, ModelLoadError
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ MAX_CACHED_GRAMMARS = 64
 """Compiled grammars kept for tasks with the same skill set and scene."""
 
 
-class TokenTexts:
+class TokenTexts(TokenCodec):
     """A tokenizer as the engine needs it.
 
     Args:
@@ -42,10 +43,7 @@ class TokenTexts:
                 'which has a tokenizer.json'
             )
         self._guide: Any = llguidance.hf.from_tokenizer(tokenizer, eos_token=list(end_ids))
-        self._encoder = tokenizer.backend_tokenizer
-        self._encoder.no_padding()
-        self._encoder.no_truncation()
-        self._encoder.encode_special_tokens = True
+        super().__init__(tokenizer.backend_tokenizer, self._guide, end_ids)
         tokens = self._encoder.get_vocab_size(with_added_tokens=False)
         if tokens > vocabulary:
             raise ModelLoadError(
@@ -54,27 +52,11 @@ class TokenTexts:
             )
         self.size: int = min(self._guide.vocab_size, vocabulary)
         self.mask_words: int = (self._guide.vocab_size + 31) // 32
-        self.end_ids = frozenset(end_ids)
-        self._bytes: dict[int, bytes] = {}
         self._writable = self._without(b'#')
         # Where a text is certain, llguidance allows only its usual tokens: not the ";" of ";#".
         mixed = any(b'#' in self.bytes_of(token)[1:] for token in range(self.size))
         self._header = '%llguidance {"no_forcing": true}\n' if mixed else ''
         self._grammars: dict[object, Any] = {}
-
-    def encode(self, text: str, *, beginning: bool = False) -> list[int]:
-        """Return the ids of ``text``; only a ``beginning`` gets the tokenizer's special tokens."""
-        ids: list[int] = self._encoder.encode(text, add_special_tokens=beginning).ids
-        while beginning and ids and ids[-1] in self.end_ids:
-            ids.pop()
-        return ids
-
-    def bytes_of(self, token: int) -> bytes:
-        """Return the bytes that a token stands for."""
-        known = self._bytes.get(token)
-        if known is None:
-            known = self._bytes[token] = bytes(self._guide.decode_bytes([token]))
-        return known
 
     def rules(self, grammar: str) -> str:
         """Return a grammar with what llguidance needs for this tokenizer."""
