@@ -253,6 +253,14 @@ async def test_new_generations_go_where_they_are_complete_soonest() -> None:
             run.engine.submit(request(number))
         await run.all_ended(range(2, 6))
         assert len(slow.requests) == 1
+        # Started again it may be another machine: it is tried once more.
+        await slow.stop()
+        await run.until(lambda: run.state and not run.state.servers[0].well)
+        await slow.start()
+        await run.until(lambda: run.state and run.state.servers[0].well)
+        run.engine.submit(request(6))
+        await run.all_ended([6])
+        assert len(slow.requests) == 2
     await slow.stop()
     await quick.stop()
 

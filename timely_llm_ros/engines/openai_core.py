@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.engines.step import Generation, Output
 
 UNKNOWN_STEP_S = 0.02
-"""Step time of a server of which no token has come yet: optimism, so that it is tried."""
+"""Step time of a server of which no token has come yet, where no other's is known either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,17 +136,36 @@ class ServerCore(EngineCore):
         """Generations that want to be served now."""
         return self.waiting + self._table.count(Phase.RUNNING)
 
-    def wait_s(self, max_running: int, tokens: float, left_tokens: float) -> float:
+    def forget_times(self) -> None:
+        """Forget how fast the server was: one that comes back may be another machine.
+
+        Otherwise a server last seen slow, as one is that dies under load, would never be tried.
+        """
+        self._step_times.forget()
+
+    @property
+    def single_step_s(self) -> float | None:
+        """Expected step time of one generation alone (s); None before the first token."""
+        return self._step_times.expected_s(1)
+
+    def wait_s(
+        self,
+        max_running: int,
+        tokens: float,
+        left_tokens: float,
+        unknown_step_s: float = UNKNOWN_STEP_S,
+    ) -> float:
         """Estimate when one more generation would be complete here (s from now).
 
         Args:
             max_running: Most that are served at once.
             tokens: Expected length of a generation.
             left_tokens: Expected tokens that those here still have to get, on average.
+            unknown_step_s: Step time to assume before the first token (s).
         """
         here = self.contenders
         batch = min(here + 1, max_running)
-        step_s = self._step_times.expected_s(batch) or UNKNOWN_STEP_S
+        step_s = self._step_times.expected_s(batch) or unknown_step_s
         ahead = max(0, here + 1 - max_running)
         queue_s = ahead * left_tokens * step_s / max_running
         return queue_s + self._step_times.prefill_s + tokens * step_s

@@ -22,7 +22,7 @@ from timely_llm_ros.engines.engine import (
     deliver,
 )
 from timely_llm_ros.engines.model_files import SHIPPED_MODEL
-from timely_llm_ros.engines.openai_core import ServerCore
+from timely_llm_ros.engines.openai_core import UNKNOWN_STEP_S, ServerCore
 from timely_llm_ros.engines.openai_options import ServerOptions
 from timely_llm_ros.errors import ConfigurationError, EngineError, ModelLoadError
 from timely_llm_ros.scheduling.policies import find_policy
@@ -265,10 +265,13 @@ class OpenAIEngine:
         done, number = map(sum, zip(*(server.core.left_tokens for server in servers), strict=True))
         tokens = self._mean_tokens
         left_tokens = max(1.0, tokens - done / number) if number else tokens
+        # A server never seen at work counts as the fastest: it will be tried, and then is known.
+        steps_s = [server.core.single_step_s for server in well]
+        unknown_step_s = min((step_s for step_s in steps_s if step_s), default=UNKNOWN_STEP_S)
         return min(
             well,
             key=lambda server: (
-                server.core.wait_s(self._max_running, tokens, left_tokens),
+                server.core.wait_s(self._max_running, tokens, left_tokens, unknown_step_s),
                 server.core.contenders,
             ),
         )

@@ -169,6 +169,7 @@ class Server:
                 self.well, self.error, self.mismatch = True, '', None
                 pause_s = FIRST_RETRY_S
                 self.core.limit_context(self.served.context_limit)
+                self.core.forget_times()
                 _logger.info('server %s serves %s', self.url, self.served.name)
                 self._on_well(self)
                 continue

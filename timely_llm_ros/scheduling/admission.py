@@ -73,6 +73,12 @@ class StepTimes:
         """Whether both a decoding step and what a beginning adds were observed."""
         return bool(self._mean_s) and self._prefills > 0
 
+    def forget(self) -> None:
+        """Know nothing again: what serves now is not what was observed."""
+        self._mean_s.clear()
+        self.prefill_s, self._prefills = 0.0, 0
+        self._too_early.clear()
+
     def observe(self, batch: int, step_s: float) -> None:
         """Learn from one decoding step of ``batch`` generations."""
         mean_s = self._mean_s.get(batch)
