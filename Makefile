@@ -41,7 +41,7 @@ demo: setup
 	@$(VENV)/timely-llm demo $(if $(ENGINE),--engine $(ENGINE)) $(ARGS)
 
 test: setup-dev
-	@$(RUN) -m pytest $(ARGS)
+	@$(RUN) -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: setup-dev
 	@$(RUN) -m ruff check .

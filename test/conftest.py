@@ -1,9 +1,11 @@
-"""Makes the helpers beside this file importable from every test."""
+"""Makes the helpers beside this file importable from every test; says in which order tests run."""
 
 from __future__ import annotations
 
+import os
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # A busy machine is no failure: how long an example takes says nothing about it.
@@ -14,3 +16,24 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts background jobs with SIGINT ignored, and every program that a test starts
     # would inherit that: Ctrl-C could not be tested.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+MOST_WORKERS = 4
+"""Each may run a model, a server and a fleet: more would want more memory than machines have."""
+
+STARTS_PROGRAMS = ('/test/engines/test_vllm', '/test/ros/', '/test/drivers/', '/test/engines/')
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Say how many tests run at once; the plug-in is not there where colcon runs the tests."""
+    return min(MOST_WORKERS, len(os.sched_getaffinity(0)))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put files that wait for programs of their own first: last, they would have a core alone."""
+
+    def rank(item: pytest.Item) -> int:
+        path = item.path.as_posix()
+        return next((n for n, part in enumerate(STARTS_PROGRAMS) if part in path), 99)
+
+    items.sort(key=rank)
