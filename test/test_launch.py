@@ -18,8 +18,8 @@ import yaml
 import timely_llm_ros
 from timely_llm_ros.drivers.registry import DRIVERS, create_driver
 from timely_llm_ros.nodes.driver_file import read_driver_file
-from timely_llm_ros.nodes.node_parameters import NODES
 from timely_llm_ros.nodes.parameters import check, declarations
+from timely_llm_ros.nodes.parameters_page import NODES
 from timely_llm_ros.nodes.robot_entry import robot_entries
 from timely_llm_ros.skills.skillset import find_skill_set
 

@@ -9,8 +9,8 @@ from timely_llm_ros.engines import ENGINES, create_engine
 from timely_llm_ros.engines.openai_options import ServerOptions
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.nodes.engine_options import engine_options
-from timely_llm_ros.nodes.node_parameters import PlannerParameters
 from timely_llm_ros.nodes.parameters import check, declarations
+from timely_llm_ros.nodes.planner_parameters import PlannerParameters
 from timely_llm_ros.scheduling.options import SchedulingOptions
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.nodes.executor_node import robot_bodies
-from timely_llm_ros.nodes.node_parameters import ExecutorParameters
+from timely_llm_ros.nodes.executor_parameters import ExecutorParameters
 from timely_llm_ros.nodes.robot_body import SharedBodies
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from ros_client import ABORTED, SUCCEEDED
 from timely_llm_ros.action import PlanTask
 from timely_llm_ros.msg import TaskEvent
 
-from timely_llm_ros.nodes.node_parameters import NODES
 from timely_llm_ros.nodes.parameters import declarations
+from timely_llm_ros.nodes.parameters_page import NODES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

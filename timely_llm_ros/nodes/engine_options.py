@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from timely_llm_ros.engines import GenerationRequest
-    from timely_llm_ros.nodes.node_parameters import PlannerParameters
+    from timely_llm_ros.nodes.planner_parameters import PlannerParameters
 
 _TASK_LINE = re.compile(r'^task: (.*)$', re.MULTILINE)
 

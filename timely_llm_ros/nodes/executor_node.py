@@ -17,7 +17,7 @@ from timely_llm_ros.errors import ConfigurationError, TimelyError
 from timely_llm_ros.msg import TaskEvent
 from timely_llm_ros.nodes.conversions import uuid_text
 from timely_llm_ros.nodes.driver_file import DriverChoice, read_driver_file
-from timely_llm_ros.nodes.node_parameters import ExecutorParameters
+from timely_llm_ros.nodes.executor_parameters import ExecutorParameters
 from timely_llm_ros.nodes.parameters import declare, unknown_overrides
 from timely_llm_ros.nodes.perceptions import check_perception, create_perception
 from timely_llm_ros.nodes.program import run

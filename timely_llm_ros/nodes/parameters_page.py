@@ -5,10 +5,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from timely_llm_ros.nodes.node_parameters import NODES
+from timely_llm_ros.nodes.executor_parameters import ExecutorParameters
 from timely_llm_ros.nodes.parameters import TYPE_NAMES, Value, declarations
+from timely_llm_ros.nodes.planner_parameters import PlannerParameters
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NODES: Mapping[str, type[Any]] = {'planner': PlannerParameters, 'executor': ExecutorParameters}
+"""The parameters of each node."""
 
 
 def parameters_page() -> str:

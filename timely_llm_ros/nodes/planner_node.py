@@ -18,7 +18,6 @@ from timely_llm_ros.errors import ConfigurationError, ModelLoadError, ShutdownEr
 from timely_llm_ros.nodes.catalogue import Catalogue
 from timely_llm_ros.nodes.diagnostics import PlannerDiagnostics
 from timely_llm_ros.nodes.engine_options import engine_options
-from timely_llm_ros.nodes.node_parameters import PlannerParameters
 from timely_llm_ros.nodes.parameters import (
     check,
     declarations,
@@ -26,6 +25,7 @@ from timely_llm_ros.nodes.parameters import (
     read,
     unknown_overrides,
 )
+from timely_llm_ros.nodes.planner_parameters import PlannerParameters
 from timely_llm_ros.nodes.planner_topics import PlannerTopics
 from timely_llm_ros.nodes.program import run
 from timely_llm_ros.nodes.robot_entry import robot_entries
