@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import signal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from diagnostic_msgs.msg import DiagnosticArray
@@ -72,13 +73,14 @@ class Fleet:
         self.states: dict[str, list[RobotState]] = {robot: [] for robot in self.robots}
         self.diagnostics: list[DiagnosticArray] = []
         self.catalogue: list[str] = []
-        self.plan_task = GoalClient(client.node, PlanTask, self.name('plan_task'))
+        make = partial(client.do, GoalClient, client.node)
+        self.plan_task = make(PlanTask, self.name('plan_task'))
         self.execute_segment = {
-            robot: GoalClient(client.node, ExecuteSegment, self.name(f'{robot}/execute_segment'))
+            robot: make(ExecuteSegment, self.name(f'{robot}/execute_segment'))
             for robot in self.robots
         }
         client.service_client(ChangeState, self.name('planner/change_state'))
-        self._subscribe()
+        client.do(self._subscribe)
         groups = [list(self.robots)] if together else [[robot] for robot in self.robots]
         self.executors = [self.start_executor(group) for group in groups]
         self.planner = self.start_planner() if start_planner else None

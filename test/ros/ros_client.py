@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import rclpy
 from action_msgs.msg import GoalStatus
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 SUCCEEDED = GoalStatus.STATUS_SUCCEEDED
 CANCELED = GoalStatus.STATUS_CANCELED
 ABORTED = GoalStatus.STATUS_ABORTED
+
+Result = TypeVar('Result')
 
 ASK_AGAIN_S = 5.0
 """When a question that nobody answered is asked again (s)."""
@@ -103,6 +105,32 @@ class Client:
         while not self._closing.done():
             self._executor.spin_until_future_complete(self._closing, 5.0)
 
+    def do(self, function: Callable[..., Result], *arguments: Any) -> Result:
+        """Have a function called on the executor's thread; return its value.
+
+        Whatever makes or ends parts of the node belongs there: the executor may look at an action
+        client that is half made, which ends its thread, and then nobody is heard any more.
+        """
+        done: list[tuple[Any, BaseException | None]] = []
+
+        def run() -> None:
+            try:
+                done.append((function(*arguments), None))
+            except BaseException as err:
+                done.append((None, err))
+
+        self.call(run)
+
+        def over() -> bool:
+            assert self._thread.is_alive(), 'the executor of the test has ended'
+            return bool(done)
+
+        wait_for(over, f'{function}')
+        value, error = done[0]
+        if error is not None:
+            raise error
+        return value
+
     def call(self, function: Callable[..., Any], *arguments: Any) -> None:
         """Have a function called on the executor's thread."""
         self._executor.create_task(function, *arguments)
@@ -110,7 +138,7 @@ class Client:
     def service_client(self, service_type: Any, name: str) -> ServiceClient:
         """Return the client of a service, made once: a server answers only clients it has met."""
         if name not in self._services:
-            self._services[name] = self.node.create_client(service_type, name)
+            self._services[name] = self.do(self.node.create_client, service_type, name)
         return self._services[name]
 
     def service(self, service_type: Any, name: str, request: Any, *, again: bool = True) -> Any:

@@ -52,12 +52,14 @@ class Recording:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=before)
         if client is None:
             return
-        node = client.node
         self.publishers = [
             # Deep enough for a whole burst: a publisher drops what overflows its own history.
-            node.create_publisher(TaskEvent, f'{self.namespace}/task_events', 200),
-            node.create_publisher(SkillSegment, f'{self.namespace}/drone_1/skill_segments', 200),
-            node.create_publisher(RobotState, f'{self.namespace}/drone_2/robot_state', 200),
+            client.do(client.node.create_publisher, kind, f'{self.namespace}/{name}', 200)
+            for kind, name in (
+                (TaskEvent, 'task_events'),
+                (SkillSegment, 'drone_1/skill_segments'),
+                (RobotState, 'drone_2/robot_state'),
+            )
         ]
         wait_for(
             lambda: all(one.get_subscription_count() for one in self.publishers), 'subscriptions'
@@ -118,8 +120,11 @@ def test_what_the_scheduler_runs_is_noted_and_files_are_split(
 ) -> None:
     recording = Recording(client, tmp_path, max_file_s=0.05, flush_period_s=0.05)
     state = SchedulerState(engine='torch', model='m', mode='segmented', policy='edf')
-    states = client.node.create_publisher(
-        SchedulerState, f'{recording.namespace}/scheduler_state', STATE_QOS
+    states = client.do(
+        client.node.create_publisher,
+        SchedulerState,
+        f'{recording.namespace}/scheduler_state',
+        STATE_QOS,
     )
     states.publish(state)
     wait_for(lambda: recording.recorded('scheduler_state'), 'state')
@@ -129,7 +134,7 @@ def test_what_the_scheduler_runs_is_noted_and_files_are_split(
         return len([*recording.trace.glob('*.mcap')]) > 2
 
     wait_for(publish_until_split, 'the third file')
-    client.node.destroy_publisher(states)
+    client.do(client.node.destroy_publisher, states)
     assert recording.end(signal.SIGINT) == 0, recording.log
     trace = Trace(recording.trace)
     assert trace.summary().damage == ''

@@ -10,7 +10,6 @@ import pytest
 from programs import Program, wait_for
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
-from rclpy.qos import QoSProfile
 from rclpy.serialization import serialize_message
 from rosgraph_msgs.msg import Clock
 from std_srvs.srv import Trigger
@@ -61,19 +60,14 @@ class Replay:
         self.events: list[str] = []
         self.states: list[int] = []
         self.clock_s: list[float] = []
-        node = client.node
         prefix = f'/{self.namespace}'
         self._subscriptions = [
-            node.create_subscription(
-                TaskEvent, f'{prefix}/task_events', lambda m: self.events.append(m.text), 200
-            ),
-            node.create_subscription(
-                RobotState,
-                f'{prefix}/{STATES}',
-                lambda m: self.states.append(m.segment),
-                QoSProfile(depth=200),
-            ),
-            node.create_subscription(Clock, '/clock', self._on_clock, 100),
+            client.do(client.node.create_subscription, kind, topic, take, 200)
+            for kind, topic, take in (
+                (TaskEvent, f'{prefix}/task_events', lambda m: self.events.append(m.text)),
+                (RobotState, f'{prefix}/{STATES}', lambda m: self.states.append(m.segment)),
+                (Clock, '/clock', self._on_clock),
+            )
         ]
         given = {'trace': str(trace), 'prefix': prefix, 'start_paused': True, 'at_end': 'pause'}
         self.program = Program('replay', folder, given | parameters, namespace=self.namespace)
@@ -105,7 +99,7 @@ class Replay:
     def close(self) -> None:
         self.program.close()
         for one in self._subscriptions:
-            self._client.node.destroy_subscription(one)
+            self._client.do(self._client.node.destroy_subscription, one)
 
 
 @pytest.fixture

@@ -29,8 +29,13 @@ class Pair:
         self.client = client
         self.goals: list[Any] = []
         self.cancels: list[Any] = []
-        self.server = DeferredActionServer(
-            client.node,
+        self.server = client.do(self._make_server)
+        self.action = client.do(GoalClient, client.node, ExecuteSegment, 'helpers/execute_segment')
+        wait_for(self.action.server_is_ready, 'server')
+
+    def _make_server(self) -> DeferredActionServer:
+        return DeferredActionServer(
+            self.client.node,
             ExecuteSegment,
             'helpers/execute_segment',
             on_goal=self._on_goal,
@@ -39,8 +44,6 @@ class Pair:
             # Results must outlive the time that a busy machine takes to ask for them.
             result_timeout_s=5,
         )
-        self.action = GoalClient(client.node, ExecuteSegment, 'helpers/execute_segment')
-        wait_for(self.action.server_is_ready, 'server')
 
     def _on_goal(self, goal: ExecuteSegment.Goal) -> GoalResponse:
         return GoalResponse.REJECT if goal.segment.text == 'reject' else GoalResponse.ACCEPT
@@ -110,10 +113,14 @@ def test_nothing_is_left_of_goals_that_are_over(pair: Pair) -> None:
 
 def test_service_answers_later(client: Client) -> None:
     waiting: list[Any] = []
-    service = create_deferred_service(
-        client.node, Trigger, 'helpers/later', lambda _, send: waiting.append(send)
+    service = client.do(
+        create_deferred_service,
+        client.node,
+        Trigger,
+        'helpers/later',
+        lambda _, send: waiting.append(send),
     )
-    asking = client.node.create_client(Trigger, 'helpers/later')
+    asking = client.do(client.node.create_client, Trigger, 'helpers/later')
     wait_for(asking.service_is_ready, 'service')
     answers: list[str] = []
 
@@ -130,5 +137,5 @@ def test_service_answers_later(client: Client) -> None:
     client.call(waiting[0], Trigger.Response(message='first'))
     wait_for(lambda: len(answers) == 2, 'answers')
     assert answers == ['second', 'first']
-    client.node.destroy_client(asking)
-    client.node.destroy_service(service)
+    client.do(client.node.destroy_client, asking)
+    client.do(client.node.destroy_service, service)
