@@ -3,60 +3,56 @@
 from __future__ import annotations
 
 import datetime
-import signal
 import sys
 import time
 import uuid
 from collections import Counter
-from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import rclpy
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
 from rclpy.clock import Clock
 from rclpy.clock_type import ClockType
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
-from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
 from rclpy.serialization import deserialize_message
-from rclpy.signals import SignalHandlerOptions
 
 from lrtrace.message_classes import message_class
 from lrtrace.metadata import TopicQos
 from lrtrace.recorder_health import RecorderCounts, health, summary_line
 from lrtrace.recorder_options import is_recorded, read_options
 from lrtrace.recording import Recording
+from lrtrace.ros_program import ProgramNode, qos_profile, run_program
+from lrtrace.topic_queues import TopicQueues
 from lrtrace.writer import TraceWriter
 from timely_llm_ros.errors import TraceError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rclpy.subscription import MessageInfo
     from rclpy.topic_endpoint_info import TopicEndpointInfo
 
     from lrtrace.recorder_options import RecorderOptions
+    from lrtrace.topic_queues import Received
 
 PACKAGE_TYPES = 'timely_llm_ros/msg/'
+STATE_TYPE = f'{PACKAGE_TYPES}SchedulerState'
 
 QUEUE_DEPTH = 1000
 """Messages per topic that may wait in the middleware."""
 
+TAKE_PERIOD_S = 0.04
+"""How often they are taken from there (s)."""
+
 LOOK_PERIOD_S = 0.2
-"""How often new topics are looked for (s); a signal is noticed within this time."""
+"""How often new topics are looked for (s)."""
 
 DIAGNOSTICS_PERIOD_S = 1.0
 
 ENGINE_PERIOD_NS = 10_000_000_000
 """How often a scheduler's state is decoded (ns), for the run's engine, model and policy."""
 
-END_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-"""Signals that end the recording, once; the trace is then ended whole whatever follows."""
 
-
-class RecorderNode(Node):  # type: ignore[misc]
+class RecorderNode(ProgramNode):
     """Records task events, segments, states, diagnostics and logs, from :meth:`start` on."""
 
     def __init__(self, **node_options: Any) -> None:
@@ -65,8 +61,9 @@ class RecorderNode(Node):  # type: ignore[misc]
         """Messages that the middleware lost before they came here, by topic."""
         self._options: RecorderOptions | None = None
         self._open: Recording | None = None
-        self._recorded: dict[str, Any] = {}
+        self._queues = TopicQueues(self)
         self._skipped: set[str] = set()
+        self._state_topics: set[str] = set()
         self._latest: dict[tuple[str, bytes], int] = {}
         self._engine_read_ns = 0
         self._warned = 0
@@ -96,6 +93,7 @@ class RecorderNode(Node):  # type: ignore[misc]
         self._look()
         # Not the node's clock: simulated time may stand still, but what was recorded must not wait.
         steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self.create_timer(TAKE_PERIOD_S, self._take, clock=steady)
         self.create_timer(LOOK_PERIOD_S, self._look, clock=steady)
         self.create_timer(DIAGNOSTICS_PERIOD_S, self._diagnose, clock=steady)
         self.get_logger().info(f'recording to {self._recording.folder}')
@@ -107,14 +105,22 @@ class RecorderNode(Node):  # type: ignore[misc]
         return self._open
 
     @property
-    def failure(self) -> str:
-        """Why recording ended early; empty if it did not."""
-        return self._recording.failure
+    def over(self) -> bool:
+        """Whether the trace cannot be written on."""
+        return bool(self._recording.failure)
 
-    def close(self) -> None:
-        """End the trace; idempotent. One that could not be written on is left as it is."""
+    def finish(self) -> int:
+        """End the trace and say so. One that could not be written on is left as it is."""
+        self._take()
         self._recording.note({'lost_messages': str(self.lost.total())})
         self._recording.close()
+        failure = self._recording.failure
+        if failure:
+            self.get_logger().fatal(f'recording ends: {failure}')
+        print(summary_line(self.counts), flush=True)
+        if failure:
+            print(f'error: {failure}', file=sys.stderr)
+        return 1 if failure else 0
 
     @property
     def counts(self) -> RecorderCounts:
@@ -130,11 +136,6 @@ class RecorderNode(Node):  # type: ignore[misc]
             lost=self.lost,
             failure=recording.failure,
         )
-
-    @property
-    def summary(self) -> str:
-        """What was recorded, in one line."""
-        return summary_line(self.counts)
 
     def _declare(
         self, name: str, default: Any, description: str, limits: tuple[Any, Any] | None = None
@@ -154,7 +155,7 @@ class RecorderNode(Node):  # type: ignore[misc]
         assert self._options is not None
         namespace = self.get_namespace().rstrip('/') + '/'
         for topic, kinds in self.get_topic_names_and_types():
-            if topic in self._recorded or topic in self._skipped or len(kinds) != 1:
+            if topic in self._queues or topic in self._skipped or len(kinds) != 1:
                 continue
             if not is_recorded(topic, kinds[0], namespace, self._options.topics):
                 continue
@@ -170,41 +171,43 @@ class RecorderNode(Node):  # type: ignore[misc]
             self._skipped.add(topic)
             self.get_logger().warning(f'topic {topic} is not recorded: {err}')
             return
-        receive = self._on_state if kind == f'{PACKAGE_TYPES}SchedulerState' else self._on_message
-        self._recorded[topic] = self.create_subscription(
-            kind_class, topic, partial(receive, topic), _requested(qos), raw=True
+        wanted = qos_profile(
+            reliability=qos.reliability, durability=qos.durability, depth=QUEUE_DEPTH
         )
+        self._queues.add(topic, kind_class, wanted)
+        if kind == STATE_TYPE:
+            self._state_topics.add(topic)
 
-    def _on_message(self, topic: str, data: bytes, info: MessageInfo) -> None:
-        log_ns = time.time_ns()
-        sequence = info['publication_sequence_number'] or 0
-        self._count_lost(topic, info['publisher_gid'], sequence)
-        self._recording.take(
-            topic,
-            data,
-            log_ns=log_ns,
-            publish_ns=info['source_timestamp'] or log_ns,
-            sequence=sequence & 0xFFFFFFFF,
-        )
+    def _take(self) -> None:
+        for message in self._queues.take():
+            self._count_lost(message.topic, message.publisher, message.sequence)
+            self._recording.take(
+                message.topic,
+                message.data,
+                log_ns=message.received_ns,
+                publish_ns=message.sent_ns,
+                sequence=message.sequence & 0xFFFFFFFF,
+            )
+            if message.topic in self._state_topics:
+                self._note_engine(message)
 
-    def _count_lost(self, topic: str, publisher: dict[str, Any] | None, sequence: int) -> None:
+    def _count_lost(self, topic: str, publisher: bytes, sequence: int) -> None:
         """Note what a publisher numbered and what did not come."""
-        if publisher is None or not sequence:
+        if not publisher or not sequence:
             return
-        key = topic, publisher['data']
+        key = topic, publisher
         missing = sequence - self._latest.get(key, sequence - 1) - 1
         self._latest[key] = sequence
         if missing > 0:
             self.lost[topic] += missing
 
-    def _on_state(self, topic: str, data: bytes, info: MessageInfo) -> None:
-        """Take a scheduler's state, and now and then what it says of the run."""
-        self._on_message(topic, data, info)
+    def _note_engine(self, message: Received) -> None:
+        """Note now and then what a scheduler's state says of the run."""
         now_ns = time.monotonic_ns()
         if self._engine_read_ns and now_ns - self._engine_read_ns < ENGINE_PERIOD_NS:
             return
         self._engine_read_ns = now_ns
-        state = deserialize_message(data, message_class(f'{PACKAGE_TYPES}SchedulerState'))
+        state = deserialize_message(message.data, message_class(STATE_TYPE))
         names = ('engine', 'model', 'mode', 'policy')
         self._recording.note({name: getattr(state, name) for name in names})
 
@@ -253,55 +256,9 @@ def _offered(publishers: Sequence[TopicEndpointInfo]) -> TopicQos:
     )
 
 
-def _requested(qos: TopicQos) -> QoSProfile:
-    reliable, kept = qos.reliability == 'reliable', qos.durability == 'transient_local'
-    return QoSProfile(
-        history=HistoryPolicy.KEEP_LAST,
-        depth=QUEUE_DEPTH,
-        reliability=ReliabilityPolicy.RELIABLE if reliable else ReliabilityPolicy.BEST_EFFORT,
-        durability=DurabilityPolicy.TRANSIENT_LOCAL if kept else DurabilityPolicy.VOLATILE,
-    )
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the node until SIGINT or SIGTERM, or until it fails; return the exit code.
-
-    For a process of its own: it ignores both signals from then on.
-    """
-    ending: list[int] = []
-    for number in END_SIGNALS:
-        # Noted, never raised, and from before there is a trace until the process is gone: rclpy's
-        # and Python's own handlers would break off whatever the second signal finds running.
-        signal.signal(number, lambda received, _frame: ending.append(received))
-    rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
-    node = RecorderNode()
-    # The events executor cannot hand out serialised messages: it ends in a SystemError.
-    executor = SingleThreadedExecutor()
-    try:
-        node.start()
-        executor.add_node(node)
-        with suppress(ExternalShutdownException):
-            while not ending and node.context.ok() and not node.failure:
-                executor.spin_once()
-        node.close()
-        if node.failure:
-            node.get_logger().fatal(f'recording ends: {node.failure}')
-        print(node.summary, flush=True)
-    except TraceError as err:
-        print(f'error: {err}', file=sys.stderr)
-        return 1
-    finally:
-        # The interpreter takes its handlers away before its end, but leaves ignored signals so.
-        for number in END_SIGNALS:
-            signal.signal(number, signal.SIG_IGN)
-        # In this order: a node that outlives its context can crash the interpreter's end.
-        executor.shutdown()
-        node.destroy_node()
-        rclpy.try_shutdown()
-    if node.failure:
-        print(f'error: {node.failure}', file=sys.stderr)
-        return 1
-    return 0
+    """Record until SIGINT or SIGTERM, or until it fails; return the exit code."""
+    return run_program(RecorderNode, arguments)
 
 
 if __name__ == '__main__':

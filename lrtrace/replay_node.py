@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-import rclpy
 from builtin_interfaces.msg import Time
 from rcl_interfaces.msg import (
     FloatingPointRange,
@@ -19,10 +16,6 @@ from rcl_interfaces.msg import (
 from rclpy.clock import Clock as RosClock
 from rclpy.clock_type import ClockType
 from rclpy.duration import Duration
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
-from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
-from rclpy.signals import SignalHandlerOptions
 from rosgraph_msgs.msg import Clock
 from std_srvs.srv import Trigger
 
@@ -30,21 +23,22 @@ from lrtrace.message_classes import message_class
 from lrtrace.metadata import qos_profiles
 from lrtrace.playback import MAX_RATE, MIN_RATE, Playback
 from lrtrace.reader import Trace
+from lrtrace.ros_program import ProgramNode, qos_profile, run_program
 from timely_llm_ros.errors import ConfigurationError, TraceError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mcap.records import Channel, Message, Schema
+    from rclpy.node import Node
     from rclpy.parameter import Parameter
+    from rclpy.qos import QoSProfile
 
 PERIOD_S = 0.005
 """How often it is looked for messages that are due (s)."""
 
 ACKNOWLEDGED_S = 2.0
 """How long the end waits until reliable subscribers have everything (s)."""
-
-END_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 AT_END = ('exit', 'pause', 'loop')
 
@@ -77,13 +71,12 @@ class ReplayOptions:
     position_s: float
 
 
-class ReplayNode(Node):  # type: ignore[misc]
+class ReplayNode(ProgramNode):
     """Plays a trace, from :meth:`start` on. ``rate`` and ``position_s`` may be set at any time."""
 
     def __init__(self, **node_options: Any) -> None:
         super().__init__('replay', **node_options)
-        self.done = False
-        """Whether the trace has ended and the program with it."""
+        self._done = False
         self.published = 0
         """Messages so far."""
         self._topic_publishers: dict[str, Any] = {}
@@ -133,10 +126,17 @@ class ReplayNode(Node):  # type: ignore[misc]
             f'{len(self._topic_publishers)} topics'
         )
 
-    def flush(self) -> None:
-        """Wait until reliable subscribers have everything, for a while."""
+    @property
+    def over(self) -> bool:
+        """Whether the trace has ended and the program with it."""
+        return self._done
+
+    def finish(self) -> int:
+        """Wait until reliable subscribers have everything, for a while, and say how much it was."""
         for publisher in self._topic_publishers.values():
             publisher.wait_for_all_acked(Duration(seconds=ACKNOWLEDGED_S))
+        print(f'{self.published} messages played', flush=True)
+        return 0
 
     @property
     def _now_s(self) -> float:
@@ -174,7 +174,7 @@ class ReplayNode(Node):  # type: ignore[misc]
                 self._playback.pause(now_s)
             case _:
                 self._tell_time()
-                self.done = True
+                self._done = True
 
     def _publish(self, found: tuple[Schema, Channel, Message]) -> None:
         _, channel, message = found
@@ -281,43 +281,19 @@ def _offered(channel: Channel) -> QoSProfile:
     """Return what the recorded publisher offered, deep enough for bursts."""
     recorded = qos_profiles(channel.metadata.get('offered_qos_profiles', ''))
     profile = recorded[0] if recorded else {}
-    kept = profile.get('durability') == 'transient_local'
-    depth = profile.get('depth', 0)
-    return QoSProfile(
-        depth=max(depth if isinstance(depth, int) else 0, 1 if kept else 100),
-        reliability=ReliabilityPolicy.BEST_EFFORT
-        if profile.get('reliability') == 'best_effort'
-        else ReliabilityPolicy.RELIABLE,
-        durability=DurabilityPolicy.TRANSIENT_LOCAL if kept else DurabilityPolicy.VOLATILE,
+    durability, depth = profile.get('durability'), profile.get('depth', 0)
+    return qos_profile(
+        reliability=str(profile.get('reliability')),
+        durability=str(durability),
+        depth=max(
+            depth if isinstance(depth, int) else 0, 1 if durability == 'transient_local' else 100
+        ),
     )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Play until the end, SIGINT or SIGTERM; return the exit code."""
-    ending: list[int] = []
-    for number in END_SIGNALS:
-        signal.signal(number, lambda received, _frame: ending.append(received))
-    rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
-    node = ReplayNode()
-    executor = SingleThreadedExecutor()
-    try:
-        node.start()
-        executor.add_node(node)
-        with suppress(ExternalShutdownException):
-            while not ending and not node.done and node.context.ok():
-                executor.spin_once(timeout_sec=0.2)
-        node.flush()
-        print(f'{node.published} messages played', flush=True)
-    except (TraceError, ConfigurationError) as err:
-        print(f'error: {err}', file=sys.stderr)
-        return 1
-    finally:
-        for number in END_SIGNALS:
-            signal.signal(number, signal.SIG_IGN)
-        executor.shutdown()
-        node.destroy_node()
-        rclpy.try_shutdown()
-    return 0
+    return run_program(ReplayNode, arguments)
 
 
 if __name__ == '__main__':

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections import Counter
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 """The browser itself refuses whatever the page does not carry."""
+
+
+MOST_REASONS = 8
+"""Reasons for refusals that a run's list has."""
 
 
 def write_report(runs: Sequence[Run], path: str | Path, *, title: str = '') -> Path:
@@ -58,7 +63,7 @@ def render_report(runs: Sequence[Run], *, title: str = '') -> str:
     data = json_for_script({'runs': [chart_data(run, robots) for run in runs]})
     body = (
         f'<header><h1>{e(title)}</h1><p class="sub">{_subtitle(runs)}</p></header>'
-        f'{_warnings(runs)}{headline(runs)}'
+        f'{_warnings(runs)}{headline(runs)}{_refusals(runs)}'
         f'<section><h2>Timeline</h2>{_controls()}{_filters(runs)}{charts}{_legend()}</section>'
         f'<section><h2>Why</h2>{reasons(runs)}</section>'
         f'<section><h2>Response times</h2><div class="two">{distribution(runs)}'
@@ -101,11 +106,29 @@ def _warnings(runs: Sequence[Run]) -> str:
         failed = sum(not task.succeeded for task in run.tasks)
         if failed:
             texts.append(f'{run.label}: {failed} of {len(run.tasks)} tasks did not succeed')
-        if run.refused:
-            texts.append(f'{run.label}: {len(run.refused)} tasks were refused')
         if not run.tasks:
             texts.append(f'{run.label}: the trace holds no task')
     return ''.join(f'<p class="warning">{e(text)}</p>' for text in texts)
+
+
+def _refusals(runs: Sequence[Run]) -> str:
+    """Return what was refused: an answer and not a fault, as where no time budget can be met."""
+    lists = ''
+    for run in runs:
+        reasons_of = Counter(why for _, why in run.refused)
+        if not reasons_of:
+            continue
+        count = len(run.refused)
+        what = 'task was refused' if count == 1 else 'tasks were refused'
+        most = reasons_of.most_common(MOST_REASONS)
+        rows = ''.join(f'<li>{number} times: {e(why)}</li>' for why, number in most)
+        more = len(reasons_of) - MOST_REASONS
+        rows += f'<li>{more} other reasons</li>' if more > 0 else ''
+        lists += (
+            f'<details class="answers"><summary>{e(run.label)}: {count} {what} at once'
+            f'</summary><ul>{rows}</ul></details>'
+        )
+    return lists
 
 
 def _controls() -> str:

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -101,6 +102,15 @@ def test_no_run_is_refused() -> None:
 
 def test_an_empty_run_is_said_to_be_empty() -> None:
     assert 'the trace holds no task' in render_report([Run('nothing')])
+
+
+def test_a_refusal_is_an_answer_and_no_warning(runs: list[Run]) -> None:
+    calm = render_report([replace(runs[0], refused=[])])
+    page = render_report([replace(runs[0], refused=[('drone_9', 'worst case <9 s>')] * 2)])
+    assert page.count('class="warning"') == calm.count('class="warning"')
+    assert '2 tasks were refused at once' in page
+    assert '2 times: worst case &lt;9 s&gt;' in page
+    assert 'refused' not in calm.split('<script')[0]
 
 
 def test_nothing_is_fetched(runs: list[Run]) -> None:

@@ -1,0 +1,110 @@
+"""Subscriptions whose messages are taken in bulk, serialised as they came.
+
+An executor wakes for every message and hands each to a callback, and before it sleeps again it
+tells the middleware anew of every subscription. For hundreds of topics that is most of the work.
+Here the middleware queues, and somebody empties all queues now and then.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from rclpy.callback_groups import CallbackGroup
+from rclpy.subscription import Subscription
+
+if TYPE_CHECKING:
+    from rclpy.node import Node
+    from rclpy.qos import QoSProfile
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """One message.
+
+    Attributes:
+        topic: Its topic's full name.
+        data: CDR bytes.
+        received_ns: When the middleware had it (ns since the epoch).
+        sent_ns: When it was sent (ns since the epoch).
+        publisher: Its publisher's id; empty where the middleware does not tell.
+        sequence: Its publisher's number; 0 where the middleware does not tell.
+    """
+
+    topic: str
+    data: bytes
+    received_ns: int
+    sent_ns: int
+    publisher: bytes
+    sequence: int
+
+
+class TopicQueues:
+    """The subscriptions of a node. Used on its executor's thread.
+
+    Args:
+        node: The node.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._group = _NeverReady()
+        self._subscriptions: dict[str, Subscription] = {}
+
+    def __contains__(self, topic: str) -> bool:
+        return topic in self._subscriptions
+
+    def add(self, topic: str, kind: Any, qos: QoSProfile) -> None:
+        """Subscribe to a topic; what comes waits, as much as the history's depth."""
+        self._subscriptions[topic] = self._node.create_subscription(
+            kind, topic, _ignore, qos, callback_group=self._group, raw=True
+        )
+
+    def take(self) -> list[Received]:
+        """Return what came since the last time, in the order in which it was received."""
+        messages: list[Received] = []
+        for topic, subscription in self._subscriptions.items():
+            handle = subscription.handle
+            with handle:
+                # As many as can wait: who publishes faster than this takes holds up nobody else.
+                for _ in range(subscription.qos_profile.depth):
+                    taken = handle.take_message(subscription.msg_type, True)
+                    if taken is None:
+                        break
+                    messages.append(_received(topic, *taken))
+        messages.sort(key=attrgetter('received_ns'))
+        return messages
+
+
+class _NeverReady(CallbackGroup):  # type: ignore[misc]
+    """Keeps an executor from subscriptions; events, as QoS that does not fit, it may handle."""
+
+    def can_execute(self, entity: object) -> bool:
+        """Tell whether an executor should look at it."""
+        return not isinstance(entity, Subscription)
+
+    def beginning_execution(self, entity: object) -> bool:
+        """Tell whether an executor may handle it."""
+        return not isinstance(entity, Subscription)
+
+    def ending_execution(self, entity: object) -> None:
+        """Take note that it was handled."""
+
+
+def _received(topic: str, data: bytes, info: dict[str, Any]) -> Received:
+    received_ns = info['received_timestamp'] or time.time_ns()
+    publisher = info['publisher_gid']
+    return Received(
+        topic,
+        data,
+        received_ns,
+        info['source_timestamp'] or received_ns,
+        bytes(publisher['data']) if publisher is not None else b'',
+        info['publication_sequence_number'] or 0,
+    )
+
+
+def _ignore(_: bytes) -> None:
+    """Stand for a callback; it is never called."""
