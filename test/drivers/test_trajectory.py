@@ -179,17 +179,23 @@ def test_silence_is_a_lost_robot_and_a_stop_comes_first_when_it_is_back(poses_fi
         bench.joints.silent = True
         outcome = await task
         assert outcome.error_code == SegmentCode.ROBOT_LOST
-        assert "nothing of 'base' heard for 0.5 s" in outcome.error
-        # Not from an old reading: that would be a motion.
-        assert len(bench.joints.moves) == 1
+        assert "nothing of 'base' heard for 0.2" in outcome.error
+        # Unseen, it rests on its way, before its goal and not back where it was last seen.
+        begun, rest = bench.joints.moves
+        last = bench.joints.readings['base'].position
+        assert last < rest['base'] < begun['base']
+        await asyncio.sleep(0.5)
+        bench.require_still()
+        assert bench.joints.body.joints()[0] == pytest.approx(rest)
         with pytest.raises(RobotUnavailableError, match='within 5 s'):
             await bench.executor.start()
+        assert len(bench.joints.moves) == 2
         bench.joints.silent = False
         await bench.executor.start()
         await asyncio.sleep(0.5)
         bench.require_still()
-        there, _ = bench.joints.body.joints()
-        assert bench.joints.moves[1:] == [there]
+        assert all(move == pytest.approx(rest) for move in bench.joints.moves[2:])
+        assert bench.joints.moves[2:]
 
     on_joints(poses_file, body)
 

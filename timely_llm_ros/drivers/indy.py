@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from timely_llm_ros.drivers.indy_arm import IndyArm
 from timely_llm_ros.drivers.indy_options import IndyOptions
 from timely_llm_ros.drivers.indy_units import away_from_base
-from timely_llm_ros.errors import ConfigurationError, SkillFailedError
+from timely_llm_ros.drivers.insistence import Insistence
+from timely_llm_ros.errors import ConfigurationError, RobotUnavailableError, SkillFailedError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -44,6 +45,7 @@ class IndyDriver:
         self._skill_set, self._perception = skill_set, perception
         self._options = IndyOptions(**options)
         self._arm = IndyArm(self._options)
+        self._insistence = Insistence(self._arm.stop)
         self._skills: dict[str, Callable[[Call, Scene], Awaitable[CallValue]]] = {
             'pick': self._pick,
             'place': self._place,
@@ -66,10 +68,18 @@ class IndyDriver:
 
     async def connect(self) -> None:
         """Start the SDK and hear of the arm; one in violation can be connected too."""
-        await self._arm.connect()
+        # It would start the SDK too.
+        owed = await self._insistence.end()
+        try:
+            await self._arm.connect()
+        except RobotUnavailableError:
+            if owed:
+                self._insistence.begin()
+            raise
 
     async def close(self) -> None:
         """End the SDK's process."""
+        await self._insistence.end()
         await self._arm.close()
 
     async def execute(self, call: Call, scene: Scene) -> CallValue:
@@ -86,8 +96,16 @@ class IndyDriver:
             raise
 
     async def safe(self) -> None:
-        """Stop all motion, smoothly (stop category 2)."""
-        await self._arm.stop()
+        """Stop all motion, smoothly (stop category 2).
+
+        An arm that cannot be told is told again and again, also after this has raised.
+        """
+        await self._insistence.end()
+        try:
+            await self._arm.stop()
+        except RobotUnavailableError:
+            self._insistence.begin()
+            raise
 
     async def _pick(self, call: Call, scene: Scene) -> None:
         item = _object(call, scene, 0)

@@ -64,8 +64,8 @@ class IndyOptions:
     gripper_close: str = 'HIGH_PNP'
     gripper_s: float = 0.5
     auto_recover: bool = False
-    answer_limit_s: float = 0.4
-    link_limit_s: float = 1.0
+    answer_limit_s: float = 0.2
+    link_limit_s: float = 0.4
     poll_s: float = 0.02
     sdk_python: str = ''
 

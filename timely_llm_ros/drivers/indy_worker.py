@@ -29,7 +29,7 @@ CHANNEL_OPTIONS = (
     # The SDK's channels would wait a second and more before they try a lost link again.
     ('grpc.initial_reconnect_backoff_ms', 100),
     ('grpc.min_reconnect_backoff_ms', 100),
-    ('grpc.max_reconnect_backoff_ms', 500),
+    ('grpc.max_reconnect_backoff_ms', 200),
     ('grpc.enable_http_proxy', 0),
 )
 

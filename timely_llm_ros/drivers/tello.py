@@ -53,7 +53,7 @@ CLOSE_LIMIT_S = 6.0
 CUT_REPEATS = 3
 """How often the motors are cut: datagrams get lost."""
 
-_WATCH_PERIOD_S = 0.05
+_WATCH_PERIOD_S = 0.02
 
 
 class TelloDriver:

@@ -63,7 +63,7 @@ class TelloLimits:
     maximum_height_m: float = 3.0
     minimum_battery_percent: int = 20
     landing_battery_percent: int = 10
-    link_timeout_s: float = 1.0
+    link_timeout_s: float = 0.4
     halt_limit_s: float = 0.45
     land_after_s: float = 15.0
     takeoff_when_needed: bool = False
@@ -260,8 +260,7 @@ class TelloFlight:
     async def _check_height(self, direction: str, distance_m: float) -> None:
         rise_m = {'up': distance_m, 'down': -distance_m}.get(direction, 0.0)
         if rise_m:
-            # The latest state may be of before the end of the move before.
-            await self.wire.wait_state(SEE_LIMIT_S)
+            await self.wire.wait_settled(SEE_LIMIT_S)
         height_m = self.height_m + rise_m
         if rise_m > 0 and height_m > self.limits.maximum_height_m:
             raise SkillFailedError(

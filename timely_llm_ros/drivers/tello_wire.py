@@ -29,6 +29,9 @@ LATE_ANSWER_S = 0.3
 HALT_PERIOD_S = 0.1
 """How often an aircraft that should stand still is told so (s), until it has heard."""
 
+SETTLED_S = 0.02
+"""A state that came so soon after an answer (s) may have been sent before it."""
+
 STILL_STATES = 2
 """States without motion, one after the other, that say that an aircraft stands still."""
 
@@ -223,6 +226,11 @@ class TelloWire:
         except TimeoutError:
             return False
         return True
+
+    async def wait_settled(self, limit_s: float) -> None:
+        """Wait for a state of after the last answer: one before may be of a move's middle."""
+        if self._state_s <= self._answered_s + SETTLED_S:
+            await self.wait_state(limit_s)
 
     @property
     def _sdk(self) -> Tello:

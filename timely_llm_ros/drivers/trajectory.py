@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from timely_llm_ros.drivers.insistence import Insistence
 from timely_llm_ros.drivers.joint_poses import read_joint_poses
 from timely_llm_ros.errors import ConfigurationError, RobotUnavailableError, SkillFailedError
 
@@ -35,6 +37,22 @@ _TIME_STEP_S = 1e-6
 
 REST_SPEED = 0.02
 """Below this speed (rad/s or m/s) a joint stands still."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """A motion that was asked for: from rest to rest, as a controller interpolates one point."""
+
+    start: Mapping[str, float]
+    end: Mapping[str, float]
+    began_s: float
+    duration_s: float
+
+    def at(self, now_s: float) -> dict[str, float]:
+        """Return where each joint should be at a time of the loop (s)."""
+        share = min(1.0, max(0.0, (now_s - self.began_s) / self.duration_s))
+        eased = share**2 * (3 - 2 * share)
+        return {name: way + eased * (self.end[name] - way) for name, way in self.start.items()}
 
 
 class TrajectoryDriver:
@@ -66,7 +84,7 @@ class TrajectoryDriver:
         speed: float = 0.5,
         goal_tolerance: float = 0.02,
         goal_time_s: float = 2.0,
-        state_limit_s: float = 0.5,
+        state_limit_s: float = 0.2,
         stop_s: float = 0.2,
         perception: Perception | None = None,
     ) -> None:
@@ -99,6 +117,8 @@ class TrajectoryDriver:
         self._goal_time_s, self._state_limit_s, self._stop_s = goal_time_s, state_limit_s, stop_s
         self._perception = perception
         self._goal: dict[str, float] = {}
+        self._way: _Way | None = None
+        self._insistence = Insistence(self._hold)
         self._connected = False
 
     async def connect(self) -> None:
@@ -116,6 +136,7 @@ class TrajectoryDriver:
 
     async def close(self) -> None:
         """Stop listening."""
+        await self._insistence.end()
         self._connected = False
         await self._link.close()
 
@@ -143,16 +164,46 @@ class TrajectoryDriver:
         return None
 
     async def safe(self) -> None:
-        """Hold where it is, or where it comes to rest when it slows down from its speed."""
+        """Hold where it is, or where it comes to rest when it slows down from its speed.
+
+        One that is not heard of is told to hold on the way that it was told to go, and again, from
+        a reading, as soon as there is one, also after this has raised.
+        """
         self._require_connection()
+        await self._insistence.end()
+        try:
+            await self._hold()
+        except RobotUnavailableError:
+            self._hold_unseen()
+            self._insistence.begin()
+            raise
+
+    async def _hold(self) -> None:
         # Never from an old reading: that would be a motion back to it.
         readings = self._joints()
-        hold = {}
-        for name, reading in readings.items():
-            joint = self._poses.joints[name]
-            rest = reading.position + 0.5 * self._stop_s * reading.velocity
-            hold[name] = min(max(rest, joint.lower), joint.upper)
-        self._goal = hold
+        self._rest_at(
+            {
+                name: reading.position + 0.5 * self._stop_s * reading.velocity
+                for name, reading in readings.items()
+            }
+        )
+
+    def _hold_unseen(self) -> None:
+        """Have an arm whose states stopped rest where it should be, if it follows its trajectory.
+
+        Whatever it does, this is between where it was and where it was told to go.
+        """
+        if self._way is not None:
+            now_s = asyncio.get_running_loop().time()
+            self._rest_at(self._way.at(now_s + 0.5 * self._stop_s))
+
+    def _rest_at(self, positions: Mapping[str, float]) -> None:
+        joints = self._poses.joints
+        hold = {
+            name: min(max(position, joints[name].lower), joints[name].upper)
+            for name, position in positions.items()
+        }
+        self._goal, self._way = hold, None
         self._link.command(hold, self._stop_s)
 
     async def _go(self, pose: Mapping[str, float], call: Call) -> None:
@@ -167,12 +218,15 @@ class TrajectoryDriver:
         self._link.command(goal, duration_s)
         loop = asyncio.get_running_loop()
         began_s = loop.time()
+        came_from = {name: reading.position for name, reading in start.items()}
+        self._way = _Way(came_from, goal, began_s, duration_s)
         while True:
             await self._link.heard(self._state_limit_s)
             joints = self._joints()
             off = {name: abs(goal[name] - joint.position) for name, joint in joints.items()}
             worst = max(off, key=lambda name: off[name])
             if off[worst] <= self._tolerance and _at_rest(joints):
+                self._way = None
                 return
             if loop.time() - began_s > duration_s + self._goal_time_s:
                 raise SkillFailedError(
@@ -214,7 +268,7 @@ class TrajectoryDriver:
                 return f'joint states: nothing of {name!r} heard'
             silent_s = now_s - reading.heard_s
             if silent_s > self._state_limit_s:
-                return f'joint states: nothing of {name!r} heard for {silent_s:.1f} s'
+                return f'joint states: nothing of {name!r} heard for {silent_s:.2f} s'
         return None if self._link.has_controller else 'nobody takes the joint trajectories'
 
     def _require_connection(self) -> None:
