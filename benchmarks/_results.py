@@ -52,8 +52,20 @@ def machine() -> dict[str, Any]:
 
 
 def command() -> str:
-    """How the benchmark was called, from the repository's root."""
-    return ' '.join(['python', f'benchmarks/{Path(sys.argv[0]).name}', *sys.argv[1:]])
+    """How the benchmark was called, from the repository's root; paths elsewhere by their name."""
+    return ' '.join(
+        ['python', f'benchmarks/{Path(sys.argv[0]).name}', *map(_portable, sys.argv[1:])]
+    )
+
+
+def _portable(argument: str) -> str:
+    option, equals, value = argument.partition('=') if argument[:1] == '-' else ('', '', argument)
+    path = Path(value)
+    if not path.is_absolute():
+        return argument
+    root = FOLDER.parents[1]
+    short = path.relative_to(root) if path.is_relative_to(root) else path.name
+    return f'{option}{equals}{short}'
 
 
 def save(name: str, figures: Any, targets: list[Target], *, path: str | Path | None = None) -> Path:

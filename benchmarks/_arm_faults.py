@@ -1,0 +1,285 @@
+"""Faults of arms in the middle of a motion: when they stand still, by the mocks' own record.
+
+An Indy behind its maker's SDK over gRPC, whose mock is a process of its own, and the joints of any
+arm behind the trajectory driver, in this process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jointed_arm import POSES, SKILLS, LocalJoints
+
+from timely_llm_ros.clock import WallClock
+from timely_llm_ros.drivers import SegmentExecutor, create_driver
+from timely_llm_ros.drivers.mock.indy import MockIndy
+from timely_llm_ros.errors import RobotUnavailableError
+from timely_llm_ros.skills.language import parse
+from timely_llm_ros.skills.scene import Scene, SceneObject
+from timely_llm_ros.skills.segmenter import Segment
+from timely_llm_ros.skills.skillset import find_skill_set
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from timely_llm_ros.drivers import SegmentOutcome, SegmentProgress
+    from timely_llm_ros.skills.skillset import SkillSet
+
+ROOT = Path(__file__).resolve().parents[1]
+ARM = find_skill_set('arm')
+LIMIT_S = 60.0
+SHORT = {'timeout_factor': 0.1, 'timeout_margin_s': 0.05}
+"""Limits under which every motion here takes too long."""
+
+INDY = {
+    'Indy: stopped by a person': 'from the call that stops it',
+    'Indy: refusal': 'from the refusal',
+    'Indy: timeout': 'from the end of the time that the motion may take',
+    'Indy: emergency stop': 'from the moment it is pressed',
+    'Indy: collision': 'from the collision',
+    'Indy: hangs': 'from the moment it answers again',
+    'Indy: out of reach': 'from the moment it can be reached again',
+    'Indy: driver killed': 'from kill -9 of the process that drives it',
+}
+JOINTS = {
+    'trajectory: stopped by a person': 'from the call that stops it',
+    'trajectory: timeout': 'from the end of the time that the motion may take',
+    'trajectory: no joint states': 'from the last state; after 0.2 s they count as lost',
+    'trajectory: out of reach': 'from the moment its states are heard again',
+}
+KINDS = INDY | JOINTS
+"""What a time is counted from."""
+
+Times = dict[str, tuple[list[float], str]]
+
+
+class Hand:
+    """A driver with its executor, and when its latest call began."""
+
+    def __init__(self, driver: Any, skills: SkillSet, scene: Scene, **limits: float) -> None:
+        self.skills, self.scene = skills, scene
+        self.executor = SegmentExecutor(driver, skills, WallClock(), **limits)
+        self.called_s = 0.0
+        self._plans = 0
+
+    def run(self, text: str) -> asyncio.Task[SegmentOutcome]:
+        self._plans += 1
+        segment = Segment(0, text, parse(text, self.skills, self.scene), 1)
+        return asyncio.create_task(
+            self.executor.execute(str(self._plans), segment, self.scene, self._note)
+        )
+
+    def _note(self, progress: SegmentProgress) -> None:
+        if progress.elapsed_s < 0.05:
+            self.called_s = time.monotonic() - progress.elapsed_s
+
+    async def connect(self) -> None:
+        """Connect, as often as it takes."""
+        while not self.executor.connected:
+            with contextlib.suppress(RobotUnavailableError):
+                await self.executor.start()
+
+
+async def until(condition: Callable[[], Any], what: str) -> Any:
+    end_s = time.monotonic() + LIMIT_S
+    while not (value := condition()):
+        if time.monotonic() > end_s:
+            raise TimeoutError(f'{what}: not within {LIMIT_S:g} s')
+        await asyncio.sleep(0.005)
+    return value
+
+
+async def at_rest_s(record: Callable[[], list[dict[str, Any]]], since_s: float, kind: str) -> float:
+    """Return how long after a time it stood still for good (s); wait until it does."""
+
+    def ends() -> list[dict[str, Any]]:
+        motions = [event for event in record() if event['event'] in ('move', 'still')]
+        return motions[-1:] if motions and motions[-1]['event'] == 'still' else []
+
+    (end,) = await until(ends, f'{kind}: still')
+    return max(0.0, float(end['t']) - since_s)
+
+
+# An Indy
+
+
+async def indy(mock: MockIndy, trials: int) -> Times:
+    found: Times = {}
+    for kind in INDY:
+        rng, times_s, error = random.Random(kind), [], ''
+        for trial in range(trials):
+            mock.command('reset')
+            side = 45 if trial % 2 else -45
+            since_s, error = await indy_fault(kind, mock, f'move_to(40,{side},30);', rng)
+            times_s.append(await at_rest_s(lambda: mock.record, since_s, kind))
+        found[kind] = times_s, error
+    return found
+
+
+@contextlib.asynccontextmanager
+async def driven(mock: MockIndy, **limits: float) -> AsyncIterator[Hand]:
+    hand = Hand(create_driver('indy', ARM, host=mock.host), ARM, Scene(), **limits)
+    await hand.connect()
+    try:
+        yield hand
+    finally:
+        await hand.executor.close()
+
+
+async def indy_fault(kind: str, mock: MockIndy, text: str, rng: random.Random) -> tuple[float, str]:
+    """Have it go wrong once; return from when it counts (s), and what the outcome says."""
+    what = kind.removeprefix('Indy: ')
+    if what == 'driver killed':
+        return await indy_killed(mock, text, rng)
+    async with driven(mock, **(SHORT if what == 'timeout' else {})) as hand:
+        if what == 'refusal':
+            mock.command('refuse joint 3 near singularity')
+            outcome = await hand.run(text)
+            return [e['t'] for e in mock.record if e['event'] == 'refused'][-1], outcome.error
+        segment = await moving(mock, lambda: hand.run(text))
+        if what == 'timeout':
+            outcome = await segment
+            return hand.called_s + outcome.call_durations_s[-1], outcome.error
+        await asyncio.sleep(rng.uniform(0.2, 1.0))
+        since_s = time.monotonic()
+        match what:
+            case 'stopped by a person':
+                await hand.executor.stop()
+            case 'emergency stop':
+                mock.command('estop')
+            case 'collision':
+                mock.command('collide')
+            case _:
+                cut, mend = {'hangs': ('silence', 'answer'), 'out of reach': ('unplug', 'plug')}[
+                    what
+                ]
+                mock.command(cut)
+                await segment
+                since_s = time.monotonic()
+                mock.command(mend)
+                await until(lambda: mock.stands_still, 'still')
+                await hand.connect()
+        return since_s, (await segment).error
+
+
+async def moving(mock: MockIndy, begin: Callable[[], Any]) -> Any:
+    """Begin something; return it once the arm moves."""
+    before = len(mock.record)
+    begun = begin()
+    await until(lambda: any(e['event'] == 'move' for e in mock.record[before:]), 'a motion')
+    return begun
+
+
+_VICTIM = """
+import asyncio, sys
+from timely_llm_ros.drivers import create_driver
+from timely_llm_ros.skills.language import parse
+from timely_llm_ros.skills.scene import Scene
+from timely_llm_ros.skills.skillset import find_skill_set
+
+async def main():
+    arm = find_skill_set('arm')
+    driver = create_driver('indy', arm, host=sys.argv[1])
+    await driver.connect()
+    await driver.execute(parse(sys.argv[2], arm, Scene())[0], Scene())
+
+asyncio.run(main())
+"""
+
+
+async def indy_killed(mock: MockIndy, text: str, rng: random.Random) -> tuple[float, str]:
+    """Kill the process of the driver: the process of its SDK is left."""
+    victim = await moving(
+        mock,
+        lambda: subprocess.Popen(
+            [sys.executable, '-c', _VICTIM, mock.host, text],
+            stderr=subprocess.DEVNULL,
+            env=os.environ | {'PYTHONPATH': str(ROOT)},
+        ),
+    )
+    await asyncio.sleep(rng.uniform(0.2, 1.0))
+    since_s = time.monotonic()
+    victim.send_signal(signal.SIGKILL)
+    victim.wait()
+    return since_s, 'the process of the SDK stopped the arm'
+
+
+# Joints behind a trajectory controller
+
+
+async def joints(poses_file: str, trials: int) -> Times:
+    found: Times = {}
+    for kind in JOINTS:
+        rng, times_s, error = random.Random(kind), [], ''
+        for _ in range(trials):
+            arm = LocalJoints()
+            driver = create_driver(
+                'trajectory', SKILLS, link=arm, poses_file=poses_file, speed=0.25
+            )
+            limits = SHORT if kind.endswith('timeout') else {}
+            hand = Hand(driver, SKILLS, Scene((SceneObject('cup_1', 'cup'),)), **limits)
+            await hand.connect()
+            # The mock sees that a motion is over when somebody looks.
+            looking = asyncio.create_task(_look(arm))
+            since_s, error = await joints_fault(kind, hand, arm, rng)
+            times_s.append(await at_rest_s(lambda arm=arm: arm.record, since_s, kind))
+            looking.cancel()
+            await hand.executor.close()
+        found[kind] = times_s, error
+    return found
+
+
+async def _look(arm: LocalJoints) -> None:
+    while True:
+        arm.body.joints()
+        await asyncio.sleep(0.002)
+
+
+async def joints_fault(
+    kind: str, hand: Hand, arm: LocalJoints, rng: random.Random
+) -> tuple[float, str]:
+    """Have it go wrong once; return from when it counts (s), and what the outcome says."""
+    segment = hand.run('pick(cup_1);')
+    await until(lambda: arm.moves, 'a motion')
+    what = kind.removeprefix('trajectory: ')
+    if what == 'timeout':
+        outcome = await segment
+        return hand.called_s + outcome.call_durations_s[-1], outcome.error
+    await asyncio.sleep(rng.uniform(0.2, 1.0))
+    since_s = time.monotonic()
+    if what == 'stopped by a person':
+        await hand.executor.stop()
+        return since_s, (await segment).error
+    arm.silent = True
+    if what == 'no joint states':
+        last_s = max(reading.heard_s for reading in arm.readings.values())
+        return last_s, (await segment).error
+    arm.body.drop_all(True)
+    error = (await segment).error
+    arm.body.drop_all(False)
+    since_s = time.monotonic()
+    arm.silent = False
+    return since_s, error
+
+
+async def measure(trials: int) -> dict[str, tuple[list[float], str]]:
+    """Measure all kinds, the two arms at once; return times and what the last outcome said."""
+    with tempfile.TemporaryDirectory() as folder:
+        poses = Path(folder) / 'poses.yaml'
+        poses.write_text(POSES, encoding='utf-8')
+        mock = await asyncio.to_thread(MockIndy, folder)
+        try:
+            both = await asyncio.gather(indy(mock, trials), joints(str(poses), trials))
+        finally:
+            mock.close()
+    return both[0] | both[1]
