@@ -16,7 +16,7 @@ from timely_llm_ros.engines import GenerationEnded, GenerationRequest, SegmentGe
 from timely_llm_ros.engines.model_files import SHIPPED_MODEL, find_model
 from timely_llm_ros.engines.vllm_contract import SCHEDULER
 from timely_llm_ros.engines.vllm_engine import VllmEngine
-from timely_llm_ros.engines.vllm_process import prepare_environment
+from timely_llm_ros.engines.vllm_start import prepare_environment
 from timely_llm_ros.engines.vllm_text import load_texts
 from timely_llm_ros.model.data import sample_task
 from timely_llm_ros.scheduling.options import SchedulingOptions

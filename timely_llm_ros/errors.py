@@ -37,6 +37,10 @@ class SkillSetError(ConfigurationError):
         super().__init__(f'{source}:{line}: {key}: {problem}')
 
 
+class ContractError(ConfigurationError):
+    """A library in a version, or with names and arguments, that a part of this does not fit."""
+
+
 class InvalidTaskError(TimelyError):
     """A task that names something unknown or carries a value out of range."""
 

@@ -1,9 +1,10 @@
-"""Random tiny models in the formats that the torch engine loads."""
+"""Random tiny models in the formats that the torch engine loads, and what server runs share."""
 
 from __future__ import annotations
 
+import asyncio
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -97,3 +98,30 @@ def write_model(
 @pytest.fixture(scope='session')
 def chaotic_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_model(tmp_path_factory.mktemp('models') / 'chaotic')
+
+
+@pytest.fixture
+def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lost servers are tried again soon, and no key comes from outside."""
+    from timely_llm_ros.engines import openai_server
+    from timely_llm_ros.engines.openai_options import API_KEY_VARIABLE
+
+    monkeypatch.setattr(openai_server, 'FIRST_RETRY_S', 0.01)
+    monkeypatch.setattr(openai_server, 'LAST_RETRY_S', 0.1)
+    monkeypatch.delenv(API_KEY_VARIABLE, raising=False)
+
+
+@pytest.fixture(scope='session')
+def undisturbed_plans() -> dict[int, Any]:
+    """How the generations of server runs go undisturbed."""
+    from completion_server import CompletionServer
+    from server_runs import GENERATIONS, undisturbed
+
+    async def run() -> dict[int, Any]:
+        server = await CompletionServer().start()
+        try:
+            return await undisturbed(server.url, GENERATIONS)
+        finally:
+            await server.stop()
+
+    return asyncio.run(run())

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.engines.engine import EngineEvent, EngineState
 
+GENERATIONS = range(6)
+"""Numbers of the generations that runs are compared with."""
+
 LIMIT_S = 60.0
 """What never comes fails a test after this (s)."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 import time
 from collections import deque
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,6 +28,7 @@ from timely_llm_ros.utility import NORMAL, URGENT
 
 if TYPE_CHECKING:
     from timely_llm_ros.engines.torch_text import TokenTexts
+    from timely_llm_ros.utility import TimeUtility
 
 BLOCK = 32
 TELLO = find_skill_set('tello')
@@ -116,7 +118,14 @@ class Bench:
     """A scheduler, its worker and what comes of them."""
 
     def __init__(
-        self, texts: TokenTexts, *, asynchronous: bool, blocks: int, slots: int = 64
+        self,
+        texts: TokenTexts,
+        *,
+        asynchronous: bool,
+        blocks: int,
+        slots: int = 64,
+        stages: int = 1,
+        max_running: int = 3,
     ) -> None:
         import torch
         from vllm.engine.arg_utils import EngineArgs
@@ -138,7 +147,12 @@ class Bench:
             enforce_eager=True,
             kv_cache_memory_bytes=1 << 28,
             additional_config={
-                KEY: {'max_running': 3, 'skill_sets': ['tello'], 'policy': 'utility'}
+                KEY: {
+                    'max_running': max_running,
+                    'skill_sets': ['tello'],
+                    'policy': 'utility',
+                    'micro_batches': stages,
+                }
             },
         ).create_engine_config()
         config.cache_config.num_gpu_blocks = blocks
@@ -163,11 +177,12 @@ class Bench:
         )
         self.scheduler._report = self
         self._texts = texts
-        self._depth = 2 if asynchronous else 1
+        self._depth = max(2 if asynchronous else 1, stages)
         self._whole: dict[str, list[int]] = {}
         self._sampled: dict[str, set[int]] = {}
         self.worker = Worker(self._whole, self._sampled)
         self._queue: deque[tuple[Any, Any]] = deque()
+        self.steps: list[dict[str, int]] = []
         self.plans: dict[str, tuple[str, ...]] = {}
         self.segments: dict[str, list[str]] = {}
         self.ended: dict[str, GenerationEnded] = {}
@@ -187,7 +202,15 @@ class Bench:
             else:
                 self.spilled = event.state.spilled
 
-    def add(self, name: str, plan: tuple[str, ...], rng: random.Random) -> None:
+    def add(
+        self,
+        name: str,
+        plan: tuple[str, ...],
+        rng: random.Random,
+        *,
+        prompt_tokens: int = 0,
+        utility: TimeUtility | None = None,
+    ) -> None:
         from vllm.sampling_params import SamplingParams
         from vllm.utils.hashing import sha256
         from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
@@ -195,7 +218,8 @@ class Bench:
 
         init_none_hash(sha256)
         shared = [JUNK + 1 + n % 50 for n in range(40)]
-        prompt = shared + [rng.randrange(100, 2000) for _ in range(rng.randint(5, 60))]
+        own = prompt_tokens or rng.randint(5, 60)
+        prompt = shared + [rng.randrange(100, 2000) for _ in range(own)]
         whole, sampled = list(prompt), set()
         for part in plan:
             text, mark, value = part.partition('#')
@@ -208,7 +232,8 @@ class Bench:
         (end, *_) = self._texts.end_ids
         self._whole[name], self._sampled[name] = [*whole, end], sampled
         self.plans[name] = plan
-        utility = URGENT if rng.random() < 0.3 else NORMAL
+        if utility is None:
+            utility = URGENT if rng.random() < 0.3 else NORMAL
         generation = GenerationRequest(
             name, Prompt('', ''), TELLO, SCENE, utility, time.monotonic(), max_tokens=200
         )
@@ -232,6 +257,7 @@ class Bench:
         scheduler = self.scheduler
         if scheduler.has_requests():
             output = scheduler.schedule()
+            self.steps.append(dict(output.num_scheduled_tokens))
             self._queue.append((output, self.worker.execute(output)))
         elif not self._queue:
             return False
@@ -276,8 +302,18 @@ def asynchronous(request: pytest.FixtureRequest) -> bool:
 def test_no_interleaving_corrupts_anything(
     texts: TokenTexts, asynchronous: bool, blocks: int, seed: int
 ) -> None:
-    rng = random.Random(seed)
-    bench = Bench(texts, asynchronous=asynchronous, blocks=blocks)
+    tear(Bench(texts, asynchronous=asynchronous, blocks=blocks), random.Random(seed), blocks)
+
+
+@pytest.mark.parametrize('blocks', [200, 14])
+@pytest.mark.parametrize('stages', [2, 4])
+def test_no_interleaving_corrupts_a_pipeline(texts: TokenTexts, blocks: int, stages: int) -> None:
+    bench = Bench(texts, asynchronous=False, blocks=blocks, stages=stages, max_running=6)
+    tear(bench, random.Random(stages), blocks)
+
+
+def tear(bench: Bench, rng: random.Random, blocks: int) -> None:
+    """Serve sixteen plans with random suspensions, cancels and corrections, and check them."""
     waiting = [(f'g{number}', rng.choice(PLANS)) for number in range(16)]
     held: set[str] = set()
     canceled: set[str] = set()
@@ -311,6 +347,36 @@ def test_no_interleaving_corrupts_anything(
     bench.check(canceled)
     assert bench.worker.checked > 1000
     assert (bench.spilled > 0) == (blocks < 100)
+
+
+def test_a_pipeline_gets_its_generations_in_even_steps(texts: TokenTexts) -> None:
+    bench = Bench(texts, asynchronous=False, blocks=200, stages=2, max_running=8)
+    for number in range(8):
+        bench.add(f'g{number}', PLANS[3], random.Random(number), utility=NORMAL)
+    while not all(request.num_output_tokens for request in bench.scheduler.requests.values()):
+        bench.step()
+    begun = len(bench.steps)
+    for _ in range(6):
+        bench.step()
+    assert [len(step) for step in bench.steps[begun:]] == [4] * 6
+    while bench.step():
+        pass
+    bench.check(set())
+
+
+def test_an_urgent_prompt_passes_a_long_one_in_a_pipeline(texts: TokenTexts) -> None:
+    bench = Bench(texts, asynchronous=False, blocks=200, stages=2)
+    bench.add('long', PLANS[0], random.Random(0), prompt_tokens=420, utility=NORMAL)
+    bench.step()
+    assert 'long' in bench.steps[0]
+    late = replace(URGENT, expected_response_s=0.0)
+    bench.add('urgent', PLANS[0], random.Random(1), prompt_tokens=80, utility=late)
+    bench.step()
+    assert set(bench.steps[1]) == {'urgent'}
+    assert sum(step.get('urgent', 0) for step in bench.steps) >= 80
+    while bench.step():
+        pass
+    bench.check(set())
 
 
 def test_more_suspended_than_slots_are_spilled(texts: TokenTexts, asynchronous: bool) -> None:

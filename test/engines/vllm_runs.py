@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import os
 import random
 import time
@@ -26,7 +27,8 @@ from timely_llm_ros.utility import NORMAL, URGENT
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
 
-    from timely_llm_ros.engines.engine import EngineEvent, EngineInfo
+    from timely_llm_ros.engines.engine import EngineEvent, EngineInfo, ServerState
+    from timely_llm_ros.engines.vllm_choice import VllmChoice
 
 LIMIT_S = 240.0
 """Far beyond what any run takes, even on a crowded machine."""
@@ -51,12 +53,16 @@ def free_request(number: int, *, max_tokens: int = 48) -> GenerationRequest:
 class VllmRun:
     """A started engine and what it has said; requests get new names for every run."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(
+        self, kind: type[VllmEngine] | type[VllmChoice] = VllmEngine, **options: Any
+    ) -> None:
         os.environ.setdefault('VLLM_LOGGING_LEVEL', 'ERROR')
         self.seeded = False
-        self.engine = VllmEngine(sampling=self._sampling, **options)
+        self._before = _children()
+        self.engine = kind(sampling=self._sampling, **options)
         self.ended: dict[str, GenerationEnded] = {}
         self.segments: dict[str, list[SegmentGenerated]] = {}
+        self.servers: tuple[ServerState, ...] = ()
         self.others: list[EngineFailed | EngineReady] = []
         self.spilled = self.suspended = self.tokens_in_kv = 0
         self._news = asyncio.Event()
@@ -67,6 +73,11 @@ class VllmRun:
     def do(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Run a coroutine on the engine's loop."""
         return self._runner.run(asyncio.wait_for(work, LIMIT_S))
+
+    @property
+    def core_pids(self) -> list[int]:
+        """The processes that its vLLM has started: one, where there are no further workers."""
+        return sorted(_children() - self._before)
 
     def close(self) -> None:
         self.do(self.engine.close())
@@ -89,7 +100,7 @@ class VllmRun:
                 if event.segment.awaits_value:
                     self.engine.resume(event.generation_id, value_of(event))
             case EngineStateChanged():
-                self.spilled = event.state.spilled
+                self.spilled, self.servers = event.state.spilled, event.state.servers
                 self.tokens_in_kv = event.state.kv_tokens
                 self.suspended = max(self.suspended, event.state.suspended + event.state.held)
             case _:
@@ -148,6 +159,10 @@ class VllmRun:
                 held.clear()
             await asyncio.sleep(rng.uniform(0.0, 0.01))
         return {old: self.ended[new] for new, old in names.items()}
+
+
+def _children() -> set[int]:
+    return {process.pid for process in multiprocessing.active_children() if process.pid}
 
 
 def value_of(event: SegmentGenerated) -> str:

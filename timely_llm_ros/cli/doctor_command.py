@@ -212,7 +212,8 @@ def check_vllm() -> Iterator[Finding]:
     found, error = _probe(_VLLM_PROBE)
     problems = [error] if found is None else found['problems']
     if problems:
-        text = f'{name} {version} cannot be used: {"; ".join(problems)}'
+        what = 'cannot be used' if found is None else 'serves without our scheduler'
+        text = f'{name} {version} {what}: {"; ".join(problems)}'
         yield Finding('vllm engine', 'note', text, f'install {name}{describe_range()}')
     else:
         yield Finding('vllm engine', 'ok', f'{name} {version}, the scheduler plug-in fits')

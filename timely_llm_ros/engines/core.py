@@ -297,6 +297,14 @@ class EngineCore:
             self._kv.spilled,
         )
 
+    def due_s(self, generation_id: str) -> float:
+        """Return when a generation's next segment is due (s)."""
+        generation = self._generations[generation_id]
+        due_s = self._table.get(generation_id, 'due_s')
+        if not generation.segments:
+            due_s += generation.request.utility.expected_response_s
+        return due_s
+
     @property
     def kv_tokens(self) -> int:
         """Tokens whose KV is held."""

@@ -255,6 +255,7 @@ class EngineInfo:
         load_s: Seconds that loading and warming up took.
         eviction: How it chooses what to evict; empty where it cannot evict.
         times: How long its prompts and steps take, where it knows.
+        tokenizer: Folder with the tokenizer, where ``model`` is not that folder.
     """
 
     engine: str
@@ -266,6 +267,7 @@ class EngineInfo:
     load_s: float
     eviction: str = ''
     times: ExecutionTimeModel | None = None
+    tokenizer: str = ''
 
 
 @dataclass(frozen=True, slots=True)

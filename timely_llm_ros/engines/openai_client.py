@@ -7,11 +7,17 @@ What is used of the OpenAI-compatible API is what vLLM offers: prompts of token 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import httpx2
 
+from timely_llm_ros.engines.completions import (
+    PROBE_TEXT,
+    Chunk,
+    ServedModel,
+    check_probe,
+    grammar_probe,
+)
 from timely_llm_ros.errors import (
     EngineError,
     ModelLoadError,
@@ -26,43 +32,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.engines.openai_options import ServerOptions
     from timely_llm_ros.engines.openai_text import ServerTexts
 
-GRAMMAR_HEADER = '%llguidance {"no_forcing": true}\n'
-"""Without it llguidance would allow only the usual tokens where a text is certain, and what is
-usual depends on where a request begins."""
-
-PROBE_TEXT = 'robot: tello\ngoto(target) fly there\nscene:\nred cup_1 +1.2 -0.4\ntask: 3 ä"{};\n'
-"""What a server must tokenise as we do: words, digits, signs, line ends, more than ASCII."""
-
-PROBE_PLAN = 'land;'
-"""What a server must write where the grammar leaves nothing else."""
-
 _MOST_LINE_CHARACTERS = 4_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class ServedModel:
-    """What a server serves.
-
-    Attributes:
-        name: The model's name there.
-        context_limit: Most tokens that one context may have.
-    """
-
-    name: str
-    context_limit: int
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """A piece of a completion.
-
-    Attributes:
-        token_ids: The new tokens.
-        finish: Why it ends here, ``stop`` or ``length``; empty where it goes on.
-    """
-
-    token_ids: tuple[int, ...]
-    finish: str = ''
 
 
 class ServerClient:
@@ -150,7 +120,6 @@ class ServerClient:
             'model': self._model,
             'stream': True,
             'return_token_ids': True,
-            'temperature': 0,
             **body,
         }
         finished = False
@@ -227,29 +196,17 @@ class ServerClient:
 
     async def _check_grammar(self, texts: ServerTexts) -> None:
         """Have it write a certain plan within a grammar."""
-        grammar = f'{GRAMMAR_HEADER}start: {json.dumps(PROBE_PLAN)}\n'
-        body = {
-            'prompt': texts.encode(PROBE_TEXT, beginning=True),
-            'max_tokens': 16,
-            'temperature': 0,
-            'return_token_ids': True,
-            'structured_outputs': {'grammar': grammar},
-        }
         help_text = (
             'expected structured outputs with llguidance grammars: start it by "timely-llm serve", '
             'or vllm serve with --structured-outputs-config \'{"backend":"guidance"}\''
         )
         try:
-            choice = _first_choice(await self._post(body))
+            choice = _first_choice(
+                await self._post({**grammar_probe(texts), 'return_token_ids': True})
+            )
         except ModelLoadError as err:
             raise ModelLoadError(f'{err}; {help_text}') from err
-        ids = [token for token in choice.get('token_ids') or [] if token not in texts.end_ids]
-        written = b''.join(map(texts.bytes_of, ids)).decode('utf-8', 'replace')
-        if written != PROBE_PLAN:
-            raise ModelLoadError(
-                f'{self.url}: wrote {written!r} where the grammar allows only {PROBE_PLAN!r}; '
-                + help_text
-            )
+        check_probe(self.url, choice.get('token_ids') or (), texts, help_text)
 
     async def _post(self, body: dict[str, Any]) -> Any:
         """Return the answer to a request that is not streamed.

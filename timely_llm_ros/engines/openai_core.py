@@ -68,14 +68,6 @@ class ServerCore(EngineCore):
         """Tell whether a generation is to be served now."""
         return self._table.phase(generation_id) is Phase.RUNNING
 
-    def due_s(self, generation_id: str) -> float:
-        """Return when a generation's next segment is due (s)."""
-        generation = self._generations[generation_id]
-        due_s = self._table.get(generation_id, 'due_s')
-        if not generation.segments:
-            due_s += generation.request.utility.expected_response_s
-        return due_s
-
     def fail(self, generation_id: str, error: str) -> None:
         """End a generation with an error."""
         generation = self._generations.get(generation_id)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from timely_llm_ros.engines.openai_client import GRAMMAR_HEADER
+from timely_llm_ros.engines.completions import GRAMMAR_HEADER
 from timely_llm_ros.engines.step import Output
 from timely_llm_ros.engines.text_stream import TextStream
 from timely_llm_ros.errors import EngineError
@@ -16,6 +16,8 @@ from timely_llm_ros.skills.grammar import decoding_grammar
 from timely_llm_ros.skills.grammar_rest import GrammarRest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from timely_llm_ros.engines.engine import GenerationRequest
     from timely_llm_ros.engines.openai_text import ServerTexts
 
@@ -28,12 +30,13 @@ class _Sequence:
     """One generation: ``ids`` is its whole context, ``generated`` what the servers chose of it.
 
     ``grammar`` is the whole grammar since the last observation, ``rest`` what is left of it after
-    all text but ``new_text``.
+    all text but ``new_text``. ``choice`` is how tokens are chosen, as a request says it.
     """
 
     ids: list[int]
     max_tokens: int
     stops: tuple[int, ...]
+    choice: Mapping[str, Any] = field(default_factory=dict)
     grammar: str = ''
     rest: GrammarRest | None = None
     new_text: str = ''
@@ -47,10 +50,19 @@ class ServerSequences:
     Args:
         texts: The tokenizer.
         observations: Whether blocking calls wait for their value.
+        sampling: Returns how a generation's tokens are chosen, in the names of vLLM's API; None
+            for greedily.
     """
 
-    def __init__(self, texts: ServerTexts, *, observations: bool = True) -> None:
+    def __init__(
+        self,
+        texts: ServerTexts,
+        *,
+        observations: bool = True,
+        sampling: Callable[[GenerationRequest], Mapping[str, Any]] | None = None,
+    ) -> None:
         self._texts = texts
+        self._sampling = sampling
         self._observations = observations
         self._prefixes: dict[str, list[int]] = {}
         self._sequences: dict[str, _Sequence] = {}
@@ -79,7 +91,10 @@ class ServerSequences:
             raise EngineError(f'prompt body {request.prompt.body!r}: expected at least one token')
         robot = request.skill_set.free_text is None
         sequence = _Sequence(
-            [*prefix, *ids], request.max_tokens, self._texts.statement_ends if robot else ()
+            [*prefix, *ids],
+            request.max_tokens,
+            self._texts.statement_ends if robot else (),
+            {'temperature': 0} if self._sampling is None else self._sampling(request),
         )
         if request.constrained:
             sequence.grammar = decoding_grammar(
@@ -146,6 +161,7 @@ class ServerSequences:
         """
         sequence = self._sequences[generation_id]
         body: dict[str, Any] = {
+            **sequence.choice,
             'prompt': sequence.ids,
             'max_tokens': max(1, sequence.max_tokens - len(sequence.generated)),
         }

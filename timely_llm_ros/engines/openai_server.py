@@ -15,7 +15,7 @@ from timely_llm_ros.errors import EngineError, ModelLoadError, RequestRefusedErr
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from timely_llm_ros.engines.openai_client import Chunk, ServedModel, ServerClient
+    from timely_llm_ros.engines.completions import Chunk, Completions, ServedModel
     from timely_llm_ros.engines.openai_core import ServerCore
     from timely_llm_ros.engines.openai_sequences import ServerSequences
     from timely_llm_ros.engines.openai_text import ServerTexts
@@ -59,7 +59,7 @@ class Server:
 
     def __init__(
         self,
-        client: ServerClient,
+        client: Completions,
         core: ServerCore,
         sequences: ServerSequences,
         texts: ServerTexts,
@@ -78,7 +78,7 @@ class Server:
         self.error = 'not connected yet'
         self.mismatch: ModelLoadError | None = None
         """Why it can never serve as it is, if it was reached at all."""
-        self._client = client
+        self.client = client
         self._sequences = sequences
         self._texts = texts
         self._segmented = segmented
@@ -104,7 +104,7 @@ class Server:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._streams.clear()
-        await self._client.close()
+        await self.client.close()
 
     @property
     def state(self) -> ServerState:
@@ -156,7 +156,7 @@ class Server:
                     await self._stay_well()
                     await asyncio.sleep(FIRST_RETRY_S)
                     continue
-                self.served = await self._client.check(self._texts)
+                self.served = await self.client.check(self._texts)
             except ServerLostError as err:
                 self.error, self.mismatch = str(err), None
             except ModelLoadError as err:
@@ -186,7 +186,7 @@ class Server:
                     await self._lost.wait()
             except TimeoutError:
                 try:
-                    await self._client.check_health()
+                    await self.client.check_health()
                 except ServerLostError as err:
                     self.lose(str(err))
 
@@ -219,7 +219,7 @@ class Server:
                 # Other planners' clocks agree with ours on the date at best.
                 due_s = self.core.due_s(name) - time.monotonic() + time.time()
                 body['priority'] = round(1000 * due_s)
-            async with aclosing(self._client.tokens(body)) as chunks:
+            async with aclosing(self.client.tokens(body)) as chunks:
                 async for chunk in chunks:
                     if self._streams.get(name) is stream:
                         self._take(name, stream, chunk)

@@ -17,14 +17,14 @@ class PromptSize:
     """Counts a prompt's tokens as an engine does; on any thread.
 
     Args:
-        info: The engine. Where its model is a folder with a ``tokenizer.json``, that counts;
-            else four characters are taken for a token.
+        info: The engine. Where its tokenizer or model is a folder with a ``tokenizer.json``, that
+            counts; else four characters are taken for a token.
     """
 
     def __init__(self, info: EngineInfo) -> None:
         self._tokenizer: Any = None
         self._fixed: dict[str, int] = {}
-        path = Path(info.model) / 'tokenizer.json'
+        path = Path(info.tokenizer or info.model) / 'tokenizer.json'
         if path.is_file():
             from tokenizers import Tokenizer
 

@@ -39,9 +39,9 @@ def _openai(**options: Any) -> Engine:
 
 
 def _vllm(**options: Any) -> Engine:
-    from timely_llm_ros.engines.vllm_engine import VllmEngine
+    from timely_llm_ros.engines.vllm_choice import VllmChoice
 
-    return VllmEngine(**options)
+    return VllmChoice(**options)
 
 
 ENGINES: Mapping[str, EngineFactory] = {

@@ -1,7 +1,7 @@
 """Which vLLM the scheduler plug-in fits: a tested range, and the names and arguments it relies on.
 
-Checked when an engine starts and by ``timely-llm doctor``. Outside of it the engine does not start;
-the ``openai`` engine with a server of that vLLM needs nothing private. Importing this imports no
+Checked when an engine starts and by ``timely-llm doctor``. Outside of it engine ``vllm`` serves
+with vLLM's own scheduler, see :mod:`timely_llm_ros.engines.vllm_stock`. Importing this imports no
 vLLM.
 """
 

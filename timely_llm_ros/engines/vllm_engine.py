@@ -7,6 +7,7 @@ from there is events, as from the torch engine's worker. This module imports no 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -18,8 +19,15 @@ from timely_llm_ros.engines.engine import (
     deliver,
 )
 from timely_llm_ros.engines.model_files import SHIPPED_MODEL, find_model, require_model_files
+from timely_llm_ros.engines.vllm_completions import UNNAMED
 from timely_llm_ros.engines.vllm_request import KEY, encode_request
-from timely_llm_ros.errors import ConfigurationError, EngineError, ModelLoadError, TimelyError
+from timely_llm_ros.errors import (
+    ConfigurationError,
+    ContractError,
+    EngineError,
+    ModelLoadError,
+    TimelyError,
+)
 from timely_llm_ros.scheduling.options import SchedulingOptions
 from timely_llm_ros.scheduling.policies import find_policy
 from timely_llm_ros.scheduling.scheduler import ServingMode
@@ -31,6 +39,9 @@ if TYPE_CHECKING:
     from timely_llm_ros.engines.engine import EngineEvent, GenerationRequest
     from timely_llm_ros.engines.torch_text import TokenTexts
     from timely_llm_ros.engines.vllm_process import VllmProcess
+    from timely_llm_ros.prediction.execution_time import ExecutionTimeModel
+
+_logger = logging.getLogger(__name__)
 
 FIRST_RESTART_S, LAST_RESTART_S = 0.25, 15.0
 """Pause before the first restart in a row; it doubles up to the last."""
@@ -67,6 +78,9 @@ class VllmEngine:
         scheduling: Further options of the scheduler.
         vllm: Further keyword arguments of vLLM's ``AsyncEngineArgs``, for example
             ``tensor_parallel_size``.
+        measure: Time vLLM at start, which takes some seconds; it is ``EngineInfo.times``.
+        micro_batches: Between how many steps tokens are shared where the model is a pipeline of
+            stages: 0 for as many as there are stages, 1 to let vLLM fill every step.
 
     Raises:
         ConfigurationError: An option is out of range.
@@ -88,6 +102,8 @@ class VllmEngine:
         sampling: Callable[[GenerationRequest], Mapping[str, Any]] | None = None,
         scheduling: SchedulingOptions | None = None,
         vllm: Mapping[str, Any] | None = None,
+        measure: bool = False,
+        micro_batches: int = 0,
     ) -> None:
         find_policy(policy)
         if mode not in get_args(ServingMode):
@@ -101,6 +117,7 @@ class VllmEngine:
             ('block_size', block_size, 1),
             ('prefill_chunk', prefill_chunk, max_running + 1),
             ('threads', threads, 1),
+            ('micro_batches', micro_batches, 0),
         ):
             if value < least:
                 raise ConfigurationError(f'{name} {value!r}: expected at least {least}')
@@ -112,11 +129,14 @@ class VllmEngine:
         self._slots = max_running + max_suspended
         self._sampling = sampling or _greedy
         self._more = dict(vllm or {})
+        self._measures, self._max_running = measure, max_running
+        self._times: ExecutionTimeModel | None = None
         options = scheduling or SchedulingOptions()
         self._plugin = {
             'mode': mode,
             'policy': policy,
             'max_running': max_running,
+            'micro_batches': micro_batches,
             'scheduling': {name: getattr(options, name) for name in options.__slots__},
         }
         self._texts: TokenTexts | None = None
@@ -140,7 +160,8 @@ class VllmEngine:
         """Start vLLM and wait until its model is loaded.
 
         Raises:
-            ConfigurationError: There is no vLLM, or not one that the scheduler fits.
+            ConfigurationError: There is no vLLM.
+            ContractError: There is one that the scheduler does not fit.
             ModelLoadError: The model cannot be loaded.
         """
         if self._started:
@@ -297,7 +318,8 @@ class VllmEngine:
 
     async def _start(self, started_s: float) -> EngineInfo:
         """Start an engine core and return what it runs."""
-        from timely_llm_ros.engines.vllm_process import VllmProcess, prepare_environment
+        from timely_llm_ros.engines.vllm_process import VllmProcess
+        from timely_llm_ros.engines.vllm_start import prepare_environment
 
         prepare_environment(self._threads)
         arguments = await asyncio.to_thread(self._prepare)
@@ -311,10 +333,13 @@ class VllmEngine:
             raise ModelLoadError(
                 f'model {self._model!r}: vLLM did not start: {type(err).__name__}: {err}'
             ) from err
+        texts = self._texts
+        if self._measures and texts is not None:
+            self._measures = False
+            self._times = await self._measure(process, texts)
         self._ready = True
         from timely_llm_ros.engines.vllm_text import count_parameters
 
-        texts = self._texts
         return EngineInfo(
             'vllm',
             self._model,
@@ -323,7 +348,24 @@ class VllmEngine:
             0 if texts is None else texts.size,
             self._kv_tokens,
             time.monotonic() - started_s,
+            times=self._times,
         )
+
+    async def _measure(self, process: VllmProcess, texts: TokenTexts) -> ExecutionTimeModel | None:
+        """Time vLLM with requests that are no plans; None where that cannot be done."""
+        from timely_llm_ros.engines.served_times import measure_times
+
+        try:
+            return await measure_times(
+                process.tokens,
+                vocabulary=texts.size,
+                context_limit=self._context_limit,
+                max_running=self._max_running,
+                kv_tokens=self._kv_tokens,
+            )
+        except TimelyError as err:
+            _logger.warning('no predictions for time budgets: %s', err)
+            return None
 
     def _prepare(self) -> dict[str, Any]:
         """Check vLLM, load the tokenizer and return the arguments of vLLM."""
@@ -332,14 +374,14 @@ class VllmEngine:
             SCHEDULER,
             check_contract,
         )
-        from timely_llm_ros.engines.vllm_text import context_limit, kv_bytes, load_texts
+        from timely_llm_ros.engines.vllm_start import engine_arguments
+        from timely_llm_ros.engines.vllm_text import context_limit, load_texts
 
         contract = check_contract()
         if not contract.kept:
-            raise ConfigurationError(
-                f'engine vllm: the scheduler does not fit this vLLM: '
-                f'{"; ".join(contract.problems)}; install a version that it fits, or use engine '
-                'openai with a server of this one, which needs nothing private'
+            raise ContractError(
+                f'the scheduler does not fit this vLLM: {"; ".join(contract.problems)}; install a '
+                'version that it fits'
             )
         from vllm.platforms import current_platform
 
@@ -347,25 +389,16 @@ class VllmEngine:
             self._texts = load_texts(self._model)
             self._unwritable = dict.fromkeys(self._texts.unwritable_ids, _UNWRITABLE)
         self._context_limit = min(self._kv_tokens - self._block_size, context_limit(self._model))
-        on_cpu = current_platform.is_cpu()
-        arguments: dict[str, Any] = {
-            'model': self._model,
-            'dtype': self._dtype,
-            'scheduler_cls': SCHEDULER if on_cpu else ASYNC_SCHEDULER,
-            'max_num_seqs': self._slots,
-            'max_num_batched_tokens': max(self._chunk, self._slots),
-            'max_model_len': self._context_limit,
-            'block_size': self._block_size,
-            'num_gpu_blocks_override': self._kv_tokens // self._block_size + 1,
-            'enable_prefix_caching': True,
-            'structured_outputs_config': {'backend': 'guidance'},
-            'disable_log_stats': True,
-            'seed': 0,
-        }
-        if on_cpu:
-            # Compiling takes longer than it ever saves on a model that a CPU is fast enough for.
-            pool_bytes = kv_bytes(self._model, self._kv_tokens + self._block_size, self._dtype)
-            arguments |= {'enforce_eager': True, 'kv_cache_memory_bytes': pool_bytes}
+        arguments = engine_arguments(
+            self._model,
+            dtype=self._dtype,
+            kv_tokens=self._kv_tokens,
+            block_size=self._block_size,
+            chunk=self._chunk,
+            slots=self._slots,
+            context_limit=self._context_limit,
+        )
+        arguments['scheduler_cls'] = SCHEDULER if current_platform.is_cpu() else ASYNC_SCHEDULER
         return arguments | self._more
 
     def _tell(self, event: EngineEvent) -> None:
@@ -386,6 +419,8 @@ class VllmEngine:
         if process is not self._process:
             return
         if isinstance(message, GenerationEnded):
+            if message.generation_id.startswith(UNNAMED):
+                return
             self._generations.discard(message.generation_id)
         self._tell(message)
 

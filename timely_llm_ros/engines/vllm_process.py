@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import pickle
 import shutil
-import signal
 import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from timely_llm_ros.engines.vllm_completions import completion_tokens
 from timely_llm_ros.engines.vllm_core import UNCUT
+from timely_llm_ros.engines.vllm_start import start_llm, stop_llm
 from timely_llm_ros.engines.wire import FrameReader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncGenerator, Callable
 
+    from timely_llm_ros.engines.completions import Chunk
     from timely_llm_ros.skills.skillset import SkillSet
 
 
@@ -66,7 +67,7 @@ class VllmProcess:
         plugin = self._plugin | {'report': path}
         # In a thread: it waits for the engine core, and the loop has others to serve.
         self._llm = await asyncio.to_thread(
-            _start, self._arguments | {'additional_config': {'timely': plugin}}
+            start_llm, self._arguments | {'additional_config': {'timely': plugin}}
         )
 
     @property
@@ -84,6 +85,10 @@ class VllmProcess:
         await self._llm.add_request(
             request_id, TokensPrompt(prompt_token_ids=token_ids), parameters
         )
+
+    def tokens(self, body: dict[str, Any]) -> AsyncGenerator[Chunk, None]:
+        """Yield a completion's tokens, of a request that is no plan."""
+        return completion_tokens(self._llm, body)
 
     async def abort(self, request_id: str) -> None:
         """Abort a request."""
@@ -111,7 +116,7 @@ class VllmProcess:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._gone.wait(), _CLOSE_TIMEOUT_S)
         if llm is not None:
-            await asyncio.to_thread(_stop, llm)
+            await asyncio.to_thread(stop_llm, llm)
         for task in tuple(self._replies):
             task.cancel()
         if self._server is not None:
@@ -140,33 +145,3 @@ class VllmProcess:
         self._gone.set()
         if not self._closing:
             self._on_lost(self)
-
-
-def _start(arguments: dict[str, Any]) -> Any:
-    """Start vLLM; its processes never see the terminal's Ctrl-C."""
-    from vllm.engine.arg_utils import AsyncEngineArgs
-    from vllm.v1.engine.async_llm import AsyncLLM
-
-    # The signal mask of this thread is what the new process inherits.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        return AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _stop(llm: Any) -> None:
-    with suppress(Exception):
-        llm.shutdown()
-
-
-def prepare_environment(threads: int) -> None:
-    """Set what vLLM reads from the environment; where the user has, only the threads."""
-    for name, value in (
-        ('HF_HUB_OFFLINE', '1'),
-        ('VLLM_NO_USAGE_STATS', '1'),
-        ('VLLM_LOGGING_LEVEL', 'ERROR'),
-        ('VLLM_WORKER_MULTIPROC_METHOD', 'spawn'),
-    ):
-        os.environ.setdefault(name, value)
-    os.environ['OMP_NUM_THREADS'] = str(threads)

@@ -30,6 +30,7 @@ from timely_llm_ros.engines.vllm_core import UNCUT, FreezeCore, New, Work
 from timely_llm_ros.engines.vllm_report import Report
 from timely_llm_ros.engines.vllm_request import KEY, decode_request
 from timely_llm_ros.engines.vllm_text import load_texts
+from timely_llm_ros.engines.vllm_token_budget import PipelineBudget
 from timely_llm_ros.errors import ConfigurationError, InvalidTaskError
 from timely_llm_ros.scheduling.options import SchedulingOptions
 from timely_llm_ros.skills.prompt import Prompt
@@ -69,6 +70,9 @@ class PluginOptions:
         scheduling: Keyword arguments of :class:`SchedulingOptions`.
         skill_sets: Names and files of skill sets that requests may name.
         report: Socket to which events go; empty where nobody listens.
+        micro_batches: Between how many steps in a pipeline of stages tokens are shared at most,
+            see :mod:`timely_llm_ros.engines.vllm_token_budget`; 0 for as many as there are
+            stages, 1 to let vLLM fill every step.
     """
 
     mode: ServingMode = 'segmented'
@@ -77,6 +81,7 @@ class PluginOptions:
     scheduling: dict[str, Any] = field(default_factory=dict)
     skill_sets: tuple[str, ...] = ()
     report: str = ''
+    micro_batches: int = 0
 
 
 class FreezeMixin(_Vllm):  # type: ignore[misc, valid-type]
@@ -117,6 +122,16 @@ class FreezeMixin(_Vllm):  # type: ignore[misc, valid-type]
         self._compiling: dict[str, bool] = {}
         self._in_flight: list[tuple[Any, Step]] = []
         self._last: frozenset[str] = frozenset()
+        stages = config.parallel_config.pipeline_parallel_size
+        micro_batches = options.micro_batches or stages
+        self._pipeline: PipelineBudget | None = None
+        if micro_batches > 1:
+            self._pipeline = PipelineBudget(
+                max(2, stages),
+                most_micro_batches=micro_batches,
+                most_tokens=self.max_num_scheduled_tokens,
+                due_s=lambda request: self._core.due_s(self._name_of[request.request_id]),
+            )
 
     # vLLM's interface ----------------------------------------------------------------------------
 
@@ -156,12 +171,17 @@ class FreezeMixin(_Vllm):  # type: ignore[misc, valid-type]
         self.running = running
         if entering or len(running) != len(core):
             self._relieve(running, entering)
+        if self._pipeline is not None:
+            running, entering, most_tokens = self._pipeline.compose(running, entering, now_s)
+            self.running, self.max_num_scheduled_tokens = running, most_tokens
         for request in entering:
             self._outside.pop(request.request_id, None)
             self._enqueue_waiting_request(request)
         output = super().schedule(*args, **kwargs)
         if self.waiting or self.kv_holding_waiting:
             self._take_outside()
+        if self._pipeline is not None:
+            self._pipeline.entered(output.total_num_scheduled_tokens, now_s)
         scheduled = output.num_scheduled_tokens
         self._last = frozenset(scheduled)
         requests, name_of = self.requests, self._name_of
@@ -177,6 +197,8 @@ class FreezeMixin(_Vllm):  # type: ignore[misc, valid-type]
         outputs = super().update_from_output(scheduler_output, model_runner_output)
         now_s = time.monotonic()
         step = self._step_of(scheduler_output)
+        if self._pipeline is not None:
+            self._pipeline.left(scheduler_output.total_num_scheduled_tokens, now_s)
         name_of = self._name_of
         news = [
             New(name_of[out.request_id], out.new_token_ids, _reason(out.finish_reason))

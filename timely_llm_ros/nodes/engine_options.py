@@ -33,6 +33,7 @@ def engine_options(parameters: PlannerParameters) -> dict[str, Any]:
         }
     if parameters.model_path:
         options['model_path'] = parameters.model_path
+    options['measure'] = parameters.profile == 'auto'
     if parameters.engine == 'openai':
         return options | _server_options(parameters)
     if parameters.engine == 'vllm':
@@ -44,7 +45,6 @@ def engine_options(parameters: PlannerParameters) -> dict[str, Any]:
         'min_step_s': parameters.min_step_s,
         'predictors': parameters.predictors,
         'eviction': parameters.eviction or None,
-        'measure': parameters.profile == 'auto',
     }
 
 

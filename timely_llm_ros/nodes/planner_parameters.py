@@ -200,8 +200,8 @@ class PlannerParameters:
     profile: str = parameter(
         'auto',
         'How long prompts and steps take, which time budgets are checked against: a file that '
-        '`timely-llm profile` wrote, "auto" to measure coarsely when the model is loaded (about '
-        'two seconds), "" to keep budgets by the clock alone.',
+        '`timely-llm profile` wrote, "auto" to measure coarsely when the model is loaded (some '
+        'seconds), "" to keep budgets by the clock alone.',
         read_only=False,
     )
     length_predictor: str = parameter(

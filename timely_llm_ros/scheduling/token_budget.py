@@ -61,6 +61,11 @@ class TokenBudget:
         return sum(self._shares) + self._returned + self._urgent
 
     @property
+    def urgent_waiting(self) -> int:
+        """Those of them that are urgent."""
+        return self._urgent
+
+    @property
     def shares(self) -> tuple[int, ...]:
         """The even shares of the coming micro-batches, the next one first."""
         return tuple(self._shares)
