@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 Boundaries = Literal['equal', 'optimal', 'exponential']
 """Where lengths are cut into bins: equal masses, least mean batch time, lemma A.1."""
 
-Predictor = Literal['oracle', 'features']
-"""Where a length comes from: the prompt's own ``length``, or what earlier answers teach."""
+Predictor = Literal['oracle', 'features', 'rlp']
+"""Where a length comes from: the prompt's own, what earlier answers teach, or reading it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,7 @@ def generate(
     serve: Callable[[Sequence[OfflinePrompt]], list[Generated]],
     options: BinOptions,
     *,
+    read: Callable[[OfflinePrompt], float] | None = None,
     now_s: Callable[[], float] = time.monotonic,
 ) -> Iterator[list[Answer]]:
     """Serve prompts in static batches, bin by bin; yield each batch's answers.
@@ -93,10 +94,12 @@ def generate(
             have waited too long are formed.
         serve: Generates a batch.
         options: How batches are formed.
+        read: Predicts a prompt's length (tokens), for the predictor ``rlp``.
         now_s: The time.
 
     Raises:
-        ConfigurationError: A prompt has no length though the predictor is ``oracle``.
+        ConfigurationError: A prompt has no length though the predictor is ``oracle``, or there
+            is nothing to ``read`` with though it is ``rlp``.
     """
     number = 0
 
@@ -132,8 +135,19 @@ def generate(
         if first:
             yield run(first, {})
         return
-    model = LengthFeatures(*map(list, zip(*taught, strict=True))) if wanted else None
-    yield from _binned(first, arrivals, run, options, model, now_s)
+    if wanted:
+        read = LengthFeatures(*map(list, zip(*taught, strict=True))).predict
+    elif options.predictor == 'oracle':
+        read = _own_length
+    yield from _binned(first, arrivals, run, options, read, now_s)
+
+
+def _own_length(prompt: OfflinePrompt) -> float:
+    if prompt.length is None:
+        raise ConfigurationError(
+            f'prompt {prompt.prompt_id!r}: no length; expected one with the predictor "oracle"'
+        )
+    return float(prompt.length)
 
 
 def _binned(
@@ -141,7 +155,7 @@ def _binned(
     arrivals: Iterator[OfflinePrompt | None],
     run: Callable[[Sequence[OfflinePrompt], dict[str, float]], list[Answer]],
     options: BinOptions,
-    model: LengthFeatures | None,
+    read: Callable[[OfflinePrompt], float] | None,
     now_s: Callable[[], float],
 ) -> Iterator[list[Answer]]:
     """Serve what comes, bin by bin."""
@@ -154,18 +168,16 @@ def _binned(
     def length_of(prompt: OfflinePrompt) -> float:
         if options.bins == 1:
             return 1.0
-        if model is not None:
-            return model.predict(prompt)
-        if prompt.length is None:
-            raise ConfigurationError(
-                f'prompt {prompt.prompt_id!r}: no length; expected one with the predictor "oracle"'
-            )
-        return float(prompt.length)
+        if read is None:
+            raise ConfigurationError(f'predictor {options.predictor!r}: expected one to be given')
+        found = predicted.get(prompt.prompt_id)
+        if found is None:
+            found = predicted[prompt.prompt_id] = read(prompt)
+        return found
 
     def push(prompt: OfflinePrompt, into: MultiBinQueue[str]) -> None:
         by_id[prompt.prompt_id] = prompt
-        predicted[prompt.prompt_id] = length_of(prompt)
-        into.push(prompt.prompt_id, predicted[prompt.prompt_id], now_s())
+        into.push(prompt.prompt_id, length_of(prompt), now_s())
 
     def opened() -> MultiBinQueue[str]:
         lengths = [length_of(prompt) for prompt in early]

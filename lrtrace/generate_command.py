@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from timely_llm_ros.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from lrtrace.generate import BinOptions
     from timely_llm_ros.engines.engine import GenerationRequest
@@ -23,6 +23,7 @@ _EXAMPLES = """\
 examples:
   lrtrace generate prompts.jsonl -o answers.jsonl
   lrtrace generate prompts.jsonl -o answers.jsonl --batching static --bins 4
+  lrtrace generate prompts.jsonl -o answers.jsonl --batching static --bins 4 --predictor rlp
   lrtrace generate lengths_known.jsonl -o a.jsonl --batching static --bins 8 --predictor oracle
   make_prompts | lrtrace generate - -o answers.jsonl --batching static --max-wait 5
 
@@ -69,7 +70,8 @@ def add_generate_command(commands: Any) -> None:
         '--predictor',
         choices=get_args(Predictor),
         default=default.predictor,
-        help="the prompt's own length, or learned from the first answers (default: %(default)s)",
+        help="the prompt's own length, learned from the first answers, or the model's "
+        'response-length predictor (default: %(default)s)',
     )
     parser.add_argument(
         '--learn', type=int, default=default.learn, help='first answers learned from (%(default)s)'
@@ -154,24 +156,45 @@ def _serve(
     from timely_llm_ros.engines.torch_static import StaticBatches, serve_continuously
     from timely_llm_ros.planning.prompt_file import Answer
 
+    path = find_model(options.model_path or SHIPPED_MODEL)
+    request = RequestMaker(options.max_tokens)
+    # Read before the model is loaded, because that takes its time.
+    read = _reader(path, request) if bins.bins > 1 and bins.predictor == 'rlp' else None
     loaded = load_model(
-        find_model(options.model_path or SHIPPED_MODEL),
+        path,
         max_kv_tokens=options.max_kv_tokens,
         threads=options.threads,
     )
-    request = RequestMaker(options.max_tokens)
     if options.batching == 'static':
         server = StaticBatches(loaded, padding=not options.drop_ended)
 
         def serve(batch: Sequence[OfflinePrompt]) -> list[Generated]:
             return server.serve([request(prompt) for prompt in batch])
 
-        yield from generate(source, serve, bins)
+        yield from generate(source, serve, bins, read=read)
         return
     requests = (None if prompt is None else request(prompt) for prompt in source)
     for got in serve_continuously(loaded, requests, batch=options.batch):
         error = got.error or ('' if got.reason == 'stop' else got.reason)
         yield [Answer(got.generation_id, got.text, got.tokens, error)]
+
+
+def _reader(model_path: str, request: RequestMaker) -> Callable[[OfflinePrompt], float]:
+    """Return what reads from a prompt how long the model's plan will be (tokens).
+
+    Raises:
+        ModelLoadError: The model came without a response-length predictor.
+    """
+    from timely_llm_ros.engines.model_files import PREDICTORS
+    from timely_llm_ros.prediction.rlp import read_rlp
+
+    rlp = read_rlp(Path(model_path) / PREDICTORS)
+
+    def read(prompt: OfflinePrompt) -> float:
+        made = request(prompt).prompt
+        return rlp.predict(made.fixed, made.body).mean
+
+    return read
 
 
 class RequestMaker:

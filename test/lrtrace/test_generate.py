@@ -44,7 +44,7 @@ class Server:
     bins=st.integers(1, 6),
     batch=st.integers(1, 5),
     boundaries=st.sampled_from(['equal', 'optimal', 'exponential']),
-    predictor=st.sampled_from(['oracle', 'features']),
+    predictor=st.sampled_from(['oracle', 'features', 'rlp']),
     learn=st.integers(1, 30),
     max_wait_s=st.sampled_from([0.0, 3.0, 1e9]),
 )
@@ -63,12 +63,18 @@ def test_every_prompt_is_answered_once(
     options = BinOptions(bins, batch, boundaries, predictor, learn, max_wait_s)
     got = [
         answer
-        for answers in generate(iter(coming), server, options, now_s=lambda: float(next(clock)))
+        for answers in generate(
+            iter(coming),
+            server,
+            options,
+            read=lambda asked: float(asked.length or 0),
+            now_s=lambda: float(next(clock)),
+        )
         for answer in answers
     ]
     assert sorted(answer.id for answer in got) == sorted(p.prompt_id for p in coming if p)
     assert all(1 <= len(one) <= batch for one in server.batches)
-    if bins > 1 and predictor == 'oracle':
+    if bins > 1 and predictor != 'features':
         assert all(answer.predicted == answer.tokens for answer in got)
 
 
@@ -85,6 +91,12 @@ def test_an_oracle_needs_lengths() -> None:
     coming = iter([prompt(n) for n in range(20)])
     with pytest.raises(ConfigurationError, match='no length'):
         list(generate(coming, Server(), BinOptions(2, 4, 'optimal', 'oracle')))
+
+
+def test_reading_prompts_needs_a_reader() -> None:
+    coming = iter([prompt(n) for n in range(20)])
+    with pytest.raises(ConfigurationError, match="'rlp'"):
+        list(generate(coming, Server(), BinOptions(2, 4, 'optimal', 'rlp')))
 
 
 def test_words_tell_the_length() -> None:

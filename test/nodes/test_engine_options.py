@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from timely_llm_ros.engines import ENGINES, create_engine
 from timely_llm_ros.engines.openai_options import ServerOptions
 from timely_llm_ros.errors import ConfigurationError
-from timely_llm_ros.nodes.engine_options import engine_options
+from timely_llm_ros.nodes.engine_options import engine_options, predictor_folder
 from timely_llm_ros.nodes.parameters import check, declarations
 from timely_llm_ros.nodes.planner_parameters import PlannerParameters
 from timely_llm_ros.scheduling.options import SchedulingOptions
@@ -42,6 +43,13 @@ def test_each_option_reaches_each_engine(engine: str, name: str, value: Any, exp
     options = engine_options(parameters)
     assert getattr(options['scheduling'], name) == expected
     assert create_engine(engine, **options) is not None
+
+
+def test_predictors_come_with_the_model_or_from_elsewhere() -> None:
+    assert (predictor_folder(PlannerParameters()) / 'rlp.json').is_file()
+    own = PlannerParameters(model_path='/models/own')
+    assert predictor_folder(own) == Path('/models/own/predictors')
+    assert predictor_folder(replace(own, predictors='/other')) == Path('/other')
 
 
 def test_what_is_said_about_servers_reaches_the_engine() -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -14,8 +17,15 @@ from virtual_time import run_virtual
 from timely_llm_ros.budget.task_budget import BudgetOptions
 from timely_llm_ros.clock import LoopClock
 from timely_llm_ros.drivers import LocalRobotLink, SegmentExecutor, SimulatedDriver
+from timely_llm_ros.engines.model_files import PREDICTORS, SHIPPED_MODEL, find_model
 from timely_llm_ros.engines.simulated import SimulatedEngine, StepTimeModel
-from timely_llm_ros.errors import BudgetOverrunError, ConfigurationError, TaskRefusedError
+from timely_llm_ros.errors import (
+    BudgetOverrunError,
+    ConfigurationError,
+    ModelLoadError,
+    TaskRefusedError,
+)
+from timely_llm_ros.model.data import sample_task
 from timely_llm_ros.planner import Planner
 from timely_llm_ros.planning import Task, TaskAccepted, TaskResult
 from timely_llm_ros.prediction.length_forecast import EmpiricalLengths, Sample, find_predictor
@@ -272,7 +282,29 @@ def test_lengths_are_learned_by_kind_of_prompt() -> None:
     with pytest.raises(ConfigurationError, match='expected between 0 and 1'):
         forecast.quantile(1.0)
     with pytest.raises(ConfigurationError, match="'bert': expected one of"):
-        find_predictor('bert')
+        find_predictor('bert', '')
+
+
+def test_the_response_length_predictor_reads_what_is_asked(tmp_path: Path) -> None:
+    predictor = find_predictor('rlp', Path(find_model(SHIPPED_MODEL)) / PREDICTORS)
+    rng = random.Random(0)
+    said = []
+    for kind in (1, 10):  # plans of one call, and of a loop with a condition
+        many = [sample_task(rng, kind, 8, wordings='held_out') for _ in range(6)]
+        prompts = [build_prompt(find_skill_set(t.skill_set), t.scene, t.instruction) for t in many]
+        said.append(fmean(predictor.predict(it.fixed, it.body).predicted(512) for it in prompts))
+    assert said[0] < said[1]
+    asked = task('a', 5, 60.0)
+    found, _ = serve([asked], {'a': 20}, predictor)
+    result = found['a']
+    assert isinstance(result, TaskResult)
+    assert result.budget is not None
+    prompt = build_prompt(TELLO, asked.scene, asked.instruction)
+    expected = predictor.predict(prompt.fixed, prompt.body)
+    assert result.budget.predicted_length == expected.predicted(512)
+    assert result.budget.worst_length == expected.quantile(0.95)
+    with pytest.raises(ModelLoadError, match=r'expected rlp\.json'):
+        find_predictor('rlp', tmp_path)
 
 
 @pytest.mark.parametrize('options', [{'max_evicted': 1.0}, {'pessimism': 0.5}, {'coverage': 0.0}])

@@ -12,12 +12,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.budget.budgeter import MAX_EVICTED, choose_eviction
+from timely_llm_ros.budget.eviction_rule import Case
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.prediction.response_length import pessimistic_length
 
 if TYPE_CHECKING:
     from timely_llm_ros.prediction.execution_time import ExecutionTimeModel, TimeCoefficients
     from timely_llm_ros.prediction.length_forecast import LengthForecast
+
+LIKELIER = (0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05)
+"""Shares of responses that likelier cases than the worst one cover."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,20 @@ class BudgetOptions:
         found = forecast.quantile(self.coverage)
         return max_tokens if found is None else min(found, max_tokens)
 
+    def likelier_cases(
+        self, expected: TimeCoefficients, forecast: LengthForecast, worst_length: int
+    ) -> tuple[Case, ...]:
+        """Return what else may come than the worst case, the most careful first.
+
+        Args:
+            expected: Coefficients of the expected case.
+            forecast: How long the response will be.
+            worst_length: N_W, which none of them exceeds (tokens).
+        """
+        lengths = (forecast.quantile(share) for share in LIKELIER)
+        known = dict.fromkeys(min(n, worst_length) for n in lengths if n is not None)
+        return tuple(Case(expected, length) for length in known)
+
     def worst_times(
         self, times: ExecutionTimeModel, batch: int, other_kv_tokens: float
     ) -> TimeCoefficients:
@@ -77,6 +95,7 @@ class TaskBudget:
         max_tokens: Limit of the response (tokens).
         feasible: Whether the worst case fits the budget.
         worst_times: Coefficients of that worst case.
+        likelier: Other cases, for when queueing has left too little for the worst one.
     """
 
     budget_s: float
@@ -89,6 +108,7 @@ class TaskBudget:
     max_tokens: int
     feasible: bool
     worst_times: TimeCoefficients
+    likelier: tuple[Case, ...] = ()
 
 
 def plan_budget(
@@ -145,6 +165,7 @@ def plan_budget(
         max_tokens,
         feasible,
         worst,
+        options.likelier_cases(expected, forecast, worst_length) if evicts else (),
     )
 
 

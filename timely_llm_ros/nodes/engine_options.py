@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from timely_llm_ros.engines.model_files import PREDICTORS, SHIPPED_MODEL, find_model
 
 if TYPE_CHECKING:
     from timely_llm_ros.engines import GenerationRequest
@@ -46,6 +49,13 @@ def engine_options(parameters: PlannerParameters) -> dict[str, Any]:
         'predictors': parameters.predictors,
         'eviction': parameters.eviction or None,
     }
+
+
+def predictor_folder(parameters: PlannerParameters) -> Path:
+    """Return where the predictors of the model's plan lengths are."""
+    if parameters.predictors not in ('auto', 'off'):
+        return Path(parameters.predictors)
+    return Path(find_model(parameters.model_path or SHIPPED_MODEL)) / PREDICTORS
 
 
 def _server_options(parameters: PlannerParameters) -> dict[str, Any]:

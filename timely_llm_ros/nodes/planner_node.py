@@ -17,7 +17,7 @@ from timely_llm_ros.engines import create_engine
 from timely_llm_ros.errors import ConfigurationError, ModelLoadError, ShutdownError, TimelyError
 from timely_llm_ros.nodes.catalogue import Catalogue
 from timely_llm_ros.nodes.diagnostics import PlannerDiagnostics
-from timely_llm_ros.nodes.engine_options import engine_options
+from timely_llm_ros.nodes.engine_options import engine_options, predictor_folder
 from timely_llm_ros.nodes.parameters import (
     check,
     declarations,
@@ -163,7 +163,7 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             stop_limit_s=parameters.stop_limit_s,
             times=_profile(parameters),
             budgets=parameters.budgets if parameters.profile else None,
-            predictor=find_predictor(parameters.length_predictor),
+            predictor=find_predictor(parameters.length_predictor, predictor_folder(parameters)),
             max_running=parameters.max_running,
         )
         try:

@@ -39,6 +39,7 @@ class BudgetedTask:
         evicts: Whether its engine evicts.
         max_evicted: alpha_max.
         dropped_objects: How many objects were left out of the prompt.
+        period_s: The budget (s) where being late costs the tasks that come meanwhile; else None.
     """
 
     budget: TaskBudget
@@ -47,6 +48,7 @@ class BudgetedTask:
     evicts: bool
     max_evicted: float
     dropped_objects: int = 0
+    period_s: float | None = None
 
     def rule(self, received_s: float) -> BudgetedEviction | None:
         """Return what the engine is to ask after prefill; None where it does not evict."""
@@ -58,6 +60,8 @@ class BudgetedTask:
             budget.worst_times,
             budget.worst_length,
             self.max_evicted,
+            budget.likelier,
+            self.period_s,
         )
 
     @property
@@ -144,7 +148,15 @@ class Budgets:
             evicts=self._evicts,
         )
         dropped = len(task.scene.objects) - len(scene.objects)
-        return BudgetedTask(budget, prompt, scene, self._evicts, self._options.max_evicted, dropped)
+        return BudgetedTask(
+            budget,
+            prompt,
+            scene,
+            self._evicts,
+            self._options.max_evicted,
+            dropped,
+            task.time_budget_s if task.overrun == 'skip_next' else None,
+        )
 
     def on_engine_event(self, event: EngineEvent) -> None:
         """Note how busy the engine is."""

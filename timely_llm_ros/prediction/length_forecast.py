@@ -3,7 +3,7 @@
 The baseline knows nothing of the instruction: it looks up how long plans were for the same skill
 set and scenes of about the same size, and learns from every plan that ends. It starts from plans
 of the shipped model's tasks (``plan_lengths.py``). The one after it is TimeBill's predictor, a
-language model that reads the prompt; both stand in :data:`PREDICTORS`.
+language model that reads the prompt (``rlp.py``); both stand in :data:`PREDICTORS`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from timely_llm_ros.prediction.plan_lengths import PLAN_LENGTHS, SCENE_SIZES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
 MOST_LEARNED = 500
 """Lengths kept of each kind of prompt; the oldest of those that were learned go first."""
@@ -105,19 +106,38 @@ def _kind(fixed: str, body: str) -> tuple[str, int]:
     return first, bisect.bisect_left(SCENE_SIZES, body.count('='))
 
 
-PREDICTORS: Mapping[str, Callable[[], LengthPredictor]] = {'empirical': EmpiricalLengths}
-"""What predicts response lengths, by name; made once per planner."""
+def _empirical(_folder: str | Path) -> LengthPredictor:
+    return EmpiricalLengths()
 
 
-def find_predictor(name: str) -> LengthPredictor:
+def _rlp(folder: str | Path) -> LengthPredictor:
+    from timely_llm_ros.prediction.rlp import read_rlp
+
+    return read_rlp(folder)
+
+
+PREDICTORS: Mapping[str, Callable[[str | Path], LengthPredictor]] = {
+    'empirical': _empirical,
+    'rlp': _rlp,
+}
+"""What predicts response lengths, by name; made once per planner, of a model's predictors."""
+
+
+def find_predictor(name: str, folder: str | Path) -> LengthPredictor:
     """Return a new predictor of that name.
 
+    Args:
+        name: One of :data:`PREDICTORS`.
+        folder: Where the predictors of the model are whose plans it is about.
+
     Raises:
-        ConfigurationError: There is none.
+        ConfigurationError: There is no predictor of that name.
+        ModelLoadError: The folder has none, or a broken one.
     """
     try:
-        return PREDICTORS[name]()
+        make = PREDICTORS[name]
     except KeyError:
         raise ConfigurationError(
             f'length predictor {name!r}: expected one of {sorted(PREDICTORS)}'
         ) from None
+    return make(folder)
