@@ -128,8 +128,15 @@ class Server:
         """Return the length of a job's prompt (tokens)."""
         return self.fixed_tokens(job) + len(self._texts.encode(job.prompt.body))
 
+    def prepare(self, job: Job) -> None:
+        """Compile a job's grammar and compute the beginning of its prompt that others share."""
+        self._serve(job, None, most_tokens=1)
+
     def serve(self, job: Job, rule: EvictionRule | None) -> Outcome:
         """Do one job now; a rule's times are on ``time.monotonic``."""
+        return self._serve(job, rule, most_tokens=self._max_tokens)
+
+    def _serve(self, job: Job, rule: EvictionRule | None, *, most_tokens: int) -> Outcome:
         sample = job.sample
         arrival_s = time.monotonic()
         request = GenerationRequest(
@@ -139,7 +146,7 @@ class Server:
             sample.scene,
             NORMAL,
             arrival_s,
-            max_tokens=self._max_tokens,
+            max_tokens=most_tokens,
             eviction=rule,
         )
         core, texts, evicted, steps_s = self._core, list[str](), 0.0, list[float]()

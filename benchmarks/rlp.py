@@ -1,6 +1,6 @@
 """TimeBill's table of response-length predictors on the embedded model: bucket sizes and baselines.
 
-    .venv/bin/python benchmarks/rlp.py [--samples FILE] [--json FILE]
+    .venv/bin/python benchmarks/rlp.py [--quick] [--samples FILE] [--json FILE]
 
 Every one learns from the same plans of the model itself (trained scenes and wordings) and is
 judged on plans of held-out ones. Errors are of the mean of the predicted distribution, and for
@@ -167,12 +167,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument('--plans', type=int, default=2400, help='to learn from (default 2400)')
-    parser.add_argument('--held-out', type=int, default=400, help='to judge on (default 400)')
-    parser.add_argument('--epochs', type=int, default=8, help='of every network (default 8)')
+    parser.add_argument('--quick', action='store_true', help='a rough picture in two minutes')
+    parser.add_argument('--plans', type=int, help='to learn from (default 2400, quick 600)')
+    parser.add_argument('--held-out', type=int, help='to judge on (default 400, quick 120)')
+    parser.add_argument('--epochs', type=int, help='of every network (default 8, quick 4)')
     parser.add_argument('--samples', type=Path, help='plans to learn from, generated before')
     parser.add_argument('--json')
     options = parser.parse_args()
+    started_s = time.perf_counter()
+    quick = options.quick
+    options.plans = options.plans or (600 if quick else 2400)
+    options.held_out = options.held_out or (120 if quick else 400)
+    options.epochs = options.epochs or (4 if quick else 8)
     torch.set_num_threads(1)
     learned, held_out = (rlp_samples(FOLDER, part) for part in samples(options))
     truth = np.array(held_out[1], float)
@@ -213,6 +219,7 @@ def main() -> None:
             for one in rows
         ],
         'times': times,
+        'wall_s': time.perf_counter() - started_s,
     }
     paper = [by[f'buckets of {size}'].mae for size in (16, 32, 64)]
     targets = [

@@ -1,441 +1,330 @@
 """TimeBill: how well times are predicted, where eviction shortens steps, and what budgets gain.
 
-    .venv/bin/python benchmarks/timebill.py [--jobs 24] [--seed 0]
+    .venv/bin/python benchmarks/timebill.py [--quick] [--jobs 96] [--seed 0]
 
 On the embedded model and one thread. Jobs are tasks in held-out scenes of 40 to 200 objects, with
-right plans of at least 30 tokens, done one after the other. Every approach does every job, in
-random order, so that slow spells of the machine fall on all of them. What never depends on the
-budget (nothing evicted, a fixed share) runs once per job and is judged at every budget by its
-measured time.
+right plans of at least 30 tokens. Each is generated and timed once with every share of a grid
+evicted; what an approach chooses is then looked up, at every budget (--live lets TimeBill also do
+the jobs against the clock at one budget, to see that it comes to the same).
 
 Kill: a job that takes longer than T scores nothing. Skip-Next: a job is released every T, runs on
-when it is late, and those released meanwhile score nothing. The score is the F1 of the plan's
-calls, each with its arguments, or whether the plan is exactly right.
+when it is late, and those released meanwhile score nothing; the mean over 50 orders of the jobs.
+The score is the F1 of the plan's calls, each with its arguments, or whether the plan is exactly
+right.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
-import resource
 import statistics
 import time
-from collections import defaultdict
-from dataclasses import replace
+from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
-from _multibin_plots import picture
 from _results import FOLDER, Target, save
+from _timebill_approaches import Overrun, TimeBill, fixed, judge, oracle, standard_error
+from _timebill_estimates import COVERAGE, calibrate, profile
+from _timebill_figures import draw, table
 from _timebill_jobs import Server, make_jobs
+from _timebill_record import progress, record
+from _timebill_steps import step_table
 
 from timely_llm_ros.budget.budgeter import MAX_EVICTED, choose_eviction
-from timely_llm_ros.budget.eviction_rule import BudgetedEviction, FixedEviction
-from timely_llm_ros.budget.overrun import kill, skip_next
-from timely_llm_ros.engines.model_files import SHIPPED_MODEL, find_model
+from timely_llm_ros.engines.model_files import PREDICTORS, SHIPPED_MODEL, find_model
 from timely_llm_ros.engines.torch_eviction import find_method
 from timely_llm_ros.engines.torch_model import load_model
-from timely_llm_ros.engines.torch_profile import TorchStopwatch
-from timely_llm_ros.prediction.fitting import coverage_factor
-from timely_llm_ros.prediction.length_forecast import EmpiricalLengths
-from timely_llm_ros.prediction.profiling import ProfilePlan, fit_profile, measure, profile_errors
-from timely_llm_ros.prediction.response_length import pessimistic_length
+from timely_llm_ros.prediction.rlp import read_rlp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
-    from _timebill_jobs import Job, Outcome
-
-    from timely_llm_ros.prediction.execution_time import ExecutionTimeModel, TimeCoefficients
+    from _timebill_approaches import Approach
+    from _timebill_figures import Row, Rows
+    from _timebill_record import Recorded
 
 KV_TOKENS, MAX_TOKENS, CHUNK = 65536, 512, 128
-SHARES = (0.25, 0.5, 0.75, 0.95)
+GRID = (0.0, 0.1, 0.25, 0.4, 0.5, 0.625, 0.75, 0.85, 0.95)
+QUICK_GRID = (0.0, 0.25, 0.5, 0.75, 0.95)
+FIXED = (0.25, 0.5, 0.75, 0.95)
 PESSIMISM = (1, 2, 3, 4, 5, 6, 7, 8)
 BUDGET_SHARES = (0.15, 0.3, 0.45, 0.6, 0.75, 0.9)
 """Budgets are these quantiles of what jobs take with nothing evicted."""
-COVERAGE = 0.95
-"""Of plan lengths and of times, each; of both together 1 - 2 (1 - 0.95)."""
-CALIBRATION_JOBS = 24
-LENGTH_JOBS = 400
+CALIBRATION_GRID = (0.0, 0.5)
 LEAST_TOKENS = 30
 """Of right plans: where a plan has twenty tokens, its prompt takes nearly all the time."""
-CONTEXTS, BATCHES = (256, 512, 1024, 2048, 4096), (1, 8)
-STEP_ROUNDS = 3
-
-Outcomes = dict[str, dict[int, 'Outcome']]
-"""By approach and job."""
+CONTEXTS = (256, 512, 1024, 2048, 4096)
+QUANTILES = (0.5, 0.8, 0.9, 0.95)
 
 
-def profile(loaded: Any, repeats: int) -> tuple[ExecutionTimeModel, dict[str, Any]]:
-    """Measure and fit the execution-time estimator on the sizes of long scenes."""
-    plan = ProfilePlan(
-        (128, 256, 512, 1024, 2048, 3072), (64, 256, 1024, 2048, 3072), (1,), repeats
-    )
-    timings = measure(plan, TorchStopwatch(loaded, prefill_chunk=CHUNK))
-    times = fit_profile(timings)
-    errors = profile_errors(times, timings)
-    one = times.at(1)
-    rows: dict[str, Any] = {
-        'prefill_square_ns': one.prefill_square_s * 1e9,
-        'prefill_token_us': one.prefill_token_s * 1e6,
-        'prefill_ms': one.prefill_s * 1e3,
-        'kv_token_us': one.kv_token_s * 1e6,
-        'step_ms': one.step_s * 1e3,
-        'repeats': repeats,
-    }
-    for name, found in (('prefill', errors.prefill), ('step', errors.steps[1])):
-        assert found.held_out is not None
-        rows[f'{name}_fitted_mape_pct'] = found.fitted.mape_pct
-        rows[f'{name}_held_out_mape_pct'] = found.held_out.mape_pct
-        rows[f'{name}_worst_pct'] = found.worst_pct
-    print('estimator:', ', '.join(f'{name} {value:.4g}' for name, value in rows.items()))
-    return times, rows
+def fares(
+    approach: Approach, jobs: Sequence[Recorded], budget_s: float, grid: Sequence[float]
+) -> Row:
+    """Return how an approach fares at a budget under both ways to overrun."""
+    row: Row = {}
+    for overrun in get_args(Overrun):
+        found = asdict(judge(approach, jobs, budget_s, overrun, grid))
+        row |= {f'{overrun}_{name}': value for name, value in found.items()}
+    return row
 
 
-def step_table(server: Server) -> list[dict[str, float]]:
-    """Measure decoding steps over contexts and shares that were really evicted."""
-    cells = [
-        (batch, context, share)
-        for batch in BATCHES
-        for context in CONTEXTS
-        for share in (0.0, *SHARES)
-        if batch * context <= KV_TOKENS // 2
-    ]
-    times_s: dict[tuple[int, int, float], list[float]] = defaultdict(list)
-    faults: dict[tuple[int, int, float], float] = {}
-    rng = random.Random(0)
-    for _ in range(STEP_ROUNDS):
-        rng.shuffle(cells)
-        for cell in cells:
-            batch, context, share = cell
-            before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-            steps_s = server.steps_s(batch, context, FixedEviction(share))
-            faults[cell] = (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / max(
-                1, len(steps_s)
-            )
-            times_s[cell] += steps_s
-    rows = []
-    print('decoding step (ms) by batch, context and share evicted')
-    print('batch context' + ''.join(f'{share:>8.0%}' for share in (0.0, *SHARES)))
-    for batch in BATCHES:
-        for context in CONTEXTS:
-            line = []
-            for share in (0.0, *SHARES):
-                if (batch, context, share) in times_s:
-                    step_ms = 1e3 * statistics.median(times_s[batch, context, share])
-                    line.append(step_ms)
-                    rows.append(
-                        {
-                            'batch': batch,
-                            'context': context,
-                            'evicted': share,
-                            'step_ms': step_ms,
-                            'page_faults_per_step': faults[batch, context, share],
-                        }
-                    )
-            print(f'{batch:5} {context:7}' + ''.join(f'{value:8.2f}' for value in line))
-    return rows
+def errors_of(
+    rows: Rows, approaches: dict[str, Approach], jobs: Sequence[Recorded],
+    budgets_s: Sequence[float], grid: Sequence[float],
+) -> dict[str, list[Row]]:  # fmt: skip
+    """Return by how much TimeBill is ahead of the best fixed share, with standard errors."""
+    others = [name for name in rows if name == 'vanilla' or name.startswith('fixed')]
+    found: dict[str, list[Row]] = {}
+    for overrun in get_args(Overrun):
+        found[overrun] = []
+        for place, budget_s in enumerate(budgets_s):
+            best = max(others, key=lambda name: rows[name][place][f'{overrun}_f1'])
 
+            def score(
+                approach: Approach,
+                drawn: Sequence[Recorded],
+                seed: int,
+                budget_s: float = budget_s,
+                overrun: Overrun = overrun,
+            ) -> float:
+                return judge(approach, drawn, budget_s, overrun, grid, orders=4, seed=seed).f1
 
-class Comparison:
-    """Every approach on every job, and how each fares at every budget."""
-
-    def __init__(self, server: Server, model: ExecutionTimeModel, seed: int, jobs: int) -> None:
-        self._server = server
-        self._rng = random.Random(seed)
-        draw = partial(make_jobs, tokens=server.tokens, least_tokens=LEAST_TOKENS)
-        calibration = draw(CALIBRATION_JOBS, seed + 1000)
-        self.jobs = draw(jobs, seed)
-        # What is expected of lengths comes from right plans of other tasks, as in the planner.
-        self._lengths = EmpiricalLengths({})
-        for job in draw(LENGTH_JOBS, seed + 2000):
-            self._lengths.observe(
-                job.prompt.fixed, job.prompt.body, server.tokens(job.sample.plan) + 1
-            )
-        self._sizes = {job.number: self._prompt_tokens(job) for job in self.jobs}
-        # The first pass compiles grammars and computes the shared beginnings.
-        for job in (*calibration, *self.jobs):
-            server.serve(job, None)
-        self.times, self.ratios = self._calibrated(model, calibration)
-        self.expected = model.at(1)
-        vanilla_s = [server.serve(job, None).total_s for job in self.jobs]
-        self.budgets_s = tuple(float(q) for q in np.quantile(vanilla_s, BUDGET_SHARES))
-        self.sweep_budget_s = self.budgets_s[2]
-
-    def _prompt_tokens(self, job: Job) -> int:
-        return self._server.prompt_tokens(job)
-
-    def _calibrated(
-        self, model: ExecutionTimeModel, jobs: Sequence[Job]
-    ) -> tuple[TimeCoefficients, dict[str, float]]:
-        """Return worst-case coefficients: whole generations of other jobs stay below them."""
-        one = model.at(1)
-        pairs: dict[str, tuple[list[float], list[float]]] = {}
-        for job in jobs:
-            outcome = self._server.serve(job, None)
-            prompt, fixed = self._prompt_tokens(job), self._server.fixed_tokens(job)
-            for name, taken_s, said_s in (
-                ('prefill', outcome.prefill_s, one.prefill_time_s(prompt, fixed)),
-                (
-                    'decode',
-                    outcome.total_s - outcome.prefill_s,
-                    one.decode_time_s(prompt, outcome.length),
-                ),
-            ):
-                if said_s > 0:
-                    measured, predicted = pairs.setdefault(name, ([], []))
-                    measured.append(taken_s)
-                    predicted.append(said_s)
-        ratios = {name: coverage_factor(*both, COVERAGE) for name, both in pairs.items()}
-        prefill, decode = ratios['prefill'], ratios['decode']
-        print(f'worst case: prefill {prefill:.3f}, decoding {decode:.3f} times the prediction')
-        worst = replace(
-            one,
-            prefill_square_s=prefill * one.prefill_square_s,
-            prefill_token_s=prefill * one.prefill_token_s,
-            prefill_s=prefill * one.prefill_s,
-            kv_token_s=decode * one.kv_token_s,
-            step_s=decode * one.step_s,
-        )
-        return worst, ratios
-
-    def worst_length(self, job: Job, k: float | None) -> int:
-        forecast = self._lengths.predict(job.prompt.fixed, job.prompt.body)
-        if k is None:
-            return min(forecast.quantile(COVERAGE) or MAX_TOKENS, MAX_TOKENS)
-        return pessimistic_length(forecast.predicted(MAX_TOKENS), k, MAX_TOKENS)
-
-    def run(self) -> Outcomes:
-        """Let every approach do every job, in random order."""
-        visits: list[tuple[str, Job, float | None, float | None, float]] = []
-        for job in self.jobs:
-            visits.append(('vanilla', job, 0.0, None, 0.0))
-            visits += [(f'fixed {share:g}', job, share, None, 0.0) for share in SHARES]
-            visits += [(f'timebill T{n}', job, None, None, T) for n, T in enumerate(self.budgets_s)]
-            visits += [(f'timebill k{k}', job, None, k, self.sweep_budget_s) for k in PESSIMISM]
-        self._rng.shuffle(visits)
-        found: Outcomes = defaultdict(dict)
-        for name, job, share, k, budget_s in visits:
-            if share is not None:
-                found[name][job.number] = self._server.serve(job, FixedEviction(share))
-                continue
-            ends_by_s = time.monotonic() + budget_s
-            rule = BudgetedEviction(ends_by_s, self.times, self.worst_length(job, k), MAX_EVICTED)
-            found[name][job.number] = self._server.serve(job, rule)
-        return found
-
-    def judge(self, outcomes: dict[int, Outcome], budget_s: float) -> dict[str, float]:
-        """Return scores and rates of one approach at one budget, in the jobs' order."""
-        ordered = [outcomes[job.number] for job in self.jobs]
-        times_s = [outcome.total_s for outcome in ordered]
-        row: dict[str, float] = {'mean_evicted': statistics.fmean(o.evicted for o in ordered)}
-        for name, report in (
-            ('kill', kill(times_s, budget_s)),
-            ('skip_next', skip_next(times_s, budget_s)),
-        ):
-            done = list(zip(ordered, report.completed, strict=True))
-            row[f'{name}_f1'] = statistics.fmean(o.f1 if ok else 0.0 for o, ok in done)
-            row[f'{name}_exact'] = statistics.fmean(float(o.exact and ok) for o, ok in done)
-            row[f'{name}_completion'] = report.completion_rate
-            row[f'{name}_on_time'] = report.on_time_rate
-        return row
-
-    def coverage(self, outcomes: dict[int, Outcome]) -> dict[str, float]:
-        """Return how often times and lengths stayed below what was said of them."""
-        rows = []
-        for job in self.jobs:
-            outcome, prompt = outcomes[job.number], self._sizes[job.number]
-            fixed, worst = self._server.fixed_tokens(job), self.worst_length(job, None)
-            own_s = self.times.total_time_s(prompt, outcome.length, 0.0, fixed)
-            wcet_s = self.times.total_time_s(prompt, worst, 0.0, fixed)
-            expected_s = self.expected.total_time_s(prompt, outcome.length, 0.0, fixed)
-            rows.append(
-                (
-                    outcome.length <= worst,
-                    outcome.total_s <= own_s,
-                    outcome.total_s <= wcet_s,
-                    abs(expected_s / outcome.total_s - 1),
-                )
-            )
-        length, times, both, error = (
-            statistics.fmean(map(float, c)) for c in zip(*rows, strict=True)
-        )
-        return {
-            'length': length,
-            'time_of_the_real_length': times,
-            'wcet': both,
-            'expected_time_mape_pct': 100 * error,
-        }
-
-    def leverage(self) -> dict[str, float]:
-        """Return what eviction can save at most (SPEC: the width of the window of budgets)."""
-        windows, shares, feasible = [], [], []
-        for job in self.jobs:
-            prompt, worst = self._sizes[job.number], self.worst_length(job, None)
-            fixed = self._server.fixed_tokens(job)
-            window_s = self.times.leverage_s(prompt, worst, MAX_EVICTED)
-            windows.append(window_s)
-            shares.append(window_s / self.times.total_time_s(prompt, worst, 0.0, fixed))
-            feasible += [
-                choice.evicted > 0 and choice.feasible
-                for T in self.budgets_s
-                for choice in (
-                    choose_eviction(
-                        self.times,
-                        prompt_tokens=prompt,
-                        worst_length=worst,
-                        budget_s=T,
-                        cached_tokens=fixed,
+            ours, other = rows['TimeBill'][place], rows[best][place]
+            found[overrun].append(
+                {
+                    'ahead': ours[f'{overrun}_f1'] - other[f'{overrun}_f1'],
+                    'standard_error': standard_error(
+                        approaches['TimeBill'], approaches[best], jobs, score
                     ),
-                )
-            ]
-        return {
-            'median_s': statistics.median(windows),
-            'median_share_of_wcet': statistics.median(shares),
-            'budgets_within_the_window': statistics.fmean(map(float, feasible)),
-            'median_prompt_tokens': statistics.median(self._sizes.values()),
-        }
-
-
-def table(rows: dict[str, dict[str, dict[str, float]]], budgets_s: Sequence[float]) -> None:
-    """Print score (F1) and completion of every approach at every budget."""
-    for overrun in ('kill', 'skip_next'):
-        print(f'{overrun}: F1 / exact / completion, by budget (s)')
-        print(f'{"":>16}' + ''.join(f'{T:>19.3f}' for T in budgets_s))
-        for name, found in rows.items():
-            cells = (
-                f'{r[f"{overrun}_f1"]:.3f}/{r[f"{overrun}_exact"]:.2f}/{r[f"{overrun}_completion"]:.2f}'
-                for r in found.values()
+                }
             )
-            print(f'{name:>16}' + ''.join(f'{cell:>19}' for cell in cells))
+    return found
 
 
-def draw(
-    rows: dict[str, dict[str, dict[str, float]]],
-    budgets_s: Sequence[float],
-    sweep: Sequence[dict[str, float]],
-    path: Path,
-) -> None:
-    """Draw score and completion over budgets, and over k."""
-    figure, axes = picture(path, 4)
-    for number, (name, found) in enumerate(rows.items()):
-        style = {'color': f'C{number}', 'label': name, 'lw': 2.5 if name == 'TimeBill' else 1}
-        values = list(found.values())
-        for axis, key in zip(axes, ('kill_f1', 'skip_next_f1', 'kill_completion'), strict=False):
-            axis.plot(budgets_s, [row[key] for row in values], marker='.', **style)
-    for key, label in (('kill_f1', 'score'), ('kill_completion', 'completion')):
-        axes[3].plot(PESSIMISM, [row[key] for row in sweep], marker='.', label=label)
-    for axis, x, y in zip(
-        axes,
-        ('budget (s)', 'budget (s)', 'budget (s)', 'k'),
-        ('score, Kill', 'score, Skip-Next', 'completion, Kill', ''),
-        strict=True,
-    ):
-        axis.set_xlabel(x)
-        axis.set_title(y, fontsize=9)
-        axis.grid(alpha=0.3)
-        axis.legend(fontsize=6)
-    figure.savefig(path, dpi=110)
-    print(path)
+def coverage(ours: TimeBill, jobs: Sequence[Recorded], grid: Sequence[float]) -> dict[str, Any]:
+    """Return how often times and lengths stayed below what was said of them."""
+    worst, expected = ours.estimates.worst, ours.estimates.expected
+    rows, errors = [], []
+    for it in jobs:
+        size, vanilla, length = (
+            (it.prompt_tokens, it.cached_tokens),
+            it.tried[0],
+            ours.worst_length(it),
+        )
+        own_s = worst.total_time_s(size[0], vanilla.length, 0.0, size[1])
+        wcet_s = worst.total_time_s(size[0], length, 0.0, size[1])
+        rows.append((vanilla.length <= length, vanilla.total_s <= own_s, vanilla.total_s <= wcet_s))
+        said_s = expected.total_time_s(size[0], vanilla.length, 0.0, size[1])
+        errors.append(abs(said_s / vanilla.total_s - 1))
+    length_share, time_share, both = (
+        statistics.fmean(map(float, column)) for column in zip(*rows, strict=True)
+    )
+    return {
+        'length': length_share,
+        'time_of_the_real_length': time_share,
+        'wcet': both,
+        'expected_time_mape_pct': 100 * statistics.fmean(errors),
+        'mean_length_error_tokens': statistics.fmean(
+            abs(ours.forecast(it).mean - it.tried[0].length) for it in jobs
+        ),
+        'length_quantiles_by_share': {
+            f'{share:g}': {
+                f'{q}': statistics.fmean(
+                    float(it.tried[place].length <= ours.forecast(it).quantile(q)) for it in jobs
+                )
+                for q in QUANTILES
+            }
+            for place, share in enumerate(grid)
+        },
+    }
 
 
-def targets(
-    estimator: dict[str, Any],
-    rows: dict[str, dict[str, dict[str, float]]],
-    coverage: dict[str, float],
-) -> list[Target]:
+def leverage(ours: TimeBill, jobs: Sequence[Recorded], budgets_s: Sequence[float]) -> Row:
+    """Return what eviction can save at most (SPEC: the width of the window of budgets)."""
+    worst = ours.estimates.worst
+    windows, shares, within = [], [], []
+    for it in jobs:
+        length = ours.worst_length(it)
+        window_s = worst.leverage_s(it.prompt_tokens, length, MAX_EVICTED)
+        windows.append(window_s)
+        shares.append(
+            window_s / worst.total_time_s(it.prompt_tokens, length, 0.0, it.cached_tokens)
+        )
+        for budget_s in budgets_s:
+            choice = choose_eviction(
+                worst,
+                prompt_tokens=it.prompt_tokens,
+                worst_length=length,
+                budget_s=budget_s,
+                cached_tokens=it.cached_tokens,
+            )
+            within.append(float(choice.evicted > 0 and choice.feasible))
+    return {
+        'median_s': statistics.median(windows),
+        'median_share_of_wcet': statistics.median(shares),
+        'budgets_within_the_window': statistics.fmean(within),
+        'median_prompt_tokens': statistics.median(it.prompt_tokens for it in jobs),
+    }
+
+
+def live(server: Server, ours: TimeBill, jobs: Sequence[Recorded], budget_s: float) -> Row:
+    """Do the jobs against the clock at one budget; return how that fares, and as looked up."""
+    done, f1, agreed = 0, 0.0, 0
+    for it in progress(jobs, 'against the clock'):
+        outcome = server.serve(it.job, ours.rule(it, time.monotonic() + budget_s, None))
+        in_time = outcome.total_s <= budget_s
+        place = ours(it, budget_s, 'kill')
+        assert place is not None
+        done += in_time
+        f1 += outcome.f1 if in_time else 0.0
+        agreed += in_time == (it.tried[place].total_s <= budget_s)
+    looked_up = judge(ours, jobs, budget_s, 'kill', ours.grid)
+    return {
+        'budget_s': budget_s,
+        'f1': f1 / len(jobs),
+        'completion': done / len(jobs),
+        'looked_up_f1': looked_up.f1,
+        'looked_up_completion': looked_up.completion,
+        'same_end': agreed / len(jobs),
+    }
+
+
+def targets(estimator: dict[str, Any], rows: Rows, found: dict[str, Any]) -> list[Target]:
     """Return what should be true."""
-    found = [
+    goals = [
         Target(
             'prefill MAPE on held-out sizes (%)', estimator['prefill_held_out_mape_pct'], '<=', 3
         ),
         Target('step MAPE on held-out sizes (%)', estimator['step_held_out_mape_pct'], '<=', 3),
-        Target('t_WCET covers', coverage['wcet'], '>=', 1 - 2 * (1 - COVERAGE)),
+        Target('t_WCET covers', found['wcet'], '>=', 1 - 2 * (1 - COVERAGE)),
     ]
-    for overrun in ('kill', 'skip_next'):
-        gaps = []
-        for budget in rows['TimeBill']:
-            ours = rows['TimeBill'][budget][f'{overrun}_f1']
-            best = max(found[budget][f'{overrun}_f1'] for found in rows.values())
-            gaps.append(ours - best)
-        found.append(
-            Target(f'{overrun}: TimeBill score less the best, worst budget', min(gaps), '>=', 0)
-        )
+    others = [name for name in rows if name == 'vanilla' or name.startswith('fixed')]
+    places = range(len(rows['TimeBill']))
+    for overrun in get_args(Overrun):
+        key = f'{overrun}_f1'
+        gaps = [
+            rows['TimeBill'][n][key] - max(rows[other][n][key] for other in others) for n in places
+        ]
+        name = f'{overrun}: TimeBill score less the best fixed one, worst budget'
+        goals.append(Target(name, min(gaps), '>=', 0))
     short = min(
-        rows['TimeBill'][budget]['kill_completion'] - rows['fixed 0.95'][budget]['kill_completion']
-        for budget in rows['TimeBill']
+        rows['TimeBill'][n]['kill_completion'] - rows['fixed 0.95'][n]['kill_completion']
+        for n in places
     )
-    found.append(Target('kill: TimeBill completion less that of 95 %', short, '>=', -0.01))
-    return found
+    goals.append(Target('kill: TimeBill completion less that of 95 %', short, '>=', -0.01))
+    return goals
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument('--jobs', type=int, default=24, help='jobs per approach (default: 24)')
+    parser.add_argument('--quick', action='store_true', help='a rough picture in two minutes')
+    parser.add_argument('--jobs', type=int, help='jobs (default: 96, quick 32)')
     parser.add_argument('--seed', type=int, default=0, help='of the jobs (default: 0)')
-    parser.add_argument('--repeats', type=int, default=15, help='rounds of the profile')
+    parser.add_argument('--repeats', type=int, help='rounds of the profile (default: 15, quick 5)')
     parser.add_argument('--eviction', default='snapkv', help='snapkv, knorm or streaming')
     parser.add_argument('--out', help='where the results go (default: results/timebill.json)')
     options = parser.parse_args()
+    quick = options.quick
+    count = options.jobs or (32 if quick else 96)
+    repeats = options.repeats or (5 if quick else 15)
+    grid = QUICK_GRID if quick else GRID
     started_s = time.monotonic()
-    loaded = load_model(find_model(SHIPPED_MODEL), max_kv_tokens=KV_TOKENS)
-    model, estimator = profile(loaded, options.repeats)
+    path = find_model(SHIPPED_MODEL)
+    loaded = load_model(path, max_kv_tokens=KV_TOKENS)
+    model, estimator = profile(loaded, repeats, CHUNK)
     server = Server(loaded, find_method(options.eviction), max_tokens=MAX_TOKENS, chunk=CHUNK)
-    steps = step_table(server)
-    comparison = Comparison(server, model, options.seed, options.jobs)
-    outcomes = comparison.run()
-    rows: dict[str, dict[str, dict[str, float]]] = {}
-    for name in ('vanilla', *(f'fixed {share:g}' for share in SHARES), 'TimeBill'):
-        rows[name] = {
-            f'T{n}': comparison.judge(outcomes[f'timebill T{n}' if name == 'TimeBill' else name], T)
-            for n, T in enumerate(comparison.budgets_s)
-        }
+    steps = step_table(
+        server, CONTEXTS[1::2] if quick else CONTEXTS, kv_tokens=KV_TOKENS, rounds=1 if quick else 3
+    )
+    rng = random.Random(options.seed)
+    drawn = partial(make_jobs, tokens=server.tokens, least_tokens=LEAST_TOKENS)
+    calibration = drawn(12 if quick else 24, options.seed + 1000)
+    jobs = drawn(count, options.seed)
+    # The first pass compiles grammars and computes the shared beginnings.
+    for job in progress((*calibration, *jobs), 'first pass'):
+        server.prepare(job)
+    known, _ = record(server, calibration, CALIBRATION_GRID, rng)
+    estimates = calibrate(model, known, CALIBRATION_GRID, read_rlp(Path(path) / PREDICTORS))
+    recorded, evicting_s = record(server, jobs, grid, rng)
+    vanilla_s = [it.tried[0].total_s for it in recorded]
+    budgets_s = tuple(float(q) for q in np.quantile(vanilla_s, BUDGET_SHARES))
+
+    ours = TimeBill(grid, estimates)
+    approaches: dict[str, Approach] = {
+        'vanilla': fixed(0),
+        **{f'fixed {share:g}': fixed(grid.index(share)) for share in FIXED},
+        'as printed, k=5': TimeBill(grid, estimates, pessimism=5, likelier=False),
+        'as printed, 95 %': TimeBill(grid, estimates, likelier=False),
+        'refusing': TimeBill(grid, estimates, refuses=True),
+        'TimeBill': ours,
+        'oracle': oracle,
+    }
+    rows: Rows = {
+        name: [fares(approach, recorded, T, grid) for T in budgets_s]
+        for name, approach in approaches.items()
+    }
+    sweep_s = budgets_s[2]
     sweep = [
-        {'k': k, **comparison.judge(outcomes[f'timebill k{k}'], comparison.sweep_budget_s)}
+        {
+            'k': float(k),
+            **fares(
+                TimeBill(grid, estimates, pessimism=k, likelier=False), recorded, sweep_s, grid
+            ),
+        }
         for k in PESSIMISM
     ]
-    table(rows, comparison.budgets_s)
+    table(rows, budgets_s)
+    ahead = errors_of(rows, approaches, recorded, budgets_s, grid)
+    for overrun, found in ahead.items():
+        cells = (f'{it["ahead"]:+.3f} ± {it["standard_error"]:.3f}' for it in found)
+        print(f'{overrun}, ahead of the best fixed share:', ', '.join(cells))
     print(
-        f'k at {comparison.sweep_budget_s:.3f} s, Kill: '
-        + ', '.join(
-            f'{row["k"]:.0f}: {row["kill_f1"]:.3f}/{row["kill_completion"]:.2f}' for row in sweep
-        )
+        f'k at {sweep_s:.3f} s, as printed, Kill: '
+        + ', '.join(f'{r["k"]:.0f}: {r["kill_f1"]:.3f}/{r["kill_completion"]:.2f}' for r in sweep)
     )
     quality = {
-        name: {
-            'f1': statistics.fmean(o.f1 for o in found.values()),
-            'exact': statistics.fmean(float(o.exact) for o in found.values()),
-            'median_s': statistics.median(o.total_s for o in found.values()),
-            'median_length': statistics.median(o.length for o in found.values()),
+        f'{share:g}': {
+            'f1': statistics.fmean(it.tried[place].f1 for it in recorded),
+            'exact': statistics.fmean(float(it.tried[place].exact) for it in recorded),
+            'median_s': statistics.median(it.tried[place].total_s for it in recorded),
+            'median_length': statistics.median(it.tried[place].length for it in recorded),
         }
-        for name, found in outcomes.items()
-        if not name.startswith('timebill')
+        for place, share in enumerate(grid)
     }
-    coverage, leverage = comparison.coverage(outcomes['vanilla']), comparison.leverage()
-    for name, values in (*quality.items(), ('coverage', coverage), ('leverage', leverage)):
-        print(f'{name}:', ', '.join(f'{key} {value:.4g}' for key, value in values.items()))
-    path = FOLDER / 'timebill.json'
-    draw(rows, comparison.budgets_s, sweep, FOLDER.parents[1] / 'docs/images/timebill.png')
+    covered, window = coverage(ours, recorded, grid), leverage(ours, recorded, budgets_s)
+    clock = live(server, ours, recorded, budgets_s[3])
+    for name, values in (*quality.items(), ('coverage', covered), ('leverage', window)):
+        print(f'{name}:', ', '.join(f'{k} {v:.4g}' for k, v in values.items() if k[-5:] != 'share'))
+    print('by the clock:', ', '.join(f'{name} {value:.4g}' for name, value in clock.items()))
+    draw(rows, budgets_s, sweep, FOLDER.parents[1] / 'docs/images/timebill.png')
     figures = {
-        'jobs': options.jobs,
+        'jobs': count,
         'seed': options.seed,
+        'quick': quick,
         'eviction': options.eviction,
         'estimator': estimator,
         'steps': steps,
-        'worst_case_factors': comparison.ratios,
-        'budgets_s': comparison.budgets_s,
+        'factors': estimates.factors,
+        'evicting_ms': 1e3 * evicting_s,
+        'budgets_s': budgets_s,
         'approaches': rows,
-        'quality_without_budget': quality,
-        'k_sweep': {'budget_s': comparison.sweep_budget_s, 'rows': sweep},
-        'coverage': coverage,
-        'leverage': leverage,
+        'ahead_of_the_best_fixed_share': ahead,
+        'quality_by_share': quality,
+        'k_sweep': {'budget_s': sweep_s, 'rows': sweep},
+        'coverage': covered,
+        'leverage': window,
+        'by_the_clock': clock,
         'wall_s': time.monotonic() - started_s,
     }
-    save('timebill', figures, targets(estimator, rows, coverage), path=options.out or path)
+    save(
+        'timebill', figures, targets(estimator, rows, covered),
+        path=options.out or FOLDER / 'timebill.json',
+    )  # fmt: skip
 
 
 if __name__ == '__main__':

@@ -1,12 +1,13 @@
 """TRAIL on the embedded model: how right the probe is, what it costs, and what it is good for.
 
-    .venv/bin/python benchmarks/trail.py [--only probe overhead serving] [--json FILE]
+    .venv/bin/python benchmarks/trail.py [--quick] [--only probe overhead replay] [--json FILE]
 
 Plans are of held-out scenes and wordings. Probe: mean errors of the remaining length over all
-tokens of plans, against the prompt-only prediction less the tokens so far. Serving: whole plans on
-the torch engine with few places, first come first served, shortest prompt-only prediction first,
-TRAIL, and TRAIL with an oracle, at several loads and in a burst. Nothing of a plan reaches a robot
-before its first segment, so that stands for the first token.
+tokens of plans, against the prompt-only prediction less the tokens so far. Replay: plans drawn from
+those, thousands of them in virtual time, first come first served, shortest prompt-only prediction
+first, TRAIL, and an oracle, at several loads and in a burst; each with what was really predicted.
+Serving: the same on the torch engine itself, fewer of them and in real time, with few places.
+There the first segment stands for the first token: nothing of a plan reaches a robot before it.
 """
 
 from __future__ import annotations
@@ -17,101 +18,94 @@ import json
 import os
 import sys
 import time
+from dataclasses import asdict, astuple
 from pathlib import Path
-from statistics import median
-from typing import Any
+from statistics import fmean, median
+from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 os.environ.setdefault('OMP_NUM_THREADS', '1')
 
 import numpy as np
 from _results import FOLDER, Target, save
+from _trail_figures import draw
+from _trail_probe import (
+    coverage,
+    follow,
+    load_planner,
+    long_requests,
+    mean_errors,
+    predictors,
+    reliability,
+)
+from _trail_replay import Replayed, Spoken, Way, draw_plans, serve
 from _trail_serving import PACE_S, SLOTS, SYSTEMS, Run, Served, System, arrivals, as_row, workload
 
-from timely_llm_ros.engines.length_samples import draw_requests, generate_samples
+from timely_llm_ros.engines.length_samples import draw_requests
 from timely_llm_ros.engines.model_files import PREDICTORS, SHIPPED_MODEL, find_model
 from timely_llm_ros.prediction.probe import EVERY, read_probe
-from timely_llm_ros.prediction.probe_training import remaining_lengths
 from timely_llm_ros.prediction.rlp import read_rlp
 
-PARTS = ('probe', 'overhead', 'serving', 'ablation')
-LOADS = (0.8, 1.0, 1.2)
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PARTS = ('probe', 'overhead', 'replay', 'serving', 'ablation')
+LOADS = (1.0, 1.2)
 """Arrival rates as shares of what fcfs serves per second in the burst."""
 
+REPLAY_LOADS = (0.0, 0.7, 0.8, 0.9, 1.0, 1.1)
+"""The same of what the slots can do on average; 0 for a burst."""
+
+REPLAY_SLOTS = 4
+REPLAYED: tuple[tuple[str, str, Way, float], ...] = (
+    ('fcfs', 'fcfs', 'none', 0.0),
+    ('sjf, prompt only', 'srpt', 'prompt', 0.0),
+    ('trail', 'srpt', 'probe', 0.8),
+    ('srpt, oracle', 'srpt', 'truth', 1.0),
+)
 SHARES = (0.0, 0.2, 0.5, 0.8, 1.0)
 TIGHT_KV = 1000
 """A bound on KV (tokens) under which those preempted often have to be computed again."""
 
-IMAGE = Path(__file__).resolve().parents[1] / 'docs' / 'images' / 'trail.png'
-
 
 def probe_part(plans: int) -> tuple[dict[str, Any], list[Target]]:
-    """How right the probe and the prompt-only predictor are, and how right their certainty is."""
-    from timely_llm_ros.engines.torch_model import load_model
-
-    folder = Path(find_model(SHIPPED_MODEL)) / PREDICTORS
-    probe, rlp = read_probe(folder), read_rlp(folder)
-    loaded = load_model(find_model(SHIPPED_MODEL), max_kv_tokens=32768)
-    layer = probe.settings.layer
-    samples = generate_samples(
-        loaded, draw_requests(plans, 11, 'held_out'), layers=[layer], max_running=16
-    )
-    bins = probe.settings.bins
-    errors: dict[str, list[Any]] = {}
-    certain: list[Any] = []
-    right: list[Any] = []
-    covered: dict[float, list[Any]] = {share: [] for share in (0.5, 0.8, 0.9, 0.95, 0.99)}
-    for sample in samples:
-        left = remaining_lengths(sample.length)
-        ages = np.arange(1, sample.length + 1)
-        states = sample.states[:, 0].astype(np.float32)
-        single, smoothed = probe.follow(states, EVERY)
-        forecast = rlp.predict(sample.prompt.fixed, sample.prompt.body)
-        coarse = bins.midpoints[int(bins.index(forecast.mean))]
-        for name, found in (
-            ('unrefined', bins.expected(single)),
-            ('refined', bins.expected(smoothed)),
-            ('refined at every token', bins.expected(probe.follow(states, 1)[1])),
-            ('prompt only', np.maximum(forecast.mean - ages, 0)),
-            ('prompt only, middle of its bin', np.maximum(coarse - ages, 0)),
-        ):
-            errors.setdefault(name, []).append(np.abs(found - left))
-        certain.append(smoothed.ravel())
-        right.append((np.arange(bins.count) == bins.index(left)[:, None]).ravel())
-        for share, rows in covered.items():
-            rows.append(left <= bins.quantile(smoothed, share))
-    means = {name: float(np.concatenate(rows).mean()) for name, rows in errors.items()}
-    certain, right = np.concatenate(certain), np.concatenate(right)
-    edges = np.linspace(0, 1, 11)
-    place = np.clip(np.digitize(certain, edges) - 1, 0, 9)
-    reliability = [
-        {
-            'said': float(certain[place == it].mean()),
-            'was': float(right[place == it].mean()),
-            'answers': int((place == it).sum()),
-        }
-        for it in range(10)
-        if (place == it).any()
-    ]
-    figures = {
-        'plans': len(samples),
-        'tokens': int(sum(sample.length for sample in samples)),
-        'layer': layer,
+    """How right the probe and the prompt-only predictor are."""
+    probe, _ = predictors()
+    figures: dict[str, Any] = {
+        'layer': probe.settings.layer,
         'layers_in_training': probe.about['layers'],
         'sharpness': probe.settings.sharpness,
         'divides': probe.settings.divides,
-        'mean_error_tokens': means,
-        'reliability': reliability,
-        'coverage': {
-            f'{share}': float(np.concatenate(rows).mean()) for share, rows in covered.items()
-        },
     }
-    print(f'{len(samples)} held-out plans, layer {layer}: mean error of the remaining length')
-    for name, value in means.items():
-        print(f'  {name:32} {value:6.2f} tokens')
-    print('quantiles of the smoothed distribution, and how often they held:', figures['coverage'])
-    ratio = means['prompt only'] / means['refined']
-    return figures, [Target('prompt-only error / refined error', ratio, '>=', 2.66)]
+    targets = []
+    for name, long in (('small scenes', False), ('large scenes', True)):
+        loaded = load_planner()
+        requests = (
+            long_requests(loaded, plans // 3, 11)
+            if long
+            else list(draw_requests(plans, 11, 'held_out'))
+        )
+        found = follow(loaded, requests)
+        errors = mean_errors(found)
+        ratio = errors['prompt only'] / errors['refined']
+        # Nothing that only says which bin it is can be better than the middles of the right ones.
+        bound = errors['prompt only'] / errors['perfect bins']
+        figures[name] = {
+            'plans': len(found),
+            'tokens': sum(plan.length for plan in found),
+            'mean_error_tokens': errors,
+            'prompt_only_to_refined': ratio,
+            'prompt_only_to_perfect_bins': bound,
+            'reliability': reliability(found),
+            'coverage': coverage(found),
+        }
+        print(f'{name}: {len(found)} held-out plans, mean error of the remaining length')
+        for what, value in errors.items():
+            print(f'  {what:32} {value:6.2f} tokens')
+        print(f'  prompt only / refined {ratio:.2f}; with perfect bins it were {bound:.2f}')
+        print('  quantiles, and how often they held:', figures[name]['coverage'])
+        targets.append(Target(f'{name}: prompt-only error / refined error', ratio, '>=', 2.66))
+    return figures, targets
 
 
 def overhead_part(steps: int) -> tuple[dict[str, Any], list[Target]]:
@@ -167,6 +161,75 @@ def overhead_part(steps: int) -> tuple[dict[str, Any], list[Target]]:
     return figures, [Target('share of a decode step that predicting takes', worst, '<=', 0.01)]
 
 
+def replay_part(known: int, count: int, seeds: int) -> tuple[dict[str, Any], list[Target]]:
+    """How long plans take by policy and load: many of them, in virtual time."""
+    probe, _ = predictors()
+    bins = probe.settings.bins
+    spoken = [
+        Spoken(plan.length, plan.forecast.mean, tuple(bins.expected(plan.smoothed).tolist()))
+        for plan in follow(load_planner(), workload(known, 5))
+    ]
+    lengths = np.array([plan.length for plan in spoken])
+    per_s = REPLAY_SLOTS / (lengths.mean() * PACE_S)
+    rows: list[dict[str, Any]] = []
+
+    def run(name: str, policy: str, way: Way, share: float, load_: float) -> Replayed:
+        found = [
+            serve(*draw_plans(spoken, count, load_ * per_s, seed), policy=policy, way=way,
+                  share=share, slots=REPLAY_SLOTS, step_s=PACE_S)
+            for seed in range(seeds)
+        ]  # fmt: skip
+        mean = Replayed(*(fmean(column) for column in zip(*map(astuple, found), strict=True)))
+        rows.append({'system': name, 'share': share, 'load': load_, **asdict(mean)})
+        return mean
+
+    by = {
+        (name, load_): run(name, policy, way, share, load_)
+        for load_ in REPLAY_LOADS
+        for name, policy, way, share in REPLAYED
+    }
+    ablation = {share: run(f'trail c={share:g}', 'srpt', 'probe', share, 1.0) for share in SHARES}
+    print(f'{"load":>5}' + ''.join(f'{name:>22}' for name, *_ in REPLAYED) + '   (mean/first s)')
+    for load_ in REPLAY_LOADS:
+        cells = (by[name, load_] for name, *_ in REPLAYED)
+        print(
+            f'{load_:5.2f}' + ''.join(f'{it.mean_s:13.2f}/{it.first_mean_s:8.2f}' for it in cells)
+        )
+    print('c at load 1:', ', '.join(f'{c:g}: {it.mean_s:.2f} s' for c, it in ablation.items()))
+    # It queues where a plan waits longer for its first token than it is then being made.
+    made_s = float(lengths.mean()) * PACE_S
+    queues = [at for at in REPLAY_LOADS if at and by['fcfs', at].first_mean_s > made_s]
+    at = min(queues, default=max(REPLAY_LOADS))
+    fcfs, ours, best = (by[name, at] for name in ('fcfs', 'trail', 'srpt, oracle'))
+    gain = (fcfs.mean_s - ours.mean_s) / (fcfs.mean_s - best.mean_s)
+    figures = {
+        'plans_known': len(spoken),
+        'plans': count,
+        'seeds': seeds,
+        'mean_tokens': float(lengths.mean()),
+        'variation': float(lengths.std() / lengths.mean()),
+        'slots': REPLAY_SLOTS,
+        'binding_limit': f'{REPLAY_SLOTS} places',
+        'step_s': PACE_S,
+        'fcfs_queues_from_load': at,
+        'oracle_mean_ratio': fcfs.mean_s / best.mean_s,
+        'oracle_first_ratio': fcfs.first_mean_s / best.first_mean_s,
+        'runs': rows,
+    }
+    print(
+        f'at load {at:g}: fcfs / trail {fcfs.mean_s / ours.mean_s:.2f} in the mean (oracle '
+        f'{figures["oracle_mean_ratio"]:.2f}), {fcfs.first_mean_s / ours.first_mean_s:.2f} to the '
+        f'first token (oracle {figures["oracle_first_ratio"]:.2f})'
+    )
+    return figures, [
+        Target('replay, where fcfs queues: mean latency, fcfs / trail',
+               fcfs.mean_s / ours.mean_s, '>=', 2.0),
+        Target('replay, where fcfs queues: mean time to the first token, fcfs / trail',
+               fcfs.first_mean_s / ours.first_mean_s, '>=', 5.0),
+        Target("replay, where fcfs queues: share of the oracle's gain", gain, '>=', 0.9),
+    ]  # fmt: skip
+
+
 async def serving_part(count: int, loads: list[float]) -> tuple[dict[str, Any], list[Target]]:
     """How long plans take by policy and load."""
     rlp = read_rlp(Path(find_model(SHIPPED_MODEL)) / PREDICTORS)
@@ -218,11 +281,11 @@ async def serving_part(count: int, loads: list[float]) -> tuple[dict[str, Any], 
     ]
 
 
-async def ablation_part(count: int) -> tuple[dict[str, Any], list[Target]]:
+async def ablation_part(count: int, shares: Sequence[float]) -> tuple[dict[str, Any], list[Target]]:
     """What c does where those preempted may lose their KV: a burst."""
     requests = workload(count, 5)
     runs: list[Run] = []
-    for share in SHARES:
+    for share in shares:
         served = Served(
             System(f'trail c={share:g}', share=share, predictors='auto'),
             kv_tokens=TIGHT_KV,
@@ -247,43 +310,6 @@ def show(runs: list[Run]) -> None:
         )
 
 
-def draw(figures: dict[str, Any]) -> None:
-    """Draw latencies over loads, and how right the probe's certainty is."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(13, 3.6), layout='constrained')
-    axes = figure.subplots(1, 3)
-    for one, value, name in (
-        (axes[0], 'mean_s', 'mean latency (s)'),
-        (axes[1], 'first_mean_s', 'mean time to the first segment (s)'),
-    ):
-        for system in SYSTEMS:
-            points = [
-                (run['load'], run[value])
-                for run in figures['serving']['runs']
-                if run['system'] == system.name and run['load']
-            ]
-            one.plot(*zip(*points, strict=True), marker='o', label=system.name)
-        one.set_xlabel("arrivals per second / fcfs's capacity")
-        one.set_ylabel(name)
-    rows = figures['probe']['reliability']
-    axes[2].plot([0, 1], [0, 1], color='grey', linewidth=1)
-    axes[2].plot(
-        [row['said'] for row in rows],
-        [row['was'] for row in rows],
-        marker='o',
-        label='probe, smoothed',
-    )
-    axes[2].set_xlabel('probability that the probe gives a bin')
-    axes[2].set_ylabel('how often that bin was right')
-    for one in axes:
-        one.grid(alpha=0.3)
-        one.legend(fontsize=8)
-    IMAGE.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(IMAGE, dpi=100)
-    print(IMAGE)
-
-
 def main() -> None:
     import torch
 
@@ -291,13 +317,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
+    parser.add_argument('--quick', action='store_true', help='a rough picture in two minutes')
     parser.add_argument('--only', nargs='+', choices=PARTS, default=list(PARTS))
-    parser.add_argument('--plans', type=int, default=300, help='for the probe (default 300)')
-    parser.add_argument('--requests', type=int, default=60, help='per run (default 60)')
-    parser.add_argument('--loads', type=float, nargs='+', default=list(LOADS))
-    parser.add_argument('--steps', type=int, default=2000, help='for the overhead (default 2000)')
+    parser.add_argument('--plans', type=int, help='for the probe (default 300, quick 60)')
+    parser.add_argument('--requests', type=int, help='per run (default 60, quick 16)')
+    parser.add_argument('--loads', type=float, nargs='+', help='(default 1 1.2, quick 1)')
+    parser.add_argument('--steps', type=int, help='for the overhead (default 2000, quick 400)')
     parser.add_argument('--json')
     options = parser.parse_args()
+    quick = options.quick
+    plans = options.plans or (60 if quick else 300)
+    requests = options.requests or (16 if quick else 60)
     path = Path(options.json) if options.json else FOLDER / 'trail.json'
     figures: dict[str, Any] = {}
     targets: list[Target] = []
@@ -308,18 +338,22 @@ def main() -> None:
         targets = [known(row) for row in before['targets']]
     for part in options.only:
         if part == 'probe':
-            figures[part], found = probe_part(options.plans)
+            figures[part], found = probe_part(plans)
         elif part == 'overhead':
-            figures[part], found = overhead_part(options.steps)
+            figures[part], found = overhead_part(options.steps or (400 if quick else 2000))
+        elif part == 'replay':
+            figures[part], found = replay_part(plans, 300 if quick else 1000, 1 if quick else 3)
         elif part == 'serving':
-            figures[part], found = asyncio.run(serving_part(options.requests, options.loads))
+            loads = options.loads or ([1.0] if quick else list(LOADS))
+            figures[part], found = asyncio.run(serving_part(requests, loads))
         else:
-            figures[part], found = asyncio.run(ablation_part(options.requests))
+            shares = SHARES[1::2] if quick else SHARES
+            figures[part], found = asyncio.run(ablation_part(requests, shares))
         new = {one.name for one in found}
         targets = [one for one in targets if one.name not in new] + found
         save('trail', figures, targets, path=path)
-    if {'probe', 'serving'} <= figures.keys():
-        draw(figures)
+    if {'probe', 'replay'} <= figures.keys() and not options.json:
+        draw(figures, [name for name, *_ in REPLAYED])
 
 
 def known(row: dict[str, Any]) -> Target:

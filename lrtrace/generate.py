@@ -76,7 +76,8 @@ def cut(lengths: Sequence[float], options: BinOptions) -> list[float]:
         edges = optimal_boundaries(lengths, bins, options.batch)
     else:
         edges = exponential_boundaries(1.0 / float(np.mean(lengths)), options.batch, bins)
-    return [float(edge) for edge in edges]
+    # Two may coincide, as those of lemma A.1 do for batches of one.
+    return sorted({float(edge) for edge in edges})
 
 
 def generate(

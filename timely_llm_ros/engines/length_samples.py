@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from timely_llm_ros.engines.eviction import EvictionMethod
     from timely_llm_ros.engines.torch_model import LoadedModel
     from timely_llm_ros.skills.skillset import SkillSet
 
@@ -98,6 +99,7 @@ def generate_samples(
     *,
     layers: Sequence[int] = (),
     max_running: int = 16,
+    eviction: EvictionMethod | None = None,
     advance: Callable[[], None] = lambda: None,
 ) -> list[LengthSample]:
     """Generate these plans, in the requests' order; those without an end are left out.
@@ -109,12 +111,13 @@ def generate_samples(
         requests: What to generate; taken as there is room.
         layers: Whose hidden states to keep.
         max_running: Generations in one step.
+        eviction: What chooses the KV that requests with an eviction rule keep.
         advance: Called after each plan.
 
     Raises:
         EngineError: A generation failed.
     """
-    backend = TorchBackend(loaded)
+    backend = TorchBackend(loaded, eviction=eviction)
     tap = loaded.watch(layers) if layers else None
     core = EngineCore(
         backend,

@@ -21,7 +21,7 @@ from timely_llm_ros.errors import EngineError
 if TYPE_CHECKING:
     from timely_llm_ros.engines.engine import EngineEvent, GenerationRequest
     from timely_llm_ros.engines.step import StepPlan
-    from timely_llm_ros.prediction.length_noise import NoisyLengths
+    from timely_llm_ros.prediction.length_noise import LengthSource
     from timely_llm_ros.scheduling.options import SchedulingOptions
     from timely_llm_ros.scheduling.scheduler import ServingMode
 
@@ -133,7 +133,7 @@ class SimulatedEngine:
         max_kv_tokens: int = 65536,
         prefill_chunk: int = 2048,
         scheduling: SchedulingOptions | None = None,
-        lengths: NoisyLengths | None = None,
+        lengths: LengthSource | None = None,
         evicts: bool = True,
     ) -> None:
         self._lengths = lengths
@@ -235,7 +235,7 @@ class SimulatedEngine:
             kept = frozenset(self._core.running)
             self._deliver()
 
-    def _refine(self, lengths: NoisyLengths, plan: StepPlan) -> None:
+    def _refine(self, lengths: LengthSource, plan: StepPlan) -> None:
         """Predict anew what is left of the plans that got a token."""
         found = {}
         for row in plan.rows:

@@ -82,6 +82,7 @@ class StateReader:
         self._tap = loaded.watch([probe.settings.layer])
         self._probe = probe
         self._every = every
+        self._midpoints = probe.settings.bins.midpoints
         self._steps = 0
         self._known: dict[str, tuple[NDArray[np.float64], int]] = {}
 
@@ -103,19 +104,22 @@ class StateReader:
         if not chosen:
             return {}
         names, places = [name for name, _ in chosen], [place for _, place in chosen]
-        states = self._tap.take(places)[0].float().cpu().numpy()
-        answers = self._probe.answer(states)
+        answers = self._probe.answer(self._tap.rows(places))
         before = [self._known.get(name) for name in names]
-        posteriors = answers.copy()
+        posteriors = answers
         rows = [row for row, known in enumerate(before) if known is not None]
         if rows:
             known = [it for it in before if it is not None]
-            posteriors[rows] = self._probe.smooth(
-                np.stack([posterior for posterior, _ in known]),
+            smoothed = self._probe.smooth(
+                np.array([posterior for posterior, _ in known]),
                 [live[names[row]] - age for row, (_, age) in zip(rows, known, strict=True)],
-                answers[rows],
+                answers if len(rows) == len(names) else answers[rows],
             )
-        left = self._probe.settings.bins.expected(posteriors).tolist()
+            if len(rows) == len(names):
+                posteriors = smoothed
+            else:
+                posteriors[rows] = smoothed
+        left = (posteriors @ self._midpoints).tolist()
         for name, posterior in zip(names, posteriors, strict=True):
             self._known[name] = posterior, live[name]
         return dict(zip(names, left, strict=True))

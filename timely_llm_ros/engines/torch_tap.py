@@ -11,6 +11,9 @@ from timely_llm_ros.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
 
 class LayerTap:
     """Keeps the states that chosen layers had in the latest step: references, no copies.
@@ -47,6 +50,19 @@ class LayerTap:
         """Return the states of these tokens of the latest step, ``[layers, tokens, width]``."""
         states = [self._states[layer] for layer in sorted(self._states)]
         return torch.stack([state[tokens] for state in states])
+
+    def rows(self, tokens: list[int]) -> NDArray[np.float32]:
+        """Return the same of the lowest layer alone, ``[tokens, width]``.
+
+        In the CPU's memory they are read where they are: torch's own indexing costs more than the
+        probe that asks.
+        """
+        state = self._states[min(self._states)]
+        if state.device.type == 'cpu' and state.dtype == torch.float32:
+            found: NDArray[np.float32] = state.numpy()[tokens]
+            return found
+        copied: NDArray[np.float32] = state[tokens].float().cpu().numpy()
+        return copied
 
 
 def hook(model: Any, tap: LayerTap) -> None:

@@ -1,0 +1,115 @@
+"""Every job with every share of its prompt evicted: generated and timed once, on the real model.
+
+What an approach then chooses is looked up, so that all of them are judged on the same plans and
+the same measured times, at as many budgets as one likes, and differences between approaches are
+none of the machine's.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from timely_llm_ros.budget.eviction_rule import FixedEviction
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Iterator, Sequence
+
+    from _timebill_jobs import Job, Outcome, Server
+
+Item = TypeVar('Item')
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What came of a job with one share evicted.
+
+    Attributes:
+        total_s: From its arrival to its end (s).
+        length: Tokens generated, the end included.
+        f1: Of its plan's calls.
+        exact: Whether its plan is exactly right.
+    """
+
+    total_s: float
+    length: int
+    f1: float
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A job, and what comes of it by the share that is evicted.
+
+    Attributes:
+        job: The job.
+        prompt_tokens: N_x.
+        cached_tokens: How many of them every such job shares.
+        prefill_s: From its arrival until its prompt is computed (s), when a budget decides.
+        tried: One for each share of the grid.
+    """
+
+    job: Job
+    prompt_tokens: int
+    cached_tokens: int
+    prefill_s: float
+    tried: tuple[Tried, ...]
+
+
+def record(
+    server: Server, jobs: Sequence[Job], grid: Sequence[float], rng: random.Random
+) -> tuple[list[Recorded], float]:
+    """Do every job with every share, in random order, so that slow spells fall on all of them.
+
+    A prompt's time does not depend on the share that is evicted afterwards, so it is the median of
+    all of its measurements; evicting takes what prompts took longer than those that kept all.
+
+    Returns:
+        The jobs, and the time that evicting takes (s).
+    """
+    visits = [(job.number, place) for job in jobs for place in range(len(grid))]
+    rng.shuffle(visits)
+    by_number = {job.number: job for job in jobs}
+    found: dict[tuple[int, int], Outcome] = {}
+    for visit in progress(visits, 'jobs with each share'):
+        rule = FixedEviction(grid[visit[1]])
+        found[visit] = server.serve(by_number[visit[0]], rule)
+    evicting_s = max(
+        0.0,
+        statistics.median(
+            statistics.median(found[job.number, it].prefill_s for it in range(1, len(grid)))
+            - found[job.number, 0].prefill_s
+            for job in jobs
+        ),
+    )
+    rows = []
+    for job in jobs:
+        outcomes = [found[job.number, place] for place in range(len(grid))]
+        prefill_s = statistics.median(
+            outcome.prefill_s - evicting_s * (share > 0)
+            for share, outcome in zip(grid, outcomes, strict=True)
+        )
+        tried = tuple(
+            Tried(
+                prefill_s + evicting_s * (share > 0) + outcome.total_s - outcome.prefill_s,
+                outcome.length,
+                outcome.f1,
+                outcome.exact,
+            )
+            for share, outcome in zip(grid, outcomes, strict=True)
+        )
+        prompt, cached = server.prompt_tokens(job), server.fixed_tokens(job)
+        rows.append(Recorded(job, prompt, cached, prefill_s, tried))
+    return rows, evicting_s
+
+
+def progress(items: Sequence[Item], name: str) -> Iterator[Item]:
+    """Yield the items and say now and then how many are done."""
+    every = max(1, len(items) // 10)
+    for number, item in enumerate(items):
+        if number % every == 0:
+            print(f'{name}: {number}/{len(items)}', file=sys.stderr, flush=True)
+        yield item

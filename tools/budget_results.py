@@ -1,0 +1,291 @@
+"""Writes the tables of budgets and predictions in docs/results.md from the benchmarks' JSON files.
+
+    .venv/bin/python tools/budget_results.py [timebill rlp trail calibration]
+
+What stands between ``<!-- NAME.json -->`` and ``<!-- end of NAME.json -->`` is replaced; what is
+written around it, by hand, stays.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / 'docs' / 'results.md'
+RESULTS = ROOT / 'benchmarks' / 'results'
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
+    """Return a table's lines."""
+    lines = ['| ' + ' | '.join(head) + ' |', '|' + '---|' * len(head)]
+    return [*lines, *('| ' + ' | '.join(map(str, row)) + ' |' for row in rows), '']
+
+
+def measured(content: dict[str, Any], wall_s: float | None) -> str:
+    """Return which command measured it, and when and where."""
+    machine = content['machine']
+    took = '' if wall_s is None else f', {wall_s:.0f} s in all'
+    return (
+        f'`{content["command"]}`, {content["date"][:10]}, {machine["cores"]}-core '
+        f'{machine["cpu"]}{took}; `benchmarks/results/{content["name"]}.json`.'
+    )
+
+
+def verdicts(content: dict[str, Any]) -> list[str]:
+    """Return the table of targets."""
+    return table(
+        ('target', 'measured', ''),
+        (
+            (f'{it["name"]}: {it["target"]}', f'{it["value"]:.3g}', 'met' if it['ok'] else 'missed')
+            for it in content['targets']
+        ),
+    )
+
+
+def timebill(content: dict[str, Any]) -> list[str]:
+    """Return the tables of TimeBill."""
+    found = content['figures']
+    budgets = [f'{T:.3f} s' for T in found['budgets_s']]
+    steps = {(it['batch'], it['context'], it['evicted']): it['step_ms'] for it in found['steps']}
+    shares = sorted({share for _, _, share in steps})
+    lines = [measured(content, found['wall_s']), '']
+    lines += [
+        f'{found["jobs"]} tasks in held-out scenes of 40 to 200 objects (median prompt '
+        f'{found["leverage"]["median_prompt_tokens"]:.0f} tokens), one at a time; '
+        f'{found["eviction"]}.',
+        '',
+        'Where eviction shortens a step (ms, medians):',
+        '',
+    ]
+    lines += table(
+        ('batch', 'context', *(f'{share:.0%}' for share in shares)),
+        (
+            (batch, context, *(f'{steps[batch, context, share]:.2f}' for share in shares))
+            for batch, context in sorted({(b, c) for b, c, _ in steps})
+        ),
+    )
+    for overrun, title in (('kill', 'Kill'), ('skip_next', 'Skip-Next')):
+        lines += [f'{title}: F1 of the calls / completed, by budget:', '']
+        best = [
+            max(rows[n][f'{overrun}_f1'] for name, rows in found['approaches'].items()
+                if name != 'oracle')
+            for n in range(len(budgets))
+        ]  # fmt: skip
+        rows = []
+        for name, row in found['approaches'].items():
+            cells = []
+            for n, it in enumerate(row):
+                f1 = f'{it[f"{overrun}_f1"]:.3f}'
+                if name != 'oracle' and it[f'{overrun}_f1'] == best[n]:
+                    f1 = f'**{f1}**'
+                cells.append(f'{f1} / {it[f"{overrun}_completion"]:.0%}')
+            rows.append((name, *cells))
+        ahead = found['ahead_of_the_best_fixed_share'][overrun]
+        rows.append(
+            (
+                'TimeBill less the best fixed share',
+                *(f'{it["ahead"]:+.3f} ± {it["standard_error"]:.3f}' for it in ahead),
+            )
+        )
+        lines += table(('approach', *budgets), rows)
+    sweep = found['k_sweep']
+    lines += [f'k at {sweep["budget_s"]:.3f} s, as printed, under Kill:', '']
+    lines += table(
+        ('k', *(f'{row["k"]:.0f}' for row in sweep['rows'])),
+        (
+            ('F1', *(f'{row["kill_f1"]:.3f}' for row in sweep['rows'])),
+            ('completed', *(f'{row["kill_completion"]:.0%}' for row in sweep['rows'])),
+        ),
+    )
+    lines += ['Without any budget:', '']
+    quality = found['quality_by_share']
+    lines += table(
+        ('evicted', *(f'{float(share):.0%}' for share in quality)),
+        (
+            ('F1', *(f'{it["f1"]:.3f}' for it in quality.values())),
+            ('exactly right', *(f'{it["exact"]:.0%}' for it in quality.values())),
+            ('median s', *(f'{it["median_s"]:.3f}' for it in quality.values())),
+        ),
+    )
+    factors, covered = found['factors'], found['coverage']
+    window, clock = found['leverage'], found['by_the_clock']
+    lines += [
+        f'Whole generations against the profile: a prompt takes {factors["prefill_added_ms"]:.0f} '
+        f'ms more and then {factors["prefill_expected"]:.2f} times as long as expected, '
+        f'{factors["prefill_worst"]:.2f} at worst (95 %); decoding {factors["decode_expected"]:.2f}'
+        f' and {factors["decode_worst"]:.2f} times. Expected times are '
+        f'{covered["expected_time_mape_pct"]:.1f} % off, predicted lengths '
+        f'{covered["mean_length_error_tokens"]:.1f} tokens. t_WCET held for {covered["wcet"]:.0%}, '
+        f'the 95 % quantile of the length for {covered["length"]:.0%}. Evicting takes '
+        f'{found["evicting_ms"]:.1f} ms.',
+        '',
+        f'Leverage: evicting 95 % shortens a worst case by {1e3 * window["median_s"]:.0f} ms or '
+        f'{window["median_share_of_wcet"]:.0%} (medians).',
+        '',
+        f'Against the clock at {clock["budget_s"]:.3f} s: F1 {clock["f1"]:.3f}, '
+        f'{clock["completion"]:.0%} completed; looked up {clock["looked_up_f1"]:.3f}, '
+        f'{clock["looked_up_completion"]:.0%}; {clock["same_end"]:.0%} of the tasks end the same '
+        'way.',
+        '',
+    ]
+    return [*lines, *verdicts(content)]
+
+
+def rlp(content: dict[str, Any]) -> list[str]:
+    """Return the table of response-length predictors."""
+    found = content['figures']
+    lines = [measured(content, found.get('wall_s')), '']
+    lines += [
+        f'Learned from {found["learned_from"]} plans of the model, judged on {found["held_out"]} of'
+        ' held-out scenes and wordings. Errors in tokens, of the mean; *eq. 2*: of the upper edge '
+        'of the most probable bucket.',
+        '',
+    ]
+    lines += table(
+        ('predictor', 'MAE', 'RMSE', 'R²', 'MAE, eq. 2', 'learned in'),
+        (
+            (
+                it['name'], f'{it["mae"]:.2f}', f'{it["rmse"]:.2f}', f'{it["r2"]:.3f}',
+                '' if it['upper_edge_mae'] is None else f'{it["upper_edge_mae"]:.2f}',
+                f'{it["train_s"]:.0f} s',
+            )
+            for it in found['rows']
+        ),
+    )  # fmt: skip
+    times = found['times']['ms']
+    said = ', '.join(f'{ms:.1f} ms for {tokens}' for tokens, ms in times.items())
+    lines += [f'A prediction takes {said} tokens of compressed prompt.', '']
+    return [*lines, *verdicts(content)]
+
+
+def trail(content: dict[str, Any]) -> list[str]:
+    """Return the tables of TRAIL."""
+    found = content['figures']
+    lines = [measured(content, None), '']
+    if 'probe' in found:
+        scenes = ('small scenes', 'large scenes')
+        lines += ['Mean error of the remaining length over all tokens of held-out plans:', '']
+        names = found['probe'][scenes[0]]['mean_error_tokens']
+        lines += table(
+            ('tokens', *scenes),
+            (
+                (name, *(f'{found["probe"][it]["mean_error_tokens"][name]:.2f}' for it in scenes))
+                for name in names
+            ),
+        )
+    if 'overhead' in found:
+        rows = found['overhead']['batches'].items()
+        said = '; '.join(
+            f'{row["answer_us"]:.0f} us at batch {batch}, {row["share"]:.2%} of the time'
+            for batch, row in rows
+        )
+        lines += [f'Asking the probe at every {found["overhead"]["every"]}th step: {said}.', '']
+    for part, title in (('replay', 'virtual time'), ('serving', 'the torch engine, real time')):
+        if part not in found:
+            continue
+        runs = found[part]['runs']
+        lines += [
+            f'Mean latency / time to the first token or segment (s), {title}; '
+            f'{found[part]["plans"]} plans a run, limit: {found[part]["binding_limit"]}:',
+            '',
+        ]
+        loads = sorted({run['load'] for run in runs})
+        systems = list(dict.fromkeys(r['system'] for r in runs if 'c=' not in r['system']))
+        by = {(run['system'], run['load']): run for run in runs}
+        lines += table(
+            ('system', *(f'load {load:g}' if load else 'burst' for load in loads)),
+            (
+                (
+                    name,
+                    *(f'{by[name, at]["mean_s"]:.2f} / {by[name, at]["first_mean_s"]:.2f}'
+                      for at in loads),
+                )
+                for name in systems
+            ),
+        )  # fmt: skip
+    if 'replay' in found:
+        replay = found['replay']
+        lines += [
+            f'fcfs begins to queue at load {replay["fcfs_queues_from_load"]:g}. There the oracle '
+            f'is {replay["oracle_mean_ratio"]:.2f} times better in mean latency and '
+            f'{replay["oracle_first_ratio"]:.2f} times to the first token. Plans have '
+            f'{replay["mean_tokens"]:.1f} tokens, standard deviation '
+            f'{replay["variation"]:.2f} of that.',
+            '',
+        ]
+    for part, title in (('replay', 'Virtual time, load 1'), ('ablation', 'Real time, burst')):
+        runs = [it for it in found.get(part, {}).get('runs', []) if 'c=' in it['system']]
+        if runs:
+            lines += [f'{title}, {found[part]["binding_limit"]}, by c:', '']
+            lines += table(
+                ('c', *(f'{run["share"]:g}' for run in runs)),
+                (
+                    ('mean latency (s)', *(f'{run["mean_s"]:.2f}' for run in runs)),
+                    ('computed again', *(f'{run.get("spilled", 0)}' for run in runs)),
+                ),
+            )
+    return [*lines, *verdicts(content)]
+
+
+def calibration(content: dict[str, Any]) -> list[str]:
+    """Return the table of coverage by the share evicted."""
+    found = content['figures']
+    lines = [measured(content, found['wall_s']), '']
+    for scenes in ('small scenes', 'large scenes'):
+        rows = found[scenes]
+        lines += [
+            f'{scenes.capitalize()}: how often quantiles held, the probe\'s / the '
+            "response-length predictor's, by the share evicted:",
+            '',
+        ]  # fmt: skip
+        quantiles = next(iter(rows.values()))['coverage']['probe']
+        lines += table(
+            ('evicted', 'plans', *(f'{float(q):.0%}' for q in quantiles)),
+            (
+                (
+                    f'{float(share):.0%}', row['plans'],
+                    *(f'{row["coverage"]["probe"][q]:.0%} / {row["coverage"]["prompt"][q]:.0%}'
+                      for q in quantiles),
+                )
+                for share, row in rows.items()
+            ),
+        )  # fmt: skip
+    return [*lines, *verdicts(content)]
+
+
+SECTIONS = {'timebill': timebill, 'rlp': rlp, 'trail': trail, 'calibration': calibration}
+
+
+def replaced(page: str, name: str, lines: Sequence[str]) -> str:
+    """Return the page with a section's tables.
+
+    Raises:
+        ValueError: The page has no place for them.
+    """
+    begin, end = f'<!-- {name}.json -->', f'<!-- end of {name}.json -->'
+    before, found, rest = page.partition(begin)
+    _, ends, after = rest.partition(end)
+    if not (found and ends):
+        raise ValueError(f'{PAGE}: no {begin} with {end}; expected both around the tables')
+    return before + '\n'.join([begin, *lines]).rstrip() + '\n' + end + after
+
+
+def main() -> None:
+    """Write the tables of the benchmarks named, or of all there are."""
+    names = sys.argv[1:] or [name for name in SECTIONS if (RESULTS / f'{name}.json').is_file()]
+    page = PAGE.read_text(encoding='utf-8')
+    for name in names:
+        content = json.loads((RESULTS / f'{name}.json').read_text(encoding='utf-8'))
+        page = replaced(page, name, SECTIONS[name](content))
+    PAGE.write_text(page, encoding='utf-8')
+    print(f'{PAGE}: {", ".join(names)}')
+
+
+if __name__ == '__main__':
+    main()
