@@ -18,6 +18,10 @@ from rclpy.serialization import serialize_message
 from timely_llm_ros.msg import RobotState, SkillSegment
 
 TICK_S = 0.02
+KEPT = 200
+"""Messages that a publisher keeps until they are acknowledged: 10 s of them. What gets lost on its
+way is sent again after a heartbeat, every 3 s in Fast DDS; by then it must still be there."""
+
 NUMBER = 0x5EED5EED
 """Stands in the prepared bytes where each message's number goes."""
 
@@ -64,7 +68,7 @@ def main() -> None:
         data, offset = made[name]
         for robot in range(robots):
             topic = f'{namespace}/robot_{robot}/{name}'
-            publisher = node.create_publisher(kind, topic, QoSProfile(depth=50))
+            publisher = node.create_publisher(kind, topic, QoSProfile(depth=KEPT))
             # (messages per tick, publisher, its own bytes, where the number goes)
             parts.append((rate * TICK_S * share / 3 / robots, publisher, bytearray(data), offset))
     while not all(part[1].get_subscription_count() for part in parts):

@@ -44,6 +44,9 @@ LOST_S = 2 * FLUSH_S
 MEMORY_MIB = 300.0
 GROWTH_MIB = 32.0
 LIMIT_S = 120.0
+IDLE_BYTES = 20_000
+"""So much or less in four flush periods is what the recorder says of itself."""
+
 SETTLED_S = 60.0
 """Memory is compared from here on (s): until then caches and tables fill."""
 
@@ -164,12 +167,12 @@ def flood(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def wait_until_written(folder: Path, pid: int) -> None:
-    """Wait until the recorder's files grow no more, for longer than a flush takes."""
+    """Wait until the recorder's files grow by no more than its own diagnostics, for a while."""
     end_s = time.monotonic() + LIMIT_S
     last, since_s = -1, time.monotonic()
     while time.monotonic() - since_s < 4 * FLUSH_S and time.monotonic() < end_s:
         size = sum(path.stat().st_size for path in folder.glob('*.mcap'))
-        if size != last:
+        if size > last + IDLE_BYTES:
             last, since_s = size, time.monotonic()
         time.sleep(0.1)
 

@@ -5,7 +5,7 @@ speed. A fault of each kind comes in the middle of a long move, many times, with
 options as they are by default. Safe is the moment from which an aircraft hovers, lands or lies
 still after it was told so, and an arm stands still. Times are on the machine's monotonic clock.
 
-    python benchmarks/safety.py [--trials 20]
+    python benchmarks/safety.py [--trials 10]
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from timely_llm_ros.drivers import (
 )
 from timely_llm_ros.drivers.emergency import cut_power
 from timely_llm_ros.errors import RobotUnavailableError
-from timely_llm_ros.skills.language import parse
+from timely_llm_ros.skills.language import Call, parse
 from timely_llm_ros.skills.scene import Scene
 from timely_llm_ros.skills.segmenter import Segment
 from timely_llm_ros.skills.skillset import find_skill_set
@@ -53,6 +53,8 @@ SAFE_PHASES = ('ground', 'hover', 'landing', 'wreck')
 HALTS = ('rc 0 0 0 0', 'stop', 'land', 'emergency')
 TARGET_S = 0.5
 LIMIT_S = 60.0
+MARGIN_S = 0.5
+"""How much longer than expected a move may take where it should take too long (s)."""
 
 KINDS = {
     'stopped by a person': 'from the call that stops it',
@@ -160,6 +162,11 @@ class Pilot:
             self.executor.execute(str(self._plans), segment, Scene(), self._note)
         )
 
+    def expected_s(self, text: str) -> float:
+        (call,) = parse(text, SKILLS, ())
+        assert isinstance(call, Call)
+        return SKILLS.skills[call.skill].duration.expected_s(call, Scene())
+
     def _note(self, progress: SegmentProgress) -> None:
         if progress.elapsed_s < 0.05:
             self.called_s = time.monotonic() - progress.elapsed_s
@@ -201,7 +208,7 @@ async def fault_of(kind: str, pilot: Pilot, rng: random.Random) -> tuple[float, 
         await mocks.until_fault(host, 'stall')
         segment = await pilot.move('move_forward(20);')
         outcome = await segment
-        return pilot.called_s + outcome.call_durations_s[-1], outcome.error
+        return pilot.called_s + MARGIN_S + pilot.expected_s('move_forward(20);'), outcome.error
     while True:
         segment = await pilot.move()
         await asyncio.sleep(rng.uniform(0.2, 1.0))
@@ -233,7 +240,7 @@ async def in_process(
     """Measure a kind of fault; an emergency leaves a wreck, so each has an aircraft of its own."""
     options: dict[str, Any] = {}
     if kind == 'timeout':
-        options = {'timeout_factor': 1.0, 'timeout_margin_s': 0.5}
+        options = {'timeout_factor': 1.0, 'timeout_margin_s': MARGIN_S}
     rng = random.Random(kind)
     times_s, error = [], ''
     pilot = Pilot(mocks, hosts[0], local, **options)
@@ -334,7 +341,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument('--trials', type=int, default=20, help='of each fault (default: 20)')
+    parser.add_argument('--trials', type=int, default=10, help='of each fault (default: 10)')
     parser.add_argument('--out', help='where the JSON goes; benchmarks/results by default')
     options = parser.parse_args()
     print(f'{options.trials} faults of each kind, on aircraft of their own ...', flush=True)

@@ -118,7 +118,7 @@ class TrajectoryDriver:
         self._perception = perception
         self._goal: dict[str, float] = {}
         self._way: _Way | None = None
-        self._insistence = Insistence(self._hold)
+        self._insistence = Insistence(self._hold_when_heard)
         self._connected = False
 
     async def connect(self) -> None:
@@ -187,6 +187,10 @@ class TrajectoryDriver:
                 for name, reading in readings.items()
             }
         )
+
+    async def _hold_when_heard(self) -> None:
+        await self._link.heard(self._state_limit_s)
+        await self._hold()
 
     def _hold_unseen(self) -> None:
         """Have an arm whose states stopped rest where it should be, if it follows its trajectory.
