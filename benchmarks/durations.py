@@ -1,6 +1,6 @@
 """Duration models fitted to calls of mock robots, against the times that the mocks really take.
 
-    .venv/bin/python benchmarks/durations.py [--calls 30] [--jitter 0.02] [--json FILE]
+    .venv/bin/python benchmarks/durations.py [--calls 30] [--jitter 0.01] [--json FILE]
 
 Mock Tellos and a mock Indy are driven by the real drivers in real time, with amounts drawn over a
 skill's range. ``--calls`` of each skill are fitted as `lrtrace profile` fits them.
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 TELLO, ARM = find_skill_set('tello'), find_skill_set('arm')
 CUP = SceneObject('cup_1', 'cup', x_m=0.35, z_m=0.05)
 SCENE = Scene((CUP,))
-GRIPPER_S, APPROACH_M, TELLO_M_S, INDY_SPEED = 0.5, 0.20, 0.5, 0.25
+GRIPPER_S, APPROACH_M, TELLO_M_S, INDY_SPEED = 0.5, 0.20, 0.5, 0.15
 BOUND = 0.02
 ERRORS = ('slope error', 'mean error', 'greatest error')
 
@@ -215,14 +215,14 @@ def main() -> None:
     )
     parser.add_argument('--calls', type=int, default=30, help='of each skill')
     parser.add_argument(
-        '--jitter', type=float, default=0.02, help="how much the Indy's motions vary"
+        '--jitter', type=float, default=0.01, help="how much the Indy's motions vary"
     )
     parser.add_argument('--seed', type=int, default=0, help='of amounts and of that variation')
     parser.add_argument('--json', help='where the figures go')
     options = parser.parse_args()
     if options.calls < 10:
         parser.error(f'--calls {options.calls}: expected 10 or more')
-    print(f'driving mocks in real time: about {options.calls * 7} s', file=sys.stderr)
+    print(f'driving mocks in real time: about {options.calls * 9} s', file=sys.stderr)
     with tempfile.TemporaryDirectory() as folder:
         mock = MockIndy(folder, jitter=options.jitter, seed=options.seed)
         try:
