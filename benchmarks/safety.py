@@ -62,7 +62,7 @@ KINDS = {
     'low battery': 'from the moment the charge is low',
     'refusal': 'from the command that it refuses',
     'timeout': 'from the end of the time that the move may take',
-    'silence': 'from the last datagram; after 0.4 s it counts as lost',
+    'silence': 'from the moment it falls silent; 0.4 s after its last state it counts as lost',
     'out of reach': 'from the moment it can be reached again',
     'driver killed': 'from kill -9 of the process that flies it',
 }
