@@ -212,6 +212,7 @@ class RecorderNode(ProgramNode):
         self._recording.note({name: getattr(state, name) for name in names})
 
     def _diagnose(self) -> None:
+        self._queues.look_at_events()
         counts = self.counts
         level, text, values = health(counts)
         status = DiagnosticStatus(

@@ -50,7 +50,7 @@ class TopicQueues:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._group = _NeverReady()
+        self._group = _Held()
         self._subscriptions: dict[str, Subscription] = {}
 
     def __contains__(self, topic: str) -> bool:
@@ -62,8 +62,17 @@ class TopicQueues:
             kind, topic, _ignore, qos, callback_group=self._group, raw=True
         )
 
+    def look_at_events(self) -> None:
+        """Have the executor see, until the next :meth:`take`, whether some QoS does not fit.
+
+        Each subscription has events of its own, which cost the executor, at every time that it
+        wakes, the square of their number.
+        """
+        self._group.events = True
+
     def take(self) -> list[Received]:
         """Return what came since the last time, in the order in which it was received."""
+        self._group.events = False
         messages: list[Received] = []
         for topic, subscription in self._subscriptions.items():
             handle = subscription.handle
@@ -78,16 +87,19 @@ class TopicQueues:
         return messages
 
 
-class _NeverReady(CallbackGroup):  # type: ignore[misc]
-    """Keeps an executor from subscriptions; events, as QoS that does not fit, it may handle."""
+class _Held(CallbackGroup):  # type: ignore[misc]
+    """Keeps an executor from subscriptions, and mostly from their events too."""
+
+    events = False
+    """Whether it may look at events now."""
 
     def can_execute(self, entity: object) -> bool:
         """Tell whether an executor should look at it."""
-        return not isinstance(entity, Subscription)
+        return self.events and not isinstance(entity, Subscription)
 
     def beginning_execution(self, entity: object) -> bool:
         """Tell whether an executor may handle it."""
-        return not isinstance(entity, Subscription)
+        return self.can_execute(entity)
 
     def ending_execution(self, entity: object) -> None:
         """Take note that it was handled."""
