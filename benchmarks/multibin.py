@@ -1,14 +1,16 @@
 """Multi-bin batching on the real engine: static batches of the embedded model, figures 7 and 11.
 
-    .venv/bin/python benchmarks/multibin.py [--requests 512] [--plans 160] [--json FILE]
+    .venv/bin/python benchmarks/multibin.py [--requests 768] [--plans 160] [--json FILE]
+    .venv/bin/python benchmarks/multibin.py --requests 256 --bins 1 4 32 --plans 0  # a quick look
 
-Lengths are forced: lognormal with a coefficient of variation of 0.5 around a mean of 48 tokens,
-which stands for the spread of GSM8K's answers. A static batch of 8 is computed until its longest
-has ended, rows that have ended with it, as an accelerator of fixed shapes does. All requests are
-there at the beginning. Oracle: the lengths are known. Predicted: each request is put into a
-neighbouring bin as often as the paper's predictor does (62.97 % of 4 bins right). Then the same
-requests with continuous batching, and with rows that leave their batch when they end. At last the
-model's own plans of drawn tasks, with lengths learned from the first answers.
+Lengths are forced: lognormal with a coefficient of variation of 0.5, which stands for the spread
+of GSM8K's answers (the paper's lengths are not published). A static batch of 8 is computed until
+its longest has ended, rows that have ended with it, as an accelerator of fixed shapes does. All
+requests are there at the beginning and bins hold whole batches, as in the theory. Oracle: the
+lengths are known. Predicted: each request is put into a neighbouring bin as often as the paper's
+predictor does (62.97 % of 4 bins right). Then the same requests with continuous batching, and with
+rows that leave their batch when they end. All ways take turns, batch by batch. At last the model's
+own plans of drawn tasks, with lengths learned from the first answers.
 """
 
 from __future__ import annotations
@@ -16,15 +18,18 @@ from __future__ import annotations
 import argparse
 import random
 import time
+from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from _interleaved import Way, gain, gain_errors, run_in_turns
 from _multibin_plots import finish, picture
 from _results import Target, save
 from rich.progress import Progress
 
-from lrtrace.generate import BinOptions, cut, generate
+from lrtrace.generate import BinOptions, generate
 from lrtrace.generate_command import RequestMaker
 from lrtrace.static_batches import bins_with_errors
 from timely_llm_ros.engines.engine import GenerationRequest
@@ -33,7 +38,7 @@ from timely_llm_ros.engines.torch_model import load_model
 from timely_llm_ros.engines.torch_static import StaticBatches, serve_continuously
 from timely_llm_ros.model.data import sample_task
 from timely_llm_ros.planning.prompt_file import OfflinePrompt
-from timely_llm_ros.scheduling.bin_boundaries import mean_service
+from timely_llm_ros.scheduling.bin_boundaries import mean_service, optimal_boundaries
 from timely_llm_ros.skills.prompt import Prompt
 from timely_llm_ros.skills.scene import Scene
 from timely_llm_ros.skills.skillset import find_skill_set
@@ -45,17 +50,19 @@ if TYPE_CHECKING:
     from timely_llm_ros.engines.torch_model import LoadedModel
 
 IMAGES = Path(__file__).resolve().parents[1] / 'docs' / 'images'
-BATCH, MEAN_TOKENS, VARIATION = 8, 48, 0.5
+BATCH, MEAN_TOKENS, VARIATION = 8, 64, 0.5
 BINS = (1, 2, 4, 8, 16, 32)
 RIGHT_OF_4 = 0.6297
 """Share of requests that the paper's predictor puts into the right one of four bins."""
 KINDS = (1, 3, 4, 5, 6, 9, 10, 11)
+TURNS = 24
+"""Pieces of a continuous run."""
 
 
-def draw_lengths(count: int) -> list[int]:
-    """Lengths of that mean and coefficient of variation."""
+def draw_lengths(count: int, mean: float) -> list[int]:
+    """Lengths of that mean and that coefficient of variation."""
     sigma = np.sqrt(np.log(1 + VARIATION**2))
-    drawn = np.random.default_rng(0).lognormal(np.log(MEAN_TOKENS) - sigma**2 / 2, sigma, count)
+    drawn = np.random.default_rng(0).lognormal(np.log(mean) - sigma**2 / 2, sigma, count)
     return [max(1, round(float(length))) for length in drawn]
 
 
@@ -81,21 +88,29 @@ class Bench:
             for number, length in enumerate(lengths)
         ]
 
-    def static(self, order: Sequence[Sequence[int]], *, padding: bool = True) -> float:
-        """Serve these batches; return requests per second."""
+    def static(self, name: str, order: Sequence[Sequence[int]], *, padding: bool = True) -> Way:
+        """Serve these batches."""
         server = StaticBatches(self.loaded, padding=padding)
-        started_s = time.perf_counter()
-        for batch in order:
+
+        def serve(batch: Sequence[int]) -> int:
+            before = server.steps
             for got in server.serve([self._requests[number] for number in batch]):
                 if got.tokens != self.lengths[int(got.generation_id)]:
                     raise SystemExit(f'{got}: expected {self.lengths[int(got.generation_id)]}')
-        return len(self.lengths) / (time.perf_counter() - started_s)
+            return server.steps - before
 
-    def continuous(self) -> float:
-        """Serve all of them as places become free; return requests per second."""
-        started_s = time.perf_counter()
-        count = sum(1 for _ in serve_continuously(self.loaded, self._requests, batch=BATCH))
-        return count / (time.perf_counter() - started_s)
+        return Way(name, [partial(serve, batch) for batch in order])
+
+    def continuous(self) -> Way:
+        """Serve all of them as places become free."""
+        served = serve_continuously(self.loaded, self._requests, batch=BATCH)
+
+        def serve(count: int) -> int:
+            # How many steps it makes nobody counts: a piece's tokens stand for them.
+            return sum(got.tokens for got in islice(served, count))
+
+        parts = np.diff(np.linspace(0, len(self.lengths), TURNS + 1).round().astype(int))
+        return Way('continuous', [partial(serve, int(part)) for part in parts])
 
 
 def batches(bins: Sequence[int]) -> list[list[int]]:
@@ -110,14 +125,31 @@ def batches(bins: Sequence[int]) -> list[list[int]]:
     return order + list(open_.values())
 
 
-def equally_full(lengths: list[int], bins: int) -> list[int]:
-    """Bins of equally many requests; of equal lengths at a boundary the first go below."""
+def in_bins(lengths: list[int], sizes: Sequence[int]) -> list[int]:
+    """Bins of so many requests each, shortest first; of equal lengths the first go below."""
     ranks = np.argsort(np.argsort(lengths, kind='stable'), kind='stable')
-    return [int(rank) * bins // len(lengths) for rank in ranks]
+    return [int(place) for place in np.searchsorted(np.cumsum(sizes)[:-1], ranks, side='right')]
 
 
-def in_bins(lengths: list[int], edges: Sequence[float]) -> list[int]:
-    return [int(place) for place in np.searchsorted(edges[1:-1], lengths, side='right')]
+def equal_sizes(count: int, bins: int) -> list[int]:
+    """Bins of equally many requests."""
+    return [count // bins] * bins
+
+
+def optimal_sizes(lengths: list[int], bins: int) -> list[int]:
+    """The optimal boundaries' bins, in whole batches."""
+    edges = optimal_boundaries(lengths, bins, BATCH)
+    below = np.searchsorted(np.sort(lengths), edges[1:-1])
+    cuts = [0, *(BATCH * np.round(below / BATCH).astype(int)).tolist(), len(lengths)]
+    return [size for size in np.diff(cuts).tolist() if size]
+
+
+def service_tokens(lengths: list[int], sizes: Sequence[int]) -> float:
+    """Return the mean tokens of a batch that the theory expects of these bins (eq. 2)."""
+    cuts = np.cumsum(sizes)[:-1]
+    ordered = np.sort(lengths)
+    edges = [0.0, *((ordered[cuts - 1] + ordered[cuts]) / 2).tolist(), float(ordered[-1]) + 1]
+    return mean_service(lengths, edges, BATCH)
 
 
 def plans(loaded: LoadedModel, count: int) -> dict[str, float]:
@@ -172,116 +204,131 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument('--requests', type=int, default=512)
-    parser.add_argument('--plans', type=int, default=160)
+    parser.add_argument('--requests', type=int, default=768, help='a multiple of 8 times the bins')
+    parser.add_argument('--mean', type=int, default=MEAN_TOKENS, help='mean length (tokens)')
+    parser.add_argument('--bins', type=int, nargs='+', default=BINS, choices=BINS)
+    parser.add_argument('--plans', type=int, default=160, help='own plans of the model; 0 for none')
     parser.add_argument('--images', type=Path, default=IMAGES)
     parser.add_argument('--json')
     options = parser.parse_args()
-    if options.requests < 256 or options.plans < 32:
-        parser.error('expected at least 256 requests and 32 plans')
+    bins = sorted({1, 4, *options.bins})
+    if options.requests % (BATCH * bins[-1]) or options.requests < 1:
+        parser.error(
+            f'--requests {options.requests}: expected a multiple of {BATCH * bins[-1]}, '
+            f'full batches in each of {bins[-1]} bins'
+        )
+    if options.plans and options.plans < 32:
+        parser.error(f'--plans {options.plans}: expected 0, or at least 32')
+    if options.mean < 8:
+        parser.error(f'--mean {options.mean}: expected at least 8')
     loaded = load_model(find_model(SHIPPED_MODEL), max_kv_tokens=16384)
-    lengths = draw_lengths(options.requests)
+    lengths = draw_lengths(options.requests, options.mean)
     bench = Bench(loaded, lengths)
-    equal: dict[int, float] = {}
-    optimal: dict[int, float] = {}
-    services: dict[str, dict[int, float]] = {'equal': {}, 'optimal': {}}
-    others: dict[str, float] = {}
+    sizes = {('equal', k): equal_sizes(len(lengths), k) for k in bins}
+    sizes |= {('optimal', k): optimal_sizes(lengths, k) for k in bins if k > 1}
+    placed = {key: in_bins(lengths, found) for key, found in sizes.items()}
+    ways = {
+        key: bench.static(f'{key[0]} {key[1]}', batches(found)) for key, found in placed.items()
+    }
+    base = ways['equal', 1]
+    error = (1 - RIGHT_OF_4) * 4 / 6
+    right = np.array(placed['optimal', 4])
+    moved = bins_with_errors(np.random.default_rng(1), right, 4, error).tolist()
+    leaving = {k: placed['optimal' if k > 1 else 'equal', k] for k in (1, 4)}
+    others = [
+        bench.static('four bins, predicted', batches(moved)),
+        bench.continuous(),
+        *(
+            bench.static(f'{name}, rows leave', batches(leaving[k]), padding=False)
+            for k, name in ((1, 'one bin'), (4, 'four bins'))
+        ),
+    ]
+    everything = [*ways.values(), *others]
+    own: dict[str, float] = {}
     with Progress() as progress:
-        bar = progress.add_task('runs', total=len(BINS) + 9)
-
-        def note(found: dict[Any, float], key: Any, value: float) -> None:
-            found[key] = value
+        bar = progress.add_task('batches', total=sum(len(way.pieces) for way in everything))
+        for piece in bench.static('warm-up', batches([0] * 64)).pieces:
+            piece()
+        run_in_turns(everything, lambda: progress.advance(bar))
+        if options.plans:
+            bar = progress.add_task('own plans', total=1)
+            own = plans(loaded, options.plans)
             progress.advance(bar)
-
-        bench.static(batches([0] * 64))
-        for k in BINS:
-            edges = cut(lengths, BinOptions(k, BATCH, 'equal', 'oracle'))
-            services['equal'][k] = mean_service(lengths, edges, BATCH)
-            note(equal, k, bench.static(batches(equally_full(lengths, k))))
-            if k in (2, 4, 8):
-                edges = cut(lengths, BinOptions(k, BATCH, 'optimal', 'oracle'))
-                services['optimal'][k] = mean_service(lengths, edges, BATCH)
-                note(optimal, k, bench.static(batches(in_bins(lengths, edges))))
-        edges = cut(lengths, BinOptions(4, BATCH, 'optimal', 'oracle'))
-        right = np.array(in_bins(lengths, edges))
-        error = (1 - RIGHT_OF_4) * 4 / 6
-        moved = bins_with_errors(np.random.default_rng(1), right, 4, error)
-        note(others, 'four bins, predicted', bench.static(batches(moved.tolist())))
-        note(others, 'continuous', bench.continuous())
-        for k in (1, 4):
-            edges = cut(lengths, BinOptions(k, BATCH, 'optimal', 'oracle'))
-            served = bench.static(batches(in_bins(lengths, edges)), padding=False)
-            note(others, f'{k} bins, rows leave', served)
-        # The first again: whether the machine has stayed the same.
-        note(others, 'one bin again', bench.static(batches([0] * len(lengths))))
-        own = plans(loaded, options.plans)
-        progress.advance(bar)
-    base = (equal[1] + others['one bin again']) / 2
-    print(f'{"bins":>5} {"equal masses":>22} {"optimal":>22}   requests/s, over one bin')
-    for k in BINS:
+    errors = gain_errors(everything, base)
+    gains = {way.name: gain(way, base) for way in everything}
+    one = service_tokens(lengths, sizes['equal', 1])
+    theory = {
+        f'{kind} {k}': one / service_tokens(lengths, found) - 1
+        for (kind, k), found in sizes.items()
+    }
+    # What the drawn batches would gain if every step took equally long and nothing else any time.
+    steps = {
+        way.name: sum(base.steps) / sum(way.steps) - 1
+        for way in everything
+        if way.name != 'continuous'
+    }
+    drawn = np.array(lengths)
+    mean = float(drawn.mean())
+    print(f'{"":>22} {"requests/s":>10} {"gain":>9} {"error":>8} {"steps":>8} {"theory":>8}   (%)')
+    for way in everything:
         cells = [
-            f'{found[k]:12.2f} {100 * (found[k] / base - 1):+8.1f} %' if k in found else ''
-            for found in (equal, optimal)
+            f'{100 * found[way.name]:8.1f}' if way.name in found else f'{"":8}'
+            for found in (gains, errors, steps, theory)
         ]
-        print(f'{k:5}', *(f'{cell:>22}' for cell in cells))
-    for name, value in others.items():
-        print(f'{name:>22}: {value:7.2f} requests/s, {100 * (value / base - 1):+6.1f} %')
+        print(f'{way.name:>22} {len(lengths) / way.total_s:10.2f} ', *cells)
+    print(f'bound, any number of bins: {100 * (one / mean - 1):.1f} %')
     for name, value in own.items():
         print(f'own plans, {name}: {value:.2f}')
-    draw(options.images / 'multibin_fig7_fig11.png', equal, optimal, others, base)
-    drawn = np.array(lengths)
+    per_s = {way.name: len(lengths) / way.total_s for way in everything}
+    draw(options.images / 'multibin_fig7_fig11.png', bins, per_s)
     figures = {
         'lengths': {
-            'mean': float(drawn.mean()),
-            'variation': float(drawn.std() / drawn.mean()),
+            'requests': len(lengths),
+            'mean': mean,
+            'variation': float(drawn.std() / mean),
             'longest': int(drawn.max()),
         },
-        'equal_per_s': equal,
-        'optimal_per_s': optimal,
-        'mean_batch_tokens': services,
-        'others_per_s': others,
+        'per_s': per_s,
+        'gain': gains,
+        'gain_error': errors,
+        'steps_gain': steps,
+        'theory_gain': theory,
+        'bound_gain': one / mean - 1,
+        'step_ms': {
+            way.name: 1000 * way.total_s / sum(way.steps)
+            for way in everything
+            if way.name != 'continuous'
+        },
         'own_plans_per_s': own,
     }
-    both = [k for k in optimal if k in equal]
-    save(
-        'multibin',
-        figures,
-        [
+    targets = [
+        Target('4 bins, oracle: more throughput', gains['optimal 4'], '>=', 0.45),
+        Target('4 bins, predicted: more throughput', gains['four bins, predicted'], '>=', 0.08),
+        *(
             Target(
-                '4 bins, oracle: more throughput', max(equal[4], optimal[4]) / base - 1, '>=', 0.45
-            ),
-            Target('32 bins, oracle: more throughput', equal[32] / base - 1, '>=', 0.70),
-            Target(
-                '4 bins, predicted: more throughput',
-                others['four bins, predicted'] / base - 1,
-                '>=',
-                0.08,
-            ),
-            Target(
-                'optimal over equal masses, mean of 2, 4 and 8 bins',
-                float(np.mean([optimal[k] / equal[k] for k in both])),
+                f'{k} bins: optimal over equal masses',
+                ways['equal', k].total_s / ways['optimal', k].total_s,
                 '>=',
                 1.0,
-            ),
-        ],
-        path=options.json,
-    )
+            )
+            for k in bins
+            if k > 1
+        ),
+    ]
+    if 32 in bins:
+        asked = Target('32 bins, oracle: more throughput', gains['optimal 32'], '>=', 0.70)
+        targets.insert(1, asked)
+    save('multibin', figures, targets, path=options.json)
 
 
-def draw(
-    path: Path,
-    equal: dict[int, float],
-    optimal: dict[int, float],
-    others: dict[str, float],
-    base: float,
-) -> None:
+def draw(path: Path, bins: Sequence[int], per_s: dict[str, float]) -> None:
     figure, axes = picture(path, 1)
-    for label, found in (('oracle, equal masses', equal), ('oracle, optimal', optimal)):
-        points = sorted(found.items())
-        axes[0].plot(*zip(*points, strict=True), marker='.', label=label)
-    axes[0].plot([4], [others['four bins, predicted']], 'x', label='predicted')
-    axes[0].axhline(others['continuous'], color='grey', linestyle='--', label='continuous')
-    axes[0].axhline(base, color='grey', linestyle=':', label='one bin')
+    for label, kind in (('oracle, equal masses', 'equal'), ('oracle, optimal', 'optimal')):
+        found = [(k, per_s[f'{kind} {k}']) for k in bins if f'{kind} {k}' in per_s]
+        axes[0].plot(*zip(*found, strict=True), marker='.', label=label)
+    axes[0].plot([4], [per_s['four bins, predicted']], 'x', label='predicted')
+    axes[0].axhline(per_s['continuous'], color='grey', linestyle='--', label='continuous')
+    axes[0].axhline(per_s['equal 1'], color='grey', linestyle=':', label='one bin')
     axes[0].set_xscale('log', base=2)
     finish(figure, axes, 'bins', ['requests/s'], path)
 

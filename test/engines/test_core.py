@@ -7,6 +7,7 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
+from core_bench import Bench, request
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_time import run_virtual
@@ -14,18 +15,13 @@ from virtual_time import run_virtual
 from timely_llm_ros.engines import (
     EngineStateChanged,
     GenerationEnded,
-    GenerationRequest,
     Phase,
     SegmentGenerated,
     create_engine,
 )
 from timely_llm_ros.engines.core import EngineCore
 from timely_llm_ros.engines.kv_ledger import KvLedger
-from timely_llm_ros.engines.simulated import SimulatedEngine, StepTimeModel, _PlanTexts
-from timely_llm_ros.skills.prompt import Prompt
-from timely_llm_ros.skills.scene import Scene, SceneObject
-from timely_llm_ros.skills.skillset import find_skill_set
-from timely_llm_ros.utility import NORMAL, URGENT
+from timely_llm_ros.engines.simulated import SimulatedEngine, StepTimeModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,67 +29,17 @@ if TYPE_CHECKING:
     from timely_llm_ros.engines import EngineEvent
     from timely_llm_ros.scheduling import ServingMode
 
-SKILLS = find_skill_set('tello')
-SCENE = Scene((SceneObject('cat_3', 'cat'),))
 PLAN = 'takeoff;goto(cat_3);repeat(2){take_picture;};land;'
 BLOCKING = 'takeoff;is_visible(cat_3);land;'
 
 
-def request(
-    name: str = 'g', *, urgent: bool = False, fixed: str = 'x' * 40, body: str = 'y' * 40,
-    max_tokens: int = 512, arrival_s: float = 0.0,
-) -> GenerationRequest:  # fmt: skip
-    utility = URGENT if urgent else NORMAL
-    return GenerationRequest(
-        name, Prompt(fixed, body), SKILLS, SCENE, utility, arrival_s, max_tokens=max_tokens
-    )
-
-
-class Bench:
-    """A core with known plans, stepped by hand: 10 ms per step."""
-
-    def __init__(self, plan: str = PLAN, **options: object) -> None:
-        self.texts = _PlanTexts(lambda request: plan)
-        self.core = EngineCore(self.texts, **options)  # type: ignore[arg-type]
-        self.now_s = 0.0
-        self.events: list[EngineEvent] = []
-
-    def step(self) -> bool:
-        plan = self.core.plan(self.now_s)
-        if plan is not None:
-            outputs = [
-                self.texts.next(row.generation.generation_id) for row in plan.rows if row.samples
-            ]
-            self.core.complete(plan, outputs, self.now_s, self.now_s + 0.01)
-        self.now_s += 0.01
-        self.events += self.core.take_events()
-        return plan is not None
-
-    def run(self) -> None:
-        while self.step():
-            pass
-
-    def segments(self, name: str = 'g') -> list[str]:
-        return [
-            event.segment.text
-            for event in self.events
-            if isinstance(event, SegmentGenerated) and event.generation_id == name
-        ]
-
-    def ended(self, name: str = 'g') -> GenerationEnded:
-        (event,) = (
-            e for e in self.events if isinstance(e, GenerationEnded) and e.generation_id == name
-        )
-        return event
-
-    def phase(self, name: str = 'g') -> Phase:
-        (state,) = (g for g in self.core.state(self.now_s).generations if g.generation_id == name)
-        return state.phase
+def core_bench(plan: str = PLAN, **options: object) -> Bench[EngineCore]:
+    return Bench(EngineCore, plan, **options)
 
 
 @pytest.mark.parametrize('mode', ['segmented', 'stream', 'whole_plan'])
 def test_a_plan_in_every_mode(mode: ServingMode) -> None:
-    bench = Bench(mode=mode)
+    bench = core_bench(mode=mode)
     bench.core.submit(request(), 0.0)
     bench.run()
     parts = ['takeoff;', 'goto(cat_3);', 'repeat(2){take_picture;};', 'land;']
@@ -103,13 +49,13 @@ def test_a_plan_in_every_mode(mode: ServingMode) -> None:
 
 
 def test_a_blocking_call_holds_the_generation() -> None:
-    bench = Bench(BLOCKING)
+    bench = core_bench(BLOCKING)
     bench.core.submit(request(), 0.0)
     bench.run()
     assert bench.segments() == ['takeoff;', 'is_visible(cat_3);']
     assert bench.phase() is Phase.HELD
     bench.core.resume('g', None, bench.now_s)
-    assert not bench.step()
+    assert bench.step() is None
     bench.core.resume('g', 'true', bench.now_s)
     bench.run()
     assert bench.segments()[2:] == ['land;']
@@ -117,7 +63,7 @@ def test_a_blocking_call_holds_the_generation() -> None:
 
 
 def test_a_wrong_value_ends_the_generation() -> None:
-    bench = Bench(BLOCKING)
+    bench = core_bench(BLOCKING)
     bench.core.submit(request(), 0.0)
     bench.run()
     bench.core.resume('g', 'perhaps', bench.now_s)
@@ -127,11 +73,11 @@ def test_a_wrong_value_ends_the_generation() -> None:
 
 
 def test_suspension_stops_and_resumption_goes_on() -> None:
-    bench = Bench()
+    bench = core_bench()
     bench.core.submit(request(), 0.0)
     bench.step()
     bench.core.suspend('g', bench.now_s)
-    assert not bench.step()
+    assert bench.step() is None
     assert bench.phase() is Phase.HELD
     assert bench.core.kv_tokens > 0
     bench.core.resume('g', None, bench.now_s)
@@ -140,7 +86,7 @@ def test_suspension_stops_and_resumption_goes_on() -> None:
 
 
 def test_what_is_no_plan_ends_with_invalid_plan() -> None:
-    bench = Bench('takeoff;explode;')
+    bench = core_bench('takeoff;explode;')
     bench.core.submit(request(), 0.0)
     bench.run()
     assert bench.segments() == ['takeoff;']
@@ -149,14 +95,14 @@ def test_what_is_no_plan_ends_with_invalid_plan() -> None:
 
 
 def test_an_unfinished_plan_ends_with_invalid_plan() -> None:
-    bench = Bench('takeoff;land')
+    bench = core_bench('takeoff;land')
     bench.core.submit(request(), 0.0)
     bench.run()
     assert bench.ended().reason == 'invalid_plan'
 
 
 def test_length_and_cancel() -> None:
-    bench = Bench()
+    bench = core_bench()
     bench.core.submit(request('a', max_tokens=3), 0.0)
     bench.core.submit(request('b'), 0.0)
     for _ in range(4):
@@ -170,7 +116,7 @@ def test_length_and_cancel() -> None:
 
 
 def test_an_id_used_twice_ends_the_first() -> None:
-    bench = Bench()
+    bench = core_bench()
     bench.core.submit(request(), 0.0)
     bench.core.submit(request(), 0.0)
     bench.run()
@@ -179,7 +125,7 @@ def test_an_id_used_twice_ends_the_first() -> None:
 
 
 def test_an_urgent_newcomer_takes_the_place_of_a_normal_one() -> None:
-    bench = Bench(max_running=1)
+    bench = core_bench(max_running=1)
     bench.core.submit(request('a'), 0.0)
     bench.step()
     bench.core.submit(request('u', urgent=True, arrival_s=bench.now_s), bench.now_s)
@@ -191,7 +137,7 @@ def test_an_urgent_newcomer_takes_the_place_of_a_normal_one() -> None:
 
 
 def test_a_robot_that_is_busy_for_long_gives_way() -> None:
-    bench = Bench(max_running=1)
+    bench = core_bench(max_running=1)
     bench.core.submit(request('a'), 0.0)
     bench.core.submit(request('b'), 0.0)
     while not (bench.segments('a') and bench.segments('b')):
@@ -204,7 +150,7 @@ def test_a_robot_that_is_busy_for_long_gives_way() -> None:
 
 
 def test_generation_times_add_up() -> None:
-    bench = Bench()
+    bench = core_bench()
     bench.core.submit(request(), 0.0)
     bench.run()
     parts = [e.generation_s for e in bench.events if isinstance(e, SegmentGenerated)]
@@ -213,10 +159,10 @@ def test_generation_times_add_up() -> None:
 
 
 def test_states_come_at_most_ten_times_a_second() -> None:
-    bench = Bench()
+    bench = core_bench()
     bench.core.submit(request(), 0.0)
     states = 0
-    while bench.step():
+    while bench.step() is not None:
         states += bench.core.take_state(bench.now_s) is not None
     assert 1 <= states <= bench.now_s * 10 + 1
     assert bench.core.state_due_s is not None
@@ -231,7 +177,7 @@ def test_states_come_at_most_ten_times_a_second() -> None:
 def test_no_generation_is_lost(seed: int, room: int, max_running: int) -> None:
     """Whatever happens, each generation ends once and the account of KV is never exceeded."""
     rng = random.Random(seed)
-    bench = Bench(BLOCKING, max_kv_tokens=room, max_running=max_running, prefill_chunk=8)
+    bench = core_bench(BLOCKING, max_kv_tokens=room, max_running=max_running, prefill_chunk=8)
     names = [f'g{number}' for number in range(8)]
     waiting = list(names)
     for _ in range(300):
@@ -264,7 +210,7 @@ def test_no_generation_is_lost(seed: int, room: int, max_running: int) -> None:
 
 
 def test_a_long_prompt_keeps_the_room_that_it_will_need() -> None:
-    bench = Bench(max_kv_tokens=100, prefill_chunk=8)
+    bench = core_bench(max_kv_tokens=100, prefill_chunk=8)
     bench.core.submit(request('a', fixed='', body='y' * 300, urgent=True, max_tokens=2), 0.0)
     bench.core.submit(request('b', fixed='', body='y' * 160, max_tokens=2), 0.0)
     bench.step()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from core_bench import Bench, request
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_time import run_virtual
@@ -12,60 +13,25 @@ from virtual_time import run_virtual
 from timely_llm_ros.engines import (
     EngineStateChanged,
     GenerationEnded,
-    GenerationRequest,
     Phase,
     SegmentGenerated,
 )
 from timely_llm_ros.engines.lanes import LanedCore
-from timely_llm_ros.engines.simulated import SimulatedEngine, StepTimeModel, _PlanTexts
+from timely_llm_ros.engines.simulated import SimulatedEngine, StepTimeModel
 from timely_llm_ros.scheduling.options import SchedulingOptions
-from timely_llm_ros.skills.prompt import Prompt
-from timely_llm_ros.skills.scene import Scene, SceneObject
-from timely_llm_ros.skills.skillset import find_skill_set
-from timely_llm_ros.utility import NORMAL, URGENT
 
 if TYPE_CHECKING:
-    from timely_llm_ros.engines import EngineEvent
+    from timely_llm_ros.engines import EngineEvent, GenerationRequest
     from timely_llm_ros.engines.step import StepPlan
 
-SKILLS = find_skill_set('tello')
-SCENE = Scene((SceneObject('cat_3', 'cat'),))
 PLAN = 'takeoff;goto(cat_3);is_visible(cat_3);land;'
 
 
-def request(
-    name: str, *, background: bool = False, fixed: str = 'x' * 40, body: str = 'y' * 40
-) -> GenerationRequest:
-    utility = NORMAL if background else URGENT
-    return GenerationRequest(
-        name, Prompt(fixed, body), SKILLS, SCENE, utility, 0.0, background=background
-    )
-
-
-class Bench:
-    """A laned core stepped by hand, 10 ms a step, that answers blocking calls after a while."""
+class LanedBench(Bench[LanedCore]):
+    """A laned core that answers blocking calls after a while."""
 
     def __init__(self, **options: object) -> None:
-        self.texts = _PlanTexts(lambda request: PLAN)
-        self.core = LanedCore(self.texts, **options)  # type: ignore[arg-type]
-        self.now_s = 0.0
-        self.events: list[EngineEvent] = []
-
-    def step(self) -> StepPlan | None:
-        plan = self.core.plan(self.now_s)
-        if plan is not None:
-            outputs = [
-                self.texts.next(row.generation.generation_id) for row in plan.rows if row.samples
-            ]
-            self.core.complete(plan, outputs, self.now_s, self.now_s + 0.01)
-        self.now_s += 0.01
-        self.events += self.core.take_events()
-        return plan
-
-    def ended(self) -> dict[str, GenerationEnded]:
-        found = [event for event in self.events if isinstance(event, GenerationEnded)]
-        assert len({event.generation_id for event in found}) == len(found)
-        return {event.generation_id: event for event in found}
+        super().__init__(LanedCore, PLAN, **options)
 
     def runnable(self) -> bool:
         """Whether a robot's generation could run."""
@@ -104,7 +70,7 @@ def test_the_background_gets_only_what_no_robot_needs(
     actions: list[str | int], kv: int, chunk: int, prefixes: int
 ) -> None:
     options = SchedulingOptions(background_batch=3, background_chunk=chunk)
-    bench = Bench(max_kv_tokens=kv, prefill_chunk=64, scheduling=options)
+    bench = LanedBench(max_kv_tokens=kv, prefill_chunk=64, scheduling=options)
     names: list[str] = []
 
     def step() -> None:
@@ -141,29 +107,28 @@ def test_the_background_gets_only_what_no_robot_needs(
             bench.core.resume(state.generation_id, 'true', bench.now_s)
         if bench.step() is None and not bench.core.state(bench.now_s).generations:
             break
-    ended = bench.ended()
+    ended = bench.all_ended()
     assert set(ended) == set(names)
     assert {event.reason for event in ended.values()} <= {'stop', 'canceled', 'error'}
     if kv >= 100:
         assert 'error' not in {event.reason for event in ended.values()}
 
 
-def names_alive(bench: Bench) -> bool:
+def names_alive(bench: LanedBench) -> bool:
     return bool(bench.core.state(bench.now_s).generations)
 
 
 def test_a_background_plan_is_one_segment_and_waits_for_no_value() -> None:
-    bench = Bench()
+    bench = LanedBench()
     bench.core.submit(request('b', background=True), 0.0)
-    while bench.step() is not None:
-        pass
+    bench.run()
     (segment,) = (event for event in bench.events if isinstance(event, SegmentGenerated))
     assert segment.segment.text == PLAN
-    assert bench.ended()['b'].reason == 'stop'
+    assert bench.all_ended()['b'].reason == 'stop'
 
 
 def test_a_robot_interrupts_a_background_plan_that_goes_on_afterwards() -> None:
-    bench = Bench()
+    bench = LanedBench()
     bench.core.submit(request('b', background=True), 0.0)
     for _ in range(8):
         bench.step()
@@ -175,16 +140,15 @@ def test_a_robot_interrupts_a_background_plan_that_goes_on_afterwards() -> None:
         plan = bench.step()
         if plan is None or is_background(plan):
             bench.core.resume('r', 'true', bench.now_s)
-    while bench.step() is not None:
-        pass
-    ended = bench.ended()
+    bench.run()
+    ended = bench.all_ended()
     assert {name: event.reason for name, event in ended.items()} == {'b': 'stop', 'r': 'stop'}
     assert ended['b'].token_ids == tuple(range(len(ended['b'].token_ids)))
     assert bench.core.spilled == 0
 
 
 def test_robots_take_the_backgrounds_memory_first() -> None:
-    bench = Bench(max_kv_tokens=120, scheduling=SchedulingOptions(background_chunk=64))
+    bench = LanedBench(max_kv_tokens=120, scheduling=SchedulingOptions(background_chunk=64))
     for name in ('b1', 'b2', 'b3'):
         bench.core.submit(request(name, background=True, body='y' * 80), 0.0)
     while bench.core.kv_tokens < 90:
@@ -198,7 +162,7 @@ def test_robots_take_the_backgrounds_memory_first() -> None:
 
 
 def test_an_id_that_comes_again_in_the_other_lane_ends_the_first_one() -> None:
-    bench = Bench()
+    bench = LanedBench()
     bench.core.submit(request('a', background=True), 0.0)
     bench.core.submit(request('a'), 0.0)
     (first,) = bench.core.take_events()
@@ -260,6 +224,59 @@ def test_a_robot_is_delayed_by_one_background_step_at_most(
     assert alone.keys() == busy.keys()
     for name, at_s in busy.items():
         assert at_s <= alone[name] + longest_s + 1e-9
+
+
+def test_the_backgrounds_steps_are_kept_short() -> None:
+    """On a machine whose steps last in proportion to their tokens."""
+    options = SchedulingOptions(background_step_s=0.01)
+    bench = LanedBench(scheduling=options)
+    for number in range(40):
+        bench.core.submit(request(f'b{number}', background=True, body='y' * 400), 0.0)
+    steps: list[tuple[int, bool]] = []
+    while (plan := bench.core.plan(bench.now_s)) is not None or bench.core.prepare(bench.now_s):
+        if plan is None:
+            continue
+        outputs = [
+            bench.texts.next(row.generation.generation_id) for row in plan.rows if row.samples
+        ]
+        ended_s = bench.now_s + 0.004 + 0.001 * plan.tokens
+        bench.core.complete(plan, outputs, bench.now_s, ended_s)
+        bench.now_s = ended_s
+        steps.append((plan.tokens, plan.decodes_only))
+    settled = steps[len(steps) // 4 :]
+    assert max(tokens for tokens, _ in settled) == 6
+    for decodes in (False, True):
+        sizes = [tokens for tokens, kind in settled if kind is decodes]
+        assert sorted(sizes)[len(sizes) // 2] >= 5
+
+
+def test_a_background_generation_is_opened_when_its_turn_is_near() -> None:
+    bench = LanedBench(scheduling=SchedulingOptions(background_batch=2))
+    opened: list[str] = []
+    real = bench.texts.open
+
+    def open_(one: GenerationRequest) -> tuple[str, int, int]:
+        opened.append(one.generation_id)
+        return real(one)
+
+    bench.texts.open = open_  # type: ignore[method-assign]
+    for name in ('a', 'b', 'c', 'd'):
+        bench.core.submit(request(name, background=True), 0.0)
+    bench.core.submit(request('r'), 0.0)
+    while 'r' not in {state.generation_id for state in bench.core.state(0.0).generations}:
+        bench.step()
+    bench.step()
+    assert opened == ['r']
+    bench.core.suspend('r', bench.now_s)
+    bench.step()
+    assert opened == ['r', 'a', 'b']
+    bench.core.cancel('d', bench.now_s)
+    bench.core.cancel('r', bench.now_s)
+    assert bench.core.state(bench.now_s).background == 3
+    bench.run()
+    assert opened == ['r', 'a', 'b', 'c']
+    reasons = {name: event.reason for name, event in bench.all_ended().items()}
+    assert reasons == {'a': 'stop', 'b': 'stop', 'c': 'stop', 'd': 'canceled', 'r': 'canceled'}
 
 
 def test_the_state_counts_the_background() -> None:

@@ -19,7 +19,7 @@ def test_the_parameters_have_the_schedulers_options_and_defaults() -> None:
     ours = SchedulingOptions(admission='lookahead', interrupts=False)
     assert PlannerParameters().scheduling == ours
     names = {item.name for item in fields(SchedulingOptions)}
-    assert names - {'background_batch', 'background_chunk'} <= set(declarations(PlannerParameters))
+    assert names <= set(declarations(PlannerParameters))
 
 
 @pytest.mark.parametrize('engine', sorted(ENGINES))
@@ -33,6 +33,7 @@ def test_the_parameters_have_the_schedulers_options_and_defaults() -> None:
         ('network_s', 0.008, 0.008),
         ('profiled_generation_s', 0.09, 0.09),
         ('preemption_share', 0.5, 0.5),
+        ('background_step_s', 0.002, 0.002),
     ],
 )
 def test_each_option_reaches_each_engine(engine: str, name: str, value: Any, expected: Any) -> None:

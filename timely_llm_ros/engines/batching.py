@@ -41,7 +41,8 @@ class Batcher:
         self._kv = kv
         self._backend = backend
         self._table = table
-        self._prefill_chunk = prefill_chunk
+        self.prefill_chunk = prefill_chunk
+        """Most prompt tokens computed in one step."""
         self._steps = first_step
         self.spill_first: Callable[[], Iterable[Context]] = tuple
         """Contexts of another core that shares the KV, which go before all of this one's."""
@@ -66,7 +67,7 @@ class Batcher:
         kept = dict.fromkeys(keep)
         counted: set[Prefix] = set()
         promised = 0
-        chunk = self._prefill_chunk
+        chunk = self.prefill_chunk
         kv, step = self._kv, self._steps
         for place, generation in enumerate(chosen):
             context = generation.context

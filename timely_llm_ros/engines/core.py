@@ -20,17 +20,17 @@ from timely_llm_ros.engines.engine import (
     EngineStateChanged,
     EvictionDecided,
     GenerationEnded,
-    GenerationState,
     SegmentGenerated,
 )
 from timely_llm_ros.engines.kv_ledger import KvLedger
+from timely_llm_ros.engines.outlook import Outlook
 from timely_llm_ros.engines.plan_lengths import PlanLengths
+from timely_llm_ros.engines.states import states_of
 from timely_llm_ros.engines.step import Generation
 from timely_llm_ros.errors import EngineError, PlanError, TimelyError
 from timely_llm_ros.scheduling.admission import StepTimes
 from timely_llm_ros.scheduling.generation import GenerationTable, Phase
 from timely_llm_ros.scheduling.options import SchedulingOptions
-from timely_llm_ros.skills.durations import expected_execution_s
 from timely_llm_ros.skills.segmenters import segmenter_for
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 STATE_PERIOD_S = 0.1
 """Least time between two state events."""
 
-_SOONEST_S = 1e-4
-"""Least expected remaining generation time, so that densities stay finite."""
+REPEATED = 'submitted a second time'
+"""Error of a generation whose id is submitted again."""
 
 
 class EngineCore:
@@ -90,9 +90,9 @@ class EngineCore:
         self._scheduler = options.scheduler(
             self._table, self._step_times, policy=policy, max_running=max_running, mode=mode
         )
-        self._costs = options.costs()
         self._kv = KvLedger(max_kv_tokens) if kv is None else kv
         self._lengths = PlanLengths(self._table, self._kv, needed=policy == 'srpt')
+        self._outlook = Outlook(self._table, options.costs(), self._step_times, self._lengths)
         self._context_limit = min(context_limit, max_kv_tokens)
         self._batcher = Batcher(self._kv, backend, self._table, prefill_chunk)
         self._segmenter = segmenter or self._default_segmenter
@@ -113,7 +113,7 @@ class EngineCore:
         generation_id = request.generation_id
         if generation_id in self._generations:
             # Ending the new one would read as the end of the old one, so the old one goes first.
-            self._end(self._generations[generation_id], 'error', 'submitted a second time')
+            self._end(self._generations[generation_id], 'error', REPEATED)
         try:
             if not (request.predicted_tokens is None or request.predicted_tokens > 0):
                 raise EngineError(
@@ -133,7 +133,7 @@ class EngineCore:
         self._generations[generation_id] = generation
         self._table.add(generation_id, request.utility, request.arrival_s)
         self._lengths.begin(generation, request.predicted_tokens)
-        self._begin_segment(generation)
+        self._outlook.begin_segment(generation, len(self._running))
         self._changed = True
         if prefix_tokens + own_tokens >= self._context_limit:
             self._end(
@@ -218,12 +218,7 @@ class EngineCore:
             ended_s: When its tokens were known.
         """
         self._step_s = ended_s - started_s
-        if plan.decodes_only:
-            self._step_times.observe(len(plan.rows), self._step_s)
-        else:
-            begun = sum(row.generation.context.computed == row.tokens for row in plan.rows)
-            batch = sum(row.samples for row in plan.rows)
-            self._step_times.observe_prefill(batch, begun, self._step_s)
+        self._outlook.observe(plan, self._step_s)
         for generation in self._running:
             generation.segment_s += self._step_s
             generation.total_s += self._step_s
@@ -235,12 +230,7 @@ class EngineCore:
         for row in plan.rows:
             if row.generation.evicts and not row.generation.ended:
                 self._evict(row.generation, ended_s)
-        running = self._running
-        ids = [generation.generation_id for generation in running]
-        self._lengths.step(running)
-        remaining_s = [self._expected_s(item) for item in running]
-        self._table.set_many(ids, 'expected_generation_s', remaining_s)
-        self._table.set_many(ids, 'generated_tokens', [item.segment_tokens for item in running])
+        self._outlook.step(self._running, len(self._running))
         self._changed = True
 
     # Answers -------------------------------------------------------------------------------------
@@ -268,32 +258,15 @@ class EngineCore:
 
     def state(self, now_s: float) -> EngineState:
         """Return a snapshot."""
-        table, phases = self._table, tuple(Phase)
-        columns = (table.column(name).tolist() for name in ('phase', 'rank', 'due_s'))
-        by_row = list(zip(*columns, strict=True))
-        states = []
-        for name, generation in self._generations.items():
-            phase, rank, since_s = by_row[table.row(name)]
-            states.append(
-                GenerationState(
-                    name,
-                    phases[phase],
-                    rank,
-                    max(0.0, now_s - since_s),
-                    generation.segments,
-                    generation.context.held,
-                    math.nan if (left := self._lengths.remaining(name)) is None else left,
-                )
-            )
         return EngineState(
-            table.count(Phase.RUNNING),
-            table.count(Phase.SUSPENDED),
-            table.count(Phase.HELD),
-            table.count(Phase.QUEUED),
+            self._table.count(Phase.RUNNING),
+            self._table.count(Phase.SUSPENDED),
+            self._table.count(Phase.HELD),
+            self._table.count(Phase.QUEUED),
             self._kv.used,
             self._kv.capacity,
             self._step_s,
-            tuple(states),
+            states_of(self._generations.values(), self._table, self._lengths, now_s),
             self._kv.spilled,
         )
 
@@ -374,7 +347,7 @@ class EngineCore:
         ):
             self._end(generation, 'length', '')
         elif segments:
-            self._begin_segment(generation)
+            self._outlook.begin_segment(generation, len(self._running))
             if segments[-1].awaits_value:
                 generation.awaits_value = True
                 self._set_phase(generation, Phase.HELD)
@@ -401,49 +374,11 @@ class EngineCore:
             self._events.append(EvictionDecided(name, now_s, prompt_tokens, generation.evicted))
 
     def _emit(self, generation: Generation, segment: Segment, now_s: float) -> None:
-        """Send a segment and learn from it."""
-        request, name = generation.request, generation.generation_id
-        self._events.append(
-            SegmentGenerated(name, segment, now_s, generation.segment_s, generation.kv_tokens)
-        )
-        if generation.segment_s:
-            self._costs.observe(
-                request.skill_set.name,
-                request.utility,
-                first=not generation.segments,
-                generation_s=generation.segment_s,
-                tokens=segment.tokens,
-            )
-        start_s = max(now_s, self._table.get(name, 'due_s')) if generation.segments else now_s
-        execution_s = expected_execution_s(segment.statements, request.skill_set, request.scene)
-        self._table.set(name, 'due_s', start_s + execution_s)
-        generation.segments += 1
-        generation.segment_s = 0.0
-
-    def _begin_segment(self, generation: Generation) -> None:
-        """Put what is expected of the next segment into the table."""
-        name, request = generation.generation_id, generation.request
-        task_class = request.skill_set.name, request.utility
-        first = not generation.segments
-        generation.segment_tokens = 0
-        generation.expected_s = max(_SOONEST_S, self._costs.expected_s(*task_class, first=first))
-        if not first:
-            self._table.requeue(name)
-            self._lengths.between_segments(generation)
-        self._table.set(name, 'segment_index', generation.segments)
-        self._table.set(name, 'generated_tokens', 0)
-        self._table.set(name, 'expected_generation_s', self._expected_s(generation))
-        self._table.set(name, 'worst_tokens', self._costs.worst_tokens(*task_class, first=first))
-
-    def _expected_s(self, generation: Generation) -> float:
-        """Return the expected time until a segment is complete (s): no longer than the plan."""
-        expected_s = generation.expected_s - generation.segment_s
-        left = self._lengths.remaining(generation.generation_id)
-        if left is not None:
-            step_s = self._step_times.expected_s(max(1, len(self._running)))
-            if step_s is not None:
-                expected_s = min(expected_s, left * step_s)
-        return max(_SOONEST_S, expected_s)
+        """Send a segment."""
+        name, made_s = generation.generation_id, generation.segment_s
+        sent = SegmentGenerated(name, segment, now_s, made_s, generation.kv_tokens)
+        self._events.append(sent)
+        self._outlook.end_segment(generation, segment, now_s)
 
     def _end(self, generation: Generation, reason: EndReason, error: str) -> None:
         """Forget a generation, free its KV and say so."""

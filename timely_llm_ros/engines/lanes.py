@@ -12,129 +12,19 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.engines.batching import Batcher
-from timely_llm_ros.engines.core import STATE_PERIOD_S, EngineCore
+from timely_llm_ros.engines.background import BackgroundLane, Lane
+from timely_llm_ros.engines.core import STATE_PERIOD_S
 from timely_llm_ros.engines.engine import EngineStateChanged
 from timely_llm_ros.engines.kv_ledger import KvLedger
 from timely_llm_ros.scheduling.options import SchedulingOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from timely_llm_ros.engines.engine import EngineEvent, EngineState, GenerationRequest
-    from timely_llm_ros.engines.kv_ledger import Context
-    from timely_llm_ros.engines.step import Backend, Generation, Output, StepPlan
+    from timely_llm_ros.engines.step import Backend, Output, StepPlan
     from timely_llm_ros.scheduling.scheduler import ServingMode
     from timely_llm_ros.skills.segmenters import TextSegmenter
-
-
-_BACKGROUND_STEPS = -(1 << 62)
-"""The background counts steps from here, so that its prefixes are the least recently used ones."""
-
-
-class _Lane(EngineCore):
-    """An engine core of which another one exists for the same model."""
-
-    def __len__(self) -> int:
-        return len(self._generations)
-
-    @property
-    def step_s(self) -> float:
-        """Duration of its latest step (s)."""
-        return self._step_s
-
-    @property
-    def changed(self) -> bool:
-        """Whether its state is another one than :meth:`seen` last said."""
-        return self._changed
-
-    def seen(self) -> None:
-        """Note that its present state is known."""
-        self._changed = False
-
-    def end_as_repeated(self, generation_id: str) -> None:
-        """End a generation whose id is submitted to the other lane."""
-        self._end(self._generations[generation_id], 'error', 'submitted a second time')
-
-    def may_drop(self, contexts: Callable[[], Iterable[Context]]) -> None:
-        """Let it drop these contexts before any of its own."""
-        self._batcher.spill_first = contexts
-
-
-class _BackgroundLane(_Lane):
-    """Generations that no robot waits for: first come first served, whole plans.
-
-    It drops no robot's KV. A prefix that robots use stays as long as they have any generation;
-    only where they have none and nothing else makes room, it goes.
-
-    Args:
-        backend: The model's side.
-        robots: The lane that goes first.
-        kv: The account that both share.
-        context_limit: Most tokens that one context may have.
-        options: ``background_batch`` and ``background_chunk``.
-        segmenter: As for :class:`EngineCore`.
-    """
-
-    def __init__(
-        self,
-        backend: Backend,
-        *,
-        robots: _Lane,
-        kv: KvLedger,
-        context_limit: int,
-        options: SchedulingOptions,
-        segmenter: Callable[[GenerationRequest], TextSegmenter] | None = None,
-    ) -> None:
-        super().__init__(
-            backend,
-            mode='whole_plan',
-            max_running=options.background_batch,
-            max_kv_tokens=kv.capacity,
-            context_limit=context_limit,
-            segmenter=segmenter,
-            kv=kv,
-        )
-        self._robots = robots
-        self._prefilled = False
-        chunk = options.background_chunk
-        self._batcher = Batcher(kv, backend, self._table, chunk, _BACKGROUND_STEPS)
-
-    def plan(self, now_s: float) -> StepPlan | None:
-        """Choose the next step's work; None where nothing can run beside what robots hold."""
-        chosen = [self._generations[name] for name in self._scheduler.select(now_s)]
-        if not chosen:
-            return None
-        for some in self._short_steps(chosen):
-            plan = self._batcher.fit(some, self._later_than(some[0]), self._kv.prefixes_of_robots())
-            if plan is not None:
-                self._mark_running(list(plan.running))
-                self._prefilled = not plan.decodes_only
-                return plan
-        return None if len(self._robots) else super().plan(now_s)
-
-    def _short_steps(self, chosen: list[Generation]) -> list[list[Generation]]:
-        """Return two steps, each shorter than one for all: a prompt, and what others decode.
-
-        They take turns; an empty one is left out.
-        """
-        prompts = [
-            generation
-            for generation in chosen
-            if generation.context.missing > 1 or not generation.context.prefix.ready
-        ]
-        decoding = [generation for generation in chosen if generation not in prompts]
-        steps = [prompts[:1], decoding]
-        return [step for step in steps[:: -1 if self._prefilled else 1] if step]
-
-    def _later_than(self, generation: Generation) -> list[Generation]:
-        """Return those that came after it: it may drop their KV, so that the first gets on."""
-        order = list(self._generations.values())
-        return order[order.index(generation) + 1 :]
-
-    def contexts(self) -> list[Context]:
-        """Return what robots may drop, the last come first."""
-        return [generation.context for generation in reversed(self._generations.values())]
 
 
 class LanedCore:
@@ -172,7 +62,7 @@ class LanedCore:
     ) -> None:
         options = scheduling or SchedulingOptions()
         kv = KvLedger(max_kv_tokens)
-        self._robots = _Lane(
+        self._robots = Lane(
             backend,
             mode=mode,
             policy=policy,
@@ -184,7 +74,7 @@ class LanedCore:
             scheduling=options,
             kv=kv,
         )
-        self._background = _BackgroundLane(
+        self._background = BackgroundLane(
             backend,
             robots=self._robots,
             kv=kv,
@@ -193,7 +83,7 @@ class LanedCore:
             segmenter=segmenter,
         )
         self._robots.may_drop(self._background.contexts)
-        self._latest: _Lane = self._robots
+        self._latest: Lane = self._robots
         self._state_at_s = -math.inf
         self._busy_s = 0.0
 
@@ -202,7 +92,7 @@ class LanedCore:
     def submit(self, request: GenerationRequest, now_s: float) -> None:
         """Queue a generation; one that cannot be served ends with ``error``."""
         name = request.generation_id
-        lanes: tuple[_Lane, _Lane] = (self._robots, self._background)
+        lanes: tuple[Lane, Lane] = (self._robots, self._background)
         lane, other = lanes[::-1] if request.background else lanes
         if name in other:
             # Its end must not be taken for the new one's.
@@ -236,19 +126,32 @@ class LanedCore:
         """End a generation with ``canceled``."""
         self._of(generation_id).cancel(generation_id, now_s)
 
-    def _of(self, generation_id: str) -> _Lane:
+    def _of(self, generation_id: str) -> Lane:
         return self._background if generation_id in self._background else self._robots
 
     # Steps ---------------------------------------------------------------------------------------
 
     def plan(self, now_s: float) -> StepPlan | None:
-        """Choose the next step's work, robots' if there is any; None where nothing can run."""
+        """Choose the next step's work, robots' if there is any; None where nothing can run.
+
+        Where :meth:`prepare` has something to do, it is to be called then.
+        """
         self._latest = self._robots
         plan = self._robots.plan(now_s)
-        if plan is None and len(self._background):
+        if plan is None and len(self._background) and not self._background.wants_more:
             self._latest = self._background
             plan = self._background.plan(now_s)
         return plan
+
+    def prepare(self, now_s: float) -> bool:
+        """Open one of the background's generations where it wants one; return whether it did.
+
+        To be called where :meth:`plan` found no step: as long as robots have one, it can wait.
+        """
+        if not self._background.wants_more:
+            return False
+        self._background.open_next(now_s)
+        return True
 
     def complete(
         self, plan: StepPlan, outputs: Sequence[Output], started_s: float, ended_s: float

@@ -55,10 +55,7 @@ class ServerCore(EngineCore):
         self._take(generation, output, now_s)
         self._changed = True
         if not generation.ended:
-            self._lengths.step((generation,))
-            left_s = self._expected_s(generation)
-            self._table.set(generation_id, 'expected_generation_s', left_s)
-            self._table.set(generation_id, 'generated_tokens', generation.segment_tokens)
+            self._outlook.step((generation,), len(self._running))
 
     def find(self, generation_id: str) -> Generation | None:
         """Return a generation; None where it is not here."""
@@ -117,7 +114,7 @@ class ServerCore(EngineCore):
         if handover.remaining_tokens is not None:
             self._lengths.refine({name: handover.remaining_tokens})
         made_tokens, made_s = generation.segment_tokens, generation.segment_s
-        self._begin_segment(generation)
+        self._outlook.begin_segment(generation, len(self._running))
         generation.segment_tokens, generation.segment_s = made_tokens, made_s
         self._table.set(name, 'generated_tokens', made_tokens)
         self._table.set(name, 'due_s', handover.due_s)

@@ -219,7 +219,8 @@ class SimulatedEngine:
             plan = self._core.plan(self._now_s())
             self._deliver()
             if plan is None:
-                await self._idle()
+                if not self._core.prepare(self._now_s()):
+                    await self._idle()
                 continue
             started_s = self._now_s()
             work = work_of(plan, kept, self._core.waiting)

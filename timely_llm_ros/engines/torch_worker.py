@@ -133,7 +133,7 @@ def serve(
         lengths.before_step()
         started_s = now()
         plan = core.plan(started_s)
-        idle = plan is None
+        idle = plan is None and not core.prepare(now())
         if plan is not None:
             outputs = backend.execute(plan)
             ended_s = now()

@@ -197,11 +197,7 @@ class FreezeCore(EngineCore):
             if generation_now is not None:
                 self._take_all(generation_now, token_ids, reason, now_s)
         alive = [generation for generation in step.generations if not generation.ended]
-        ids = [generation.generation_id for generation in alive]
-        self._lengths.step(alive)
-        remaining_s = [self._expected_s(item) for item in alive]
-        self._table.set_many(ids, 'expected_generation_s', remaining_s)
-        self._table.set_many(ids, 'generated_tokens', [item.segment_tokens for item in alive])
+        self._outlook.step(alive, len(self._running))
         self._changed = True
 
     def state(self, now_s: float) -> EngineState:

@@ -15,6 +15,7 @@ from timely_llm_ros.scheduling.options import (
     AGE_BOUND_S,
     BACKGROUND_BATCH,
     BACKGROUND_CHUNK,
+    BACKGROUND_STEP_S,
     Admission,
     SchedulingOptions,
 )
@@ -268,10 +269,17 @@ class PlannerParameters:
     )
     background_chunk: int = parameter(
         BACKGROUND_CHUNK,
-        "Most prompt tokens of theirs in one engine step, which a robot's task may have to wait "
-        'for.',
+        'Most prompt tokens of theirs in one engine step.',
         minimum=1,
         maximum=65536,
+        read_only=False,
+    )
+    background_step_s: float = parameter(
+        BACKGROUND_STEP_S,
+        "How long an engine step of theirs should last at most (s), which a robot's task may have "
+        'to wait for.',
+        minimum=0.0001,
+        maximum=10.0,
         read_only=False,
     )
     default_expected_response_s: float = parameter(
@@ -352,4 +360,5 @@ class PlannerParameters:
             preemption_share=self.preemption_share,
             background_batch=self.background_batch,
             background_chunk=self.background_chunk,
+            background_step_s=self.background_step_s,
         )

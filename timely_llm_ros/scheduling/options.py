@@ -31,8 +31,8 @@ collapses under load; for comparison only."""
 AGE_BOUND_S = 30.0
 """Default of ``SchedulingOptions.age_bound_s``."""
 
-BACKGROUND_BATCH, BACKGROUND_CHUNK = 4, 8
-"""Defaults of the background's steps: short ones, for a model on a CPU."""
+BACKGROUND_BATCH, BACKGROUND_CHUNK, BACKGROUND_STEP_S = 8, 64, 0.004
+"""Defaults of the background's steps; on a CPU it is the last one that keeps them small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,10 @@ class SchedulingOptions:
         profiled_generation_s: Take every segment to cost this (s) and to have at most the paper's
             10 tokens; None to learn both from the segments that were generated.
         background_batch: Most background generations in one step.
-        background_chunk: Most prompt tokens of theirs computed in one step. A robot's task that
-            comes meanwhile waits for that step's end.
+        background_chunk: Most prompt tokens of theirs computed in one step.
+        background_step_s: How long a step of the background should last at most (s): a robot's
+            task that comes meanwhile waits for its end. Steps are made smaller as needed, as far
+            as that makes them shorter.
         preemption_share: c of policy ``srpt``: a generation may be interrupted until it has this
             share of the tokens first predicted; 0 never, 1 always.
 
@@ -65,6 +67,7 @@ class SchedulingOptions:
     preemption_share: float = 0.8
     background_batch: int = BACKGROUND_BATCH
     background_chunk: int = BACKGROUND_CHUNK
+    background_step_s: float = BACKGROUND_STEP_S
 
     def __post_init__(self) -> None:
         if self.admission not in get_args(Admission):
@@ -77,6 +80,10 @@ class SchedulingOptions:
                 raise ConfigurationError(f'{name} {value!r}: expected a number > 0 or None')
         if not 0 <= self.preemption_share <= 1:
             raise ConfigurationError(f'preemption_share {self.preemption_share!r}: expected 0 to 1')
+        if not self.background_step_s > 0:
+            raise ConfigurationError(
+                f'background_step_s {self.background_step_s!r}: expected a number > 0'
+            )
         if not self.network_s >= 0:
             raise ConfigurationError(f'network_s {self.network_s!r}: expected a number >= 0')
         for name in ('background_batch', 'background_chunk'):

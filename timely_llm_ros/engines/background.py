@@ -1,0 +1,188 @@
+"""The background's lane: generations that no robot waits for, in the time that robots leave.
+
+One step of it at a time, kept short, because a robot's task that comes meanwhile waits for its
+end. A new generation is opened between two steps, one at a time: its text and its grammar take as
+long as a step.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.engines.batching import Batcher
+from timely_llm_ros.engines.core import REPEATED, EngineCore
+from timely_llm_ros.engines.engine import GenerationEnded
+from timely_llm_ros.engines.short_steps import ShortSteps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from timely_llm_ros.engines.engine import GenerationRequest
+    from timely_llm_ros.engines.kv_ledger import Context, KvLedger
+    from timely_llm_ros.engines.step import Backend, Generation, Output, StepPlan
+    from timely_llm_ros.scheduling.options import SchedulingOptions
+    from timely_llm_ros.skills.segmenters import TextSegmenter
+
+_BACKGROUND_STEPS = -(1 << 62)
+"""The background counts steps from here, so that its prefixes are the least recently used ones."""
+
+
+class Lane(EngineCore):
+    """An engine core of which another one exists for the same model."""
+
+    def __len__(self) -> int:
+        return len(self._generations)
+
+    @property
+    def step_s(self) -> float:
+        """Duration of its latest step (s)."""
+        return self._step_s
+
+    @property
+    def changed(self) -> bool:
+        """Whether its state is another one than :meth:`seen` last said."""
+        return self._changed
+
+    def seen(self) -> None:
+        """Note that its present state is known."""
+        self._changed = False
+
+    def end_as_repeated(self, generation_id: str) -> None:
+        """End a generation whose id is submitted again."""
+        self._end(self._generations[generation_id], 'error', REPEATED)
+
+    def may_drop(self, contexts: Callable[[], Iterable[Context]]) -> None:
+        """Let it drop these contexts before any of its own."""
+        self._batcher.spill_first = contexts
+
+
+class BackgroundLane(Lane):
+    """Generations that no robot waits for: first come first served, whole plans.
+
+    It drops no robot's KV. A prefix that robots use stays as long as they have any generation;
+    only where they have none and nothing else makes room, it goes.
+
+    Args:
+        backend: The model's side.
+        robots: The lane that goes first.
+        kv: The account that both share.
+        context_limit: Most tokens that one context may have.
+        options: ``background_batch``, ``background_chunk`` and ``background_step_s``.
+        segmenter: As for :class:`EngineCore`.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        robots: Lane,
+        kv: KvLedger,
+        context_limit: int,
+        options: SchedulingOptions,
+        segmenter: Callable[[GenerationRequest], TextSegmenter] | None = None,
+    ) -> None:
+        super().__init__(
+            backend,
+            mode='whole_plan',
+            max_running=options.background_batch,
+            max_kv_tokens=kv.capacity,
+            context_limit=context_limit,
+            segmenter=segmenter,
+            kv=kv,
+        )
+        self._robots = robots
+        self._prefilled = False
+        self._unopened: dict[str, GenerationRequest] = {}
+        self._batch = options.background_batch
+        bound_s = options.background_step_s
+        self._decoding = ShortSteps(bound_s, options.background_batch)
+        self._prompts = ShortSteps(bound_s, options.background_chunk)
+        chunk = options.background_chunk
+        self._batcher = Batcher(kv, backend, self._table, chunk, _BACKGROUND_STEPS)
+
+    def __len__(self) -> int:
+        return len(self._generations) + len(self._unopened)
+
+    def __contains__(self, generation_id: object) -> bool:
+        return generation_id in self._generations or generation_id in self._unopened
+
+    # Commands ------------------------------------------------------------------------------------
+
+    def submit(self, request: GenerationRequest, now_s: float) -> None:
+        """Queue a generation; it is opened when its turn is near."""
+        if request.generation_id in self:
+            self.end_as_repeated(request.generation_id)
+        self._unopened[request.generation_id] = request
+        self._changed = True
+
+    def cancel(self, generation_id: str, now_s: float) -> None:
+        """End a generation with ``canceled``."""
+        if self._unopened.pop(generation_id, None) is None:
+            super().cancel(generation_id, now_s)
+        else:
+            self._events.append(GenerationEnded(generation_id, 'canceled', '', 0, 0.0))
+            self._changed = True
+
+    def end_as_repeated(self, generation_id: str) -> None:
+        """End a generation whose id is submitted again."""
+        if self._unopened.pop(generation_id, None) is None:
+            super().end_as_repeated(generation_id)
+        else:
+            self._events.append(GenerationEnded(generation_id, 'error', REPEATED, 0, 0.0))
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether one more is to be opened before its next step."""
+        return bool(self._unopened) and len(self._generations) < self._batch
+
+    def open_next(self, now_s: float) -> None:
+        """Open the generation that came first; one that cannot be served ends with ``error``."""
+        name = next(iter(self._unopened))
+        super().submit(self._unopened.pop(name), now_s)
+
+    # Steps ---------------------------------------------------------------------------------------
+
+    def plan(self, now_s: float) -> StepPlan | None:
+        """Choose the next step's work; None where nothing can run beside what robots hold."""
+        chosen = [self._generations[name] for name in self._scheduler.select(now_s)]
+        if not chosen:
+            return None
+        self._batcher.prefill_chunk = self._prompts.tokens
+        for some in self._short_steps(chosen):
+            plan = self._batcher.fit(some, self._later_than(some[0]), self._kv.prefixes_of_robots())
+            if plan is not None:
+                self._mark_running(list(plan.running))
+                self._prefilled = not plan.decodes_only
+                return plan
+        return None if len(self._robots) else super().plan(now_s)
+
+    def complete(
+        self, plan: StepPlan, outputs: Sequence[Output], started_s: float, ended_s: float
+    ) -> None:
+        """Take a step's tokens, and how long it took."""
+        of_its_kind = self._decoding if plan.decodes_only else self._prompts
+        of_its_kind.observe(plan.tokens, ended_s - started_s)
+        super().complete(plan, outputs, started_s, ended_s)
+
+    def _short_steps(self, chosen: list[Generation]) -> list[list[Generation]]:
+        """Return two steps, each shorter than one for all: a prompt, and what others decode.
+
+        They take turns; an empty one is left out. Of those that decode the first come go on.
+        """
+        prompts = [
+            generation
+            for generation in chosen
+            if generation.context.missing > 1 or not generation.context.prefix.ready
+        ]
+        decoding = [generation for generation in chosen if generation not in prompts]
+        steps = [prompts[:1], decoding[: self._decoding.tokens]]
+        return [step for step in steps[:: -1 if self._prefilled else 1] if step]
+
+    def _later_than(self, generation: Generation) -> list[Generation]:
+        """Return those that came after it: it may drop their KV, so that the first gets on."""
+        order = list(self._generations.values())
+        return order[order.index(generation) + 1 :]
+
+    def contexts(self) -> list[Context]:
+        """Return what robots may drop, the last come first."""
+        return [generation.context for generation in reversed(self._generations.values())]

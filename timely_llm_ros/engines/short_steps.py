@@ -1,0 +1,73 @@
+"""How much of the background's work fits into a step that is short enough, learned from steps.
+
+A step takes a time of its own and one for each token, and neither is known beforehand: both are
+fitted to the latest steps. Where even the shortest step is longer than it should be, as with a
+large model, smaller steps would help nobody; so a step may always be a little longer than the
+shortest one.
+"""
+
+from __future__ import annotations
+
+import math
+
+MORE_THAN_SHORTEST = 1.5
+"""A step may last this many times as long as the shortest, whatever the bound."""
+
+_MEMORY = 0.98
+"""What an earlier step counts after each later one."""
+
+_OUTLIER = 3.0
+"""A step that lasts more than this many times as long as expected counts as that long."""
+
+_FEW = 8
+"""Steps after which an outlier is one."""
+
+
+class ShortSteps:
+    """The most work of one kind for a step.
+
+    Args:
+        bound_s: How long a step should last at most (s).
+        most: The most tokens of a step, however quick.
+    """
+
+    def __init__(self, bound_s: float, most: int) -> None:
+        self._bound_s, self._most = bound_s, most
+        self._seen = 0
+        self._largest = 0.5
+        # Sums over the steps seen: of 1, x, y, x^2 and x y, with x tokens and y seconds.
+        self._sums = [0.0] * 5
+
+    def observe(self, tokens: int, step_s: float) -> None:
+        """Learn from a step of so many tokens."""
+        if self._seen >= _FEW:
+            base_s, token_s = self.line()
+            step_s = min(step_s, _OUTLIER * (base_s + token_s * tokens))
+        self._seen += 1
+        self._largest = max(float(tokens), _MEMORY * self._largest)
+        new = (1.0, tokens, step_s, tokens * tokens, tokens * step_s)
+        self._sums = [_MEMORY * old + one for old, one in zip(self._sums, new, strict=True)]
+
+    def line(self) -> tuple[float, float]:
+        """Return what a step takes by itself and what each token adds (s); zeros before any.
+
+        Steps of one size do not tell the two apart: then it is half and half.
+        """
+        count, x, y, xx, xy = self._sums
+        if not count:
+            return 0.0, 0.0
+        spread = xx - x * x / count
+        if spread < 1e-3 * xx:
+            return y / count / 2, y / x / 2
+        token_s = min(max(0.0, (xy - x * y / count) / spread), y / x)
+        return (y - token_s * x) / count, token_s
+
+    @property
+    def tokens(self) -> int:
+        """The most tokens of the next step, 1 at least; not many more than were seen to be fine."""
+        base_s, token_s = self.line()
+        most = min(self._most, math.ceil(2 * self._largest))
+        if not token_s:
+            return most
+        limit_s = max(self._bound_s, MORE_THAN_SHORTEST * (base_s + token_s))
+        return max(1, min(most, math.floor((limit_s - base_s) / token_s)))
