@@ -34,6 +34,16 @@ class Lane(EngineCore):
         return len(self._generations)
 
     @property
+    def kv(self) -> KvLedger:
+        """The account of KV, which both share."""
+        return self._kv
+
+    @property
+    def context_limit(self) -> int:
+        """Most tokens that one context may have."""
+        return self._context_limit
+
+    @property
     def step_s(self) -> float:
         """Duration of its latest step (s)."""
         return self._step_s
@@ -64,9 +74,7 @@ class BackgroundLane(Lane):
 
     Args:
         backend: The model's side.
-        robots: The lane that goes first.
-        kv: The account that both share.
-        context_limit: Most tokens that one context may have.
+        robots: The lane that goes first; its bounds on KV and contexts hold for both.
         options: ``background_batch``, ``background_chunk`` and ``background_step_s``.
         segmenter: As for :class:`EngineCore`.
     """
@@ -74,19 +82,17 @@ class BackgroundLane(Lane):
     def __init__(
         self,
         backend: Backend,
-        *,
         robots: Lane,
-        kv: KvLedger,
-        context_limit: int,
         options: SchedulingOptions,
         segmenter: Callable[[GenerationRequest], TextSegmenter] | None = None,
     ) -> None:
+        kv = robots.kv
         super().__init__(
             backend,
             mode='whole_plan',
             max_running=options.background_batch,
             max_kv_tokens=kv.capacity,
-            context_limit=context_limit,
+            context_limit=robots.context_limit,
             segmenter=segmenter,
             kv=kv,
         )

@@ -10,21 +10,34 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from timely_llm_ros.engines.background import BackgroundLane, Lane
 from timely_llm_ros.engines.core import STATE_PERIOD_S
 from timely_llm_ros.engines.engine import EngineStateChanged
-from timely_llm_ros.engines.kv_ledger import KvLedger
 from timely_llm_ros.scheduling.options import SchedulingOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import Unpack
 
     from timely_llm_ros.engines.engine import EngineEvent, EngineState, GenerationRequest
     from timely_llm_ros.engines.step import Backend, Output, StepPlan
     from timely_llm_ros.scheduling.scheduler import ServingMode
     from timely_llm_ros.skills.segmenters import TextSegmenter
+
+
+class CoreOptions(TypedDict, total=False):
+    """What an :class:`EngineCore` is made with."""
+
+    mode: ServingMode
+    policy: str
+    max_running: int
+    max_kv_tokens: int
+    context_limit: int
+    prefill_chunk: int
+    segmenter: Callable[[GenerationRequest], TextSegmenter] | None
+    scheduling: SchedulingOptions | None
 
 
 class LanedCore:
@@ -34,53 +47,19 @@ class LanedCore:
 
     Args:
         backend: The model's side.
-        mode: The serving mode of robots' generations.
-        policy: Name of the policy in mode ``segmented``.
-        max_running: Most generations of robots in one step.
-        max_kv_tokens: The bound on KV, of both lanes together.
-        context_limit: Most tokens that one context may have.
-        prefill_chunk: Most prompt tokens of robots computed in one step.
-        segmenter: Makes a generation's segmenter; by default the one that its skill set asks for.
-        scheduling: Further options of the scheduler.
+        options: As for :class:`EngineCore`, of the robots' lane; the KV is that of both.
 
     Raises:
         ConfigurationError: There is no such policy.
     """
 
-    def __init__(
-        self,
-        backend: Backend,
-        *,
-        mode: ServingMode = 'segmented',
-        policy: str = 'utility',
-        max_running: int = 8,
-        max_kv_tokens: int = 65536,
-        context_limit: int = 1 << 30,
-        prefill_chunk: int = 128,
-        segmenter: Callable[[GenerationRequest], TextSegmenter] | None = None,
-        scheduling: SchedulingOptions | None = None,
-    ) -> None:
-        options = scheduling or SchedulingOptions()
-        kv = KvLedger(max_kv_tokens)
-        self._robots = Lane(
-            backend,
-            mode=mode,
-            policy=policy,
-            max_running=max_running,
-            max_kv_tokens=max_kv_tokens,
-            context_limit=context_limit,
-            prefill_chunk=prefill_chunk,
-            segmenter=segmenter,
-            scheduling=options,
-            kv=kv,
-        )
+    def __init__(self, backend: Backend, **options: Unpack[CoreOptions]) -> None:
+        self._robots = Lane(backend, **options)
         self._background = BackgroundLane(
             backend,
-            robots=self._robots,
-            kv=kv,
-            context_limit=context_limit,
-            options=options,
-            segmenter=segmenter,
+            self._robots,
+            options.get('scheduling') or SchedulingOptions(),
+            options.get('segmenter'),
         )
         self._robots.may_drop(self._background.contexts)
         self._latest: Lane = self._robots
