@@ -97,7 +97,6 @@ class BackgroundLane(Lane):
             kv=kv,
         )
         self._robots = robots
-        self._prefilled = False
         self._unopened: dict[str, GenerationRequest] = {}
         self._batch = options.background_batch
         bound_s = options.background_step_s
@@ -158,7 +157,6 @@ class BackgroundLane(Lane):
             plan = self._batcher.fit(some, self._later_than(some[0]), self._kv.prefixes_of_robots())
             if plan is not None:
                 self._mark_running(list(plan.running))
-                self._prefilled = not plan.decodes_only
                 return plan
         return None if len(self._robots) else super().plan(now_s)
 
@@ -173,7 +171,8 @@ class BackgroundLane(Lane):
     def _short_steps(self, chosen: list[Generation]) -> list[list[Generation]]:
         """Return two steps, each shorter than one for all: a prompt, and what others decode.
 
-        They take turns; an empty one is left out. Of those that decode the first come go on.
+        Those that decode wait until they are as many as a step takes, since a step for few lasts
+        about as long; nobody waits for them. Of more than that the first come go on.
         """
         prompts = [
             generation
@@ -181,8 +180,9 @@ class BackgroundLane(Lane):
             if generation.context.missing > 1 or not generation.context.prefix.ready
         ]
         decoding = [generation for generation in chosen if generation not in prompts]
-        steps = [prompts[:1], decoding[: self._decoding.tokens]]
-        return [step for step in steps[:: -1 if self._prefilled else 1] if step]
+        most = self._decoding.tokens
+        steps = [prompts[:1], decoding[:most]]
+        return [step for step in steps[:: -1 if len(decoding) >= most else 1] if step]
 
     def _later_than(self, generation: Generation) -> list[Generation]:
         """Return those that came after it: it may drop their KV, so that the first gets on."""
