@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from timely_llm_ros.scheduling.token_budget import Budget
 
 
+_CONTEXT_GRAIN = 1024
+"""Contexts that differ by less than so many tokens count as equal."""
+
+
 class Workload(NamedTuple):
     """Equal requests that are all there at the beginning."""
 
@@ -243,7 +247,7 @@ class SpreadAdmission(GreedyAdmission):
         requests: All requests, by arrival.
         memory: KV memory.
         most_tokens: The most tokens of a micro-batch.
-        count: Number of micro-batches for so many tokens of a round.
+        count: Number of micro-batches for so many tokens of a round, whose contexts have so many.
     """
 
     def __init__(
@@ -251,21 +255,22 @@ class SpreadAdmission(GreedyAdmission):
         requests: list[Request],
         memory: KvMemory,
         most_tokens: int,
-        count: Callable[[int], int],
+        count: Callable[[int, int], int],
     ) -> None:
-        super().__init__(requests, memory, most_tokens, count(0))
+        super().__init__(requests, memory, most_tokens, count(0, 0))
         self._budget = TokenBudget(most_tokens)
         self._count = count
-        self._counts: dict[int, int] = {}
+        self._counts: dict[tuple[int, int], int] = {}
 
     def compose(self, in_flight: int) -> list[Chunk]:
         """Return the next micro-batch."""
         while self._waiting and self._memory.begin(self._waiting[0], self._waiting[0].context):
             self._running.append(self._waiting.popleft())
-        decoding = prefill = 0
+        decoding = prefill = context = 0
         ready: list[Request] = []
         for request in self._running:
             left = request.context - request.scheduled
+            context += request.context
             if request.decodes:
                 decoding += 1
             else:
@@ -273,9 +278,11 @@ class SpreadAdmission(GreedyAdmission):
             if left:
                 ready.append(request)
         round_tokens = decoding + prefill
-        count = self._counts.get(round_tokens)
+        # Contexts grow with every round; the count need not be found anew for each token.
+        context = -(-context // _CONTEXT_GRAIN) * _CONTEXT_GRAIN
+        count = self._counts.get((round_tokens, context))
         if count is None:
-            count = self._counts[round_tokens] = self._count(round_tokens)
+            count = self._counts[round_tokens, context] = self._count(round_tokens, context)
         self.limit = count
         if in_flight >= count:
             return []

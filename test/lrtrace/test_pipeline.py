@@ -62,13 +62,15 @@ def test_golden_averages(case: Any) -> None:
     assert means == pytest.approx(case['expected'], rel=case['tol'])
 
 
-def rounds_s(pipeline: Pipeline, sizes: list[int], rounds: int, measured: int) -> float:
+def rounds_s(
+    pipeline: Pipeline, sizes: list[int], rounds: int, measured: int, context: float = 0.0
+) -> float:
     """Mean time of the last rounds: a micro-batch goes in again when it comes back."""
     back_s = [0.0] * len(sizes)
     marks = []
     for _ in range(rounds):
         for number, size in enumerate(sizes):
-            back_s[number] = pipeline.run(size, back_s[number])
+            back_s[number] = pipeline.run(size, back_s[number], context)
         marks.append(back_s[0])
     return (marks[-1] - marks[-1 - measured]) / measured
 
@@ -117,18 +119,21 @@ def test_the_steady_period_is_the_formulas(
         st.floats(0, 0.1),
         st.floats(0, 1e-3),
         st.floats(0, 1),
+        st.floats(0, 1e-5),
     ),
+    st.integers(0, 10_000),
 )
 @settings(max_examples=50)
 def test_the_round_of_uneven_micro_batches_is_what_the_rule_takes_it_for(
-    stages: int, count: int, tokens: int, costs: LinearCosts
+    stages: int, count: int, tokens: int, costs: LinearCosts, context: int
 ) -> None:
     count = min(count, tokens)
     small, larger = divmod(tokens, count)
     sizes = [small + 1] * larger + [small] * (count - larger)
-    got = rounds_s(Pipeline(stages, costs), sizes, 120, 60)
+    got = rounds_s(Pipeline(stages, costs), sizes, 120, 60, context / count)
     # Ways that change from one micro-batch to the next can be longer still, but hardly.
-    assert got == pytest.approx(round_s(stages, count, tokens, costs), rel=0.02)
+    expected = round_s(stages, count, tokens, costs, context_tokens=context)
+    assert got == pytest.approx(expected, rel=0.02)
 
 
 @pytest.mark.parametrize('case', GOLDEN['t_first_token'])
@@ -215,7 +220,9 @@ class Watched:
 def admission(kind: str, requests: list[Request], memory: KvMemory, most: int) -> GreedyAdmission:
     if kind == 'greedy':
         return GreedyAdmission(requests, memory, most, 4)
-    return SpreadAdmission(requests, memory, most, lambda n: best_count(4, 8, n, LAN))
+    return SpreadAdmission(
+        requests, memory, most, lambda n, context: best_count(4, 8, n, LAN, context_tokens=context)
+    )
 
 
 @given(

@@ -124,16 +124,31 @@ def test_algorithm_2_is_the_least_gap_in_exact_numbers(
     costs,
     st.floats(0, 0.1),
     st.floats(0, 1),
+    st.floats(0, 1e-6),
+    st.integers(0, 100_000),
 )
 def test_the_best_count_is_the_best_of_all(
-    stages: int, most: int, tokens: int, model: LinearCosts, return_s: float, share: float
+    stages: int,
+    most: int,
+    tokens: int,
+    model: LinearCosts,
+    return_s: float,
+    share: float,
+    context_token_s: float,
+    context: int,
 ) -> None:
-    def cost_s(count: int) -> float:
-        size = -(-tokens // count)
-        way_s = microbatch.first_token_s(stages, model.compute_s(size), model.transfer_s(size))
-        return share * way_s + microbatch.round_s(stages, count, tokens, model, return_s=return_s)
+    model = replace(model, context_token_s=context_token_s)
 
-    got = microbatch.best_count(stages, most, tokens, model, return_s=return_s, refill_share=share)
+    def cost_s(count: int) -> float:
+        compute_s = model.compute_s(-(-tokens // count)) + context_token_s * context / count
+        way_s = microbatch.first_token_s(stages, compute_s, model.transfer_s(-(-tokens // count)))
+        return share * way_s + microbatch.round_s(
+            stages, count, tokens, model, return_s=return_s, context_tokens=context
+        )
+
+    got = microbatch.best_count(
+        stages, most, tokens, model, return_s=return_s, refill_share=share, context_tokens=context
+    )
     assert 1 <= got <= min(most, tokens)
     least = min(map(cost_s, range(1, min(most, tokens) + 1)))
     assert cost_s(got) == pytest.approx(least, rel=1e-9)
@@ -159,6 +174,14 @@ def test_more_micro_batches_where_the_links_are_slow() -> None:
     assert counts == [5, 6]
     none = LinearCosts(0.017, 0.0006)
     assert microbatch.best_count(4, 16, 40, none) == 4
+
+
+def test_long_contexts_are_spread_over_more_micro_batches() -> None:
+    model = LinearCosts(0.01, 0.0, 0.03, context_token_s=1e-6)
+    short, long = (
+        microbatch.best_count(4, 16, 8, model, context_tokens=context) for context in (0, 40_000)
+    )
+    assert short < long
 
 
 def test_without_work_it_is_as_many_as_stages() -> None:

@@ -152,12 +152,14 @@ def round_s(
     *,
     return_s: float = 0.0,
     serial_links: bool = True,
+    context_tokens: float = 0.0,
 ) -> float:
     """Return how long a round takes with tokens spread as evenly as whole ones can be.
 
     As :func:`steady_period_s`, of micro-batches that differ by one token; their largest one's way
-    through the pipeline counts.
+    through the pipeline counts. Contexts are spread as evenly.
     """
+    attend_s = costs.attend_s(context_tokens / micro_batches)
     small, larger = divmod(tokens, micro_batches)
 
     def of_all(cost_s: float, more_s: float) -> float:
@@ -166,10 +168,10 @@ def round_s(
     compute_s, transfer_s = costs.compute_s, costs.transfer_s
     largest = small + (larger > 0)
     stage_s = costs.occupied_s if stages > 1 else compute_s
-    busy_s = of_all(stage_s(small), stage_s(largest))
+    busy_s = of_all(stage_s(small), stage_s(largest)) + micro_batches * attend_s
     if serial_links and stages > 1:
         busy_s = max(busy_s, of_all(transfer_s(small), transfer_s(largest)))
-    way_s = first_token_s(stages, compute_s(largest), transfer_s(largest))
+    way_s = first_token_s(stages, compute_s(largest) + attend_s, transfer_s(largest))
     return max(busy_s, way_s + return_s)
 
 
@@ -209,6 +211,7 @@ def best_count(
     return_s: float = 0.0,
     serial_links: bool = True,
     refill_share: float = REFILL_SHARE,
+    context_tokens: float = 0.0,
 ) -> int:
     """Return the number of micro-batches with the shortest round; the smallest of equals.
 
@@ -227,6 +230,7 @@ def best_count(
         return_s: The sampled token's way back to the first stage.
         serial_links: Whether a link carries one micro-batch at a time.
         refill_share: How often per round the pipeline is filled anew; 0 for the steady state.
+        context_tokens: Tokens of all contexts that a round attends to.
 
     Raises:
         ConfigurationError: A number is out of range.
@@ -237,9 +241,16 @@ def best_count(
 
     def cost_s(count: int) -> float:
         size = -(-tokens // count)
-        way_s = first_token_s(stages, costs.compute_s(size), costs.transfer_s(size))
+        compute_s = costs.compute_s(size) + costs.attend_s(context_tokens / count)
+        way_s = first_token_s(stages, compute_s, costs.transfer_s(size))
         steady_s = round_s(
-            stages, count, tokens, costs, return_s=return_s, serial_links=serial_links
+            stages,
+            count,
+            tokens,
+            costs,
+            return_s=return_s,
+            serial_links=serial_links,
+            context_tokens=context_tokens,
         )
         return steady_s + refill_share * way_s
 
