@@ -1,6 +1,6 @@
 """What a saturated background costs robots, and what it makes of the engine's idle time.
 
-    .venv/bin/python benchmarks/background.py [--rounds 16] [--seconds 8] [--load 8] [--json FILE]
+    .venv/bin/python benchmarks/background.py [--rounds 14] [--seconds 8] [--load 8] [--json FILE]
     .venv/bin/python benchmarks/background.py --rounds 4  # a quick look
 
 The embedded model on the torch engine, one planner, one run. Each round has two short parts in
@@ -296,7 +296,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument('--rounds', type=int, default=16)
+    parser.add_argument('--rounds', type=int, default=14)
     parser.add_argument('--seconds', type=float, default=8.0, help='length of each part')
     parser.add_argument('--load', type=float, default=8.0, help='tasks of robots per second')
     parser.add_argument('--step', type=float, help='bound of a background step (s)')
