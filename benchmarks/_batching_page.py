@@ -71,6 +71,7 @@ def background() -> str:
     result = read('background')
     figures = result['figures']
     errors, rates = figures['errors'], figures['background_tokens_per_s']
+    quiet = figures['rounds']['quiet']
     names = {'robots': 'robots alone', 'both': 'with the background'}
     times = table(
         ['', 'p50', 'p90', 'p99'],
@@ -83,7 +84,8 @@ def background() -> str:
 
 {source(result)} The embedded model on the torch engine in one run, {figures['load_per_s']:g}
 tasks of robots a second; short parts with and
-without a saturated background in turn, the same tasks at the same times in both. Response times
+without a saturated background in turn, the same tasks at the same times in both, {quiet} quiet
+rounds. Response times
 of {figures['urgent_tasks']} urgent tasks each:
 
 {times}

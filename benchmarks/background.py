@@ -8,7 +8,8 @@ turn: robots alone, and the same robots with the same tasks at the same times wh
 lane is saturated; every fourth round also has the background alone. Robots get tasks at random
 times, most of them urgent; what is compared is the response time of the urgent ones: task received
 to the robot's first action. Standard errors come from drawing rounds anew (bootstrap), both parts
-of a round together. The engine's idle capacity is the rate of the background alone times the
+of a round together; rounds in which other programs used the machine do not count and are run
+again. The engine's idle capacity is the rate of the background alone times the
 share of the time in which robots alone leave the engine idle. At last the background alone with
 steps of any length, to see what short ones cost.
 """
@@ -23,6 +24,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from _quiet import QUIET_CORES, Others
 from _results import Target, save
 from rich.progress import Progress
 
@@ -30,7 +32,8 @@ from timely_llm_ros.clock import WallClock
 from timely_llm_ros.drivers.interpreter import SegmentExecutor
 from timely_llm_ros.drivers.local import LocalRobotLink
 from timely_llm_ros.drivers.simulated import SimulatedDriver
-from timely_llm_ros.engines import EngineEvent, EngineStateChanged, GenerationEnded, create_engine
+from timely_llm_ros.engines import EngineEvent, EngineStateChanged, GenerationEnded
+from timely_llm_ros.engines.torch_engine import TorchEngine
 from timely_llm_ros.model.data import TaskSample, sample_task
 from timely_llm_ros.planner import Planner, TaskHandle
 from timely_llm_ros.planning import BackgroundTask, Task
@@ -68,6 +71,8 @@ class Part:
     busy_s: float
     tokens: int
     plans: int
+    others_cores: float
+    """How many cores other programs kept busy meanwhile."""
 
 
 class Bench:
@@ -98,8 +103,11 @@ class Bench:
             sample_task(self._rng, self._rng.choice(NORMAL_KINDS), 8) for _ in range(200)
         ]
 
-    async def run(self, parts: Sequence[tuple[str, int]]) -> list[Part]:
-        """Run parts, each given by its name and its round, after a warm-up."""
+    async def run(self, rounds: int) -> list[Part]:
+        """Run rounds until so many were quiet, at most twice as many; without, only a background.
+
+        A round is quiet where other programs left the machine alone in all its parts.
+        """
         clock = WallClock()
         executors = {
             f'robot_{number}': SegmentExecutor(
@@ -111,8 +119,9 @@ class Bench:
             for number in range(ROBOTS)
         }
         self._clock = clock
+        engine = TorchEngine(policy='least_loss', scheduling=self._scheduling)
         self._planner = Planner(
-            engine=create_engine('torch', policy='least_loss', scheduling=self._scheduling),
+            engine=engine,
             robots={name: LocalRobotLink(one, clock) for name, one in executors.items()},
             skill_sets={self.skill_set.name: self.skill_set},
             clock=clock,
@@ -121,15 +130,28 @@ class Bench:
         for executor in executors.values():
             await executor.start()
         await self._planner.start()
-        found = []
+        self._others = Others(engine.worker_pid)
+        found: list[Part] = []
         try:
             with Progress() as progress:
-                bar = progress.add_task('parts', total=len(parts) + 1)
-                await self._part('both', 0)
-                progress.advance(bar)
-                for name, number in parts:
-                    found.append(await self._part(name, number))
-                    progress.advance(bar)
+                bar = progress.add_task('quiet rounds', total=rounds)
+                await self._part('both' if rounds else 'background', 0)
+                if not rounds:
+                    found.append(await self._part('background', 0))
+                quiet = alone = 0
+                for number in range(2 * rounds):
+                    pair = ['robots', 'both']
+                    names = pair[:: 1 if number % 2 else -1]
+                    lone = quiet >= ALONE_EVERY * alone
+                    names += ['background'] if lone else []
+                    parts = [await self._part(name, number) for name in names]
+                    found += parts
+                    if all(part.others_cores < QUIET_CORES for part in parts):
+                        quiet += 1
+                        alone += lone
+                    progress.update(bar, completed=quiet)
+                    if quiet == rounds:
+                        break
         finally:
             await self._planner.close()
             for executor in executors.values():
@@ -143,12 +165,14 @@ class Bench:
         feeding = None if name == 'robots' else asyncio.create_task(self._feed())
         if feeding is not None:
             await self._clock.sleep(0.5)
+        self._others.cores()
         busy_s, tokens, plans = self._busy_s, self._tokens, self._plans
         started_s = self._clock.now()
         handles = await self._serve(number) if robots else []
         await self._clock.sleep(started_s + seconds - self._clock.now())
         await self._clock.sleep(0.15)  # The state comes at most ten times a second.
         took_s = self._clock.now() - started_s
+        others = self._others.cores()
         tokens, plans, busy_s = self._tokens - tokens, self._plans - plans, self._busy_s - busy_s
         if feeding is not None:
             feeding.cancel()
@@ -161,7 +185,7 @@ class Bench:
                     raise SystemExit(f'{handle.task.task_id}: {result.error}')
                 urgent_s.append(result.response_s)
         await self._clock.sleep(0.2)
-        return Part(name, number, took_s, urgent_s, busy_s, tokens, plans)
+        return Part(name, number, took_s, urgent_s, busy_s, tokens, plans, others)
 
     async def _serve(self, number: int) -> list[TaskHandle]:
         """Give the round's tasks to robots that are free."""
@@ -233,15 +257,10 @@ class Bench:
             self._plans += event.reason == 'stop'
 
 
-def order(rounds: int) -> list[tuple[str, int]]:
-    """Return the parts of all rounds; which of the two comes first alternates."""
-    parts = []
-    for number in range(rounds):
-        pair = ['robots', 'both']
-        parts += [(name, number) for name in pair[:: 1 if number % 2 else -1]]
-        if number % ALONE_EVERY == ALONE_EVERY // 2:
-            parts.append(('background', number))
-    return parts
+def quiet_rounds(parts: list[Part]) -> list[int]:
+    """Return the numbers of the rounds in which other programs left the machine alone."""
+    disturbed = {part.round for part in parts if part.others_cores >= QUIET_CORES}
+    return sorted({part.round for part in parts} - disturbed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,15 +324,17 @@ def main() -> None:
     if options.rounds < ALONE_EVERY or options.seconds < 2 or options.load <= 0:
         parser.error(f'expected at least {ALONE_EVERY} rounds of 2 s and a load above 0')
     bench = Bench(options.load, options.seconds, options.step)
-    parts = asyncio.run(bench.run(order(options.rounds)))
-    (wide,) = asyncio.run(Bench(options.load, 2.0, 10.0).run([('background', 0)]))
-    rounds = range(options.rounds)
+    everything = asyncio.run(bench.run(options.rounds))
+    (wide,) = asyncio.run(Bench(options.load, 2.0, 10.0).run(0))
+    rounds = quiet_rounds(everything)
+    begun = len({part.round for part in everything})
+    print(f'{len(rounds)} of {begun} rounds were quiet: other programs below {QUIET_CORES:g} cores')
+    if len(rounds) < ALONE_EVERY:
+        raise SystemExit(f'expected at least {ALONE_EVERY} quiet rounds: the machine is in use')
+    parts = [part for part in everything if part.round in rounds]
     found = figures_of(parts, rounds)
     rng = np.random.default_rng(0)
-    drawn = [
-        figures_of(parts, rng.integers(0, len(rounds), len(rounds)).tolist())
-        for _ in range(RESAMPLES)
-    ]
+    drawn = [figures_of(parts, rng.choice(rounds, len(rounds)).tolist()) for _ in range(RESAMPLES)]
     errors = {
         name: float(np.std([getattr(one, name) for one in drawn]))
         for name in ('rise', 'delay_s', 'idle_share', 'share')
@@ -349,7 +370,8 @@ def main() -> None:
             'alone, steps of any length': wide.tokens / wide.seconds,
         },
         'load_per_s': options.load,
-        'parts': [asdict(part) for part in parts],
+        'rounds': {'quiet': len(rounds), 'begun': begun},
+        'parts': [asdict(part) for part in everything],
     }
     save(
         'background',
