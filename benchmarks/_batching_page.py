@@ -256,7 +256,7 @@ with 32 bins.
 Continuous batching on the same engine gains {percent(gains['continuous'])} without any lengths:
 more than {', '.join(below) or 'no'} bins with known lengths, less than {', '.join(above) or 'no'},
 and {percent(continuous / predicted - 1)} over four bins with predicted ones. Its requests do not
-wait for each other either; that is why it is the default of `lrtrace generate`. 
+wait for each other either; that is why it is the default of `lrtrace generate`.
 *Rows leave*: a batch whose rows are no longer computed once they
 have ended.
 
