@@ -128,8 +128,19 @@ class Verdict:
     evicted: float
 
 
+Choices = dict[int, int | None]
+"""By job's number: the place in the grid that an approach chose, None where it refused."""
+
+
+def choices(
+    approach: Approach, jobs: Sequence[Recorded], budget_s: float, overrun: Overrun
+) -> Choices:
+    """Let an approach choose for every job."""
+    return {job.job.number: approach(job, budget_s, overrun) for job in jobs}
+
+
 def judge(
-    approach: Approach,
+    chosen: Choices,
     jobs: Sequence[Recorded],
     budget_s: float,
     overrun: Overrun,
@@ -138,13 +149,14 @@ def judge(
     orders: int = ORDERS,
     seed: int = 0,
 ) -> Verdict:
-    """Let an approach choose for every job, and count what ends in time."""
-    chosen = {id(job): approach(job, budget_s, overrun) for job in jobs}
+    """Count what ends in time with what was chosen."""
     rng = random.Random(seed)
     verdicts = []
     order = list(jobs)
     for _ in range(1 if overrun == 'kill' else orders):
-        tried = [None if (place := chosen[id(job)]) is None else job.tried[place] for job in order]
+        tried = [
+            None if (place := chosen[job.job.number]) is None else job.tried[place] for job in order
+        ]
         times_s = [0.0 if it is None else it.total_s for it in tried]
         report = (kill if overrun == 'kill' else skip_next)(times_s, budget_s)
         done = [
@@ -163,7 +175,7 @@ def judge(
             )
         )
         rng.shuffle(order)
-    places = list(chosen.values())
+    places = [chosen[job.job.number] for job in jobs]
     return Verdict(
         *map(statistics.fmean, zip(*verdicts, strict=True)),
         statistics.fmean(float(place is None) for place in places),
@@ -174,10 +186,10 @@ def judge(
 
 
 def standard_error(
-    ours: Approach,
-    other: Approach,
+    ours: Choices,
+    other: Choices,
     jobs: Sequence[Recorded],
-    judged: Callable[[Approach, Sequence[Recorded], int], float],
+    judged: Callable[[Choices, Sequence[Recorded], int], float],
     *,
     draws: int = 100,
 ) -> float:

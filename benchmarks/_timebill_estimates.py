@@ -6,7 +6,6 @@ import statistics
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from timely_llm_ros.engines.torch_profile import TorchStopwatch
 from timely_llm_ros.prediction.fitting import coverage_factor
 from timely_llm_ros.prediction.profiling import ProfilePlan, fit_profile, measure, profile_errors
 
@@ -24,6 +23,8 @@ COVERAGE = 0.95
 
 def profile(loaded: Any, repeats: int, chunk: int) -> tuple[ExecutionTimeModel, dict[str, Any]]:
     """Measure and fit the execution-time estimator on the sizes of long scenes."""
+    from timely_llm_ros.engines.torch_profile import TorchStopwatch
+
     plan = ProfilePlan(
         (128, 256, 512, 1024, 2048, 3072), (64, 256, 1024, 2048, 3072), (1,), repeats
     )

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from _results import FOLDER, Target, save
-from _timebill_approaches import Overrun, TimeBill, fixed, judge, oracle, standard_error
+from _timebill_approaches import Overrun, TimeBill, choices, fixed, judge, oracle, standard_error
 from _timebill_estimates import COVERAGE, calibrate, profile
 from _timebill_figures import draw, table
 from _timebill_jobs import Server, make_jobs
@@ -42,7 +42,7 @@ from timely_llm_ros.prediction.rlp import read_rlp
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from _timebill_approaches import Approach
+    from _timebill_approaches import Approach, Choices
     from _timebill_figures import Row, Rows
     from _timebill_record import Recorded
 
@@ -66,7 +66,8 @@ def fares(
     """Return how an approach fares at a budget under both ways to overrun."""
     row: Row = {}
     for overrun in get_args(Overrun):
-        found = asdict(judge(approach, jobs, budget_s, overrun, grid))
+        chosen = choices(approach, jobs, budget_s, overrun)
+        found = asdict(judge(chosen, jobs, budget_s, overrun, grid))
         row |= {f'{overrun}_{name}': value for name, value in found.items()}
     return row
 
@@ -84,20 +85,23 @@ def errors_of(
             best = max(others, key=lambda name: rows[name][place][f'{overrun}_f1'])
 
             def score(
-                approach: Approach,
+                chosen: Choices,
                 drawn: Sequence[Recorded],
                 seed: int,
                 budget_s: float = budget_s,
                 overrun: Overrun = overrun,
             ) -> float:
-                return judge(approach, drawn, budget_s, overrun, grid, orders=4, seed=seed).f1
+                return judge(chosen, drawn, budget_s, overrun, grid, orders=4, seed=seed).f1
 
             ours, other = rows['TimeBill'][place], rows[best][place]
             found[overrun].append(
                 {
                     'ahead': ours[f'{overrun}_f1'] - other[f'{overrun}_f1'],
                     'standard_error': standard_error(
-                        approaches['TimeBill'], approaches[best], jobs, score
+                        choices(approaches['TimeBill'], jobs, budget_s, overrun),
+                        choices(approaches[best], jobs, budget_s, overrun),
+                        jobs,
+                        score,
                     ),
                 }
             )
@@ -181,7 +185,8 @@ def live(server: Server, ours: TimeBill, jobs: Sequence[Recorded], budget_s: flo
         done += in_time
         f1 += outcome.f1 if in_time else 0.0
         agreed += in_time == (it.tried[place].total_s <= budget_s)
-    looked_up = judge(ours, jobs, budget_s, 'kill', ours.grid)
+    chosen = choices(ours, jobs, budget_s, 'kill')
+    looked_up = judge(chosen, jobs, budget_s, 'kill', ours.grid)
     return {
         'budget_s': budget_s,
         'f1': f1 / len(jobs),

@@ -53,7 +53,7 @@ PARTS = ('probe', 'overhead', 'replay', 'serving', 'ablation')
 LOADS = (1.0, 1.2)
 """Arrival rates as shares of what fcfs serves per second in the burst."""
 
-REPLAY_LOADS = (0.0, 0.7, 0.8, 0.9, 1.0, 1.1)
+REPLAY_LOADS = (0.0, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2)
 """The same of what the slots can do on average; 0 for a burst."""
 
 REPLAY_SLOTS = 4

@@ -259,21 +259,65 @@ def calibration(content: dict[str, Any]) -> list[str]:
     return [*lines, *verdicts(content)]
 
 
+HEADINGS = {
+    'timebill': (
+        'Time budgets (TimeBill)',
+        "Each task is generated and timed once with every share of a grid of its prompt's KV "
+        'evicted; what an approach\nchooses is looked up. *As printed*: equation 11 put right, and '
+        'the most evicted where no worst case fits.\n*Refusing*: what the planner does, a task '
+        'whose worst case does not fit is refused when it arrives.\n*TimeBill*: ours, likelier '
+        'cases decide where the worst one does not fit\n([budgets](reference/budgets.md)). '
+        '*Oracle*: knows every outcome beforehand. There is no baseline of 4-bit weights:\n'
+        'nothing that this package depends on loads them on a CPU, and the kernels of AWQ need a '
+        'GPU.\n\n![TimeBill](images/timebill.png)',
+    ),
+    'rlp': (
+        'Response-length predictors',
+        'All learn from the same plans of the embedded model. Its plans end before 128 tokens, so '
+        'buckets of 32 and 64 are few.',
+    ),
+    'trail': (
+        'Shortest remaining plan first (TRAIL)',
+        'How right probe and prompt are on held-out plans, what the probe costs, and what it is '
+        'good for.\n\n![TRAIL](images/trail.png)',
+    ),
+    'calibration': (
+        'How far predicted lengths can be trusted',
+        'The mean ranks, a quantile makes a budget: so quantiles must hold, also where KV was '
+        'evicted.\n\n![Calibration](images/calibration.png)',
+    ),
+}
+"""Titles of sections and what they begin with."""
+
+NEXT = '## The demo\n'
+"""What new sections stand before."""
+
 SECTIONS = {'timebill': timebill, 'rlp': rlp, 'trail': trail, 'calibration': calibration}
 
 
 def replaced(page: str, name: str, lines: Sequence[str]) -> str:
-    """Return the page with a section's tables.
+    """Return the page with a section's tables; a section that is not there is begun.
 
     Raises:
-        ValueError: The page has no place for them.
+        ValueError: A section begins but does not end, or nothing says where new ones go.
     """
     begin, end = f'<!-- {name}.json -->', f'<!-- end of {name}.json -->'
-    before, found, rest = page.partition(begin)
-    _, ends, after = rest.partition(end)
-    if not (found and ends):
-        raise ValueError(f'{PAGE}: no {begin} with {end}; expected both around the tables')
-    return before + '\n'.join([begin, *lines]).rstrip() + '\n' + end + after
+    if begin not in page:
+        heading, text = HEADINGS[name]
+        whole = f'## {heading}\n\n{text}\n\n{begin}\n{end}\n\n'
+        old = page.find(f'## {heading}\n')
+        start = old if old >= 0 else page.find(NEXT)
+        after = page.find('\n## ', start) + 1 if old >= 0 else start
+        if start < 0 or not after:
+            raise ValueError(
+                f'{PAGE}: expected a section "{heading}", or "{NEXT}" to put it before'
+            )
+        page = page[:start] + whole + page[after:]
+    before, _, rest = page.partition(begin)
+    _, ends, after_end = rest.partition(end)
+    if not ends:
+        raise ValueError(f'{PAGE}: {begin} without {end}')
+    return before + '\n'.join([begin, '', *lines]).rstrip() + '\n\n' + end + after_end
 
 
 def main() -> None:
