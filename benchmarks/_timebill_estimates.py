@@ -26,8 +26,9 @@ def profile(loaded: Any, repeats: int, chunk: int) -> tuple[ExecutionTimeModel, 
     from timely_llm_ros.engines.torch_profile import TorchStopwatch
 
     plan = ProfilePlan(
-        (128, 256, 512, 1024, 2048, 3072), (64, 256, 1024, 2048, 3072), (1,), repeats
-    )
+        (128, 256, 512, 1024, 2048, 3072), (64, 256, 1024, 2048, 3072), (1,), repeats,
+        step_visits=5,
+    )  # fmt: skip
     timings = measure(plan, TorchStopwatch(loaded, prefill_chunk=chunk))
     times = fit_profile(timings)
     errors = profile_errors(times, timings)

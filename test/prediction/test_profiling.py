@@ -132,6 +132,17 @@ def test_rounds_measure_everything_once_in_ever_new_order() -> None:
     )
 
 
+def test_steps_may_be_visited_more_often_than_prompts() -> None:
+    stopwatch = FakeStopwatch()
+    plan = ProfilePlan((64, 256, 1024), (16, 1024), (1, 2), 3, step_visits=4)
+    timings = measure(plan, stopwatch)
+    assert plan.visits == len(stopwatch.asked)
+    assert all(
+        len(times_s) == (3 if isinstance(point, PrefillPoint) else 36)
+        for point, times_s in timings.items()
+    )
+
+
 @given(
     st.sets(st.integers(1, 4096), min_size=3, max_size=6),
     st.sets(st.integers(1, 4096), min_size=2, max_size=5),
@@ -164,6 +175,7 @@ def test_what_is_held_out_is_not_fitted(
         (((1, 2, 3), (5,), (1,), 1), r'context sizes \[5\]: expected at least 2'),
         (((1, 2, 3), (1, 2), (), 1), r'batch sizes \[\]: expected at least 1'),
         (((1, 2, 3), (1, 2), (1,), 0), '0 repeats'),
+        (((1, 2, 3), (1, 2), (1,), 1, 0), '0 step visits'),
     ],
 )
 def test_plans_that_cannot_be_fitted(values: tuple[object, ...], message: str) -> None:

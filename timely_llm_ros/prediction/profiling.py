@@ -76,7 +76,9 @@ class ProfilePlan:
         prompt_tokens: Sizes of prompts to fit, at least three.
         kv_tokens: Sizes of contexts to fit, at least two.
         batches: Generations in a step, at least one.
-        repeats: Rounds; each measures everything once.
+        repeats: Rounds; each measures every prompt once.
+        step_visits: How often each measures every step: steps are short, so more of them cost
+            little and make their medians calm.
 
     Raises:
         ConfigurationError: Too few of something, or less than 1.
@@ -86,6 +88,7 @@ class ProfilePlan:
     kv_tokens: tuple[int, ...]
     batches: tuple[int, ...]
     repeats: int
+    step_visits: int = 1
 
     def __post_init__(self) -> None:
         for name, values, least in (
@@ -98,8 +101,9 @@ class ProfilePlan:
                     f'{name} {sorted(values)}: expected at least {least} different ones, each at '
                     'least 1'
                 )
-        if self.repeats < 1:
-            raise ConfigurationError(f'{self.repeats} repeats: expected at least 1')
+        for name, value in (('repeats', self.repeats), ('step visits', self.step_visits)):
+            if value < 1:
+                raise ConfigurationError(f'{value} {name}: expected at least 1')
 
     @property
     def points(self) -> list[Point]:
@@ -119,7 +123,16 @@ class ProfilePlan:
     @property
     def visits(self) -> int:
         """How many times a point is measured, the first untimed round included."""
-        return len(self.points) * (self.repeats + 1)
+        return len(self.round) * (self.repeats + 1)
+
+    @property
+    def round(self) -> list[Point]:
+        """What a round visits."""
+        return [
+            point
+            for point in self.points
+            for _ in range(self.step_visits if isinstance(point, StepPoint) else 1)
+        ]
 
 
 def _between(sizes: Sequence[int]) -> list[int]:
@@ -147,7 +160,7 @@ def measure(
         advance: Called after each point.
     """
     rng = random.Random(0)
-    points = plan.points
+    points = plan.round
     timings: Timings = defaultdict(list)
     for number in range(plan.repeats + 1):
         rng.shuffle(points)
