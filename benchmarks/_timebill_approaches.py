@@ -105,6 +105,39 @@ class TimeBill:
         return next(place for place, share in enumerate(self.grid) if share >= needed - 1e-9)
 
 
+@dataclass(frozen=True, slots=True)
+class ForTheScore:
+    """Evicts what makes the score largest that is to be expected, whatever ends in time.
+
+    Attributes:
+        ours: What is known of jobs, and what decides where the worst case fits.
+        quality: The mean score by share, of other jobs.
+    """
+
+    ours: TimeBill
+    quality: Sequence[float]
+
+    def __call__(self, job: Recorded, budget_s: float, overrun: Overrun) -> int | None:
+        """Choose; late ends count under Skip-Next, but for each that they skip."""
+        ours, expected = self.ours, self.ours.estimates.expected
+        forecast = ours.forecast(job)
+
+        def worth(place: int) -> float:
+            total = 0.0
+            for bucket, probability in enumerate(forecast.probabilities, 1):
+                steps_s = expected.decode_time_s(
+                    job.prompt_tokens, bucket * forecast.size, ours.grid[place]
+                )
+                skipped = skipped_jobs(job.prefill_s + steps_s, budget_s)
+                if overrun == 'skip_next':
+                    total += probability * (self.quality[place] - skipped * self.quality[0])
+                elif not skipped:
+                    total += probability * self.quality[place]
+            return total
+
+        return max(range(len(ours.grid)), key=lambda place: (worth(place), -place))
+
+
 def oracle(job: Recorded, budget_s: float, overrun: Overrun) -> int:
     """Choose as one who knows how long each share would take and what would come of it."""
 
