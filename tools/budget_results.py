@@ -267,9 +267,9 @@ HEADINGS = {
         'the most evicted where no worst case fits.\n*Refusing*: what the planner does, a task '
         'whose worst case does not fit is refused when it arrives.\n*TimeBill*: ours, likelier '
         'cases decide where the worst one does not fit\n([budgets](reference/budgets.md)). '
-        '*For the score*: the share with the largest expected score, where the mean\nscore of every '
-        'share is known from other tasks. *Oracle*: knows every outcome beforehand.\nThere is no '
-        'baseline of 4-bit weights: '
+        '*For the score*: the share with the largest expected score, where the mean\nscore of '
+        'every share is known from other tasks. *Oracle*: knows every outcome beforehand.\n'
+        'There is no baseline of 4-bit weights: '
         'nothing that this package depends on loads them on a CPU, and the kernels of AWQ need a '
         'GPU.\n\n![TimeBill](images/timebill.png)',
     ),
