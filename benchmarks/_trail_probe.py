@@ -45,7 +45,9 @@ class Followed:
         length: Tokens, the end included.
         forecast: What the prompt said.
         single: The probe's answer at every token, ``[length, bins]``.
-        smoothed: The same smoothed, an answer every few tokens, as the engine does.
+        smoothed: The same smoothed, an answer every few tokens, beginning with what the prompt
+            says, as the engine does.
+        alone: The same without the prompt.
         eager: Smoothed with an answer at every token.
     """
 
@@ -53,6 +55,7 @@ class Followed:
     forecast: LengthDistribution
     single: Floats
     smoothed: Floats
+    alone: Floats
     eager: Floats
 
     @property
@@ -109,9 +112,14 @@ def follow(
     rows = []
     for sample in samples:
         states = sample.states[:, 0].astype(np.float32)
-        single, smoothed = probe.follow(states, EVERY)
         forecast = rlp.predict(sample.prompt.fixed, sample.prompt.body)
-        rows.append(Followed(sample.length, forecast, single, smoothed, probe.follow(states, 1)[1]))
+        prior = probe.prior(forecast)
+        single, smoothed = probe.follow(states, EVERY, prior=prior)
+        alone, eager = (
+            probe.follow(states, every, prior=known)[1]
+            for every, known in ((EVERY, None), (1, prior))
+        )
+        rows.append(Followed(sample.length, forecast, single, smoothed, alone, eager))
     return rows
 
 
@@ -126,6 +134,7 @@ def mean_errors(plans: Sequence[Followed]) -> dict[str, float]:
         for name, found in (
             ('unrefined', bins.expected(plan.single)),
             ('refined', bins.expected(plan.smoothed)),
+            ('refined, without the prompt', bins.expected(plan.alone)),
             ('refined at every token', bins.expected(plan.eager)),
             ('perfect bins', bins.midpoints[bins.index(plan.left)]),
             ('prompt only', np.maximum(plan.forecast.mean - ages, 0)),

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch_runs import Run, free_request
 
 from timely_llm_ros.cli.main import main
@@ -24,8 +26,14 @@ from timely_llm_ros.engines.model_files import find_model
 from timely_llm_ros.engines.torch_lengths import PromptReader, StateReader
 from timely_llm_ros.engines.torch_model import load_model
 from timely_llm_ros.errors import ConfigurationError, ModelLoadError
-from timely_llm_ros.prediction.probe import ProbeSettings, RemainingLengthProbe, read_probe
+from timely_llm_ros.prediction.probe import (
+    DOUBT,
+    ProbeSettings,
+    RemainingLengthProbe,
+    read_probe,
+)
 from timely_llm_ros.prediction.remaining_length import LengthBins
+from timely_llm_ros.prediction.response_length import LengthDistribution
 from timely_llm_ros.prediction.rlp import read_rlp
 from timely_llm_ros.prediction.rlp_network import BodyShape, SmallBody
 from timely_llm_ros.prediction.rlp_training import (
@@ -114,6 +122,7 @@ def test_watched_states_are_those_that_transformers_computes(chaotic_model: Path
         run.now_s += 0.005
         if run.backend.sampled[0]:
             states.append(tap.take(run.backend.sampled[1])[:, 0])
+            assert (tap.rows(run.backend.sampled[1]) == states[-1][:1].numpy()).all()
     (ended,) = [event for event in run.core.take_events() if isinstance(event, GenerationEnded)]
     request = free_request(0)
     encode = loaded.texts.encode
@@ -220,18 +229,52 @@ def test_commands_train_what_the_engine_serves_with(
 
 
 def test_prompts_are_read_on_a_thread(chaotic_model: Path) -> None:
+    forecast = LengthDistribution((0.25, 0.75), 4)
+
     class Slow:
-        def predict(self, fixed: str, body: str) -> object:
+        def predict(self, fixed: str, body: str) -> LengthDistribution:
             assert fixed
-            return type('Forecast', (), {'mean': 7.0})()
+            return forecast
 
     reader = PromptReader(Slow())  # type: ignore[arg-type]
     reader.read(free_request(1))
-    found: list[tuple[str, float]] = []
+    found: list[tuple[str, LengthDistribution]] = []
     while not found:
         found = reader.take()
-    assert found == [('g1', 7.0)]
+    assert found == [('g1', forecast)]
     assert reader.take() == []
+
+
+@given(st.lists(st.floats(0.01, 1.0), min_size=1, max_size=40), st.sampled_from([1, 4, 16]))
+def test_what_a_prompt_says_becomes_bins(weights: list[float], size: int) -> None:
+    probe = any_probe(1, 8)
+    forecast = LengthDistribution(tuple(w / sum(weights) for w in weights), size)
+    prior = probe.prior(forecast)
+    assert prior.sum() == pytest.approx(1.0)
+    assert (prior > 0).all()
+    bins, longest = probe.settings.bins, len(weights) * size - 1
+    far = np.arange(bins.count) > bins.index(longest)
+    assert np.allclose(prior[far], DOUBT / bins.count)
+
+
+def test_predictions_begin_with_what_the_prompt_said(chaotic_model: Path) -> None:
+    first = {}
+    for bucket in (0, 15):
+        loaded = load_model(str(chaotic_model), max_kv_tokens=4096)
+        reader = StateReader(loaded, any_probe(1, 64), every=1)
+        run = Run(loaded, free=True, options={'max_running': 1, 'prefill_chunk': 4096})
+        run.core.submit(free_request(0, max_tokens=6), 0.0)
+        said = [0.0] * 16
+        said[bucket] = 1.0
+        reader.expect('g0', LengthDistribution(tuple(said), 5))
+        left: dict[str, float] = {}
+        while not left:
+            plan = run.core.plan(run.now_s)
+            assert plan is not None
+            run.core.complete(plan, run.backend.execute(plan), run.now_s, run.now_s + 0.005)
+            left = reader.after_step(plan, run.backend)
+        first[bucket] = left['g0']
+    assert first[0] < first[15]
 
 
 async def test_a_folder_without_predictors_is_refused(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.engines.torch_backend import TorchBackend
     from timely_llm_ros.engines.torch_model import LoadedModel
     from timely_llm_ros.prediction.probe import RemainingLengthProbe
+    from timely_llm_ros.prediction.response_length import LengthDistribution
     from timely_llm_ros.prediction.rlp import ResponseLengthModel
 
 
@@ -43,7 +44,7 @@ class PromptReader:
     def __init__(self, model: ResponseLengthModel) -> None:
         self._model = model
         self._prompts: queue.SimpleQueue[tuple[str, str, str]] = queue.SimpleQueue()
-        self._found: deque[tuple[str, float]] = deque()
+        self._found: deque[tuple[str, LengthDistribution]] = deque()
         threading.Thread(target=self._run, name='length predictor', daemon=True).start()
 
     def read(self, request: GenerationRequest) -> None:
@@ -51,8 +52,8 @@ class PromptReader:
         prompt = request.prompt
         self._prompts.put((request.generation_id, prompt.fixed, prompt.body))
 
-    def take(self) -> list[tuple[str, float]]:
-        """Return the generations that were read since the last call, and their lengths (tokens)."""
+    def take(self) -> list[tuple[str, LengthDistribution]]:
+        """Return the generations that were read since the last call, and what is expected."""
         found = []
         while self._found:
             found.append(self._found.popleft())
@@ -61,7 +62,7 @@ class PromptReader:
     def _run(self) -> None:
         while True:
             name, fixed, body = self._prompts.get()
-            self._found.append((name, self._model.predict(fixed, body).mean))
+            self._found.append((name, self._model.predict(fixed, body)))
 
 
 class StateReader:
@@ -85,6 +86,10 @@ class StateReader:
         self._midpoints = probe.settings.bins.midpoints
         self._steps = 0
         self._known: dict[str, tuple[NDArray[np.float64], int]] = {}
+
+    def expect(self, generation_id: str, forecast: LengthDistribution) -> None:
+        """Begin with what a prompt says, unless a hidden state has spoken already."""
+        self._known.setdefault(generation_id, (self._probe.prior(forecast), 1))
 
     def after_step(self, plan: StepPlan, backend: TorchBackend) -> dict[str, float]:
         """Return what is left (tokens) of the plans that got a token; mostly nothing.
@@ -175,8 +180,10 @@ class WorkerLengths:
     def before_step(self) -> None:
         """Tell the core what prompts said."""
         if self._prompts is not None:
-            for name, tokens in self._prompts.take():
-                self._core.predict(name, tokens)
+            for name, forecast in self._prompts.take():
+                self._core.predict(name, forecast.mean)
+                if self._states is not None and name in self._core:
+                    self._states.expect(name, forecast)
 
     def after_step(
         self, plan: StepPlan | None, backend: TorchBackend, events: Iterable[object]

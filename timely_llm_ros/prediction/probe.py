@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from timely_llm_ros.prediction.response_length import LengthDistribution
+
     Floats = NDArray[np.float64]
     Singles = NDArray[np.float32]
 
@@ -30,6 +32,9 @@ FORMAT = 1
 NAME = 'probe'
 EVERY = 4
 """Tokens between two answers while a plan is generated."""
+
+DOUBT = 0.1
+"""Share of what a prompt says that is spread over all bins, because it may know nothing."""
 
 LONGEST_GAP = 64
 """Tokens without an answer after which more make no difference."""
@@ -102,6 +107,15 @@ class RemainingLengthProbe:
         shares /= shares.sum(axis=-1, keepdims=True)
         return shares
 
+    def prior(self, forecast: LengthDistribution) -> Floats:
+        """Return what a prompt says of the remaining length after the first token, ``[bins]``."""
+        bins, size = self.settings.bins, forecast.size
+        places = bins.index(np.arange(len(forecast.probabilities) * size))
+        shares = np.repeat(np.array(forecast.probabilities) / size, size)
+        found = np.bincount(places, weights=shares, minlength=bins.count).astype(np.float64)
+        mixed: Floats = (1 - DOUBT) * found + DOUBT / bins.count
+        return mixed
+
     def smooth(self, before: Floats, gaps: Sequence[int], answers: Floats) -> Floats:
         """Return the distributions after new answers, ``[rows, bins]``, each summing to 1.
 
@@ -125,13 +139,16 @@ class RemainingLengthProbe:
             answers = answers**settings.sharpness
         return answers * self._common if settings.divides else answers
 
-    def follow(self, states: Singles, every: int = EVERY) -> tuple[Floats, Floats]:
+    def follow(
+        self, states: Singles, every: int = EVERY, *, prior: Floats | None = None
+    ) -> tuple[Floats, Floats]:
         """Return what a whole plan's states say: single answers and smoothed ones.
 
         Args:
             states: One per token generated, ``[tokens, width]``.
             every: Tokens between two answers that are used; in between nothing but the passing of
                 tokens is known.
+            prior: What the prompt says, see :meth:`prior`; None for nothing.
 
         Returns:
             Both ``[tokens, bins]``.
@@ -139,7 +156,7 @@ class RemainingLengthProbe:
         answers = self.answer(states)
         smoothed = np.empty_like(answers)
         last = 0
-        smoothed[0] = answers[0]
+        smoothed[0] = answers[0] if prior is None else self.smooth(prior[None], [0], answers[:1])[0]
         for token in range(1, len(answers)):
             if token % every:
                 prior = self._powers[min(token - last, LONGEST_GAP)] @ smoothed[last]
