@@ -317,7 +317,8 @@ def main() -> None:
     for name, values in (*quality.items(), ('coverage', covered), ('leverage', window)):
         print(f'{name}:', ', '.join(f'{k} {v:.4g}' for k, v in values.items() if k[-5:] != 'share'))
     print('by the clock:', ', '.join(f'{name} {value:.4g}' for name, value in clock.items()))
-    draw(rows, budgets_s, sweep, FOLDER.parents[1] / 'docs/images/timebill.png')
+    if not options.out:
+        draw(rows, budgets_s, sweep, FOLDER.parents[1] / 'docs/images/timebill.png')
     figures = {
         'jobs': count,
         'seed': options.seed,
