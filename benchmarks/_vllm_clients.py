@@ -29,10 +29,13 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.utility import TimeUtility
 
-KINDS = (6, 7, 8, 9)
+URGENT_KINDS, NORMAL_KINDS = (6, 7, 8), (9, 10, 11)
 """Kinds of task whose plans are calls without conditions: one segment is one call."""
 
-MAX_TOKENS = 64
+MAX_TOKENS = 160
+
+SETTLE_S = 1.2
+"""vLLM's worker goes on looking for work in a loop for a second: another engine's waits for it."""
 
 
 @dataclass
@@ -48,11 +51,17 @@ class Job:
     tokens: int = 0
     segments: int = 0
     plan: str = ''
-    executes_s: float = 1.0
+    urgent: bool = False
+    in_time: bool = False
+    segment_acts_s: float = 1.0
     idle_s: float = 0.0
     got: list[int] = field(default_factory=list)
     failed: bool = False
     times_s: list[float] = field(default_factory=list)
+
+    @property
+    def response_s(self) -> float:
+        return self.first_s - self.at_s
 
 
 class Jobs:
@@ -63,10 +72,10 @@ class Jobs:
         self.ends = {t for t in range(self.texts.size) if b';' in self.texts.bytes_of(t)}
         self._count = 0
 
-    def draw(self, seed: int, utility: TimeUtility) -> Job:
-        """Return the task of a seed; its name is new."""
+    def draw(self, seed: int, utility: TimeUtility, *, urgent: bool = False) -> Job:
+        """Return the task of a seed, of an urgent or a normal kind; its name is new."""
         rng = random.Random(seed)
-        sample = sample_task(rng, rng.choice(KINDS), 8)
+        sample = sample_task(rng, rng.choice(URGENT_KINDS if urgent else NORMAL_KINDS), 8)
         skill_set = find_skill_set(sample.skill_set)
         prompt = build_prompt(skill_set, sample.scene, sample.instruction)
         self._count += 1
@@ -75,12 +84,16 @@ class Jobs:
             name, prompt, skill_set, sample.scene, utility, 0.0,
             max_tokens=MAX_TOKENS, constrained=False,
         )  # fmt: skip
-        ids = self.texts.encode(prompt.fixed, beginning=True) + self.texts.encode(prompt.body)
-        return Job(name, request, ids, plan=sample.plan)
+        return Job(name, request, self.encode(request), plan=sample.plan)
 
-    async def screen(self, client: Stock, seeds: range) -> list[int]:
+    def encode(self, request: GenerationRequest) -> list[int]:
+        """Return a prompt's tokens."""
+        prompt = request.prompt
+        return self.texts.encode(prompt.fixed, beginning=True) + self.texts.encode(prompt.body)
+
+    async def screen(self, client: Stock, seeds: range, *, urgent: bool = False) -> list[int]:
         """Return the seeds whose plans come out right, so that no way ends one before others."""
-        drawn = {seed: self.draw(seed, NORMAL) for seed in seeds}
+        drawn = {seed: self.draw(seed, NORMAL, urgent=urgent) for seed in seeds}
 
         async def generate(job: Job) -> None:
             async for token in client.tokens(job, client.parameters()):
@@ -92,7 +105,7 @@ class Jobs:
         return [
             seed
             for seed, job in drawn.items()
-            if b''.join(map(texts.bytes_of, job.got)).decode() == job.plan
+            if b''.join(map(texts.bytes_of, job.got)).decode() == job.plan and '{' not in job.plan
         ]
 
 
@@ -154,12 +167,14 @@ class Stock:
         """Deliver the plan when it is complete; ``ranked`` uses vLLM's priorities."""
         # Lower goes first: urgent tasks before others, as vLLM's documentation has it.
         priority = int(1000 * job.request.utility.expected_response_s) if ranked else 0
+        job.ids = self.jobs.encode(job.request)  # As our engine does.
         async for token in self.tokens(job, self.parameters(), priority):
             job.segments += token in self.jobs.ends
         on_segment()
 
     async def stream(self, job: Job, on_segment: Callable[[], None]) -> None:
         """Deliver every segment at once; the generation runs on."""
+        job.ids = self.jobs.encode(job.request)
         async for token in self.tokens(job, self.parameters()):
             if token in self.jobs.ends:
                 job.segments += 1
@@ -168,7 +183,8 @@ class Stock:
     async def outside(self, job: Job, on_segment: Callable[[], None]) -> None:
         """End the request with every segment and ask anew, first due first, prefix cached."""
         ends, last = self.jobs.ends, self.jobs.texts.end_ids
-        name, ids, left = job.name, list(job.ids), MAX_TOKENS
+        name, ids, left = job.name, self.jobs.encode(job.request), MAX_TOKENS
+        idle_s = 0.0
         due_s = job.at_s + job.request.utility.expected_response_s
         while left > 0:
             job.ids, job.name = ids, f'{name}-{len(ids)}'
@@ -181,7 +197,8 @@ class Stock:
             ids, left = ids + got, left - len(got)
             job.segments += 1
             on_segment()
-            due_s = time.monotonic() + job.executes_s / 4
+            idle_s = max(idle_s, time.monotonic()) + job.segment_acts_s
+            due_s = idle_s
 
 
 class Ours:
@@ -221,7 +238,7 @@ class Ours:
             job, on_segment, _ = self._jobs[event.generation_id]
             job.segments += 1
             on_segment()
-            job.idle_s = max(job.idle_s, time.monotonic()) + job.executes_s / 4
+            job.idle_s = max(job.idle_s, time.monotonic()) + job.segment_acts_s
             self._engine.robot_idle_at(job.name, job.idle_s)
         elif isinstance(event, GenerationEnded):
             job, _, done = self._jobs.pop(event.generation_id)
@@ -229,10 +246,16 @@ class Ours:
             done.set()
 
 
-def plugged(jobs: Jobs, slots: int) -> Stock:
-    """Return vLLM with our scheduler behind vLLM's own client, to see every token."""
-    plugin = {'max_running': slots, 'skill_sets': ['tello', 'arm']}
-    return Stock(
-        jobs,
-        **arguments(slots + 32, scheduler_cls=SCHEDULER, additional_config={'timely': plugin}),
-    )
+def plugged(jobs: Jobs, running: int, *, report: str = '', **more: Any) -> Stock:
+    """Return vLLM with our scheduler behind vLLM's own client, to see every token.
+
+    Batches are as large as stock's: what is measured is segmentation, not admission.
+    """
+    plugin = {
+        'max_running': running,
+        'skill_sets': ['tello', 'arm'],
+        'report': report,
+        'scheduling': {'admission': 'fixed'},
+    }
+    further = {'scheduler_cls': SCHEDULER, 'additional_config': {'timely': plugin}} | more
+    return Stock(jobs, **arguments(running + 32, **further))

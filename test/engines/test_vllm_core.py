@@ -35,6 +35,7 @@ class Bytes:
     """A tokenizer with one token per byte."""
 
     end_ids = frozenset({END})
+    size = END
 
     def bytes_of(self, token: int) -> bytes:
         return bytes([token])
@@ -59,6 +60,7 @@ class Server:
         self.computed: dict[str, int] = {}
         self.events: list[Any] = []
         self.ran: list[list[str]] = []
+        self.late = 0
 
     def add(self, name: str, plan: str, utility: TimeUtility = NORMAL, **changes: Any) -> None:
         request = GenerationRequest(name, Prompt('', ''), TELLO, SCENE, utility, self.now_s)
@@ -76,8 +78,18 @@ class Server:
             news.append(New(name, [self.left[name].pop(0)]))
         step = self.core.begin_step(rows, self.now_s)
         self.now_s += 0.005
-        self.core.finish_step(step, news, self.now_s)
         self.events += self.core.take_events()
+        decides = self.core.decides(news)
+        competing = self.core.competing
+        self.core.finish_step(step, news, self.now_s)
+        events = self.core.take_events()
+        if not decides:
+            # So it may come late: nobody else's turn depends on it.
+            assert not events
+            assert self.core.competing == competing
+            assert all(self.core.phase(name) is Phase.RUNNING for name in chosen)
+        self.late += not decides
+        self.events += events
         self.ran.append(chosen)
         return chosen
 
@@ -103,6 +115,7 @@ def test_a_segment_ends_with_its_token_and_suspends() -> None:
     while 'a' in server.core:
         server.step()
     assert server.texts('a') == ['takeoff;', 'goto(cat_1);']
+    assert server.late == len('takeoffgoto(cat_1)')
     (ended,) = [event for event in server.events if isinstance(event, GenerationEnded)]
     assert (ended.reason, bytes(ended.token_ids)) == ('stop', b'takeoff;goto(cat_1);')
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from engines.conftest import write_model
 from engines.torch_runs import Run, plan_request
-from engines.vllm_runs import VllmRun, free_request, mismatches
+from engines.vllm_runs import VllmRun, free_request, mismatches, start_asynchronous
 
+from timely_llm_ros.engines.vllm_contract import ASYNC_SCHEDULER
 from timely_llm_ros.engines.vllm_core import _Uncut
 
 if TYPE_CHECKING:
@@ -103,10 +104,21 @@ def test_segments_are_those_of_the_whole_text(ample: VllmRun) -> None:
         assert sum(segment.tokens for segment in segments) <= ample.ended[name].tokens
 
 
-def test_a_tiny_pool_spills_and_changes_nothing(
-    wide_model: Path, greedy: dict[str, tuple[int, ...]], seeded: dict[str, tuple[int, ...]]
+def test_a_tiny_pool_and_steps_that_overlap_change_nothing(
+    wide_model: Path,
+    greedy: dict[str, tuple[int, ...]],
+    seeded: dict[str, tuple[int, ...]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    run = VllmRun(model_path=str(wide_model), max_running=4, max_suspended=8, max_kv_tokens=20 * 32)
+    # As on a GPU, so that the other scheduler runs with a model too.
+    monkeypatch.setattr('timely_llm_ros.engines.vllm_process.start_llm', start_asynchronous)
+    run = VllmRun(
+        model_path=str(wide_model),
+        max_running=4,
+        max_suspended=8,
+        max_kv_tokens=20 * 32,
+        vllm={'scheduler_cls': ASYNC_SCHEDULER},
+    )
     try:
         found = run.do(run.torn(FREE, random.Random(4)))
         assert mismatches(found, greedy) == []

@@ -27,6 +27,8 @@ from timely_llm_ros.skills.skillset import find_skill_set
 from timely_llm_ros.utility import NORMAL, URGENT
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from timely_llm_ros.engines.torch_text import TokenTexts
     from timely_llm_ros.utility import TimeUtility
 
@@ -188,6 +190,7 @@ class Bench:
         self.ended: dict[str, GenerationEnded] = {}
         self.awaiting: list[str] = []
         self.spilled = 0
+        self.meanwhile: Callable[[], None] = lambda: None
 
     def send(self, messages: list[Any]) -> None:
         """Take what the scheduler reports."""
@@ -211,12 +214,6 @@ class Bench:
         prompt_tokens: int = 0,
         utility: TimeUtility | None = None,
     ) -> None:
-        from vllm.sampling_params import SamplingParams
-        from vllm.utils.hashing import sha256
-        from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
-        from vllm.v1.request import Request
-
-        init_none_hash(sha256)
         shared = [JUNK + 1 + n % 50 for n in range(40)]
         own = prompt_tokens or rng.randint(5, 60)
         prompt = shared + [rng.randrange(100, 2000) for _ in range(own)]
@@ -237,20 +234,33 @@ class Bench:
         generation = GenerationRequest(
             name, Prompt('', ''), TELLO, SCENE, utility, time.monotonic(), max_tokens=200
         )
+        self._submit(name, prompt, encode_request(generation, time.monotonic(), named=True))
+
+    def _submit(self, name: str, prompt: list[int], extra: dict[str, Any] | None) -> None:
+        from vllm.sampling_params import SamplingParams
+        from vllm.utils.hashing import sha256
+        from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
+        from vllm.v1.request import Request
+
+        init_none_hash(sha256)
+        (end, *_) = self._texts.end_ids
         parameters = SamplingParams(
             max_tokens=200,
             stop_token_ids=[end],
-            extra_args={KEY: encode_request(generation, time.monotonic(), named=True)},
+            extra_args=None if extra is None else {KEY: extra},
         )
-        self.scheduler.add_request(
-            Request(
-                name,
-                prompt,
-                parameters,
-                None,
-                block_hasher=get_request_block_hasher(BLOCK, sha256),
-            )
-        )
+        hasher = get_request_block_hasher(BLOCK, sha256)
+        self.scheduler.add_request(Request(name, prompt, parameters, None, block_hasher=hasher))
+
+    def add_other(self, name: str, tokens: int, rng: random.Random) -> None:
+        """Add a request of somebody who knows nothing of robots."""
+        whole = [rng.randrange(100, 2000) for _ in range(rng.randint(5, 90))]
+        prompt = len(whole)
+        (end, *_) = self._texts.end_ids
+        whole += [rng.randrange(100, 2000) for _ in range(tokens)]
+        self._whole[name], self._sampled[name] = [*whole, end], set(range(prompt, len(whole) + 1))
+        self.plans[name] = ()
+        self._submit(name, whole[:prompt], None)
 
     def step(self) -> bool:
         """Schedule a step and, where the pipeline is full, take the oldest one's tokens."""
@@ -258,6 +268,9 @@ class Bench:
         if scheduler.has_requests():
             output = scheduler.schedule()
             self.steps.append(dict(output.num_scheduled_tokens))
+            if output.num_scheduled_tokens:
+                scheduler.get_grammar_bitmask(output)
+            self.meanwhile()
             self._queue.append((output, self.worker.execute(output)))
         elif not self._queue:
             return False
@@ -377,6 +390,62 @@ def test_an_urgent_prompt_passes_a_long_one_in_a_pipeline(texts: TokenTexts) -> 
     while bench.step():
         pass
     bench.check(set())
+
+
+@pytest.mark.parametrize('seed', range(3))
+def test_what_others_ask_ends_though_some_hang_up(
+    texts: TokenTexts, asynchronous: bool, seed: int
+) -> None:
+    from vllm.v1.request import RequestStatus
+
+    rng = random.Random(seed)
+    bench = Bench(texts, asynchronous=asynchronous, blocks=60)
+    canceled: set[str] = set()
+
+    def hang_up() -> None:
+        live = [name for name in bench.plans if name not in bench.ended]
+        if live and rng.random() < 0.1:
+            canceled.add(name := rng.choice(live))
+            bench.scheduler.finish_requests(name, RequestStatus.FINISHED_ABORTED)
+
+    bench.meanwhile = hang_up
+    for number in range(24):
+        bench.add_other(f'o{number}', rng.randint(1, 60), rng)
+        bench.step()
+        if number % 6 == 0:
+            bench.add(f'g{number}', PLANS[0], rng)
+    for _ in range(10_000):
+        if not bench.step():
+            break
+    bench.check(canceled)
+    assert canceled
+
+
+def test_what_goes_wrong_while_the_worker_computes_is_told(
+    texts: TokenTexts, asynchronous: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr('timely_llm_ros.skills.segmenter.MAX_PLAN_LENGTH', 12)
+    bench = Bench(texts, asynchronous=asynchronous, blocks=60)
+    rng = random.Random(0)
+    bench.add('g', ('move_up move_up move_up move_up',), rng)
+    bench.add_other('o', 30, rng)
+    told: list[Any] = []
+    update = bench.scheduler.update_from_output
+
+    def listen(*args: Any) -> Any:
+        outputs = update(*args)
+        told.extend(out for group in outputs.values() for out in group.outputs)
+        return outputs
+
+    monkeypatch.setattr(bench.scheduler, 'update_from_output', listen)
+    for _ in range(1000):
+        if not bench.step():
+            break
+    assert bench.ended['g'].reason == 'invalid_plan'
+    assert 'expected at most 12 characters' in bench.ended['g'].error
+    assert bench.ended['o'].reason == 'stop'
+    assert [out.request_id for out in told if out.finish_reason is not None] == ['g', 'o']
+    assert not bench.scheduler.requests
 
 
 def test_more_suspended_than_slots_are_spilled(texts: TokenTexts, asynchronous: bool) -> None:

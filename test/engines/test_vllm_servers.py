@@ -48,7 +48,7 @@ def free_port() -> int:
 class ServeProgram:
     """``timely-llm serve`` with the shipped model in float32."""
 
-    def __init__(self, log: Path, port: int = 0) -> None:
+    def __init__(self, log: Path, port: int = 0, *, plug_in: bool = False) -> None:
         self.port = port or free_port()
         self.log = log
         with log.open('ab') as stream:
@@ -56,6 +56,7 @@ class ServeProgram:
                 [
                     sys.executable, str(PROGRAM), 'serve', '--port', str(self.port),
                     '--dtype', 'float32', '--max-context', '2048', '--max-running', '8',
+                    *(['--plug-in'] if plug_in else []),
                 ],
                 stdout=stream,
                 stderr=stream,
@@ -107,7 +108,10 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[ServePro
     folder = tmp_path_factory.mktemp('serve')
     started: list[ServeProgram] = []
     try:
-        started += [ServeProgram(folder / f'{number}.log') for number in range(2)]
+        # What the first leaves when it is killed comes to the plug-in.
+        started += [
+            ServeProgram(folder / f'{number}.log', plug_in=number == 1) for number in range(2)
+        ]
         for program in started:
             program.wait_served()
         yield started

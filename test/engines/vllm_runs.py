@@ -50,6 +50,21 @@ def free_request(number: int, *, max_tokens: int = 48) -> GenerationRequest:
     )
 
 
+def start_asynchronous(arguments: dict[str, Any]) -> Any:
+    """Start vLLM with asynchronous scheduling on a CPU, where it switches that off.
+
+    Its worker can do it: steps are scheduled while the one before is computed.
+    """
+    from vllm.engine.arg_utils import AsyncEngineArgs
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+    config = AsyncEngineArgs(**arguments).create_engine_config()
+    config.scheduler_config.async_scheduling = True
+    llm = AsyncLLM.from_vllm_config(config)
+    assert llm.vllm_config.scheduler_config.async_scheduling
+    return llm
+
+
 class VllmRun:
     """A started engine and what it has said; requests get new names for every run."""
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
-from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.errors import ConfigurationError, ContractError
 
 FIRST, AFTER_LAST = (0, 32), (0, 33)
 """The versions that the differential tests were run on: from the first, before the other."""
@@ -32,6 +32,7 @@ ASYNC_SCHEDULER = 'timely_llm_ros.engines.vllm_scheduler.TimelyAsyncScheduler'
 _METHODS: dict[str, dict[str, tuple[str, ...]]] = {
     'vllm.v1.core.sched.scheduler:Scheduler': {
         'schedule': ('self',),
+        'get_grammar_bitmask': ('self', 'scheduler_output'),
         'update_from_output': ('self', 'scheduler_output', 'model_runner_output'),
         'add_request': ('self', 'request'),
         'finish_requests': ('self', 'request_ids', 'finished_status'),
@@ -128,6 +129,21 @@ def check_contract() -> Contract:
         problems.extend(_missing(place, methods))
     problems.extend(_missing_statuses())
     return Contract(version, name, tuple(problems))
+
+
+def require_contract() -> None:
+    """Look at the installed vLLM; imports it, which takes seconds.
+
+    Raises:
+        ConfigurationError: There is none.
+        ContractError: The scheduler does not fit it.
+    """
+    contract = check_contract()
+    if not contract.kept:
+        raise ContractError(
+            f'the scheduler does not fit this vLLM: {"; ".join(contract.problems)}; install a '
+            'version that it fits'
+        )
 
 
 def _missing(place: str, methods: dict[str, tuple[str, ...]]) -> list[str]:

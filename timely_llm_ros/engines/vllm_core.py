@@ -179,6 +179,20 @@ class FreezeCore(EngineCore):
         self._mark_running(list(generations))
         return Step(tuple(generations), begun, decodes_only, now_s)
 
+    def decides(self, news: Iterable[New]) -> bool:
+        """Whether a step's tokens may complete a segment or end a generation.
+
+        Where they do not, :meth:`finish_step` has time while the next step is computed.
+        """
+        for name, token_ids, reason in news:
+            generation = self._generations.get(name)
+            if reason is not None or generation is None:
+                return True
+            decisive = self._texts.decisive(generation.segmenter.marks)
+            if decisive is None or not decisive.isdisjoint(token_ids):
+                return True
+        return False
+
     def finish_step(self, step: Step, news: Iterable[New], now_s: float) -> None:
         """Take a step's tokens."""
         # With asynchronous scheduling steps overlap: each counts from the end of the one before.
@@ -236,11 +250,23 @@ class _Texts:
         self._texts = texts
         self._append = append
         self._streams: dict[str, tuple[TextStream, list[int]]] = {}
+        self._decisive: dict[str, frozenset[int]] = {}
         self.prompt_tokens = 0
 
     def open(self, request: GenerationRequest) -> tuple[str, int, int]:
         self._streams[request.generation_id] = TextStream(), []
         return '', 0, self.prompt_tokens
+
+    def decisive(self, marks: str | None) -> frozenset[int] | None:
+        """Return the tokens that have one of the marks or end a text; None where any may decide."""
+        if marks is None:
+            return None
+        known = self._decisive.get(marks)
+        if known is None:
+            texts, wanted = self._texts, set(marks.encode())
+            found = {token for token in range(texts.size) if wanted & {*texts.bytes_of(token)}}
+            known = self._decisive[marks] = texts.end_ids | found
+        return known
 
     def output(self, name: str, token: int) -> Output:
         """Return what a new token of a generation says."""
@@ -276,6 +302,7 @@ class _Texts:
 class _Uncut:
     """A segmenter that finds no segments."""
 
+    marks = ''
     error: PlanError | None = None
 
     def push(self, text: str, tokens: int = 1) -> list[Segment]:

@@ -20,10 +20,9 @@ from timely_llm_ros.engines.engine import (
 )
 from timely_llm_ros.engines.model_files import SHIPPED_MODEL, find_model, require_model_files
 from timely_llm_ros.engines.vllm_completions import UNNAMED
-from timely_llm_ros.engines.vllm_request import KEY, encode_request
+from timely_llm_ros.engines.vllm_writer import RequestWriter, greedy
 from timely_llm_ros.errors import (
     ConfigurationError,
-    ContractError,
     EngineError,
     ModelLoadError,
     TimelyError,
@@ -31,7 +30,6 @@ from timely_llm_ros.errors import (
 from timely_llm_ros.scheduling.options import SchedulingOptions
 from timely_llm_ros.scheduling.policies import find_policy
 from timely_llm_ros.scheduling.scheduler import ServingMode
-from timely_llm_ros.skills.grammar import decoding_grammar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -47,13 +45,6 @@ FIRST_RESTART_S, LAST_RESTART_S = 0.25, 15.0
 """Pause before the first restart in a row; it doubles up to the last."""
 
 DTYPES = ('auto', 'float32', 'bfloat16', 'float16')
-
-_UNWRITABLE = -100.0
-"""Logit bias of tokens that only the runtime may write: the lowest that vLLM takes."""
-
-
-def _greedy(request: GenerationRequest) -> Mapping[str, Any]:
-    return {'temperature': 0.0}
 
 
 class VllmEngine:
@@ -127,7 +118,7 @@ class VllmEngine:
         self._kv_tokens = max_kv_tokens // block_size * block_size
         self._block_size, self._chunk = block_size, prefill_chunk
         self._slots = max_running + max_suspended
-        self._sampling = sampling or _greedy
+        self._sampling = sampling or greedy
         self._more = dict(vllm or {})
         self._measures, self._max_running = measure, max_running
         self._times: ExecutionTimeModel | None = None
@@ -140,7 +131,7 @@ class VllmEngine:
             'scheduling': {name: getattr(options, name) for name in options.__slots__},
         }
         self._texts: TokenTexts | None = None
-        self._unwritable: dict[int, float] = {}
+        self._writer: RequestWriter | None = None
         self._context_limit = self._kv_tokens
         self._on_event: Callable[[EngineEvent], None] | None = None
         self._process: VllmProcess | None = None
@@ -245,12 +236,12 @@ class VllmEngine:
             self._work.get_nowait().close()
 
     async def _submit(self, request: GenerationRequest) -> None:
-        process = self._process
-        if process is None:
+        process, writer = self._process, self._writer
+        if process is None or writer is None:
             return
         try:
-            token_ids = self._encode(request)
-            parameters = self._parameters(request)
+            token_ids = writer.token_ids(request)
+            parameters = writer.parameters(request)
             await process.introduce(request.skill_set)
             await process.add(request.generation_id, token_ids, parameters)
         except TimelyError as err:
@@ -266,53 +257,6 @@ class VllmEngine:
     async def _send(self, command: str, generation_id: str, value: object) -> None:
         if self._process is not None:
             self._process.tell(command, generation_id, value)
-
-    def _encode(self, request: GenerationRequest) -> list[int]:
-        if self._texts is None:
-            raise EngineError('the engine has not started: expected start() before')
-        fixed = self._texts.encode(request.prompt.fixed, beginning=True)
-        body = self._texts.encode(request.prompt.body, beginning=not fixed)
-        if not body:
-            raise EngineError(f'prompt body {request.prompt.body!r}: expected at least one token')
-        if len(fixed) + len(body) >= self._context_limit:
-            raise EngineError(
-                f'prompt of {len(fixed) + len(body)} tokens: expected fewer than '
-                f'{self._context_limit}, the limit of the model and of max_kv_tokens'
-            )
-        if request.background:
-            raise EngineError("background: expected a robot's task, this engine has no such lane")
-        if request.forced_token_ids is not None:
-            raise EngineError('forced_token_ids: expected none, vLLM chooses the tokens itself')
-        return fixed + body
-
-    def _parameters(self, request: GenerationRequest) -> Any:
-        """Return vLLM's sampling parameters of a request."""
-        from vllm.sampling_params import (
-            RequestOutputKind,
-            SamplingParams,
-            StructuredOutputsParams,
-        )
-
-        texts = self._texts
-        assert texts is not None
-        grammar = bias = None
-        if request.constrained:
-            rules = decoding_grammar(
-                request.skill_set, request.scene, observations=self._mode != 'whole_plan'
-            )
-            grammar = StructuredOutputsParams(grammar=texts.rules(rules))
-            bias = self._unwritable or None
-        return SamplingParams(
-            max_tokens=request.max_tokens,
-            stop_token_ids=sorted(texts.end_ids),
-            structured_outputs=grammar,
-            logit_bias=bias,
-            # Nobody here reads tokens: segments come from the engine core.
-            output_kind=RequestOutputKind.FINAL_ONLY,
-            detokenize=False,
-            extra_args={KEY: encode_request(request, time.monotonic(), named=True)},
-            **self._sampling(request),
-        )
 
     # From vLLM -----------------------------------------------------------------------------------
 
@@ -369,26 +313,23 @@ class VllmEngine:
 
     def _prepare(self) -> dict[str, Any]:
         """Check vLLM, load the tokenizer and return the arguments of vLLM."""
-        from timely_llm_ros.engines.vllm_contract import (
-            ASYNC_SCHEDULER,
-            SCHEDULER,
-            check_contract,
-        )
+        from timely_llm_ros.engines import vllm_contract as contract
         from timely_llm_ros.engines.vllm_start import engine_arguments
         from timely_llm_ros.engines.vllm_text import context_limit, load_texts
 
-        contract = check_contract()
-        if not contract.kept:
-            raise ContractError(
-                f'the scheduler does not fit this vLLM: {"; ".join(contract.problems)}; install a '
-                'version that it fits'
-            )
+        contract.require_contract()
         from vllm.platforms import current_platform
 
         if self._texts is None:
             self._texts = load_texts(self._model)
-            self._unwritable = dict.fromkeys(self._texts.unwritable_ids, _UNWRITABLE)
         self._context_limit = min(self._kv_tokens - self._block_size, context_limit(self._model))
+        if self._writer is None:
+            self._writer = RequestWriter(
+                self._texts,
+                context_limit=self._context_limit,
+                sampling=self._sampling,
+                observations=self._mode != 'whole_plan',
+            )
         arguments = engine_arguments(
             self._model,
             dtype=self._dtype,
@@ -398,7 +339,9 @@ class VllmEngine:
             slots=self._slots,
             context_limit=self._context_limit,
         )
-        arguments['scheduler_cls'] = SCHEDULER if current_platform.is_cpu() else ASYNC_SCHEDULER
+        arguments['scheduler_cls'] = (
+            contract.SCHEDULER if current_platform.is_cpu() else contract.ASYNC_SCHEDULER
+        )
         return arguments | self._more
 
     def _tell(self, event: EngineEvent) -> None:

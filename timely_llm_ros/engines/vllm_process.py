@@ -64,7 +64,8 @@ class VllmProcess:
         self._folder = tempfile.mkdtemp(prefix='timely-vllm-')
         path = str(Path(self._folder) / 'report')
         self._server = await asyncio.start_unix_server(self._listen, path)
-        plugin = self._plugin | {'report': path}
+        # Segments come over the report: tokens for nobody would only cost time.
+        plugin = self._plugin | {'report': path, 'tokens': False}
         # In a thread: it waits for the engine core, and the loop has others to serve.
         self._llm = await asyncio.to_thread(
             start_llm, self._arguments | {'additional_config': {'timely': plugin}}

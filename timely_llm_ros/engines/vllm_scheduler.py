@@ -9,82 +9,44 @@ Named in ``scheduler_cls`` and imported in vLLM's engine core process. Options c
 ``additional_config['timely']``, see :class:`PluginOptions`, and a request's own part in its
 ``extra_args['timely']``, see :mod:`timely_llm_ros.engines.vllm_request`. Requests without one are
 served too, as ordinary text that is never cut.
+
+A step's critical path is what happens between the worker's answer and its next order. On it is only
+what decides who runs next; everything else, and the choice of the step after, is done while the
+worker computes.
 """
 
 from __future__ import annotations
 
-import logging
 import pickle
 import time
-from dataclasses import dataclass, field
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
+from vllm.v1.core.sched.interface import PauseState
 from vllm.v1.core.sched.scheduler import Scheduler
-from vllm.v1.engine import EngineCoreOutput, EngineCoreOutputs, FinishReason
 from vllm.v1.engine.core import EngineCore
 from vllm.v1.request import RequestStatus
 
-from timely_llm_ros.engines.engine import GenerationRequest
-from timely_llm_ros.engines.vllm_core import UNCUT, FreezeCore, New, Work
+from timely_llm_ros.engines.vllm_core import FreezeCore, New, Work
+from timely_llm_ros.engines.vllm_observation import append_observation, drop_in_flight
+from timely_llm_ros.engines.vllm_outputs import drop_tokens, end_reason, tell_ended
+from timely_llm_ros.engines.vllm_plugin import PluginOptions, RequestReader
+from timely_llm_ros.engines.vllm_relief import KvRelief
 from timely_llm_ros.engines.vllm_report import Report
-from timely_llm_ros.engines.vllm_request import KEY, decode_request
+from timely_llm_ros.engines.vllm_request import KEY
 from timely_llm_ros.engines.vllm_text import load_texts
 from timely_llm_ros.engines.vllm_token_budget import PipelineBudget
-from timely_llm_ros.errors import ConfigurationError, InvalidTaskError
+from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.scheduling.options import SchedulingOptions
-from timely_llm_ros.skills.prompt import Prompt
-from timely_llm_ros.skills.scene import Scene
-from timely_llm_ros.skills.skillset import find_skill_set
-from timely_llm_ros.utility import NORMAL
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection
 
-    from timely_llm_ros.engines.engine import EndReason
     from timely_llm_ros.engines.vllm_core import Step
-    from timely_llm_ros.scheduling.scheduler import ServingMode
-    from timely_llm_ros.skills.skillset import SkillSet
-
-    _Vllm = Scheduler
-else:
-    _Vllm = object
-
-_logger = logging.getLogger(__name__)
-
-_REASONS: dict[FinishReason, EndReason] = {
-    FinishReason.STOP: 'stop',
-    FinishReason.LENGTH: 'length',
-    FinishReason.ABORT: 'canceled',
-}
 
 
-@dataclass(frozen=True, slots=True)
-class PluginOptions:
-    """``additional_config['timely']``.
-
-    Attributes:
-        mode: The serving mode.
-        policy: Name of the policy.
-        max_running: Most generations in one step.
-        scheduling: Keyword arguments of :class:`SchedulingOptions`.
-        skill_sets: Names and files of skill sets that requests may name.
-        report: Socket to which events go; empty where nobody listens.
-        micro_batches: Between how many steps in a pipeline of stages tokens are shared at most,
-            see :mod:`timely_llm_ros.engines.vllm_token_budget`; 0 for as many as there are
-            stages, 1 to let vLLM fill every step.
-    """
-
-    mode: ServingMode = 'segmented'
-    policy: str = 'utility'
-    max_running: int = 8
-    scheduling: dict[str, Any] = field(default_factory=dict)
-    skill_sets: tuple[str, ...] = ()
-    report: str = ''
-    micro_batches: int = 0
-
-
-class FreezeMixin(_Vllm):  # type: ignore[misc, valid-type]
+class FreezeMixin(KvRelief):
     """What the two schedulers share; comes before vLLM's own in the order of inheritance."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -111,17 +73,21 @@ class FreezeMixin(_Vllm):  # type: ignore[misc, valid-type]
             context_limit=self.max_model_len,
             scheduling=SchedulingOptions(**options.scheduling),
         )
-        self._skill_sets: dict[str, SkillSet] = {UNCUT.name: UNCUT}
-        for name in options.skill_sets:
-            skill_set = find_skill_set(name)
-            self._skill_sets[skill_set.name] = skill_set
+        self._reader = RequestReader(options.skill_sets)
         self._report = Report(options.report) if options.report else None
+        self._tokens = options.tokens
         self._name_of: dict[str, str] = {}
         self._request_of: dict[str, Any] = {}
         self._outside: dict[str, Any] = {}
         self._compiling: dict[str, bool] = {}
+        self._chosen: list[str] | None = None
+        self._scheduled: tuple[Any, float] | None = None
         self._in_flight: list[tuple[Any, Step]] = []
-        self._last: frozenset[str] = frozenset()
+        self._unread: tuple[Step, list[New], float] | None = None
+        self._unsaid: list[Any] = []
+        self._answers: list[Future[None]] = []
+        self._competing: int | None = None
+        self._last: Collection[str] = ()
         stages = config.parallel_config.pipeline_parallel_size
         micro_batches = options.micro_batches or stages
         self._pipeline: PipelineBudget | None = None
@@ -142,10 +108,11 @@ class FreezeMixin(_Vllm):  # type: ignore[misc, valid-type]
         if known:  # Another input of a streaming session, which is not ours to order.
             return
         now_s = time.monotonic()
-        generation = self._generation(request, now_s)
+        generation = self._reader.read(request, self._core, now_s)
         name = generation.generation_id
         self._name_of[request.request_id] = name
         self._request_of[name] = request
+        self._disturb()
         self._core.add(generation, request.num_prompt_tokens, now_s)
         self._take_outside()
         if request.status == RequestStatus.WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR:
@@ -157,12 +124,16 @@ class FreezeMixin(_Vllm):  # type: ignore[misc, valid-type]
     def schedule(self, *args: Any, **kwargs: Any) -> Any:
         """Let vLLM schedule those who are to run, and nobody else."""
         now_s = time.monotonic()
-        core = self._core
+        core, request_of = self._core, self._request_of
         if self._compiling:
             self._release_compiled(now_s)
+        chosen, self._chosen = self._chosen, None
+        if chosen is None:
+            self._catch_up()
+            chosen = core.choose(now_s)
         running, entering = [], []
-        for name in core.choose(now_s):
-            request = self._request_of[name]
+        for name in chosen:
+            request = request_of[name]
             if request.status != RequestStatus.RUNNING:
                 entering.append(request)
             elif not request.num_output_placeholders or request.request_id in self._last:
@@ -182,42 +153,57 @@ class FreezeMixin(_Vllm):  # type: ignore[misc, valid-type]
             self._take_outside()
         if self._pipeline is not None:
             self._pipeline.entered(output.total_num_scheduled_tokens, now_s)
-        scheduled = output.num_scheduled_tokens
-        self._last = frozenset(scheduled)
-        requests, name_of = self.requests, self._name_of
-        rows = [
-            Work(name_of[request_id], tokens, requests[request_id].num_computed_tokens)
-            for request_id, tokens in scheduled.items()
-        ]
-        self._in_flight.append((output, core.begin_step(rows, now_s)))
+        self._last = output.num_scheduled_tokens
+        self._scheduled = output, now_s
         return output
+
+    def get_grammar_bitmask(self, scheduler_output: Any) -> Any:
+        """Use the time while the worker computes: for the books, and to choose the next step."""
+        # The thread that sends the last step's tokens waits for this one: it goes first.
+        time.sleep(0)
+        bitmask = super().get_grammar_bitmask(scheduler_output)
+        self._catch_up()
+        now_s = time.monotonic()
+        self._chosen = self._core.choose(now_s)
+        self._tell(now_s)
+        return bitmask
 
     def update_from_output(self, scheduler_output: Any, model_runner_output: Any) -> Any:
         """Take the tokens; who is at the end of a segment competes anew in the next step."""
+        self._catch_up()
         outputs = super().update_from_output(scheduler_output, model_runner_output)
         now_s = time.monotonic()
         step = self._step_of(scheduler_output)
         if self._pipeline is not None:
             self._pipeline.left(scheduler_output.total_num_scheduled_tokens, now_s)
-        name_of = self._name_of
+        name_of, core = self._name_of, self._core
         news = [
-            New(name_of[out.request_id], out.new_token_ids, _reason(out.finish_reason))
+            New(name_of[out.request_id], out.new_token_ids, end_reason(out.finish_reason))
             for group in outputs.values()
             for out in group.outputs
             if out.request_id in name_of
         ]
-        self._core.finish_step(step, news, now_s)
-        for new in news:
-            request = self._request_of[new.name]
-            if new.name not in self._core:
-                self._forget(request, outputs)
-            elif request.num_in_flight_tokens and self._core.awaits_value(new.name):
-                _drop_in_flight(request)
-        self._tell(now_s)
+        self._unread = step, news, now_s
+        if core.decides(news):
+            self._disturb()
+            for new in news:
+                request = self._request_of.get(new.name)
+                if request and request.num_in_flight_tokens and core.awaits_value(new.name):
+                    drop_in_flight(request)
+        if self._unsaid:
+            tell_ended(outputs, self._unsaid)
+            self._unsaid.clear()
+        if not self._tokens:
+            drop_tokens(outputs, name_of)
+        if not self.get_num_unfinished_requests() or not self._last:
+            # No step follows at once in which there would be time.
+            self._catch_up()
+            self._tell(now_s)
         return outputs
 
     def finish_requests(self, request_ids: Any, finished_status: Any) -> Any:
         """End requests, frozen ones too."""
+        self._disturb()
         finished = super().finish_requests(request_ids, finished_status)
         now_s = time.monotonic()
         for request in finished:
@@ -230,23 +216,28 @@ class FreezeMixin(_Vllm):  # type: ignore[misc, valid-type]
 
     def get_num_unfinished_requests(self) -> int:
         """Count those who could run: held ones let the engine core sleep."""
-        if self._pause_state.name == 'PAUSED_ALL':
+        if self._pause_state is PauseState.PAUSED_ALL:
             return 0
-        return self._core.competing + len(self._compiling)
+        if self._competing is None:
+            self._competing = self._core.competing
+        return self._competing + len(self._compiling)
 
     # The control channel -------------------------------------------------------------------------
 
-    def control(self, command: str, name: str, value: Any) -> None:
+    def control(self, command: str, name: str, value: Any) -> Future[None] | None:
         """Do what the engine asks for; unknown names are no error.
+
+        Returns:
+            What is done when the answer may go: where there is a step to make, that goes first.
 
         Raises:
             ValueError: There is no such command.
         """
         now_s = time.monotonic()
+        self._disturb()
         match command:
             case 'skill_set':
-                skill_set = pickle.loads(value)
-                self._skill_sets[skill_set.name] = skill_set
+                self._reader.learn(pickle.loads(value))
             case 'suspend' | 'resume' if name in self._compiling:
                 self._compiling[name] = command == 'suspend'
             case 'suspend':
@@ -260,40 +251,21 @@ class FreezeMixin(_Vllm):  # type: ignore[misc, valid-type]
         request = self._request_of.get(name)
         if request is not None and name not in self._core:
             self.finish_requests(request.request_id, RequestStatus.FINISHED_ABORTED)
-        self._tell(now_s)
+        if not self.get_num_unfinished_requests():
+            self._tell(now_s)
+            return None
+        answer: Future[None] = Future()
+        self._answers.append(answer)
+        return answer
 
     # The parts -----------------------------------------------------------------------------------
-
-    def _generation(self, request: Any, now_s: float) -> GenerationRequest:
-        """Return what our core knows of a request."""
-        request_id, max_tokens = request.request_id, request.max_tokens
-        parameters = request.sampling_params
-        extra = getattr(parameters, 'extra_args', None) or {}
-        if KEY in extra:
-            try:
-                found = decode_request(
-                    extra[KEY],
-                    name=request_id,
-                    max_tokens=max_tokens,
-                    skill_sets=self._skill_sets,
-                    now_s=now_s,
-                )
-                if found.generation_id not in self._core:
-                    return found
-                err: Exception = InvalidTaskError(f'id {found.generation_id!r} is in use')
-            except InvalidTaskError as problem:
-                err = problem
-            # An exception would end the engine core, and everybody's generations with it.
-            _logger.warning('request %s is served uncut: %s', request_id, err)
-        return GenerationRequest(
-            request_id, Prompt('', ''), UNCUT, Scene(), NORMAL, now_s, max_tokens=max_tokens
-        )
 
     def _release_compiled(self, now_s: float) -> None:
         """Let those compete whose grammar is ready, or could not be compiled."""
         for name, held in list(self._compiling.items()):
             if self._request_of[name].structured_output_request.is_grammar_ready:
                 del self._compiling[name]
+                self._disturb()
                 if not held:
                     self._core.resume(name, None, now_s)
 
@@ -309,89 +281,45 @@ class FreezeMixin(_Vllm):  # type: ignore[misc, valid-type]
                         self._core.spill(name)
         self.deferred_waiting.clear()
 
-    def _relieve(self, running: Sequence[Any], entering: Sequence[Any]) -> None:
-        """Spill frozen generations until there is room for those who are to run.
-
-        Otherwise vLLM, which does not see the frozen ones, would preempt running ones.
-        """
-        manager = self.kv_cache_manager
-        block = self.block_size
-        needed = manager.watermark_blocks if entering else 0
-        for request in running:
-            tokens = request.num_tokens_with_spec + request.num_output_placeholders
-            needed += -(-tokens // block) - -(-request.num_computed_tokens // block)
-        for request in entering:
-            needed += -(-(request.num_tokens + 1) // block)
-        needed *= len(self.kv_cache_config.kv_cache_groups)
-        pool = manager.block_pool
-        slots = self.max_num_running_reqs
-        if pool.get_num_free_blocks() >= needed and len(self._request_of) <= slots:
-            return
-        frozen = self._frozen(running)
-        slots -= len(running) + len(entering)
-        chosen = {self._name_of[request.request_id] for request in (*running, *entering)}
-        for name in self._core.victims(chosen):
-            if pool.get_num_free_blocks() >= needed and len(frozen) <= slots:
-                return
-            request = frozen.pop(name, None)
-            if request is not None:
-                self._spill(name, request)
-
-    def _frozen(self, running: Collection[Any]) -> dict[str, Any]:
-        """Return those who hold KV and a worker's slot and do not run."""
-        inside = {request.request_id for request in running}
-        return {
-            name: request
-            for name, request in self._request_of.items()
-            if request.request_id not in inside and request.num_computed_tokens
-        }
-
-    def _spill(self, name: str, request: Any) -> None:
-        """Give up a frozen generation's KV; what others do not overwrite is found again."""
-        status, request.status = request.status, RequestStatus.RUNNING
-        self._preempt_request(request, time.monotonic())
-        self.waiting.remove_requests([request])
-        if status == RequestStatus.WAITING:
-            # The worker does not know of its observation yet: it must enter as a new one.
-            request.status = status
-        self._outside[request.request_id] = request
-        self._core.spill(name)
-
     def _append_observation(self, name: str, token_ids: list[int]) -> None:
-        """Append what the robot answered: all before it becomes prompt, as in vLLM's sessions."""
         request = self._request_of[name]
-        request.max_tokens -= request.num_output_tokens
-        request._output_token_ids.clear()
-        request._all_token_ids.extend(token_ids)
-        request.prompt_token_ids = list(request._all_token_ids)
-        request.num_prompt_tokens = len(request.prompt_token_ids)
-        request.update_block_hashes()
-        # The worker takes a new prompt only with a new request; the blocks are kept.
-        request.status = RequestStatus.WAITING
+        append_observation(request, token_ids)
         self._outside[request.request_id] = request
-        if request.structured_output_request is not None:
-            grammar = request.structured_output_request.grammar
-            if not grammar.accept_tokens(request.request_id, token_ids):
-                raise InvalidTaskError('the grammar does not allow it')
 
-    def _forget(self, request: Any, outputs: dict[int, Any]) -> None:
+    def _disturb(self) -> None:
+        """Something happens that the next step's choice has not seen."""
+        self._catch_up()
+        self._chosen = self._competing = None
+
+    def _catch_up(self) -> None:
+        """Do what could wait: take a step's tokens, note the step that was scheduled behind it."""
+        unread, self._unread = self._unread, None
+        if unread is not None:
+            step, news, taken_s = unread
+            self._core.finish_step(step, news, taken_s)
+            for new in news:
+                if new.name not in self._core and new.name in self._request_of:
+                    self._end(new.name)
+        scheduled, self._scheduled = self._scheduled, None
+        if scheduled is not None:
+            output, scheduled_s = scheduled
+            requests, name_of = self.requests, self._name_of
+            rows = [
+                Work(name_of[request_id], tokens, requests[request_id].num_computed_tokens)
+                for request_id, tokens in output.num_scheduled_tokens.items()
+                if request_id in name_of
+            ]
+            self._in_flight.append((output, self._core.begin_step(rows, scheduled_s)))
+
+    def _end(self, name: str) -> None:
         """Drop a generation that has ended here, and end it in vLLM where it goes on."""
-        request_id = request.request_id
-        name = self._name_of.pop(request_id)
+        request = self._request_of[name]
+        del self._name_of[request.request_id]
         self._drop(request, name)
-        if request.is_finished():
-            return
-        super().finish_requests(request_id, RequestStatus.FINISHED_STOPPED)
-        group = outputs.setdefault(request.client_index, EngineCoreOutputs())
-        for out in group.outputs:
-            if out.request_id == request_id:
-                out.finish_reason = FinishReason.STOP
-                return
-        group.outputs.append(
-            EngineCoreOutput(
-                request_id=request_id, new_token_ids=[], finish_reason=FinishReason.STOP
-            )
-        )
+        self._chosen = self._competing = None
+        if not request.is_finished():
+            super().finish_requests(request.request_id, RequestStatus.FINISHED_STOPPED)
+            self._unsaid.append(request)
 
     def _drop(self, request: Any, name: str) -> None:
         self._outside.pop(request.request_id, None)
@@ -411,27 +339,17 @@ class FreezeMixin(_Vllm):  # type: ignore[misc, valid-type]
 
     def _tell(self, now_s: float) -> None:
         """Send what happened to the engine, and the state at times or before a sleep."""
+        answers, self._answers = self._answers, []
+        for answer in answers:
+            answer.set_result(None)
         events: list[Any] = self._core.take_events()
         if self._report is None:
             return
-        state = self._core.take_state(now_s, at_once=not self._core.competing)
+        state = self._core.take_state(now_s, at_once=not self.get_num_unfinished_requests())
         if state is not None:
             events.append(state)
         if events:
             self._report.send(events)
-
-
-def _reason(reason: FinishReason | None) -> EndReason | None:
-    return None if reason is None else _REASONS.get(reason, 'error')
-
-
-def _drop_in_flight(request: Any) -> None:
-    """Give up a token that is being computed behind a call whose value must come first."""
-    request.num_computed_tokens -= request.num_output_placeholders
-    request.spec_token_ids = []
-    request.drop_stale_output = True
-    request.num_stale_output_tokens = request.num_in_flight_tokens
-    request.num_output_placeholders = 0
 
 
 class TimelyScheduler(FreezeMixin, Scheduler):  # type: ignore[misc]
@@ -442,11 +360,11 @@ class TimelyAsyncScheduler(FreezeMixin, AsyncScheduler):  # type: ignore[misc]
     """Freezing, for asynchronous scheduling."""
 
 
-def _control(self: Any, command: str, name: str, value: Any = None) -> None:
+def _control(self: Any, command: str, name: str, value: Any = None) -> Future[None] | None:
     """The utility call ``timely`` of the engine core."""
     if not isinstance(self.scheduler, FreezeMixin):
         raise TypeError(f'scheduler {type(self.scheduler).__name__}: expected the timely plug-in')
-    self.scheduler.control(command, name, value)
+    return self.scheduler.control(command, name, value)
 
 
 EngineCore.timely = _control

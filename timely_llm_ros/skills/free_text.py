@@ -78,6 +78,10 @@ class FreeTextSegmenter:
         self._whole: list[str] = []
 
     @property
+    def marks(self) -> None:
+        """None: the character behind an end is what makes it one."""
+
+    @property
     def error(self) -> PlanError | None:
         """What made it fail, known as soon as the text was pushed."""
         return self._error

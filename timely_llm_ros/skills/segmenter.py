@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from timely_llm_ros.skills.language import Statement
     from timely_llm_ros.skills.skillset import SkillSet
 
-_MARK = re.compile(r'[;{}#]')
+_MARKS = ';{}#'
+_MARK = re.compile(f'[{_MARKS}]')
 _NOT_SPACE = re.compile(r'[^ \t\r\n]')
 _NOT_IN_VALUE = re.compile(rf'[^{VALUE_CHARACTERS}]')
 
@@ -97,6 +98,11 @@ class Segmenter:
         self._segments = 0
         self._plan: list[Statement] = []
         self._awaited: Call | None = None
+
+    @property
+    def marks(self) -> str:
+        """Characters without which text completes no segment and, if short, is not wrong."""
+        return _MARKS
 
     @property
     def error(self) -> PlanError | None:

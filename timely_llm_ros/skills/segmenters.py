@@ -23,6 +23,14 @@ class TextSegmenter(Protocol):
     """Cuts one generation's text into segments, the same ones whatever pieces it comes in."""
 
     @property
+    def marks(self) -> str | None:
+        """Characters without which text completes no segment and, if short, is not wrong.
+
+        Where it awaits no value. None where any character may.
+        """
+        ...
+
+    @property
     def error(self) -> PlanError | None:
         """What made it fail, known as soon as the text was pushed."""
         ...
