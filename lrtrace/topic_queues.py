@@ -27,7 +27,7 @@ class Received:
     Attributes:
         topic: Its topic's full name.
         data: CDR bytes.
-        received_ns: When the middleware had it (ns since the epoch).
+        received_ns: When the middleware had it and all before it (ns since the epoch).
         sent_ns: When it was sent (ns since the epoch).
         publisher: Its publisher's id; empty where the middleware does not tell.
         sequence: Its publisher's number; 0 where the middleware does not tell.
@@ -76,13 +76,18 @@ class TopicQueues:
         messages: list[Received] = []
         for topic, subscription in self._subscriptions.items():
             handle = subscription.handle
+            received_ns = 0
             with handle:
                 # As many as can wait: who publishes faster than this takes holds up nobody else.
                 for _ in range(subscription.qos_profile.depth):
                     taken = handle.take_message(subscription.msg_type, True)
                     if taken is None:
                         break
-                    messages.append(_received(topic, *taken))
+                    # One that was sent again came after those that waited for it here: they count
+                    # from then on, and stay in their publisher's order.
+                    message = _received(topic, received_ns, *taken)
+                    received_ns = message.received_ns
+                    messages.append(message)
         messages.sort(key=attrgetter('received_ns'))
         return messages
 
@@ -105,8 +110,8 @@ class _Held(CallbackGroup):  # type: ignore[misc]
         """Take note that it was handled."""
 
 
-def _received(topic: str, data: bytes, info: dict[str, Any]) -> Received:
-    received_ns = info['received_timestamp'] or time.time_ns()
+def _received(topic: str, earliest_ns: int, data: bytes, info: dict[str, Any]) -> Received:
+    received_ns = max(earliest_ns, info['received_timestamp'] or time.time_ns())
     publisher = info['publisher_gid']
     return Received(
         topic,
