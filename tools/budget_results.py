@@ -223,13 +223,10 @@ def trail(content: dict[str, Any]) -> list[str]:
         runs = [it for it in found.get(part, {}).get('runs', []) if 'c=' in it['system']]
         if runs:
             lines += [f'{title}, {found[part]["binding_limit"]}, by c:', '']
-            lines += table(
-                ('c', *(f'{run["share"]:g}' for run in runs)),
-                (
-                    ('mean latency (s)', *(f'{run["mean_s"]:.2f}' for run in runs)),
-                    ('computed again', *(f'{run.get("spilled", 0)}' for run in runs)),
-                ),
-            )
+            rows = [('mean latency (s)', *(f'{run["mean_s"]:.2f}' for run in runs))]
+            if part == 'ablation':
+                rows.append(('computed again', *(f'{run["spilled"]}' for run in runs)))
+            lines += table(('c', *(f'{run["share"]:g}' for run in runs)), rows)
     return [*lines, *verdicts(content)]
 
 
@@ -272,8 +269,9 @@ HEADINGS = {
         'There is no baseline of 4-bit weights: '
         'nothing that this package depends on loads them on a CPU, and the kernels of AWQ need a '
         'GPU.\n\nWhat bounds it: the predictor of lengths learned from scenes of up to 32 objects '
-        'and reads 96 tokens of these prompts, and\nmost of a task is its prompt, which no eviction '
-        'shortens. The oracle shows what knowing lengths and times would give.\n\n![TimeBill](images/timebill.png)',
+        'and reads 96 tokens of these prompts, and\nmost of a task is its prompt, which no '
+        'eviction shortens. The oracle shows what knowing lengths and times would give.\n\n'
+        '![TimeBill](images/timebill.png)',
     ),
     'rlp': (
         'Response-length predictors',
