@@ -159,8 +159,6 @@ class FreezeMixin(KvRelief):
 
     def get_grammar_bitmask(self, scheduler_output: Any) -> Any:
         """Use the time while the worker computes: for the books, and to choose the next step."""
-        # The thread that sends the last step's tokens waits for this one: it goes first.
-        time.sleep(0)
         bitmask = super().get_grammar_bitmask(scheduler_output)
         self._catch_up()
         now_s = time.monotonic()
