@@ -37,8 +37,8 @@ MOST_RESUMED = 48
 TOKENS_BEFORE = 3
 RUNNING = 8
 
-POOLS = {'ample': 1 << 13, 'tight': 1 << 10}
-"""Blocks of KV: for all of them, and for some of the largest number."""
+POOLS = {'ample': 1 << 13, 'tight': 1 << 9}
+"""Blocks of KV: for all of them, and for about a tenth of the largest number."""
 
 
 class Spills:

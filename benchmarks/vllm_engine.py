@@ -9,8 +9,8 @@ b  contention of 16 and 64 robots with mixed time utilities, a closed loop at 0.
 c  8 to 512 suspended generations, with room for their KV and without
 d  what choosing costs per step
 
-Every round has every way, in turns. All takes about 15 minutes (a 5, b 8, c 2), ``--quick`` about
-five (a 1.5, b 2.5, c 1). Figures of parts that are not run again stay in the file.
+Every round has every way, in turns. All takes about 20 minutes (a 6, b 9, c 4), ``--quick`` about
+six (a 1.5, b 3, c 1.5). Figures of parts that are not run again stay in the file.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def main() -> None:
     parts = ('a', 'b', 'c', 'd')
     parser.add_argument('--only', nargs='+', choices=parts, default=parts)
     parser.add_argument('--quick', action='store_true', help='fewer starts, rounds and counts')
-    parser.add_argument('--rounds', type=int, default=0, help='default: 8 of a, 3 of b; quick 4, 1')
+    parser.add_argument('--rounds', type=int, default=0, help='default: 5 of a, 3 of b; quick 3, 1')
     parser.add_argument('--starts', type=int, default=0, help='of a; default: 3, quick 1')
     parser.add_argument('--robots', type=int, nargs='+', default=[16, 64])
     parser.add_argument('--batches', type=int, nargs='+', default=[4, 16])
@@ -172,15 +172,18 @@ def main() -> None:
     if 'd' in options.only:
         figures['d'] = ordering()
     if 'a' in options.only:
-        rounds = options.rounds or (4 if quick else 8)
+        rounds = options.rounds or (3 if quick else 5)
         figures['a'] = asyncio.run(overhead(options.starts or (1 if quick else 3), rounds, say))
     if 'b' in options.only:
-        rounds, seconds = options.rounds or (1 if quick else 3), options.seconds or 6 - 2 * quick
+        rounds, seconds = (
+            options.rounds or (1 if quick else 3),
+            options.seconds or (3.0 if quick else 6.0),
+        )
         figures['b'] = asyncio.run(
             contention(options.robots, options.batches, seconds, rounds, say)
         )
     if 'c' in options.only:
-        counts = options.suspended or ([8, 512] if quick else [8, 32, 128, 512])
+        counts = options.suspended or ([8, 128] if quick else [8, 32, 128, 512])
         figures['c'] = asyncio.run(suspended(counts, say))
     show(figures)
     if 'b' in figures and not options.json:
