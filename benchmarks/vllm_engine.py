@@ -175,10 +175,8 @@ def main() -> None:
         rounds = options.rounds or (3 if quick else 5)
         figures['a'] = asyncio.run(overhead(options.starts or (1 if quick else 3), rounds, say))
     if 'b' in options.only:
-        rounds, seconds = (
-            options.rounds or (1 if quick else 3),
-            options.seconds or (3.0 if quick else 6.0),
-        )
+        rounds = options.rounds or (1 if quick else 3)
+        seconds = options.seconds or (3.0 if quick else 6.0)
         figures['b'] = asyncio.run(
             contention(options.robots, options.batches, seconds, rounds, say)
         )
