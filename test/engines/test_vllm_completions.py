@@ -37,9 +37,11 @@ class Llm:
     error: Exception | None = None
     asked: list[Any] = field(default_factory=list)
     left: int = 0
+    prepared: list[str] = field(default_factory=list)
     vllm_config: Any = field(
         default_factory=lambda: SimpleNamespace(
-            model_config=SimpleNamespace(model='a-model', max_model_len=99)
+            model_config=SimpleNamespace(model='a-model', max_model_len=99),
+            parallel_config=SimpleNamespace(pipeline_parallel_size=2),
         )
     )
 
@@ -56,6 +58,9 @@ class Llm:
         except GeneratorExit:
             self.left += 1
             raise
+
+    async def collective_rpc(self, method: str) -> None:
+        self.prepared.append(method)
 
     def shutdown(self) -> None:
         self.stopped = True
@@ -85,6 +90,7 @@ async def test_it_starts_checks_serves_and_ends(
     found = await served.check(TEXTS)
     assert (found.name, found.context_limit) == ('a-model', 99)
     assert started[0][1] == {'model': 'm', 'seed': 3}
+    assert started[0][0].prepared == ['execute_dummy_batch']
     assert 'this vLLM has no argument not_in_this_vllm' in caplog.text
     await served.check_health()
     prompt = [5, 6, 7]

@@ -133,6 +133,24 @@ def test_someone_urgent_takes_the_place_in_the_middle_of_a_segment() -> None:
     assert server.texts('slow') == ['goto(cat_1);']
 
 
+def test_whoever_is_in_another_step_of_a_pipeline_runs_too() -> None:
+    core = Server(max_running=2).core
+    core.pipeline = True
+    for name in ('a', 'b'):
+        core.add(GenerationRequest(name, Prompt('', ''), TELLO, SCENE, NORMAL, 0.0), 10, 0.0)
+    first = core.begin_step([Work('a', 10, 10)], 0.0)
+    second = core.begin_step([Work('b', 10, 10)], 0.0)
+    assert (core.phase('a'), core.phase('b')) == (Phase.RUNNING, Phase.RUNNING)
+    core.suspend('a', 0.1)
+    core.finish_step(first, [New('a', [ord('t')])], 0.2)
+    third = core.begin_step([], 0.2)
+    assert (core.phase('a'), core.phase('b')) == (Phase.HELD, Phase.RUNNING)
+    core.finish_step(second, [New('b', [ord('t')])], 0.3)
+    core.finish_step(third, [], 0.3)
+    core.begin_step([], 0.4)
+    assert core.phase('b') is Phase.SUSPENDED
+
+
 def test_a_value_is_awaited_and_appended() -> None:
     server = Server(max_running=2)
     server.add('a', 'is_visible(cat_1);land;')

@@ -18,7 +18,7 @@ from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.engines.completions import Chunk, ServedModel, check_probe, grammar_probe
-from timely_llm_ros.engines.vllm_start import start_llm, stop_llm
+from timely_llm_ros.engines.vllm_start import prepare_stages, start_llm, stop_llm
 from timely_llm_ros.errors import EngineError, ModelLoadError, RequestRefusedError, ServerLostError
 
 if TYPE_CHECKING:
@@ -128,6 +128,7 @@ class VllmCompletions:
         try:
             # Whoever waits no longer leaves vLLM to :meth:`close`.
             self._llm = await asyncio.shield(self._starting)
+            await prepare_stages(self._llm)
         except Exception as err:
             raise ModelLoadError(f'vLLM did not start: {type(err).__name__}: {err}') from err
         found = {process.pid for process in multiprocessing.active_children()} - before

@@ -66,7 +66,7 @@ class New(NamedTuple):
     reason: EndReason | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Step:
     """A step that was begun."""
 
@@ -120,6 +120,9 @@ class FreezeCore(EngineCore):
         )
         self._max_kv_tokens = max_kv_tokens
         self._last_end_s = 0.0
+        self.pipeline = False
+        """Whether several steps, each of other generations, are under way in stages."""
+        self._under_way: list[Step] = []
 
     def add(self, request: GenerationRequest, prompt_tokens: int, now_s: float) -> None:
         """Take a generation whose prompt has that many tokens."""
@@ -176,8 +179,14 @@ class FreezeCore(EngineCore):
                 decodes_only = False
                 begun += computed >= context.tokens
             self._kv.compute(context, computed - context.computed)
-        self._mark_running(list(generations))
-        return Step(tuple(generations), begun, decodes_only, now_s)
+        running = list(generations)
+        for step in self._under_way:
+            running += (item for item in step.generations if self._still_runs(item, running))
+        self._mark_running(running)
+        begun_step = Step(tuple(generations), begun, decodes_only, now_s)
+        if self.pipeline:
+            self._under_way.append(begun_step)
+        return begun_step
 
     def decides(self, news: Iterable[New]) -> bool:
         """Whether a step's tokens may complete a segment or end a generation.
@@ -195,6 +204,9 @@ class FreezeCore(EngineCore):
 
     def finish_step(self, step: Step, news: Iterable[New], now_s: float) -> None:
         """Take a step's tokens."""
+        if step in self._under_way:
+            # Steps end in their order; what lies before this one was given up.
+            del self._under_way[: self._under_way.index(step) + 1]
         # With asynchronous scheduling steps overlap: each counts from the end of the one before.
         step_s = self._step_s = now_s - max(step.started_s, self._last_end_s)
         self._last_end_s = now_s
@@ -213,6 +225,11 @@ class FreezeCore(EngineCore):
         alive = [generation for generation in step.generations if not generation.ended]
         self._outlook.step(alive, len(self._running))
         self._changed = True
+
+    def _still_runs(self, generation: Generation, others: list[Generation]) -> bool:
+        """Whether a generation of another step runs too; one that was held meanwhile does not."""
+        runs = not generation.ended and self._phase(generation) is Phase.RUNNING
+        return runs and generation not in others
 
     def state(self, now_s: float) -> EngineState:
         """Return a snapshot."""

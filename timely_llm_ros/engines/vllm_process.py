@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.engines.vllm_completions import completion_tokens
 from timely_llm_ros.engines.vllm_core import UNCUT
-from timely_llm_ros.engines.vllm_start import start_llm, stop_llm
+from timely_llm_ros.engines.vllm_start import prepare_stages, start_llm, stop_llm
 from timely_llm_ros.engines.wire import FrameReader
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ class VllmProcess:
         self._llm = await asyncio.to_thread(
             start_llm, self._arguments | {'additional_config': {'timely': plugin}}
         )
+        await prepare_stages(self._llm)
 
     @property
     def pid(self) -> int | None:

@@ -92,6 +92,7 @@ class FreezeMixin(KvRelief):
         micro_batches = options.micro_batches or stages
         self._pipeline: PipelineBudget | None = None
         if micro_batches > 1:
+            self._core.pipeline = True
             self._pipeline = PipelineBudget(
                 max(2, stages),
                 most_micro_batches=micro_batches,

@@ -66,6 +66,16 @@ def start_llm(arguments: dict[str, Any]) -> Any:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+async def prepare_stages(llm: Any) -> None:
+    """Make the stages of a pipeline ready for what the stage before them sends.
+
+    vLLM does it in a trial run at start, which it leaves out on CPUs where nothing is compiled;
+    the first step then fails.
+    """
+    if llm.vllm_config.parallel_config.pipeline_parallel_size > 1:
+        await llm.collective_rpc('execute_dummy_batch')
+
+
 def stop_llm(llm: Any) -> None:
     """End vLLM."""
     with suppress(Exception):
