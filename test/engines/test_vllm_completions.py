@@ -158,6 +158,11 @@ async def test_a_model_that_obeys_no_grammar_and_one_that_does_not_start_are_ref
     with pytest.raises(ModelLoadError, match='where the grammar allows only'):
         await served.check(TEXTS)
 
+    refusing = Llm([], error=ValueError('no such grammar'))
+    monkeypatch.setattr(vllm_completions, 'start_llm', lambda arguments: refusing)
+    with pytest.raises(ModelLoadError, match='no such grammar; expected vLLM'):
+        await served.check(TEXTS)
+
     def fail(arguments: dict[str, Any]) -> Llm:
         raise RuntimeError('no memory')
 

@@ -76,7 +76,7 @@ async def measure_times(
         stopwatch.steps_s(1, sizes[1])
         started_s = time.monotonic()
         stopwatch.steps_s(batches[-1], sizes[1])
-        visit_s = time.monotonic() - started_s
+        visit_s = max(1e-6, time.monotonic() - started_s)
         rounds = int(most_s / (visit_s * len(plan.points))) - 1
         repeats = max(1, min(ROUNDS, rounds))
         return fit_profile(measure(ProfilePlan(sizes, sizes[::2], batches, repeats), stopwatch))

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
+_GRAMMARS = "expected vLLM's structured outputs with llguidance"
+
 _GUARD = """
 import os, signal, sys
 processes = []
@@ -134,12 +136,15 @@ class VllmCompletions:
         found = {process.pid for process in multiprocessing.active_children()} - before
         self.pids = tuple(pid for pid in found if pid is not None)
         self._guard = await asyncio.to_thread(start_guard, self.pids)
-        written = [
-            token
-            async for chunk in completion_tokens(self._llm, grammar_probe(texts))
-            for token in chunk.token_ids
-        ]
-        check_probe(self.url, written, texts, 'expected structured outputs by llguidance')
+        try:
+            written = [
+                token
+                async for chunk in completion_tokens(self._llm, grammar_probe(texts))
+                for token in chunk.token_ids
+            ]
+        except (RequestRefusedError, ImportError) as err:
+            raise ModelLoadError(f'{err}; {_GRAMMARS}') from err
+        check_probe(self.url, written, texts, _GRAMMARS)
         config = self._llm.vllm_config.model_config
         _logger.info('vLLM started in %.1f s', time.monotonic() - started_s)
         return ServedModel(str(config.model), int(config.max_model_len))

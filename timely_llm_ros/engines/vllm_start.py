@@ -10,6 +10,9 @@ from typing import Any
 from timely_llm_ros.engines.vllm_text import kv_bytes
 
 
+_THREADS_BIND = 'VLLM_CPU_OMP_THREADS_BIND'
+
+
 def engine_arguments(
     model: str,
     *,
@@ -58,12 +61,20 @@ def start_llm(arguments: dict[str, Any]) -> Any:
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.v1.engine.async_llm import AsyncLLM
 
+    workers = int(arguments.get('pipeline_parallel_size', 1))
+    workers *= int(arguments.get('tensor_parallel_size', 1))
+    unbound = workers > 1 and _THREADS_BIND not in os.environ
+    if unbound:
+        # Else vLLM wants a NUMA node for each worker on a CPU. Only what starts now inherits it.
+        os.environ[_THREADS_BIND] = 'nobind'
     # The signal mask of this thread is what the new process inherits.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         return AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if unbound:
+            del os.environ[_THREADS_BIND]
 
 
 async def prepare_stages(llm: Any) -> None:
