@@ -9,7 +9,6 @@ from typing import Any
 
 from timely_llm_ros.engines.vllm_text import kv_bytes
 
-
 _THREADS_BIND = 'VLLM_CPU_OMP_THREADS_BIND'
 
 
