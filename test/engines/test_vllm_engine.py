@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -229,6 +229,24 @@ def test_the_engine_core_ends_with_its_engine(tmp_path: Path) -> None:
 def test_a_bad_option_is_named(options: dict[str, object], expected: str) -> None:
     with pytest.raises(ConfigurationError, match=expected):
         VllmEngine(**options)  # type: ignore[arg-type]
+
+
+async def test_a_seed_on_the_stages_of_a_cpu_is_refused() -> None:
+    from vllm.platforms import current_platform
+
+    if not current_platform.is_cpu():
+        pytest.skip('only on CPUs')
+    engine = VllmEngine(
+        vllm={'pipeline_parallel_size': 2}, sampling=lambda request: {'temperature': 1, 'seed': 5}
+    )
+    engine._prepare()
+    told: list[Any] = []
+    engine._on_event, engine._process = told.append, cast('Any', object())
+    engine._generations.add(TASKS[0].generation_id)
+    await engine._submit(TASKS[0])
+    assert [(event.reason, event.error[:22]) for event in told] == [
+        ('error', 'seed 5: expected none,')
+    ]
 
 
 async def test_a_missing_model_is_named() -> None:

@@ -122,6 +122,7 @@ class VllmEngine:
         self._more = dict(vllm or {})
         self._measures, self._max_running = measure, max_running
         self._times: ExecutionTimeModel | None = None
+        self._seeds = True
         options = scheduling or SchedulingOptions()
         self._plugin = {
             'mode': mode,
@@ -242,6 +243,11 @@ class VllmEngine:
         try:
             token_ids = writer.token_ids(request)
             parameters = writer.parameters(request)
+            if parameters.seed is not None and not self._seeds:
+                raise EngineError(
+                    f'seed {parameters.seed}: expected none, on a CPU vLLM fails where a prompt '
+                    'with one is computed in several steps, as it is over stages'
+                )
             await process.introduce(request.skill_set)
             await process.add(request.generation_id, token_ids, parameters)
         except TimelyError as err:
@@ -339,6 +345,8 @@ class VllmEngine:
             slots=self._slots,
             context_limit=self._context_limit,
         )
+        stages = self._more.get('pipeline_parallel_size', 1)
+        self._seeds = stages == 1 or not current_platform.is_cpu()
         arguments['scheduler_cls'] = (
             contract.SCHEDULER if current_platform.is_cpu() else contract.ASYNC_SCHEDULER
         )
