@@ -46,24 +46,34 @@ def test_the_reference_with_exponential_times() -> None:
 
 
 def test_batches_hold_one_bin_and_everybody() -> None:
-    lengths = multibin.draw_lengths(500)
-    bins = multibin.in_bins(lengths, [0.0, 40.0, 80.0, 1e9])
+    lengths = multibin.draw_lengths(500, multibin.MEAN_TOKENS)
+    bins = multibin.in_bins(lengths, [200, 204, 96])
+    assert np.bincount(bins).tolist() == [200, 204, 96]
     order = multibin.batches(bins)
     assert sorted(number for batch in order for number in batch) == list(range(500))
     assert all(len({bins[number] for number in batch}) == 1 for batch in order)
-    assert sum(len(batch) < multibin.BATCH for batch in order) <= 3
+    assert sum(len(batch) < multibin.BATCH for batch in order) == 1
 
 
 def test_equally_full_bins_are_in_order() -> None:
-    lengths = multibin.draw_lengths(512)
-    bins = multibin.equally_full(lengths, 32)
+    lengths = multibin.draw_lengths(512, multibin.MEAN_TOKENS)
+    bins = multibin.in_bins(lengths, multibin.equal_sizes(512, 32))
     assert np.bincount(bins).tolist() == [16] * 32
     assert sorted(zip(lengths, bins, strict=True)) == sorted(
         zip(sorted(lengths), sorted(bins), strict=True)
     )
 
 
+@pytest.mark.parametrize('bins', [2, 4, 8])
+def test_optimal_bins_are_whole_batches_and_cost_no_more(bins: int) -> None:
+    lengths = multibin.draw_lengths(768, multibin.MEAN_TOKENS)
+    equal, optimal = multibin.equal_sizes(768, bins), multibin.optimal_sizes(lengths, bins)
+    assert sum(optimal) == 768
+    assert all(size % multibin.BATCH == 0 for size in optimal)
+    assert multibin.service_tokens(lengths, optimal) < multibin.service_tokens(lengths, equal)
+
+
 def test_lengths_spread_as_said() -> None:
-    lengths = np.array(multibin.draw_lengths(20_000))
+    lengths = np.array(multibin.draw_lengths(20_000, multibin.MEAN_TOKENS))
     assert lengths.mean() == pytest.approx(multibin.MEAN_TOKENS, rel=0.02)
     assert lengths.std() / lengths.mean() == pytest.approx(multibin.VARIATION, rel=0.04)

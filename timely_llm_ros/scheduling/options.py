@@ -31,7 +31,7 @@ collapses under load; for comparison only."""
 AGE_BOUND_S = 30.0
 """Default of ``SchedulingOptions.age_bound_s``."""
 
-BACKGROUND_BATCH, BACKGROUND_CHUNK, BACKGROUND_STEP_S = 8, 64, 0.007
+BACKGROUND_BATCH, BACKGROUND_CHUNK, BACKGROUND_STEP_S = 8, 64, 0.005
 """Defaults of the background's steps; on a CPU it is the last one that keeps them small."""
 
 
