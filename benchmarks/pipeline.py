@@ -1,11 +1,11 @@
-"""Ten workloads on a pipeline of four stages with slow links, served four ways, simulated.
+"""Ten workloads on a pipeline of four stages with slow links, served five ways, simulated.
 
     .venv/bin/python benchmarks/pipeline.py [--fit EVALUATIONS] [--json FILE]
 
 ``baseline``: vLLM's rules, as many new requests in a micro-batch as fit. ``budget``: prefill and
 decoding spread evenly (algorithm 1). ``both``: that and algorithm 2's number of micro-batches.
-``period``: ours, the number with the shortest round. The workloads and the measured times are
-Table 1 of preprints 202512.0788.
+``period``: the number with the shortest round. ``sure``: algorithm 2's number unless another's round
+is clearly shorter. The workloads and the measured times are Table 1 of preprints 202512.0788.
 
 There is one cost model for all rows and systems; ``--fit`` finds it again from the whole table.
 """
@@ -39,7 +39,12 @@ from lrtrace.pipeline_serving import (
     serve,
 )
 from lrtrace.pipeline_table import PAPER, SYSTEMS, Improvement, Times, improvement
-from timely_llm_ros.scheduling.microbatch import LinearCosts, best_count, least_gap_count
+from timely_llm_ros.scheduling.microbatch import (
+    LinearCosts,
+    best_count,
+    least_gap_count,
+    sure_count,
+)
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -56,7 +61,7 @@ MODEL = FOLDER / 'pipeline_model.json'
 """What the last ``--fit`` found."""
 WEIGHTS_S = 6.5e9 / 504e9
 """Reading a stage's weights from the memory of an RTX 4070: no micro-batch can be quicker."""
-OURS = 'period'
+OURS = ('period', 'sure')
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +95,17 @@ class Model:
         )
 
 
-FIRST_GUESS = Model(0.001, 0.0035, 0.00013, 0.0007, 0.00164, 0.002, 19_000, 0.34, 2e-7)
+FIRST_GUESS = Model(0.00062, 0.0055, 0.00011, 0.00096, 0.0014, 0.004, 19_000, 0.18, 1e-7)
 """Where the fit begins.
 
 A few milliseconds of Python; 6.5 GFLOP a token at 50 TFLOP/s; a hidden state and its residual,
 20 KB, at 100 Mbps; what weights and activations leave of 12 GB, at 0.2 MB a token, of which each
 GPU holds a quarter of the layers; sending that partly holds up who sends. Then rounded to where an
-earlier search on half of the table had come.
+earlier search had come.
 """
+
+WHOLE = 40.0
+"""What an error of the table as a whole counts beside the mean of its rows' errors."""
 
 
 def run(workload: Workload, system: str, model: Model) -> Served:
@@ -116,7 +124,8 @@ def run(workload: Workload, system: str, model: Model) -> Served:
                 return STAGES
             if system == 'both':
                 return least_gap_count(STAGES, MOST_MICRO_BATCHES, tokens, costs)
-            return best_count(
+            ours = best_count if system == 'period' else sure_count
+            return ours(
                 STAGES,
                 MOST_MICRO_BATCHES,
                 tokens,
@@ -174,7 +183,7 @@ def misfit(logs: FloatArray, workers: Executor) -> float:
         for name in ('speedup', 'idle_pct')
     ]
     disorder = sum(disorder for _, disorder, _ in rows)
-    return fmean(error**2 for error in errors) + sum(x * x for x in whole) + 100 * disorder
+    return fmean(error**2 for error in errors) + WHOLE * sum(x * x for x in whole) + 100 * disorder
 
 
 def fit(evaluations: int, seed: int = 1) -> Model:
@@ -214,7 +223,7 @@ def main() -> None:
         return
     fitted = json.loads(MODEL.read_text(encoding='utf-8'))
     model = Model(**fitted['model'])
-    systems = (*SYSTEMS, OURS)
+    systems = (*SYSTEMS, *OURS)
     print('completion (s), in brackets as measured in the paper; idle less than baseline (%)')
     print(
         f'{"workload":>13}', *(f'{system:>15}' for system in systems), '   both     paper    ours'
@@ -231,11 +240,11 @@ def main() -> None:
             f'{served[system].completion_s:7.1f} ({known.completion_s:6.1f})'
             for system, known in zip(SYSTEMS, paper, strict=True)
         ]
-        idle = (gains['both'].idle_pct, measured.idle_pct, gains[OURS].idle_pct)
+        idle = (gains['both'].idle_pct, measured.idle_pct, gains['period'].idle_pct)
         print(
             f'{workload!s:>13}',
             *(f'{cell:>15}' for cell in cells),
-            f'{served[OURS].completion_s:15.1f}',
+            *(f'{served[system].completion_s:15.1f}' for system in OURS),
             *(f'{value:8.1f}' for value in idle),
         )
         rows.append(
@@ -263,7 +272,7 @@ def targets_of(rows: list[dict[str, Any]]) -> list[Target]:
     )
     speedup = fmean(row['gains']['both']['speedup'] for row in rows)
     idle = fmean(row['gains']['both']['idle_pct'] for row in rows)
-    worst = max(completion_s(row, OURS) / completion_s(row, 'both') for row in rows)
+    worst = max(completion_s(row, 'sure') / completion_s(row, 'both') for row in rows)
     off = [
         abs(math.log(completion_s(row, system) / row['paper'][system]['completion_s']))
         for row in rows
@@ -275,7 +284,7 @@ def targets_of(rows: list[dict[str, Any]]) -> list[Target]:
         Target('mean speed-up, both', speedup, '<=', 1.4),
         Target('mean idle reduction, both (%)', idle, '>=', 30),
         Target('mean idle reduction, both (%)', idle, '<=', 45),
-        Target('worst completion, period over algorithm 2', worst, '<=', 1.0),
+        Target('worst completion, sure over algorithm 2', worst, '<=', 1.0),
         Target('mean error of completion times', math.expm1(fmean(off)), '<=', 0.15),
     ]
 

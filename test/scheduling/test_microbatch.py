@@ -168,6 +168,34 @@ def test_a_round_of_equal_micro_batches_is_the_steady_period(
     assert got == pytest.approx(expected)
 
 
+@given(st.integers(1, 6), st.integers(1, 24), st.integers(1, 3000), costs, st.floats(0, 0.5))
+def test_only_a_clear_gain_leaves_the_usual_count(
+    stages: int, most: int, tokens: int, model: LinearCosts, margin: float
+) -> None:
+    def cost_s(count: int) -> float:
+        size = -(-tokens // count)
+        way_s = microbatch.first_token_s(stages, model.compute_s(size), model.transfer_s(size))
+        return microbatch.REFILL_SHARE * way_s + microbatch.round_s(stages, count, tokens, model)
+
+    got = microbatch.sure_count(stages, most, tokens, model, margin=margin)
+    best = microbatch.best_count(stages, most, tokens, model)
+    usual = microbatch.least_gap_count(stages, most, tokens, model)
+    assert got in (usual, best)
+    if cost_s(usual) > (1 + margin) * cost_s(best) * (1 + 1e-9):
+        assert got == best
+    elif cost_s(usual) < (1 + margin) * cost_s(best) * (1 - 1e-9):
+        assert got == usual
+
+
+def test_a_clear_gain_is_taken() -> None:
+    model = LinearCosts(0.05, 0.0001, 0.05, 0.001)
+    assert microbatch.least_gap_count(4, 16, 64, model) == 7
+    assert microbatch.best_count(4, 16, 64, model) == 6
+    assert microbatch.sure_count(4, 16, 64, model) == 6
+    assert microbatch.sure_count(4, 16, 64, model, margin=0.5) == 7
+    assert microbatch.sure_count(4, 16, 0, model) == 4
+
+
 def test_more_micro_batches_where_the_links_are_slow() -> None:
     slow = replace(LAN, transfer_base_s=0.01)
     counts = [microbatch.best_count(4, 16, 40, model) for model in (LAN, slow)]

@@ -4,7 +4,8 @@ In a round each running generation gets one token. More micro-batches hide the l
 save what a micro-batch costs by itself. Dynamic Micro-Batch Scheduling (preprints 202512.0788,
 algorithm 2) takes the number whose first token comes when the first stage has done the round,
 which is a sign of balance but not what is wanted. :func:`best_count` takes the number with the
-shortest round, and :func:`count_in_time` the best of those whose first token is in time.
+shortest round, :func:`sure_count` leaves algorithm 2's only for a clearly shorter one, and
+:func:`count_in_time` takes the best of those whose first token is in time.
 
 Times are in seconds. A stage computes one micro-batch at a time, a link carries one at a time.
 """
@@ -18,13 +19,16 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from timely_llm_ros.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 TIE = 1e-12
 """Times that differ by less than this share are equal: rounding must not decide."""
 
 REFILL_SHARE = 0.2
 """How often per round the pipeline has to be filled anew: work comes and goes."""
+
+SURE_GAIN = 0.03
+"""A round that is shorter by this share is shorter in spite of what preemptions change."""
 
 
 class PipelineCosts(Protocol):
@@ -238,6 +242,57 @@ def best_count(
     _check(stages, most, tokens)
     if not tokens:
         return min(stages, most)
+    cost_s = _round_cost(
+        stages, tokens, costs, return_s, serial_links, refill_share, context_tokens
+    )
+    return _least((count, cost_s(count)) for count in range(1, min(most, tokens) + 1))
+
+
+def sure_count(
+    stages: int,
+    most: int,
+    tokens: int,
+    costs: PipelineCosts,
+    *,
+    return_s: float = 0.0,
+    context_tokens: float = 0.0,
+    margin: float = SURE_GAIN,
+) -> int:
+    """Return algorithm 2's number, or :func:`best_count`'s where that is clearly better.
+
+    Where KV is short, preemptions change a run by a few percent whichever number is chosen: a
+    smaller gain than that is none.
+
+    Args:
+        stages: Stages of the pipeline.
+        most: The most micro-batches.
+        tokens: Tokens of a round; no micro-batch will be empty.
+        costs: What a micro-batch costs.
+        return_s: The sampled token's way back to the first stage.
+        context_tokens: Tokens of all contexts that a round attends to.
+        margin: By which share algorithm 2's round must be longer.
+
+    Raises:
+        ConfigurationError: A number is out of range.
+    """
+    best = best_count(stages, most, tokens, costs, return_s=return_s, context_tokens=context_tokens)
+    if not tokens:
+        return best
+    usual = least_gap_count(stages, most, tokens, costs)
+    cost_s = _round_cost(stages, tokens, costs, return_s, True, REFILL_SHARE, context_tokens)
+    return usual if cost_s(usual) <= (1.0 + margin) * cost_s(best) else best
+
+
+def _round_cost(
+    stages: int,
+    tokens: int,
+    costs: PipelineCosts,
+    return_s: float,
+    serial_links: bool,
+    refill_share: float,
+    context_tokens: float,
+) -> Callable[[int], float]:
+    """Return what a round of so many micro-batches costs (s)."""
 
     def cost_s(count: int) -> float:
         size = -(-tokens // count)
@@ -254,7 +309,7 @@ def best_count(
         )
         return steady_s + refill_share * way_s
 
-    return _least((count, cost_s(count)) for count in range(1, min(most, tokens) + 1))
+    return cost_s
 
 
 class TimedCount(NamedTuple):
