@@ -305,8 +305,8 @@ the paper measured; `baseline` is vLLM's way, `budget` algorithm 1, `both` algor
 `period` algorithm 1 with `best_count`, `sure` with `sure_count`. Then what `both` gains over
 `baseline`: speed-up, and by how much less a GPU is idle. The shortest round is not the shortest
 run where KV is short: which number is chosen then decides who is preempted and computed again,
-which is worth some percent in either direction. So `sure_count` leaves algorithm 2's number only for
-a round that is shorter by 3 %, which is never so here; with other costs it is.
+which is worth some percent in either direction. So `sure_count` leaves algorithm 2's number only
+for a round that is shorter by 3 %, which is never so here; with other costs it is.
 
 {table(['workload', 'baseline', 'budget', 'both', 'period', 'sure', 'speed-up', 'idle'], rows)}
 

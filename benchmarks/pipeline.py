@@ -4,8 +4,8 @@
 
 ``baseline``: vLLM's rules, as many new requests in a micro-batch as fit. ``budget``: prefill and
 decoding spread evenly (algorithm 1). ``both``: that and algorithm 2's number of micro-batches.
-``period``: the number with the shortest round. ``sure``: algorithm 2's number unless another's round
-is clearly shorter. The workloads and the measured times are Table 1 of preprints 202512.0788.
+``period``: the number with the shortest round. ``sure``: algorithm 2's number unless another's
+round is clearly shorter. The workloads and the measured times are Table 1 of preprints 202512.0788.
 
 There is one cost model for all rows and systems; ``--fit`` finds it again from the whole table.
 """
