@@ -1,33 +1,43 @@
-"""The ROS node that records a fleet: serialised bytes go into a trace as they were received."""
+"""The ROS node that records a fleet: serialised bytes go into a trace as they were received.
+
+What it shares with the replay (main loop, QoS) stands here too: `rclpy` is in these two files only.
+"""
 
 from __future__ import annotations
 
 import datetime
+import signal
 import sys
 import time
 import uuid
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import rclpy
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
+from rclpy.callback_groups import CallbackGroup
 from rclpy.clock import Clock
 from rclpy.clock_type import ClockType
-from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.serialization import deserialize_message
+from rclpy.signals import SignalHandlerOptions
+from rclpy.subscription import Subscription
 
 from lrtrace.message_classes import message_class
 from lrtrace.metadata import TopicQos
 from lrtrace.recorder_health import RecorderCounts, health, summary_line
 from lrtrace.recorder_options import is_recorded, read_options
 from lrtrace.recording import Recording
-from lrtrace.ros_program import ProgramNode, qos_profile, run_program
 from lrtrace.topic_queues import TopicQueues
 from lrtrace.writer import TraceWriter
-from timely_llm_ros.errors import TraceError
+from timely_llm_ros.errors import TimelyError, TraceError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from rclpy.topic_endpoint_info import TopicEndpointInfo
 
@@ -43,13 +53,109 @@ QUEUE_DEPTH = 1000
 TAKE_PERIOD_S = 0.04
 """How often they are taken from there (s)."""
 
-LOOK_PERIOD_S = 0.2
+NEW_TOPICS_PERIOD_S = 0.2
 """How often new topics are looked for (s)."""
 
 DIAGNOSTICS_PERIOD_S = 1.0
 
 ENGINE_PERIOD_NS = 10_000_000_000
 """How often a scheduler's state is decoded (ns), for the run's engine, model and policy."""
+
+END_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+"""Signals that end a program, once; it ends whole whatever follows."""
+
+SIGNAL_PERIOD_S = 0.2
+"""A signal is noticed within this time (s)."""
+
+
+class ProgramNode(Node):  # type: ignore[misc]
+    """A node that is a program of its own."""
+
+    def start(self) -> None:
+        """Begin; called once.
+
+        Raises:
+            TimelyError: It cannot.
+        """
+        raise NotImplementedError
+
+    @property
+    def over(self) -> bool:
+        """Whether it has nothing more to do."""
+        raise NotImplementedError
+
+    def finish(self) -> int:
+        """End, say what was done, and return the exit code."""
+        raise NotImplementedError
+
+
+def run_program(make_node: Callable[[], ProgramNode], arguments: Sequence[str] | None) -> int:
+    """Run a node until SIGINT, SIGTERM or its own end; return the exit code.
+
+    For a process of its own: it ignores both signals from then on.
+    """
+    ending: list[int] = []
+    for number in END_SIGNALS:
+        # Noted, never raised, and from before there is anything to end until the process is gone:
+        # rclpy's and Python's own handlers would break off whatever the second signal finds.
+        signal.signal(number, lambda received, _frame: ending.append(received))
+    rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
+    node = make_node()
+    # The events executor cannot hand out serialised messages: it ends in a SystemError.
+    executor = SingleThreadedExecutor()
+    try:
+        node.start()
+        executor.add_node(node)
+        with suppress(ExternalShutdownException):
+            while not ending and not node.over and node.context.ok():
+                executor.spin_once(timeout_sec=SIGNAL_PERIOD_S)
+        return node.finish()
+    except TimelyError as err:
+        print(f'error: {err}', file=sys.stderr)
+        return 1
+    finally:
+        # The interpreter takes its handlers away before its end, but leaves ignored signals so.
+        for number in END_SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+        # In this order: a node that outlives its context can crash the interpreter's end.
+        executor.shutdown()
+        node.destroy_node()
+        rclpy.try_shutdown()
+
+
+def qos_profile(*, reliability: str, durability: str, depth: int) -> QoSProfile:
+    """Return a QoS from what metadata of traces says: what it does not know is the stronger.
+
+    Args:
+        reliability: ``best_effort``, or else reliable.
+        durability: ``transient_local``, or else volatile.
+        depth: Messages that are kept.
+    """
+    best_effort, kept = reliability == 'best_effort', durability == 'transient_local'
+    return QoSProfile(
+        history=HistoryPolicy.KEEP_LAST,
+        depth=depth,
+        reliability=ReliabilityPolicy.BEST_EFFORT if best_effort else ReliabilityPolicy.RELIABLE,
+        durability=DurabilityPolicy.TRANSIENT_LOCAL if kept else DurabilityPolicy.VOLATILE,
+    )
+
+
+class HeldGroup(CallbackGroup):  # type: ignore[misc]
+    """Keeps an executor from subscriptions, and mostly from their events too."""
+
+    events = False
+    """Whether it may look at events now."""
+
+    def can_execute(self, entity: object) -> bool:
+        """Tell whether an executor should look at it."""
+        return self.events and not isinstance(entity, Subscription)
+
+    def beginning_execution(self, entity: object) -> bool:
+        """Tell whether an executor may handle it."""
+        return self.can_execute(entity)
+
+    def ending_execution(self, entity: object) -> None:
+        """Take note that it was handled."""
 
 
 class RecorderNode(ProgramNode):
@@ -61,7 +167,7 @@ class RecorderNode(ProgramNode):
         """Messages that the middleware lost before they came here, by topic."""
         self._options: RecorderOptions | None = None
         self._open: Recording | None = None
-        self._queues = TopicQueues(self)
+        self._queues = TopicQueues(self, HeldGroup())
         self._skipped: set[str] = set()
         self._state_topics: set[str] = set()
         self._latest: dict[tuple[str, bytes], int] = {}
@@ -94,7 +200,7 @@ class RecorderNode(ProgramNode):
         # Not the node's clock: simulated time may stand still, but what was recorded must not wait.
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.create_timer(TAKE_PERIOD_S, self._take, clock=steady)
-        self.create_timer(LOOK_PERIOD_S, self._look, clock=steady)
+        self.create_timer(NEW_TOPICS_PERIOD_S, self._look, clock=steady)
         self.create_timer(DIAGNOSTICS_PERIOD_S, self._diagnose, clock=steady)
         self.get_logger().info(f'recording to {self._recording.folder}')
 

@@ -23,7 +23,7 @@ from lrtrace.message_classes import message_class
 from lrtrace.metadata import qos_profiles
 from lrtrace.playback import MAX_RATE, MIN_RATE, Playback
 from lrtrace.reader import Trace
-from lrtrace.ros_program import ProgramNode, qos_profile, run_program
+from lrtrace.recorder_node import ProgramNode, qos_profile, run_program
 from timely_llm_ros.errors import ConfigurationError, TraceError
 
 if TYPE_CHECKING:

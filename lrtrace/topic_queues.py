@@ -10,14 +10,12 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
-
-from rclpy.callback_groups import CallbackGroup
-from rclpy.subscription import Subscription
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from rclpy.node import Node
     from rclpy.qos import QoSProfile
+    from rclpy.subscription import Subscription
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +44,12 @@ class TopicQueues:
 
     Args:
         node: The node.
+        group: Keeps its executor from the subscriptions.
     """
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, group: Group) -> None:
         self._node = node
-        self._group = _Held()
+        self._group = group
         self._subscriptions: dict[str, Subscription] = {}
 
     def __contains__(self, topic: str) -> bool:
@@ -92,22 +91,11 @@ class TopicQueues:
         return messages
 
 
-class _Held(CallbackGroup):  # type: ignore[misc]
-    """Keeps an executor from subscriptions, and mostly from their events too."""
+class Group(Protocol):
+    """The callback group of the subscriptions: keeps an executor from them."""
 
-    events = False
-    """Whether it may look at events now."""
-
-    def can_execute(self, entity: object) -> bool:
-        """Tell whether an executor should look at it."""
-        return self.events and not isinstance(entity, Subscription)
-
-    def beginning_execution(self, entity: object) -> bool:
-        """Tell whether an executor may handle it."""
-        return self.can_execute(entity)
-
-    def ending_execution(self, entity: object) -> None:
-        """Take note that it was handled."""
+    events: bool
+    """Whether the executor may look at their QoS events now."""
 
 
 def _received(topic: str, earliest_ns: int, data: bytes, info: dict[str, Any]) -> Received:

@@ -83,8 +83,6 @@ def test_ros_stays_in_its_rooms(path: Path) -> None:
     allowed = path.parent == PACKAGE / 'nodes' or path.name in (
         'recorder_node.py',
         'replay_node.py',
-        'ros_program.py',
-        'topic_queues.py',
     )
     used = [m for m, _ in imports(path) if m in ROS or m.startswith(tuple(f'{r}.' for r in ROS))]
     assert allowed or not used, f'{path.name} imports {used}'

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lrtrace.recorder_node import HeldGroup
 from lrtrace.topic_queues import TopicQueues
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Queue:
 
 @given(st.lists(st.lists(st.integers(10, 60), max_size=20), max_size=4))
 def test_each_topic_keeps_its_order(topics: list[list[int]]) -> None:
-    queues = TopicQueues(node=None)
+    queues = TopicQueues(None, HeldGroup())
     queues._subscriptions = {f'/{n}': Queue(times) for n, times in enumerate(topics)}
     taken = []
     while batch := queues.take():
