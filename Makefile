@@ -8,11 +8,12 @@ export OMP_NUM_THREADS ?= 1
 export HF_HUB_OFFLINE = 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: help setup setup-dev setup-indy demo test lint format model model-eval clean bench-vllm $(BENCHES)
+.PHONY: help setup setup-dev setup-indy demo test fuzz lint format model model-eval clean bench-vllm $(BENCHES)
 
 help:
 	@echo 'make demo          set up, then fly a simulated fleet and write traces and a report'
 	@echo 'make test          set up, then run every test'
+	@echo 'make fuzz          property tests alone, with new examples each time, FUZZ=1000 of each'
 	@echo 'make setup-indy    make .venv-indy, the environment that a Neuromeka Indy arm is driven from'
 	@echo 'make lint          ruff and mypy'
 	@echo 'make model         train the embedded planner model again from its seed (under 30 min)'
@@ -42,6 +43,9 @@ demo: setup
 
 test: setup-dev
 	@$(RUN) -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
+
+fuzz: setup-dev
+	@FUZZ=$(or $(FUZZ),1000) $(RUN) -m pytest -n auto --dist load -m hypothesis $(ARGS)
 
 lint: setup-dev
 	@$(RUN) -m ruff check .

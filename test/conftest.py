@@ -8,8 +8,18 @@ import signal
 import pytest
 from hypothesis import HealthCheck, settings
 
-# A busy machine is no failure: how long an example takes says nothing about it.
-settings.register_profile('untimed', deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# A busy machine is no failure: how long an example takes says nothing about it. Without a number
+# of examples in FUZZ, the same tree draws the same ones each time: a failure is somebody's change.
+# `make fuzz` looks for new ones.
+FUZZ = int(os.environ.get('FUZZ', '0'))
+settings.register_profile(
+    'untimed',
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=FUZZ or 100,
+    derandomize=not FUZZ,
+    print_blob=True,
+)
 settings.load_profile('untimed')
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
