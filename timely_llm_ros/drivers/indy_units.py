@@ -72,10 +72,14 @@ class Workspace:
         return [*lengths_mm, *(math.degrees(value) for value in self.rotation_rad)]
 
 
+NO_DISTANCE_M = 1e-6
+"""What no arm could tell from nothing (m)."""
+
+
 def away_from_base(x_m: float, y_m: float) -> tuple[float, float]:
     """Return the unit vector from the base to a point; straight ahead for the base itself."""
     distance_m = math.hypot(x_m, y_m)
-    return (x_m / distance_m, y_m / distance_m) if distance_m > 0 else (1.0, 0.0)
+    return (x_m / distance_m, y_m / distance_m) if distance_m > NO_DISTANCE_M else (1.0, 0.0)
 
 
 def distance_mm(pose: Sequence[float], other: Sequence[float]) -> float:
