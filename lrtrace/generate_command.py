@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from lrtrace.generate import BinOptions
     from timely_llm_ros.engines.engine import GenerationRequest
+    from timely_llm_ros.engines.sampling import Sampling
     from timely_llm_ros.engines.torch_static import Generated
     from timely_llm_ros.planning.prompt_file import Answer, OfflinePrompt
 
@@ -26,6 +27,7 @@ examples:
   lrtrace generate prompts.jsonl -o answers.jsonl --batching static --bins 4 --predictor rlp
   lrtrace generate lengths_known.jsonl -o a.jsonl --batching static --bins 8 --predictor oracle
   make_prompts | lrtrace generate - -o answers.jsonl --batching static --max-wait 5
+  lrtrace generate prompts.jsonl -o drawn.jsonl --temperature 0.8 --top-p 0.95 --seed 7
 
 A prompt per line: {"id": "a", "skill_set": "tello", "instruction": "find the cup",
 "objects": [{"name": "cup_1", "kind": "cup"}]}; "max_tokens" and "length" may be there too.
@@ -89,6 +91,24 @@ def add_generate_command(commands: Any) -> None:
     parser.add_argument('--max-tokens', type=int, default=512, help='default: %(default)s')
     parser.add_argument('--max-kv-tokens', type=int, default=32768, help='default: %(default)s')
     parser.add_argument('--threads', type=int, default=1, help='default: %(default)s')
+    parser.add_argument(
+        '--temperature',
+        type=float,
+        default=0.0,
+        help='0 for the likeliest token always (default), above to draw tokens',
+    )
+    parser.add_argument(
+        '--top-p',
+        type=float,
+        default=1.0,
+        help='draw from the likeliest tokens that together have this probability (%(default)s)',
+    )
+    parser.add_argument(
+        '--seed',
+        type=int,
+        default=0,
+        help='of drawn tokens; a plan depends on it and on its id alone (default: %(default)s)',
+    )
     parser.set_defaults(run=_generate)
 
 
@@ -108,7 +128,14 @@ def _generate(options: argparse.Namespace) -> int:
             raise ConfigurationError(f'{name} {getattr(options, name)}: expected at least 1')
     if options.bins > 1 and options.batching == 'continuous':
         raise ConfigurationError(f'{options.bins} bins: expected --batching static with them')
+    _sampling(options)
     return _run(options, bins)
+
+
+def _sampling(options: argparse.Namespace) -> Sampling:
+    from timely_llm_ros.engines.sampling import Sampling
+
+    return Sampling(options.temperature, options.top_p, options.seed)
 
 
 def _run(options: argparse.Namespace, bins: BinOptions) -> int:
@@ -157,6 +184,7 @@ def _serve(
     from timely_llm_ros.planning.prompt_file import Answer
 
     path = find_model(options.model_path or SHIPPED_MODEL)
+    sampling = _sampling(options)
     request = RequestMaker(options.max_tokens)
     # Read before the model is loaded, because that takes its time.
     read = _reader(path, request) if bins.bins > 1 and bins.predictor == 'rlp' else None
@@ -166,7 +194,7 @@ def _serve(
         threads=options.threads,
     )
     if options.batching == 'static':
-        server = StaticBatches(loaded, padding=not options.drop_ended)
+        server = StaticBatches(loaded, padding=not options.drop_ended, sampling=sampling)
 
         def serve(batch: Sequence[OfflinePrompt]) -> list[Generated]:
             return server.serve([request(prompt) for prompt in batch])
@@ -174,7 +202,7 @@ def _serve(
         yield from generate(source, serve, bins, read=read)
         return
     requests = (None if prompt is None else request(prompt) for prompt in source)
-    for got in serve_continuously(loaded, requests, batch=options.batch):
+    for got in serve_continuously(loaded, requests, batch=options.batch, sampling=sampling):
         error = got.error or ('' if got.reason == 'stop' else got.reason)
         yield [Answer(got.generation_id, got.text, got.tokens, error)]
 

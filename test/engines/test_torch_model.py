@@ -15,7 +15,7 @@ from timely_llm_ros.engines.text_stream import TextStream
 from timely_llm_ros.engines.torch_fused import FAMILIES
 from timely_llm_ros.engines.torch_kv import KvPool, SlotList
 from timely_llm_ros.engines.torch_model import load_model
-from timely_llm_ros.engines.torch_text import choose
+from timely_llm_ros.engines.torch_sampling import choose
 from timely_llm_ros.errors import ModelLoadError
 from timely_llm_ros.skills.grammar import decoding_grammar
 

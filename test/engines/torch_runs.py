@@ -96,7 +96,11 @@ class Run:
     now_s: float = 0.0
 
     def __post_init__(self) -> None:
-        self.backend = TorchBackend(self.loaded, eviction=self.options.pop('eviction', None))
+        self.backend = TorchBackend(
+            self.loaded,
+            eviction=self.options.pop('eviction', None),
+            sampling=self.options.pop('sampling', None),
+        )
         self.core = EngineCore(
             self.backend,
             max_kv_tokens=self.options.pop('max_kv_tokens', self.loaded.pool.capacity),

@@ -8,6 +8,7 @@ import pytest
 
 from timely_llm_ros.engines import ENGINES, create_engine
 from timely_llm_ros.engines.openai_options import ServerOptions
+from timely_llm_ros.engines.sampling import Sampling
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.nodes.engine_options import engine_options, predictor_folder
 from timely_llm_ros.nodes.parameters import check, declarations
@@ -43,6 +44,17 @@ def test_each_option_reaches_each_engine(engine: str, name: str, value: Any, exp
     )
     options = engine_options(parameters)
     assert getattr(options['scheduling'], name) == expected
+    assert create_engine(engine, **options) is not None
+
+
+@pytest.mark.parametrize('engine', ['torch', 'vllm', 'openai'])
+def test_how_tokens_are_chosen_reaches_each_engine(engine: str) -> None:
+    assert PlannerParameters().sampling.greedy
+    parameters = PlannerParameters(
+        engine=engine, server_urls=('http://gpu-1:8000',), temperature=0.8, top_p=0.9, seed=7
+    )
+    options = engine_options(parameters)
+    assert options['sampling'] == Sampling(0.8, 0.9, 7)
     assert create_engine(engine, **options) is not None
 
 

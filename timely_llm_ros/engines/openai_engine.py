@@ -11,9 +11,10 @@ from timely_llm_ros.engines.openai_options import ServerOptions
 from timely_llm_ros.engines.servers_engine import ServersEngine
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from timely_llm_ros.engines.completions import Completions, ServedModel
+    from timely_llm_ros.engines.engine import GenerationRequest
     from timely_llm_ros.scheduling.options import SchedulingOptions
     from timely_llm_ros.scheduling.scheduler import ServingMode
 
@@ -31,6 +32,8 @@ class OpenAIEngine(ServersEngine):
         max_running: Most generations that one server serves at once.
         max_kv_tokens: Tokens whose KV one server is taken to keep.
         scheduling: Further options of the scheduler.
+        sampling: Returns how a request's tokens are chosen, in the names of vLLM's API, for example
+            a :class:`Sampling`; greedily without. A seed holds for a segment, not for a whole plan.
         measure: Time the first server at start, which takes some seconds; it is
             ``EngineInfo.times``.
         server_options: The other options of :class:`ServerOptions`.
@@ -49,6 +52,7 @@ class OpenAIEngine(ServersEngine):
         max_running: int = 8,
         max_kv_tokens: int = 1 << 20,
         scheduling: SchedulingOptions | None = None,
+        sampling: Callable[[GenerationRequest], Mapping[str, Any]] | None = None,
         measure: bool = False,
         **server_options: Any,
     ) -> None:
@@ -61,6 +65,7 @@ class OpenAIEngine(ServersEngine):
             max_kv_tokens=max_kv_tokens,
             scheduling=scheduling,
             patience=self._options,
+            sampling=sampling,
             measure=measure,
         )
 

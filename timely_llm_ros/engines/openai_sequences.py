@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.engines.completions import GRAMMAR_HEADER
+from timely_llm_ros.engines.sampling import MAX_SEED
 from timely_llm_ros.engines.step import Output
 from timely_llm_ros.engines.text_stream import TextStream
 from timely_llm_ros.errors import EngineError
@@ -165,6 +166,9 @@ class ServerSequences:
             'prompt': sequence.ids,
             'max_tokens': max(1, sequence.max_tokens - len(sequence.generated)),
         }
+        if 'seed' in body:
+            # A server's chance begins anew with each request, so it must not begin the same way.
+            body['seed'] = (body['seed'] + len(sequence.generated)) % (MAX_SEED + 1)
         stops = [*sorted(self._texts.end_ids)]
         if stop_at_statement:
             stops += sequence.stops

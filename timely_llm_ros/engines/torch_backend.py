@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from timely_llm_ros.engines.sampling import Sampling
 from timely_llm_ros.engines.step import Output
 from timely_llm_ros.engines.text_stream import TextStream
 from timely_llm_ros.engines.torch_attention import AttentionStep
 from timely_llm_ros.engines.torch_eviction import QueryWindow
 from timely_llm_ros.engines.torch_kv import SlotList
-from timely_llm_ros.engines.torch_text import choose
+from timely_llm_ros.engines.torch_sampling import choose, draw
 from timely_llm_ros.errors import EngineError
 from timely_llm_ros.skills.grammar import decoding_grammar
 
@@ -82,6 +83,7 @@ class TorchBackend:
         loaded: The model.
         observations: Whether grammars demand observations after blocking calls.
         eviction: Chooses what of a prompt is kept where a request's rule evicts; None keeps all.
+        sampling: How tokens are chosen; None for the likeliest always.
     """
 
     def __init__(
@@ -90,12 +92,14 @@ class TorchBackend:
         *,
         observations: bool = True,
         eviction: EvictionMethod | None = None,
+        sampling: Sampling | None = None,
     ) -> None:
         self._model = loaded
         self._texts = loaded.texts
         self._pool = loaded.pool
         self._observations = observations
         self._eviction = eviction
+        self._sampling = sampling or Sampling()
         self._prefixes: dict[str, _Prefix] = {}
         self._sequences: dict[str, _Sequence] = {}
         self.computed_tokens = 0
@@ -274,9 +278,20 @@ class TorchBackend:
         for row, sequence in zip(masks, sequences, strict=True):
             if sequence.grammar is not None:
                 sequence.grammar.fill(row)
-        best = choose(scores, masks).tolist()
+        sampling = self._sampling
+        if sampling.greedy:
+            chosen = choose(scores, masks)
+        else:
+            chances = [
+                sampling.chance(name, len(sequence.generated))
+                for name, sequence in zip(names, sequences, strict=True)
+            ]
+            chosen = draw(
+                scores, masks, chances, temperature=sampling.temperature, top_p=sampling.top_p
+            )
         return [
-            self._append(sequence, token) for sequence, token in zip(sequences, best, strict=True)
+            self._append(sequence, token)
+            for sequence, token in zip(sequences, chosen.tolist(), strict=True)
         ]
 
     def _append(self, sequence: _Sequence, token: int) -> Output:

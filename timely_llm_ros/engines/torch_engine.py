@@ -28,6 +28,7 @@ from timely_llm_ros.engines.model_files import (
     find_model,
     require_model_files,
 )
+from timely_llm_ros.engines.sampling import Sampling
 from timely_llm_ros.engines.torch_worker import WorkerOptions
 from timely_llm_ros.engines.wire import (
     Cancel,
@@ -162,6 +163,7 @@ class TorchEngine:
             for no eviction. Models with a sliding window have none.
         measure: Measure a coarse profile once the model is loaded, which takes about two seconds;
             it is ``EngineInfo.times``.
+        sampling: How tokens are chosen; None for the likeliest always.
 
     Raises:
         ConfigurationError: An option is out of range.
@@ -184,6 +186,7 @@ class TorchEngine:
         predictors: str = 'auto',
         eviction: EvictionName | None = 'snapkv',
         measure: bool = False,
+        sampling: Sampling | None = None,
     ) -> None:
         find_policy(policy)
         if mode not in get_args(ServingMode):
@@ -217,6 +220,7 @@ class TorchEngine:
             _predictors(predictors, find_model(model_path), policy),
             eviction or '',
             measure,
+            sampling or Sampling(),
         )
         self._on_event: Callable[[EngineEvent], None] | None = None
         self._worker: _Worker | None = None

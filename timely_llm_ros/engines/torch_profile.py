@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from timely_llm_ros.engines.torch_attention import AttentionStep
-from timely_llm_ros.engines.torch_text import choose
+from timely_llm_ros.engines.torch_sampling import choose
 from timely_llm_ros.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.engines.engine import EndReason, GenerationRequest
     from timely_llm_ros.engines.kv_ledger import Prefix
+    from timely_llm_ros.engines.sampling import Sampling
     from timely_llm_ros.engines.torch_model import LoadedModel
 
 
@@ -63,12 +64,15 @@ class StaticBatches:
     Args:
         loaded: The model.
         padding: Whether rows that have ended are computed until the longest has.
+        sampling: How tokens are chosen; None for the likeliest always.
     """
 
-    def __init__(self, loaded: LoadedModel, *, padding: bool = True) -> None:
+    def __init__(
+        self, loaded: LoadedModel, *, padding: bool = True, sampling: Sampling | None = None
+    ) -> None:
         self._loaded = loaded
         self._padding = padding
-        self._backend = TorchBackend(loaded, observations=False)
+        self._backend = TorchBackend(loaded, observations=False, sampling=sampling)
         self._kv = KvLedger(loaded.pool.capacity)
         self.steps = 0
         """Steps computed so far."""
@@ -185,6 +189,7 @@ def serve_continuously(
     *,
     batch: int,
     prefill_chunk: int = 128,
+    sampling: Sampling | None = None,
 ) -> Iterator[Generated]:
     """Generate all of them, a new one as soon as another has ended; yield each when it ends.
 
@@ -193,8 +198,9 @@ def serve_continuously(
         requests: In the order in which they begin; None where none has come for a moment.
         batch: Most of them in one step.
         prefill_chunk: Most prompt tokens computed in one step.
+        sampling: How tokens are chosen; None for the likeliest always.
     """
-    backend = TorchBackend(loaded, observations=False)
+    backend = TorchBackend(loaded, observations=False, sampling=sampling)
     core = EngineCore(
         backend,
         mode='whole_plan',

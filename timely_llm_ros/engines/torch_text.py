@@ -123,20 +123,3 @@ class GrammarState:
         """
         if not self._matcher.consume_tokens(list(tokens)):
             raise EngineError(f'tokens {list(tokens)}: {self._matcher.get_error()}')
-
-
-def choose(logits: NDArray[np.float32], masks: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return each row's best allowed token, -1 where none is allowed.
-
-    Args:
-        logits: One row per generation; only its first tokens, as many as have a text.
-        masks: One bit per token in little-endian words, one row per generation.
-    """
-    allowed = np.unpackbits(masks.view(np.uint8), axis=1, bitorder='little')
-    width = logits.shape[1]
-    scores = np.where(allowed[:, :width], logits, -np.inf)
-    best: NDArray[np.int64] = scores.argmax(axis=1)
-    none = ~allowed[:, :width].any(axis=1)
-    if none.any():
-        best[none] = -1
-    return best

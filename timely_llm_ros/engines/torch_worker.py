@@ -15,9 +15,10 @@ import signal
 import socket
 import sys
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from timely_llm_ros.engines.sampling import Sampling
 from timely_llm_ros.engines.wire import (
     Cancel,
     FrameReader,
@@ -66,12 +67,17 @@ class WorkerOptions:
     predictors: str = ''
     eviction: str = 'snapkv'
     measure: bool = False
+    sampling: Sampling = field(default_factory=Sampling)
 
     @classmethod
     def from_json(cls, text: str) -> WorkerOptions:
         """Read what :meth:`to_json` wrote."""
         values = json.loads(text)
-        return cls(**values | {'scheduling': SchedulingOptions(**values['scheduling'])})
+        nested = {
+            'scheduling': SchedulingOptions(**values['scheduling']),
+            'sampling': Sampling(**values['sampling']),
+        }
+        return cls(**values | nested)
 
     def to_json(self) -> str:
         """Write the options for the command line."""
@@ -228,7 +234,12 @@ def _run(link: Link, options: WorkerOptions, started_s: float) -> None:
     )
     warm_up(loaded)
     method = None if loaded.sliding or not options.eviction else find_method(options.eviction)
-    backend = TorchBackend(loaded, observations=options.mode != 'whole_plan', eviction=method)
+    backend = TorchBackend(
+        loaded,
+        observations=options.mode != 'whole_plan',
+        eviction=method,
+        sampling=options.sampling,
+    )
     core = LanedCore(
         backend,
         mode=options.mode,

@@ -37,6 +37,7 @@ def engine_options(parameters: PlannerParameters) -> dict[str, Any]:
     if parameters.model_path:
         options['model_path'] = parameters.model_path
     options['measure'] = parameters.profile == 'auto'
+    options['sampling'] = parameters.sampling
     if parameters.engine == 'openai':
         return options | _server_options(parameters)
     if parameters.engine == 'vllm':

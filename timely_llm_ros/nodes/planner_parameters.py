@@ -9,6 +9,7 @@ from timely_llm_ros.budget.budgeter import MAX_EVICTED
 from timely_llm_ros.budget.task_budget import BudgetOptions
 from timely_llm_ros.engines import ENGINES, ServingMode
 from timely_llm_ros.engines.eviction import EvictionName
+from timely_llm_ros.engines.sampling import MAX_SEED, MAX_TEMPERATURE, Sampling
 from timely_llm_ros.nodes.parameters import parameter
 from timely_llm_ros.prediction.length_forecast import PREDICTORS
 from timely_llm_ros.scheduling.options import (
@@ -114,6 +115,29 @@ class PlannerParameters:
     )
     constrained: bool = parameter(
         True, "Mask the model's choices with the skill set's grammar.", read_only=False
+    )
+    temperature: float = parameter(
+        0.0,
+        'How tokens are chosen: 0 for the likeliest always, above to draw them, with 1 by the '
+        "model's own probabilities.",
+        minimum=0.0,
+        maximum=MAX_TEMPERATURE,
+        read_only=False,
+    )
+    top_p: float = parameter(
+        1.0,
+        'Tokens are drawn from the likeliest ones that together have this probability.',
+        minimum=0.001,
+        maximum=1.0,
+        read_only=False,
+    )
+    seed: int = parameter(
+        0,
+        "Of drawn tokens. Engine torch draws by seed, task id and a token's number alone, so "
+        'suspension changes nothing.',
+        minimum=0,
+        maximum=MAX_SEED,
+        read_only=False,
     )
     device: str = parameter('cpu', 'Where torch computes, e.g. cpu or cuda.', read_only=False)
     dtype: str = parameter(
@@ -343,6 +367,15 @@ class PlannerParameters:
             pessimism=self.budget_pessimism,
             coverage=self.budget_coverage,
         )
+
+    @property
+    def sampling(self) -> Sampling:
+        """How tokens are chosen.
+
+        Raises:
+            ConfigurationError: A value is out of range.
+        """
+        return Sampling(self.temperature, self.top_p, self.seed)
 
     @property
     def scheduling(self) -> SchedulingOptions:

@@ -1,0 +1,66 @@
+"""Draws tokens from logits under a grammar's masks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+
+def allowed_tokens(masks: NDArray[np.int32], width: int) -> NDArray[np.bool_]:
+    """Return which tokens may come, ``[rows, width]``, from one bit per token."""
+    bits = np.unpackbits(masks.view(np.uint8), axis=1, bitorder='little')
+    return bits[:, :width].view(np.bool_)
+
+
+def choose(logits: NDArray[np.float32], masks: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Return each row's best allowed token, -1 where none is allowed.
+
+    Args:
+        logits: One row per generation; only its first tokens, as many as have a text.
+        masks: One bit per token in little-endian words, one row per generation.
+    """
+    allowed = allowed_tokens(masks, logits.shape[1])
+    best: NDArray[np.int64] = np.where(allowed, logits, -np.inf).argmax(axis=1)
+    best[~allowed.any(axis=1)] = -1
+    return best
+
+
+def draw(
+    logits: NDArray[np.float32],
+    masks: NDArray[np.int32],
+    chances: ArrayLike,
+    *,
+    temperature: float,
+    top_p: float = 1.0,
+) -> NDArray[np.int64]:
+    """Return a token for each row, drawn from the allowed ones; -1 where none is allowed.
+
+    Args:
+        logits: As for :func:`choose`.
+        masks: As for :func:`choose`.
+        chances: A number from 0 up to 1 for each row, which decides.
+        temperature: Above 0.
+        top_p: Only the likeliest tokens that together have this probability may come.
+    """
+    allowed = allowed_tokens(masks, logits.shape[1])
+    some = allowed.any(axis=1)
+    scores = np.where(allowed, logits, -np.inf).astype(np.float64)
+    scores[~some] = 0.0
+    scores -= scores.max(axis=1, keepdims=True)
+    shares = np.exp(scores / temperature)
+    shares /= shares.sum(axis=1, keepdims=True)
+    if top_p < 1.0:
+        order = np.argsort(-shares, axis=1, kind='stable')
+        ordered = np.take_along_axis(shares, order, axis=1)
+        # A token stays if those before it do not suffice, so the likeliest always does.
+        ordered[np.cumsum(ordered, axis=1) - ordered >= top_p] = 0.0
+        np.put_along_axis(shares, order, ordered, axis=1)
+    sums = np.cumsum(shares, axis=1)
+    reached = sums <= np.asarray(chances)[:, None] * sums[:, -1:]
+    drawn: NDArray[np.int64] = reached.sum(axis=1)
+    drawn[~some] = -1
+    return drawn
