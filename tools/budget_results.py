@@ -182,14 +182,10 @@ def trail(content: dict[str, Any]) -> list[str]:
     if 'overhead' in found:
         rows = found['overhead']['batches'].items()
         said = '; '.join(
-            f'{row["share"]:.2%} (standard error {row["standard_error"]:.2%}) of '
-            f'{row["step_ms"]:.2f} ms at batch {batch}'
+            f'{row["answer_us"]:.0f} us at batch {batch}, {row["share"]:.2%} of the time'
             for batch, row in rows
         )
-        lines += [
-            f'The probe, asked at every {found["overhead"]["every"]}th step, adds {said}.',
-            '',
-        ]
+        lines += [f'Asking the probe at every {found["overhead"]["every"]}th step: {said}.', '']
     for part, title in (('replay', 'virtual time'), ('serving', 'the torch engine, real time')):
         if part not in found:
             continue
