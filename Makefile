@@ -8,7 +8,7 @@ export OMP_NUM_THREADS ?= 1
 export HF_HUB_OFFLINE = 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: help setup setup-dev setup-indy demo test fuzz lint format model model-eval clean bench-vllm $(BENCHES)
+.PHONY: help setup setup-dev setup-indy demo test fuzz lint format model model-eval rlp clean bench-vllm $(BENCHES)
 
 help:
 	@echo 'make demo          set up, then fly a simulated fleet and write traces and a report'
@@ -17,6 +17,7 @@ help:
 	@echo 'make setup-indy    make .venv-indy, the environment that a Neuromeka Indy arm is driven from'
 	@echo 'make lint          ruff and mypy'
 	@echo 'make model         train the embedded planner model again from its seed (under 30 min)'
+	@echo 'make rlp           train its response-length predictor again (15 min, most of it plans)'
 	@echo 'make model-eval    measure the shipped model on held-out scenes and wordings'
 	@echo 'make clean         remove the environment and everything that was built'
 	@echo 'benchmarks:        $(BENCHES)'
@@ -58,6 +59,9 @@ format: setup-dev
 
 model: setup
 	@$(RUN) -m timely_llm_ros.model.train --out models/timely-planner --seed 0 $(ARGS)
+
+rlp: setup
+	@$(VENV)/timely-llm train-rlp $(ARGS)
 
 model-eval: setup
 	@$(RUN) -m timely_llm_ros.model.evaluate $(ARGS)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import random
 import statistics
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from _timebill_estimates import COVERAGE
 
-from timely_llm_ros.budget.budgeter import MAX_EVICTED, choose_eviction
-from timely_llm_ros.budget.eviction_rule import BudgetedEviction
+from timely_llm_ros.budget.budgeter import choose_eviction
 from timely_llm_ros.budget.overrun import kill, skip_next, skipped_jobs
+from timely_llm_ros.budget.score_rule import likely_lengths
 from timely_llm_ros.budget.task_budget import BudgetOptions
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from _timebill_estimates import Estimates
     from _timebill_record import Recorded
 
+    from timely_llm_ros.budget.eviction_rule import EvictionRule
     from timely_llm_ros.prediction.response_length import LengthDistribution
 
 Overrun = Literal['kill', 'skip_next']
@@ -48,15 +49,17 @@ class TimeBill:
         estimates: What is known beforehand.
         pessimism: k of the paper, times its predicted length; None takes the quantile of the
             predicted distribution.
-        likelier: Whether what no worst case fits is tried with likelier ones, and under Skip-Next
-            with a later period; else it evicts the most, as in the paper.
+        scored: Whether the score to expect decides where no worst case fits; else it evicts the
+            most, as in the paper.
+        worst_first: Whether a worst case that fits decides; else the score always does.
         refuses: Whether jobs whose worst case does not fit when they arrive are refused.
     """
 
     grid: Sequence[float]
     estimates: Estimates
     pessimism: float | None = None
-    likelier: bool = True
+    scored: bool = True
+    worst_first: bool = True
     refuses: bool = False
     _forecasts: dict[int, LengthDistribution] = field(default_factory=dict)
 
@@ -74,18 +77,23 @@ class TimeBill:
         options = BudgetOptions(pessimism=self.pessimism or 0.0, coverage=COVERAGE)
         return options.worst_length(self.forecast(job), MAX_TOKENS)
 
-    def rule(self, job: Recorded, ends_by_s: float, period_s: float | None) -> BudgetedEviction:
+    def rule(self, job: Recorded, ends_by_s: float, period_s: float | None) -> EvictionRule:
         """Return what decides after the job's prefill."""
-        estimates, worst = self.estimates, self.worst_length(job)
-        cases = BudgetOptions().likelier_cases(estimates.expected, self.forecast(job), worst)
-        return BudgetedEviction(
-            ends_by_s,
-            estimates.worst,
-            worst,
-            MAX_EVICTED,
-            cases if self.likelier else (),
-            period_s if self.likelier else None,
+        options = BudgetOptions(coverage=COVERAGE)
+        if not self.scored:
+            options = replace(options, effect=None)
+        rule = options.rule(
+            ends_by_s=ends_by_s,
+            expected=self.estimates.expected,
+            worst=self.estimates.worst,
+            worst_length=self.worst_length(job),
+            lengths=likely_lengths(self.forecast(job), MAX_TOKENS),
+            period_s=period_s,
         )
+        if self.worst_first:
+            return rule
+        assert rule.otherwise is not None
+        return rule.otherwise
 
     def __call__(self, job: Recorded, budget_s: float, overrun: Overrun) -> int | None:
         """Choose when the prompt has been computed; refuse before that."""
@@ -103,39 +111,6 @@ class TimeBill:
         rule = self.rule(job, budget_s, budget_s if overrun == 'skip_next' else None)
         needed = 1 - (rule.keep(tokens, job.prefill_s) + 1) / tokens
         return next(place for place, share in enumerate(self.grid) if share >= needed - 1e-9)
-
-
-@dataclass(frozen=True, slots=True)
-class ForTheScore:
-    """Evicts what makes the score largest that is to be expected, whatever ends in time.
-
-    Attributes:
-        ours: What is known of jobs, and what decides where the worst case fits.
-        quality: The mean score by share, of other jobs.
-    """
-
-    ours: TimeBill
-    quality: Sequence[float]
-
-    def __call__(self, job: Recorded, budget_s: float, overrun: Overrun) -> int | None:
-        """Choose; late ends count under Skip-Next, but for each that they skip."""
-        ours, expected = self.ours, self.ours.estimates.expected
-        forecast = ours.forecast(job)
-
-        def worth(place: int) -> float:
-            total = 0.0
-            for bucket, probability in enumerate(forecast.probabilities, 1):
-                steps_s = expected.decode_time_s(
-                    job.prompt_tokens, bucket * forecast.size, ours.grid[place]
-                )
-                skipped = skipped_jobs(job.prefill_s + steps_s, budget_s)
-                if overrun == 'skip_next':
-                    total += probability * (self.quality[place] - skipped * self.quality[0])
-                elif not skipped:
-                    total += probability * self.quality[place]
-            return total
-
-        return max(range(len(ours.grid)), key=lambda place: (worth(place), -place))
 
 
 def oracle(job: Recorded, budget_s: float, overrun: Overrun) -> int:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from timely_llm_ros.prediction.fitting import coverage_factor
 from timely_llm_ros.prediction.profiling import ProfilePlan, fit_profile, measure, profile_errors
 
 if TYPE_CHECKING:
@@ -23,15 +22,21 @@ COVERAGE = 0.95
 
 def profile(loaded: Any, repeats: int, chunk: int) -> tuple[ExecutionTimeModel, dict[str, Any]]:
     """Measure and fit the execution-time estimator on the sizes of long scenes."""
+    from timely_llm_ros.engines.torch_eviction import find_method
     from timely_llm_ros.engines.torch_profile import TorchStopwatch
+    from timely_llm_ros.engines.torch_requests import measure_requests
 
     plan = ProfilePlan(
-        (128, 256, 512, 1024, 2048, 3072), (64, 256, 1024, 2048, 3072), (1,), repeats,
-        step_visits=5,
+        (250, 500, 1000, 2000, 3000), (64, 256, 1024, 2048, 3072), (1,), repeats,
+        step_visits=3,
     )  # fmt: skip
-    timings = measure(plan, TorchStopwatch(loaded, prefill_chunk=chunk))
-    times = fit_profile(timings)
-    errors = profile_errors(times, timings)
+    timings = measure(plan, TorchStopwatch(loaded, prefill_chunk=chunk, steps=24))
+    model = fit_profile(timings)
+    errors = profile_errors(model, timings)
+    overhead = measure_requests(
+        loaded, model, prefill_chunk=chunk, rounds=repeats, eviction=find_method('snapkv')
+    )
+    times = overhead.added_to(model)
     one = times.at(1)
     rows: dict[str, Any] = {
         'prefill_square_ns': one.prefill_square_s * 1e9,
@@ -39,6 +44,8 @@ def profile(loaded: Any, repeats: int, chunk: int) -> tuple[ExecutionTimeModel, 
         'prefill_ms': one.prefill_s * 1e3,
         'kv_token_us': one.kv_token_s * 1e6,
         'step_ms': one.step_s * 1e3,
+        'request_prompt_ms': overhead.prompt_s * 1e3,
+        'request_step_ms': overhead.steps_s[0][1] * 1e3,
         'repeats': repeats,
     }
     for name, found in (('prefill', errors.prefill), ('step', errors.steps[1])):
@@ -52,61 +59,41 @@ def profile(loaded: Any, repeats: int, chunk: int) -> tuple[ExecutionTimeModel, 
 
 @dataclass(frozen=True, slots=True)
 class Estimates:
-    """Times of whole generations, judged on jobs of their own.
+    """What a planner with that profile and predictor knows of a job.
 
     Attributes:
-        expected: Coefficients of the expected case: the profile's, times what generations really
-            took of them.
-        worst: Coefficients that cover :data:`COVERAGE` of prompts, and of decodings.
-        factors: How much the profile was scaled, and why.
+        expected: Coefficients of the expected case.
+        worst: Coefficients that cover :data:`COVERAGE` of single prompts and steps.
         rlp: Predicts lengths.
     """
 
     expected: TimeCoefficients
     worst: TimeCoefficients
-    factors: dict[str, float]
     rlp: ResponseLengthModel
 
+    @classmethod
+    def of(cls, times: ExecutionTimeModel, rlp: ResponseLengthModel) -> Estimates:
+        """Return what a profile and a predictor say of one generation alone."""
+        return cls(times.at(1), times.at(1, coverage=COVERAGE), rlp)
 
-def calibrate(
-    model: ExecutionTimeModel,
-    recorded: Sequence[Recorded],
-    grid: Sequence[float],
-    rlp: ResponseLengthModel,
-) -> Estimates:
-    """Scale a profile so that it tells what other jobs take, as expected and at worst.
 
-    A profile times forward passes. Tokenising, the grammar, choosing the first token and the
-    engine's own work on a prompt add a constant, whatever the prompt's length.
-    """
-    one = model.at(1)
-    added_s = statistics.median(
-        it.prefill_s - one.prefill_time_s(it.prompt_tokens, it.cached_tokens) for it in recorded
-    )
-    one = replace(one, prefill_s=one.prefill_s + max(0.0, added_s))
-    prefill: tuple[list[float], list[float]] = [], []
-    decode: tuple[list[float], list[float]] = [], []
+def factors(
+    estimates: Estimates, recorded: Sequence[Recorded], grid: Sequence[float]
+) -> dict[str, float]:
+    """Return what whole generations took of what was expected: medians and 95 % quantiles."""
+    one = estimates.expected
+    found: dict[str, list[float]] = {'prefill': [], 'decode': []}
     for it in recorded:
-        prefill[0].append(it.prefill_s)
-        prefill[1].append(one.prefill_time_s(it.prompt_tokens, it.cached_tokens))
+        found['prefill'].append(
+            it.prefill_s / one.prefill_time_s(it.prompt_tokens, it.cached_tokens)
+        )
         for share, tried in zip(grid, it.tried, strict=True):
             if tried.length > 1:
-                decode[0].append(tried.total_s - it.prefill_s)
-                decode[1].append(one.decode_time_s(it.prompt_tokens, tried.length, share))
-    factors = {'prefill_added_ms': 1e3 * added_s}
-    for name, pairs in (('prefill', prefill), ('decode', decode)):
-        factors[f'{name}_expected'] = statistics.median(a / b for a, b in zip(*pairs, strict=True))
-        factors[f'{name}_worst'] = coverage_factor(*pairs, COVERAGE)
-    print('of the profile:', ', '.join(f'{name} {value:.3f}' for name, value in factors.items()))
-    cases = [
-        replace(
-            one,
-            prefill_square_s=factors[f'prefill_{case}'] * one.prefill_square_s,
-            prefill_token_s=factors[f'prefill_{case}'] * one.prefill_token_s,
-            prefill_s=factors[f'prefill_{case}'] * one.prefill_s,
-            kv_token_s=factors[f'decode_{case}'] * one.kv_token_s,
-            step_s=factors[f'decode_{case}'] * one.step_s,
-        )
-        for case in ('expected', 'worst')
-    ]
-    return Estimates(cases[0], cases[1], factors, rlp)
+                said_s = one.decode_time_s(it.prompt_tokens, tried.length, share)
+                found['decode'].append((tried.total_s - it.prefill_s) / said_s)
+    rows = {}
+    for name, ratios in found.items():
+        rows[f'{name}_expected'] = statistics.median(ratios)
+        rows[f'{name}_95_pct'] = sorted(ratios)[int(0.95 * (len(ratios) - 1))]
+    print('of what was expected:', ', '.join(f'{name} {it:.3f}' for name, it in rows.items()))
+    return rows

@@ -7,6 +7,7 @@ import re
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.engines.core import EngineCore
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 SIZES = (40, 60, 90, 130, 200)
 """Objects per scene: long prompts, which is where eviction can matter."""
+
+skill_set = cache(find_skill_set)
+"""Read once, as a planner does; reading one takes longer than computing a short prompt."""
 
 _CALL = re.compile(r'[^;{}]+')
 
@@ -59,7 +63,7 @@ def make_jobs(
         sample = sample_task(rng, rng.choice(numbers), rng.choice(SIZES), scenes='held_out')
         if '#' in sample.plan or tokens(sample.plan) < least_tokens:
             continue
-        prompt = build_prompt(find_skill_set(sample.skill_set), sample.scene, sample.instruction)
+        prompt = build_prompt(skill_set(sample.skill_set), sample.scene, sample.instruction)
         jobs.append(Job(len(jobs), sample, prompt))
     return jobs
 
@@ -142,7 +146,7 @@ class Server:
         request = GenerationRequest(
             'job',
             job.prompt,
-            find_skill_set(sample.skill_set),
+            skill_set(sample.skill_set),
             sample.scene,
             NORMAL,
             arrival_s,
@@ -188,7 +192,7 @@ class Server:
 
     def steps_s(self, batch: int, context: int, rule: EvictionRule | None) -> list[float]:
         """Return times of decoding steps of ``batch`` on contexts that were evicted from (s)."""
-        skills = find_skill_set('tello')
+        skills = skill_set('tello')
         prompt = Prompt('\n' * (context - 2), 'p\n')
         backend, core = self._backend, self._core
         forced = self._forced

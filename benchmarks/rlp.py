@@ -2,9 +2,10 @@
 
     .venv/bin/python benchmarks/rlp.py [--quick] [--samples FILE] [--json FILE]
 
-Every one learns from the same plans of the model itself (trained scenes and wordings) and is
-judged on plans of held-out ones. Errors are of the mean of the predicted distribution, and for
-buckets also of their upper edge, TimeBill's eq. 2. Times are those of the predictor in numpy.
+Every one learns from the same plans of the model itself (trained scenes and wordings, 1 to 200
+objects) and is judged on plans of held-out ones. Errors are of the mean of the predicted
+distribution, and for buckets also of their upper edge, TimeBill's eq. 2. Times are those of the
+predictor in numpy.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from _results import Target, save
 
 from timely_llm_ros.budget.budgeter import longest_predictor_prompt
 from timely_llm_ros.engines.length_samples import (
+    ALL_SIZES,
     LONGEST,
     draw_requests,
     generate_samples,
@@ -158,9 +160,11 @@ def samples(options: argparse.Namespace) -> tuple[list[LengthSample], list[Lengt
         learned = read_samples(options.samples)
     else:
         loaded = load_model(str(FOLDER), max_kv_tokens=32768)
-        learned = generate_samples(loaded, draw_requests(options.plans, 0, 'trained'))
+        requests = draw_requests(options.plans, 0, 'trained', sizes=ALL_SIZES)
+        learned = generate_samples(loaded, requests)
     loaded = load_model(str(FOLDER), max_kv_tokens=32768)
-    return learned, generate_samples(loaded, draw_requests(options.held_out, 1, 'held_out'))
+    requests = draw_requests(options.held_out, 1, 'held_out', sizes=ALL_SIZES)
+    return learned, generate_samples(loaded, requests)
 
 
 def main() -> None:
@@ -170,7 +174,7 @@ def main() -> None:
     parser.add_argument('--quick', action='store_true', help='a rough picture in two minutes')
     parser.add_argument('--plans', type=int, help='to learn from (default 2400, quick 600)')
     parser.add_argument('--held-out', type=int, help='to judge on (default 400, quick 120)')
-    parser.add_argument('--epochs', type=int, help='of every network (default 8, quick 4)')
+    parser.add_argument('--epochs', type=int, help='of every network (default 16, quick 6)')
     parser.add_argument('--samples', type=Path, help='plans to learn from, generated before')
     parser.add_argument('--json')
     options = parser.parse_args()
@@ -178,7 +182,7 @@ def main() -> None:
     quick = options.quick
     options.plans = options.plans or (600 if quick else 2400)
     options.held_out = options.held_out or (120 if quick else 400)
-    options.epochs = options.epochs or (4 if quick else 8)
+    options.epochs = options.epochs or (6 if quick else 16)
     torch.set_num_threads(1)
     learned, held_out = (rlp_samples(FOLDER, part) for part in samples(options))
     truth = np.array(held_out[1], float)

@@ -116,10 +116,10 @@ def timebill(content: dict[str, Any]) -> list[str]:
     factors, covered = found['factors'], found['coverage']
     window, clock = found['leverage'], found['by_the_clock']
     lines += [
-        f'Whole generations against the profile: a prompt takes {factors["prefill_added_ms"]:.0f} '
-        f'ms more and then {factors["prefill_expected"]:.2f} times as long as expected, '
-        f'{factors["prefill_worst"]:.2f} at worst (95 %); decoding {factors["decode_expected"]:.2f}'
-        f' and {factors["decode_worst"]:.2f} times. Expected times are '
+        f'Whole generations against the profile: a prompt takes {factors["prefill_expected"]:.2f} '
+        f'times as long as expected (median; 95 % of them at most '
+        f'{factors["prefill_95_pct"]:.2f}), decoding {factors["decode_expected"]:.2f} '
+        f'({factors["decode_95_pct"]:.2f}). Expected times are '
         f'{covered["expected_time_mape_pct"]:.1f} % off, predicted lengths '
         f'{covered["mean_length_error_tokens"]:.1f} tokens. t_WCET held for {covered["wcet"]:.0%}, '
         f'the 95 % quantile of the length for {covered["length"]:.0%}. Evicting takes '
@@ -262,15 +262,13 @@ HEADINGS = {
         "Each task is generated and timed once with every share of a grid of its prompt's KV "
         'evicted; what an approach\nchooses is looked up. *As printed*: equation 11 put right, and '
         'the most evicted where no worst case fits.\n*Refusing*: what the planner does, a task '
-        'whose worst case does not fit is refused when it arrives.\n*TimeBill*: ours, likelier '
-        'cases decide where the worst one does not fit\n([budgets](reference/budgets.md)). '
-        '*For the score*: the share with the largest expected score, where the mean\nscore of '
-        'every share is known from other tasks. *Oracle*: knows every outcome beforehand.\n'
+        'whose worst case does not fit is refused when it arrives.\n*TimeBill*: ours, the score '
+        'to expect decides where the worst case does not fit\n([budgets](reference/budgets.md)). '
+        '*Score alone*: it always decides. *Oracle*: knows every outcome beforehand.\n'
         'There is no baseline of 4-bit weights: '
         'nothing that this package depends on loads them on a CPU, and the kernels of AWQ need a '
-        'GPU.\n\nWhat bounds it: the predictor of lengths learned from scenes of up to 32 objects '
-        'and reads 96 tokens of these prompts, and\nmost of a task is its prompt, which no '
-        'eviction shortens. The oracle shows what knowing lengths and times would give.\n\n'
+        'GPU.\n\nWhat bounds it: most of a task is its prompt, which no eviction shortens. The '
+        'oracle shows what knowing times and scores would give.\n\n'
         '![TimeBill](images/timebill.png)',
     ),
     'rlp': (

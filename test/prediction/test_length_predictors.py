@@ -20,6 +20,12 @@ from timely_llm_ros.prediction.probe import (
 from timely_llm_ros.prediction.remaining_length import LengthBins
 from timely_llm_ros.prediction.response_length import LengthDistribution
 from timely_llm_ros.prediction.rlp import read_rlp
+from timely_llm_ros.prediction.rlp_calibration import (
+    TEMPERATURES,
+    bucket_prior,
+    calibrate,
+    probabilities,
+)
 from timely_llm_ros.prediction.rlp_prompt import compress_prompt
 
 if TYPE_CHECKING:
@@ -53,25 +59,72 @@ def test_a_distribution_has_mean_and_eq_2() -> None:
 
 BODY = (
     'scene:\nred cup on table +0.1 -0.2=cup_1\nblue pen on table +0.3 +0.2=pen_2\n\n'
+    'grey pen under table +0.3 +0.2=pen_4\n\n'
     'old cat near sofa -1.0 +2.0=cat_3\ntask: clear the table\nplan:\n'
 )
 
 
-@given(st.integers(1, 200))
-def test_a_prompt_is_shortened_from_what_matters_least(most: int) -> None:
+def compressed(body: str, most: int) -> str:
+    """Return the shortened prompt as text; a token is a byte."""
     found = compress_prompt(
-        'robot: arm\nmany skills\n', BODY, lambda text: list(text.encode()), most
+        'robot: arm\nmany skills\n', body, lambda text: list(text.encode()), most
     )
     assert len(found) <= most
-    text = bytes(found).decode()
-    assert 'skills' not in text
-    if most >= 33:
-        assert text.startswith('robot: arm\n')
-        assert text.endswith('task: clear the table')
-    if 'cat_3' in text:
-        assert 'cup_1' in text
-    if most == 200:
-        assert text.index('cup_1') < text.index('pen_2') < text.index('cat_3')
+    return bytes(found).decode()
+
+
+def test_a_scene_becomes_numbers() -> None:
+    assert compressed(BODY, 200) == ('robot: arm\n4\n2 on table\ntask: clear the table')
+    asked = BODY.replace('clear the table', 'which pens are under the sofa')
+    assert compressed(asked, 200).startswith('robot: arm\n4\n2 pen\ntask: which')
+    asked = BODY.replace('clear the table', 'what is under the table')
+    assert '\n1 under table\ntask' in compressed(asked, 200)
+    # A prompt of another shape is taken as it is.
+    assert compressed('cup=1\ndo it', 200) == 'robot: arm\n0\ncup=1\ndo it'
+
+
+@given(st.integers(1, 80))
+def test_what_matters_least_goes_first(most: int) -> None:
+    assert compressed(BODY, most) == compressed(BODY, 10**6)[-most:]
+
+
+@given(st.integers(1, 120), st.integers(0, 120))
+def test_what_lies_at_the_place_named_is_counted_in_any_scene(there: int, elsewhere: int) -> None:
+    lines = [f'old pen in sofa +0.3 +0.2=pen_{n}' for n in range(elsewhere)]
+    lines += [f'red cup on desk +0.1 -0.2=cup_{n}' for n in range(there)]
+    body = 'scene:\n' + '\n'.join(lines) + '\ntask: clean the desk\nplan:\n'
+    assert compressed(body, 10**6).splitlines()[1:3] == [
+        f'{there + elsewhere}',
+        f'{there} on desk',
+    ]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**31), st.integers(1, 300), st.floats(0, 6), st.floats(0, 0.5))
+def test_calibrated_quantiles_hold_where_enough_is_known(
+    seed: int, plans: int, sure: float, wrong: float
+) -> None:
+    """Whatever the network's scores are like; a share of plans is as no prompt foretells."""
+    rng = np.random.default_rng(seed)
+    buckets = rng.integers(1, 9, size=plans)
+    scores = rng.normal(size=(plans, 8))
+    told = np.where(rng.random(plans) < wrong, rng.integers(1, 9, size=plans), buckets)
+    scores[np.arange(plans), told - 1] += sure
+    prior = bucket_prior(buckets.tolist(), 8)
+    found = calibrate(scores, buckets.tolist(), prior)
+    mixed = (1 - found.prior_share) * probabilities(scores, found.temperature)
+    mixed += found.prior_share * np.array(prior)
+    assert mixed.sum(axis=1) == pytest.approx(np.ones(plans))
+    held = [
+        bucket <= LengthDistribution(tuple(row), 1).quantile(0.9)
+        for row, bucket in zip(mixed.tolist(), buckets.tolist(), strict=True)
+    ]
+    assert np.mean(held) >= 0.9 or found.temperature == max(TEMPERATURES)
+
+
+def test_calibration_says_what_it_needs() -> None:
+    with pytest.raises(ConfigurationError, match='one row for each'):
+        calibrate(np.zeros((2, 3)), [1], [0.5, 0.5, 0.0])
 
 
 def probe(rng: np.random.Generator, **options: object) -> RemainingLengthProbe:

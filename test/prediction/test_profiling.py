@@ -17,6 +17,7 @@ from timely_llm_ros.prediction.execution_time import (
 from timely_llm_ros.prediction.profiling import (
     PrefillPoint,
     ProfilePlan,
+    RequestOverhead,
     StepPoint,
     fit_profile,
     measure,
@@ -189,3 +190,14 @@ def test_timings_of_one_kind_only() -> None:
         fit_profile(timings)
     with pytest.raises(ConfigurationError, match='expected one of each'):
         profile_errors(TRUTH, {StepPoint(1, 16): [0.1]})
+
+
+def test_what_requests_add_is_a_constant_of_each_prompt_and_step() -> None:
+    found = RequestOverhead(0.002, ((1, 0.001), (4, 0.004))).added_to(TRUTH)
+    for tokens, cached in ((10, 0), (1000, 400)):
+        before_s = TRUTH.at(1).prefill_time_s(tokens, cached)
+        assert found.at(1).prefill_time_s(tokens, cached) == pytest.approx(before_s + 0.002)
+    for batch, added_s in ((1, 0.001), (2, 0.002), (4, 0.004)):
+        before_s = TRUTH.at(batch).step_time_s(500)
+        assert found.at(batch).step_time_s(500) == pytest.approx(before_s + added_s)
+    assert found.margins == TRUTH.margins

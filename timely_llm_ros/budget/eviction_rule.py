@@ -19,9 +19,6 @@ from timely_llm_ros.errors import ConfigurationError
 if TYPE_CHECKING:
     from timely_llm_ros.prediction.execution_time import TimeCoefficients
 
-MOST_PERIODS = 16
-"""Periods after which being late costs so much that nothing is weighed any more."""
-
 
 class EvictionRule(Protocol):
     """Says how much of a prompt to keep."""
@@ -59,62 +56,36 @@ class FixedEviction:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """How a generation may turn out.
-
-    Attributes:
-        times: Coefficients of its steps.
-        length: Its length >= 1 (tokens).
-    """
-
-    times: TimeCoefficients
-    length: int
-
-
-@dataclass(frozen=True, slots=True)
 class BudgetedEviction:
     """The smallest share with which the worst case fits what is left of a time budget.
 
     Where the worst case does not fit even without ``max_evicted`` of the prompt, TimeBill evicts
     that much. But a response is mostly shorter than its worst case, and then the KV is given up
-    for nothing. So likelier cases are tried, one after the other, and the first that can fit
-    decides: nearly as many responses end in time, of which fewer have lost KV.
+    for nothing; so another rule may decide then.
 
     Attributes:
         ends_by_s: When the generation must have ended, on the engine's clock (s).
         times: Coefficients of the worst case.
         worst_length: N_W >= 1 (tokens).
         max_evicted: alpha_max, the largest share to give up.
-        likelier: Cases to try after the worst one, the most careful first.
-        period_s: Where a response that is late still counts but costs those that begin meanwhile
-            (Skip-Next), the time between two beginnings (s): what cannot end in time is to end
-            before the next one, or the one after.
+        otherwise: Decides where no worst case fits; None for the most, as TimeBill does.
     """
 
     ends_by_s: float
     times: TimeCoefficients
     worst_length: int
     max_evicted: float = MAX_EVICTED
-    likelier: tuple[Case, ...] = ()
-    period_s: float | None = None
+    otherwise: EvictionRule | None = None
 
     def keep(self, prompt_tokens: int, now_s: float) -> int:
-        """Return how many tokens keep their KV; where not even the most helps, the least."""
-        evicted = self._evicted(prompt_tokens, self.ends_by_s - now_s)
-        return max(1, retained_tokens(prompt_tokens, evicted, self.max_evicted))
-
-    def _evicted(self, prompt_tokens: int, remaining_s: float) -> float:
-        worst = Case(self.times, self.worst_length)
-        choices = (
-            choose_eviction_after_prefill(
-                case.times,
-                prompt_tokens=prompt_tokens,
-                worst_length=case.length,
-                remaining_s=remaining_s + period * (self.period_s or 0.0),
-                max_evicted=self.max_evicted,
-            )
-            for period in range(1 if self.period_s is None else MOST_PERIODS)
-            for case in (worst, *self.likelier)
+        """Return how many tokens keep their KV."""
+        choice = choose_eviction_after_prefill(
+            self.times,
+            prompt_tokens=prompt_tokens,
+            worst_length=self.worst_length,
+            remaining_s=self.ends_by_s - now_s,
+            max_evicted=self.max_evicted,
         )
-        choice = next(choices)
-        return next((it for it in (choice, *choices) if it.feasible), choice).evicted
+        if not choice.feasible and self.otherwise is not None:
+            return self.otherwise.keep(prompt_tokens, now_s)
+        return max(1, retained_tokens(prompt_tokens, choice.evicted, self.max_evicted))

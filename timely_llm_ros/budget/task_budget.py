@@ -12,16 +12,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.budget.budgeter import MAX_EVICTED, choose_eviction
-from timely_llm_ros.budget.eviction_rule import Case
+from timely_llm_ros.budget.eviction_rule import BudgetedEviction
+from timely_llm_ros.budget.score_rule import (
+    ENDED,
+    SNAPKV_EFFECT,
+    EvictionEffect,
+    ScoredEviction,
+    likely_lengths,
+    spread_of,
+)
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.prediction.response_length import pessimistic_length
 
 if TYPE_CHECKING:
     from timely_llm_ros.prediction.execution_time import ExecutionTimeModel, TimeCoefficients
     from timely_llm_ros.prediction.length_forecast import LengthForecast
-
-LIKELIER = (0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05)
-"""Shares of responses that likelier cases than the worst one cover."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,8 @@ class BudgetOptions:
         pessimism: k, by which a predicted length is multiplied for the worst case; 0 takes the
             length that ``coverage`` of such responses do not exceed.
         coverage: The share of single prompts, steps and lengths that the worst case covers.
+        effect: What becomes of responses after eviction, for what no worst case fits; None evicts
+            the most then, as TimeBill does.
 
     Raises:
         ConfigurationError: A value out of range.
@@ -41,6 +48,7 @@ class BudgetOptions:
     max_evicted: float = MAX_EVICTED
     pessimism: float = 0.0
     coverage: float = 0.95
+    effect: EvictionEffect | None = SNAPKV_EFFECT
 
     def __post_init__(self) -> None:
         if not 0 <= self.max_evicted < 1:
@@ -57,19 +65,40 @@ class BudgetOptions:
         found = forecast.quantile(self.coverage)
         return max_tokens if found is None else min(found, max_tokens)
 
-    def likelier_cases(
-        self, expected: TimeCoefficients, forecast: LengthForecast, worst_length: int
-    ) -> tuple[Case, ...]:
-        """Return what else may come than the worst case, the most careful first.
+    def rule(
+        self,
+        *,
+        ends_by_s: float,
+        expected: TimeCoefficients,
+        worst: TimeCoefficients,
+        worst_length: int,
+        lengths: tuple[tuple[int, float], ...],
+        period_s: float | None = None,
+    ) -> BudgetedEviction:
+        """Return what the engine is to ask once a prompt is computed.
 
         Args:
+            ends_by_s: When the generation must have ended, on the engine's clock (s).
             expected: Coefficients of the expected case.
-            forecast: How long the response will be.
-            worst_length: N_W, which none of them exceeds (tokens).
+            worst: Those of the worst case.
+            worst_length: N_W (tokens).
+            lengths: What the length may be, ``(length, probability)``.
+            period_s: Under Skip-Next, the time between two beginnings (s).
         """
-        lengths = (forecast.quantile(share) for share in LIKELIER)
-        known = dict.fromkeys(min(n, worst_length) for n in lengths if n is not None)
-        return tuple(Case(expected, length) for length in known)
+        otherwise = None
+        if self.effect is not None:
+            spread = spread_of(expected, worst, self.coverage)
+            otherwise = ScoredEviction(
+                ends_by_s,
+                expected,
+                spread,
+                lengths,
+                self.effect,
+                self.max_evicted,
+                period_s,
+                ENDED,
+            )
+        return BudgetedEviction(ends_by_s, worst, worst_length, self.max_evicted, otherwise)
 
     def worst_times(
         self, times: ExecutionTimeModel, batch: int, other_kv_tokens: float
@@ -95,7 +124,8 @@ class TaskBudget:
         max_tokens: Limit of the response (tokens).
         feasible: Whether the worst case fits the budget.
         worst_times: Coefficients of that worst case.
-        likelier: Other cases, for when queueing has left too little for the worst one.
+        expected_times: Coefficients of the expected case.
+        lengths: What the length may be, ``(length, probability)``.
     """
 
     budget_s: float
@@ -108,7 +138,8 @@ class TaskBudget:
     max_tokens: int
     feasible: bool
     worst_times: TimeCoefficients
-    likelier: tuple[Case, ...] = ()
+    expected_times: TimeCoefficients
+    lengths: tuple[tuple[int, float], ...]
 
 
 def plan_budget(
@@ -165,7 +196,8 @@ def plan_budget(
         max_tokens,
         feasible,
         worst,
-        options.likelier_cases(expected, forecast, worst_length) if evicts else (),
+        expected,
+        likely_lengths(forecast, max_tokens) if evicts else (),
     )
 
 

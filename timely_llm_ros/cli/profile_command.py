@@ -15,18 +15,28 @@ from timely_llm_ros.errors import ConfigurationError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from timely_llm_ros.engines.engine import EngineInfo
+    from timely_llm_ros.engines.torch_model import LoadedModel
+    from timely_llm_ros.prediction.execution_time import ExecutionTimeModel
     from timely_llm_ros.prediction.profile_file import Profile
-    from timely_llm_ros.prediction.profiling import ProfileErrors, ProfilePlan, SizeErrors, Timings
+    from timely_llm_ros.prediction.profiling import (
+        ProfileErrors,
+        ProfilePlan,
+        RequestOverhead,
+        SizeErrors,
+        Timings,
+    )
 
-PROMPTS = (16, 64, 128, 256, 512, 1024)
-"""Sizes of prompts that are fitted by default (tokens)."""
+PROMPTS = (16, 50, 100, 250, 500, 1000)
+"""Sizes of prompts that are fitted by default (tokens): no whole chunks, as most prompts."""
 
 CONTEXTS = (16, 64, 256, 512, 1024)
 """Sizes of contexts that are fitted by default (tokens)."""
 
 BATCHES = (1, 2, 4, 8)
 """Batch sizes that are measured by default."""
+
+STEPS = 24
+"""Steps timed one after the other."""
 
 REPEATS = 20
 """Rounds by default: enough held-out prompts for a margin of 99 %."""
@@ -36,8 +46,9 @@ BUSY = 0.25
 
 _DESCRIPTION = """\
 Measure how long a model's prompts and decoding steps take on this machine, in rounds of ever new
-order, fit TimeBill's execution-time model to the medians, and write a profile: coefficients,
-errors on sizes that were not fitted, margins for worst cases. The simulated engine runs on it.
+order, fit TimeBill's execution-time model to the medians, add what whole requests take beside the
+model, and write a profile: coefficients, errors on sizes that were not fitted, margins for worst
+cases. The simulated engine runs on it.
 
 Leave the machine alone meanwhile. Ctrl-C ends without writing anything.
 """
@@ -136,14 +147,16 @@ def _run(options: argparse.Namespace) -> int:
             style='yellow',
             soft_wrap=True,
         )
-    info, plan, timings = _measure(options, path, screen)
-    times = fit_profile(timings)
-    errors = profile_errors(times, timings)
+    loaded, plan, timings = _measure(options, path, screen)
+    model = fit_profile(timings)
+    errors = profile_errors(model, timings)
+    overhead = _requests(options, loaded, model, plan, screen)
+    times = overhead.added_to(model)
     about = {
         'date': time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime()),
         'model': {
             'name': Path(path).name,
-            'parameters': info.parameters,
+            'parameters': loaded.info.parameters,
             'dtype': options.dtype,
             'device': options.device,
             'threads': options.threads,
@@ -151,19 +164,23 @@ def _run(options: argparse.Namespace) -> int:
         },
         'machine': {**_machine(), 'load_before': round(load, 2)},
         'errors': _error_fields(errors),
+        'requests': {
+            'prompt_s': overhead.prompt_s,
+            'step': [{'batch': batch, 'step_s': step_s} for batch, step_s in overhead.steps_s],
+        },
         'repeats': plan.repeats,
         'measurements': _measurements(timings),
     }
     profile = Profile(times, options.kv_tokens, about)
     write_profile(profile, output)
-    _show(profile, errors, plan, console)
+    _show(profile, errors, plan, overhead, console)
     console.print(f'{output} written.', soft_wrap=True)
     return 0
 
 
 def _measure(
     options: argparse.Namespace, path: str, screen: Console
-) -> tuple[EngineInfo, ProfilePlan, Timings]:
+) -> tuple[LoadedModel, ProfilePlan, Timings]:
     """Load the model and time it."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
     from rich.progress import TimeRemainingColumn as RemainingColumn
@@ -181,7 +198,7 @@ def _measure(
             dtype=options.dtype,
             threads=options.threads,
         )
-        stopwatch = TorchStopwatch(loaded, prefill_chunk=options.prefill_chunk)
+        stopwatch = TorchStopwatch(loaded, prefill_chunk=options.prefill_chunk, steps=STEPS)
     # Defaults shrink to what fits; what was asked for does not.
     batches = tuple(options.batches or BATCHES)
     context_limit = min(stopwatch.longest, options.kv_tokens // max(batches))
@@ -202,7 +219,29 @@ def _measure(
     with Progress(*columns, console=screen, transient=True) as progress:
         task = progress.add_task('Measuring', total=plan.visits)
         timings = measure(plan, stopwatch, advance=lambda: progress.advance(task))
-    return loaded.info, plan, timings
+    return loaded, plan, timings
+
+
+def _requests(
+    options: argparse.Namespace,
+    loaded: LoadedModel,
+    times: ExecutionTimeModel,
+    plan: ProfilePlan,
+    screen: Console,
+) -> RequestOverhead:
+    """Serve whole requests, for what they take beside the model."""
+    from timely_llm_ros.engines.torch_eviction import find_method
+    from timely_llm_ros.engines.torch_requests import measure_requests
+
+    with screen.status('Serving requests'):
+        return measure_requests(
+            loaded,
+            times,
+            prefill_chunk=options.prefill_chunk,
+            rounds=plan.repeats,
+            batches=plan.batches,
+            eviction=None if loaded.sliding else find_method('snapkv'),
+        )
 
 
 def _machine() -> dict[str, Any]:
@@ -254,7 +293,13 @@ def _measurements(timings: Timings) -> dict[str, list[dict[str, Any]]]:
     return rows
 
 
-def _show(profile: Profile, errors: ProfileErrors, plan: ProfilePlan, console: Console) -> None:
+def _show(
+    profile: Profile,
+    errors: ProfileErrors,
+    plan: ProfilePlan,
+    overhead: RequestOverhead,
+    console: Console,
+) -> None:
     """Print what was found."""
     from rich import box
     from rich.markup import escape
@@ -282,6 +327,11 @@ def _show(profile: Profile, errors: ProfileErrors, plan: ProfilePlan, console: C
             *_percentages(errors.steps[entry.batch]),
         )
     console.print(table)
+    steps = ', '.join(f'{1e3 * it:.2f} ms to a step of {batch}' for batch, it in overhead.steps_s)
+    console.print(
+        "Of that, text, grammar and the engine's account add "
+        f'{1e3 * overhead.prompt_s:.2f} ms to a prompt, {steps}.'
+    )
     for margin in times.margins:
         console.print(
             f'{margin.coverage:.0%} of single times are below {margin.prefill:.2f} (prompt), '

@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 SCENE_SIZES = (4, 32)
 """Objects in the smallest and in the largest scene that is drawn, all orders of size alike."""
 
+ALL_SIZES = (1, 200)
+"""The same, of all scenes that the embedded planner was made for."""
+
 LONGEST = 128
 """Plans that reach so many tokens do not end, but repeat themselves; they are left out."""
 
@@ -68,14 +71,20 @@ class LengthSample:
 
 
 def draw_requests(
-    number: int, seed: int, part: Part, *, kinds: Collection[int] = tuple(KINDS)
+    number: int,
+    seed: int,
+    part: Part,
+    *,
+    kinds: Collection[int] = tuple(KINDS),
+    sizes: tuple[int, int] = SCENE_SIZES,
 ) -> Iterator[GenerationRequest]:
     """Return that many tasks of the generator, kinds evenly; ids are ``<place>:<kind>``."""
     rng = random.Random(f'{seed} {part}')
-    smallest, largest = SCENE_SIZES
+    smallest, largest = sizes
     for place in range(number):
         kind = rng.choice(sorted(kinds))
         objects = round(smallest * (largest / smallest) ** rng.random())
+        objects = max(objects, KINDS[kind].min_objects)
         task = sample_task(rng, kind, objects, wordings=part, scenes=part)
         skill_set = _skill_set(task.skill_set)
         yield GenerationRequest(

@@ -114,6 +114,11 @@ class TorchBackend:
         """Whether it can evict."""
         return self._eviction is not None
 
+    @property
+    def prefixes(self) -> list[str]:
+        """Fixed texts whose KV is there, or will be."""
+        return list(self._prefixes)
+
     def open(self, request: GenerationRequest) -> tuple[str, int, int]:
         """Tokenise the prompt and prepare the grammar.
 

@@ -20,8 +20,11 @@ if TYPE_CHECKING:
     from timely_llm_ros.engines.torch_kv import Slots
     from timely_llm_ros.engines.torch_model import LoadedModel
 
-STEPS = 5
-"""Steps timed one after the other, as in decoding; one more goes before, untimed."""
+STEPS = 6
+"""Steps timed one after the other, as in decoding; by default."""
+
+WARMING = 3
+"""One step in so many goes before, untimed: the first ones after something else are slower."""
 
 
 class TorchStopwatch:
@@ -32,14 +35,18 @@ class TorchStopwatch:
     Args:
         loaded: The model.
         prefill_chunk: Most prompt tokens computed at once, as in the engine.
+        steps: Steps timed one after the other.
 
     Raises:
-        ConfigurationError: No tokens at once.
+        ConfigurationError: No tokens at once, or no steps.
     """
 
-    def __init__(self, loaded: LoadedModel, *, prefill_chunk: int) -> None:
-        if prefill_chunk < 1:
-            raise ConfigurationError(f'prefill chunk {prefill_chunk}: expected at least 1')
+    def __init__(self, loaded: LoadedModel, *, prefill_chunk: int, steps: int = STEPS) -> None:
+        if prefill_chunk < 1 or steps < 1:
+            raise ConfigurationError(
+                f'prefill chunk {prefill_chunk}, {steps} steps: expected at least 1'
+            )
+        self._steps = steps
         self._model = loaded
         self._chunk = prefill_chunk
         self._rng = np.random.default_rng(0)
@@ -92,10 +99,11 @@ class TorchStopwatch:
         ids, wanted = self._ids(batch), list(range(batch))
         times_s = []
         try:
-            for number in range(STEPS + 1):
+            warming = -(-self._steps // WARMING)
+            for number in range(warming + self._steps):
                 started_s = time.perf_counter()
                 self._run(ids, [kv_tokens] * batch, slots, [], wanted)
-                if number:
+                if number >= warming:
                     times_s.append(time.perf_counter() - started_s)
         finally:
             for own in slots:

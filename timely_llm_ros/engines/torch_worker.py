@@ -35,6 +35,7 @@ from timely_llm_ros.errors import ModelLoadError
 from timely_llm_ros.scheduling.options import SchedulingOptions
 
 if TYPE_CHECKING:
+    from timely_llm_ros.engines.eviction import EvictionMethod
     from timely_llm_ros.engines.lanes import LanedCore
     from timely_llm_ros.engines.torch_backend import TorchBackend
     from timely_llm_ros.engines.torch_lengths import WorkerLengths
@@ -201,9 +202,12 @@ def warm_up(loaded: LoadedModel) -> None:
     backend.drop_prefix(request.prompt.fixed)
 
 
-def _measured(loaded: LoadedModel, options: WorkerOptions) -> ExecutionTimeModel:
-    """Measure a coarse profile: a few sizes, a few times, some two seconds."""
+def _measured(
+    loaded: LoadedModel, options: WorkerOptions, eviction: EvictionMethod | None
+) -> ExecutionTimeModel:
+    """Measure a coarse profile: a few sizes and requests, a few times, some three seconds."""
     from timely_llm_ros.engines.torch_profile import TorchStopwatch
+    from timely_llm_ros.engines.torch_requests import measure_requests
     from timely_llm_ros.prediction.profiling import ProfilePlan, fit_profile, measure
 
     stopwatch = TorchStopwatch(loaded, prefill_chunk=options.prefill_chunk)
@@ -212,6 +216,10 @@ def _measured(loaded: LoadedModel, options: WorkerOptions) -> ExecutionTimeModel
     sizes = tuple(sorted({max(1, longest // 16), max(2, longest // 4), max(3, longest)}))
     plan = ProfilePlan(sizes, sizes, batches, COARSE_ROUNDS)
     times = fit_profile(measure(plan, stopwatch))
+    overhead = measure_requests(
+        loaded, times, prefill_chunk=options.prefill_chunk, rounds=COARSE_ROUNDS, eviction=eviction
+    )
+    times = overhead.added_to(times)
     longest = min(loaded.context_limit * batches[-1], options.max_kv_tokens)
     return times.paced(options.min_step_s, prefill_chunk=options.prefill_chunk, longest=longest)
 
@@ -250,7 +258,7 @@ def _run(link: Link, options: WorkerOptions, started_s: float) -> None:
         prefill_chunk=options.prefill_chunk,
         scheduling=options.scheduling,
     )
-    times = _measured(loaded, options) if options.measure else None
+    times = _measured(loaded, options, method) if options.measure else None
     lengths = WorkerLengths.load(options.predictors, core, loaded)
     info = replace(
         loaded.info,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import cast, get_args
 
 from timely_llm_ros.budget.budgeter import MAX_EVICTED
+from timely_llm_ros.budget.score_rule import SNAPKV_EFFECT
 from timely_llm_ros.budget.task_budget import BudgetOptions
 from timely_llm_ros.engines import ENGINES, ServingMode
 from timely_llm_ros.engines.eviction import EvictionName
@@ -265,6 +266,13 @@ class PlannerParameters:
         maximum=0.999,
         read_only=False,
     )
+    budget_otherwise: str = parameter(
+        'score',
+        'What decides how much is evicted where the worst case no longer fits: score weighs the '
+        'chance to end in time against what eviction costs, most evicts budget_max_evicted.',
+        choices=('score', 'most'),
+        read_only=False,
+    )
     max_queue_per_robot: int = parameter(
         8,
         "Tasks that may queue behind a robot's current one; a further one is refused.",
@@ -366,6 +374,7 @@ class PlannerParameters:
             max_evicted=self.budget_max_evicted,
             pessimism=self.budget_pessimism,
             coverage=self.budget_coverage,
+            effect=SNAPKV_EFFECT if self.budget_otherwise == 'score' else None,
         )
 
     @property

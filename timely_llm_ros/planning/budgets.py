@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.budget.eviction_rule import BudgetedEviction
 from timely_llm_ros.budget.task_budget import plan_budget
 from timely_llm_ros.engines.engine import EngineStateChanged
 from timely_llm_ros.engines.prompt_size import PromptSize
@@ -15,6 +14,7 @@ from timely_llm_ros.skills.prompt import build_prompt
 from timely_llm_ros.skills.scene_trim import trim_scene
 
 if TYPE_CHECKING:
+    from timely_llm_ros.budget.eviction_rule import BudgetedEviction
     from timely_llm_ros.budget.task_budget import BudgetOptions, TaskBudget
     from timely_llm_ros.engines.engine import EngineEvent, EngineInfo, GenerationEnded
     from timely_llm_ros.planning.task import Task
@@ -37,7 +37,7 @@ class BudgetedTask:
         prompt: Its prompt, trimmed where the engine cannot evict and it must be shorter.
         scene: The objects in that prompt.
         evicts: Whether its engine evicts.
-        max_evicted: alpha_max.
+        options: How careful budgets are.
         dropped_objects: How many objects were left out of the prompt.
         period_s: The budget (s) where being late costs the tasks that come meanwhile; else None.
     """
@@ -46,7 +46,7 @@ class BudgetedTask:
     prompt: Prompt
     scene: Scene
     evicts: bool
-    max_evicted: float
+    options: BudgetOptions
     dropped_objects: int = 0
     period_s: float | None = None
 
@@ -55,13 +55,13 @@ class BudgetedTask:
         if not self.evicts:
             return None
         budget = self.budget
-        return BudgetedEviction(
-            received_s + budget.budget_s,
-            budget.worst_times,
-            budget.worst_length,
-            self.max_evicted,
-            budget.likelier,
-            self.period_s,
+        return self.options.rule(
+            ends_by_s=received_s + budget.budget_s,
+            expected=budget.expected_times,
+            worst=budget.worst_times,
+            worst_length=budget.worst_length,
+            lengths=budget.lengths,
+            period_s=self.period_s,
         )
 
     @property
@@ -153,7 +153,7 @@ class Budgets:
             prompt,
             scene,
             self._evicts,
-            self._options.max_evicted,
+            self._options,
             dropped,
             task.time_budget_s if task.overrun == 'skip_next' else None,
         )

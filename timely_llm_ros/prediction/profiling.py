@@ -11,8 +11,10 @@ import itertools
 import random
 import statistics
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
 
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.prediction.execution_time import (
@@ -174,6 +176,35 @@ def measure(
                 timings[point].extend(times_s)
             advance()
     return timings
+
+
+@dataclass(frozen=True, slots=True)
+class RequestOverhead:
+    """What whole requests take longer than forward passes: text, grammar, the engine's account.
+
+    Attributes:
+        prompt_s: For each prompt (s).
+        steps_s: For each step (s), by how many generations share it, ascending.
+    """
+
+    prompt_s: float
+    steps_s: tuple[tuple[int, float], ...]
+
+    def added_to(self, times: ExecutionTimeModel) -> ExecutionTimeModel:
+        """Return the times of requests: constants grow, margins and slopes stay.
+
+        Between two batch sizes the overhead is interpolated, beyond them it is the nearest one's.
+        """
+        batches = [batch for batch, _ in self.steps_s]
+        added = [step_s for _, step_s in self.steps_s]
+        return replace(
+            times,
+            prefill_s=times.prefill_s + self.prompt_s,
+            decode=tuple(
+                replace(entry, step_s=entry.step_s + float(np.interp(entry.batch, batches, added)))
+                for entry in times.decode
+            ),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ writes both.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from timely_llm_ros.errors import ModelLoadError
 from timely_llm_ros.prediction.response_length import LengthDistribution, bucket_count
+from timely_llm_ros.prediction.rlp_calibration import Calibration, probabilities
 from timely_llm_ros.prediction.rlp_network import BodyShape, SmallBody
 from timely_llm_ros.prediction.rlp_prompt import compress_prompt
 
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-FORMAT = 1
+FORMAT = 2
+"""Of the files; 1 had other prompts and was not calibrated."""
+
 NAME = 'rlp'
 
 
@@ -37,12 +40,14 @@ class RlpSettings:
         longest: The longest response that it knows (tokens).
         prompt_tokens: What prompts are shortened to.
         shape: Its network's sizes.
+        calibration: What makes its probabilities hold.
     """
 
     size: int
     longest: int
     prompt_tokens: int
     shape: BodyShape
+    calibration: Calibration
 
     @property
     def buckets(self) -> int:
@@ -71,6 +76,7 @@ class ResponseLengthModel:
         self.about = dict(about)
         self._body = SmallBody(settings.shape, weights)
         self._encode = encode
+        self._prior = np.array(settings.calibration.prior)
 
     def predict(
         self, fixed: str, body: str, *, most_tokens: int | None = None
@@ -87,9 +93,9 @@ class ResponseLengthModel:
 
     def distribution(self, ids: Sequence[int]) -> LengthDistribution:
         """Return the same of a prompt that is shortened already."""
-        scores = self._body.scores(ids).astype(np.float64)
-        shares = np.exp(scores - scores.max())
-        shares /= shares.sum()
+        known = self.settings.calibration
+        shares = probabilities(self._body.scores(ids), known.temperature)
+        shares = (1 - known.prior_share) * shares + known.prior_share * self._prior
         return LengthDistribution(tuple(shares.tolist()), self.settings.size)
 
 
@@ -108,6 +114,7 @@ def write_rlp(
         'longest_tokens': settings.longest,
         'prompt_tokens': settings.prompt_tokens,
         'body': settings.shape._asdict(),
+        'calibration': asdict(settings.calibration),
         'about': dict(about),
     }
     text, tensors = folder / f'{NAME}.json', folder / f'{NAME}.safetensors'
@@ -135,11 +142,15 @@ def read_rlp(folder: str | Path) -> ResponseLengthModel:
             content['longest_tokens'],
             content['prompt_tokens'],
             BodyShape(**content['body']),
+            Calibration(**content['calibration']),
         )
         tensors = load_file(place / f'{NAME}.safetensors')
         classes = len(tensors['score.weight'])
-        if classes != settings.buckets:
-            raise ValueError(f'{classes} classes, expected {settings.buckets}')
+        if not classes == len(settings.calibration.prior) == settings.buckets:
+            raise ValueError(
+                f'{classes} classes and {len(settings.calibration.prior)} known shares, expected '
+                f'{settings.buckets}'
+            )
         own = place / 'tokenizer.json'
         tokenizer = Tokenizer.from_file(str(own if own.is_file() else place.parent / own.name))
     except Exception as err:

@@ -1,13 +1,17 @@
 """Shortens a prompt for the length predictor, so that predicting ends before prefill does.
 
 TimeBill (section 4.1) compresses a prompt to the longest one whose prediction hides behind the
-prefill. What matters for a plan's length is the instruction and the objects that it speaks of, so
-those stay; what all tasks of a robot share goes, but for the robot's name.
+prefill. What matters for a plan's length is the instruction and how many objects it speaks of. So
+the scene becomes numbers: how many objects lie at the place that the instruction names, how many
+there are of a kind that it names, and how many in all. Counting them would be the hardest part of
+what a small network has to learn, and the names would take the room. What all tasks of a robot
+share goes, but for its name.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,16 +19,19 @@ if TYPE_CHECKING:
 
 _WORD = re.compile(r'[a-z]+')
 _TASK = re.compile(r'^task: .*$', re.MULTILINE)
+_OBJECT = re.compile(r'^(?:.* )?(\S+) (\S+) [+-][\d.]+ [+-][\d.]+=(\S+)$', re.MULTILINE)
+_RELATIONS = frozenset({'on', 'under', 'in', 'near'})
+_USUAL = 'on'
+"""Where objects are meant that an instruction places without saying how: clean the desk."""
 
 
 def compress_prompt(
     fixed: str, body: str, encode: Callable[[str], Sequence[int]], most_tokens: int
 ) -> list[int]:
-    """Return at most ``most_tokens`` token ids: robot, lines of the scene, instruction.
+    """Return at most ``most_tokens`` token ids: robot, numbers of objects, instruction.
 
-    Lines that share words with the instruction, or stand at the same place as one that does, come
-    before others; those that are kept keep their order. The instruction is last, so that a causal
-    model has read everything by then. Where not even it fits, its end stays.
+    What is more likely to be meant comes later, and the instruction is last, so that a causal model
+    has read everything by then. What has no room goes from the beginning.
 
     Args:
         fixed: The part of the prompt that all tasks of a robot share.
@@ -36,21 +43,17 @@ def compress_prompt(
     task = found[-1] if found else body
     words = set(_WORD.findall(task.removeprefix('task:').lower()))
     words |= {word.removesuffix('s') for word in words}
-    head = list(encode(fixed.partition('\n')[0] + '\n'))
-    tail = list(encode(task))
-    room = most_tokens - len(head) - len(tail)
-    if room < 0:
-        return [*head, *tail][-most_tokens:]
-    places = [place.splitlines() for place in body.split('task: ')[0].split('\n\n')]
-    lines: list[tuple[tuple[int, int], int, list[int]]] = []
-    for place in places:
-        shared = [len(words & set(_WORD.findall(line.partition('=')[0]))) for line in place]
-        for line, own in zip(place, shared, strict=True):
-            rank = -own, -max(shared)
-            lines.append((rank, len(lines), list(encode(line + '\n'))))
-    kept = []
-    for _, number, ids in sorted(lines, key=lambda item: item[:2]):
-        if len(ids) <= room:
-            room -= len(ids)
-            kept.append((number, ids))
-    return [*head, *(token for _, ids in sorted(kept) for token in ids), *tail]
+    places: Counter[tuple[str, str]] = Counter()
+    kinds: Counter[str] = Counter()
+    for relation, support, name in _OBJECT.findall(body.rpartition('task: ')[0]):
+        places[support, relation] += 1
+        kinds[name.rpartition('_')[0] or name] += 1
+    said = [f'{count} {kind}' for kind, count in sorted(kinds.items()) if kind in words]
+    meant = words & _RELATIONS or {_USUAL}
+    said += [
+        f'{count} {relation} {support}'
+        for (support, relation), count in sorted(places.items())
+        if support in words and relation in meant
+    ]
+    lines = [fixed.partition('\n')[0], str(places.total()), *said, task]
+    return list(encode('\n'.join(lines)))[-most_tokens:]

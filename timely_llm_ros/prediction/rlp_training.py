@@ -49,7 +49,7 @@ class RlpTraining:
     longest: int = 128
     shape: BodyShape = SHAPE
     body: Body = 'qwen2'
-    epochs: int = 12
+    epochs: int = 30
     batch: int = 32
     rate: float = 3e-3
     seed: int = 0

@@ -1,0 +1,148 @@
+"""What a request takes beyond its forward passes: text to tokens, grammar, the engine's account.
+
+A stopwatch times the model alone (``torch_profile.py``). A budget holds for whole requests, so some
+are served here as the engine's worker serves them, and what they take longer than the fitted model
+says is added to it: once for each prompt, and for each step by how many generations share it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.budget.eviction_rule import FixedEviction
+from timely_llm_ros.engines.core import EngineCore
+from timely_llm_ros.engines.length_samples import draw_requests
+from timely_llm_ros.engines.torch_backend import TorchBackend
+from timely_llm_ros.engines.wire import frame
+from timely_llm_ros.prediction.profiling import RequestOverhead
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from timely_llm_ros.engines.engine import GenerationRequest
+    from timely_llm_ros.engines.eviction import EvictionMethod
+    from timely_llm_ros.engines.torch_model import LoadedModel
+    from timely_llm_ros.prediction.execution_time import ExecutionTimeModel
+
+KINDS = (9, 10, 11)
+"""Tasks of one robot, whose plans wait for none of its values."""
+
+OBJECTS = (4, 40)
+"""In their scenes: the model takes so little time for these that the rest is seen."""
+
+STEPS = 12
+"""Tokens generated of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Served:
+    """What some requests took together.
+
+    Attributes:
+        prompt_s: From their arrival until all prompts were computed (s).
+        prompts: Tokens and cached tokens of each.
+        steps: Every step that all of them shared: tokens of context together, and time (s).
+    """
+
+    prompt_s: float
+    prompts: tuple[tuple[int, int], ...]
+    steps: tuple[tuple[int, float], ...]
+
+
+def measure_requests(
+    loaded: LoadedModel,
+    times: ExecutionTimeModel,
+    *,
+    prefill_chunk: int,
+    rounds: int,
+    batches: Sequence[int] = (1,),
+    eviction: EvictionMethod | None = None,
+) -> RequestOverhead:
+    """Serve some requests alone and together; return what they take longer than ``times`` says.
+
+    What the model or its KV pool has no room for is left out; where that is all, nothing is added.
+
+    Args:
+        loaded: The model.
+        times: What was fitted to its forward passes.
+        prefill_chunk: Most prompt tokens computed at once, as in the engine.
+        rounds: How often each batch size is measured; once more before that, untimed.
+        batches: Requests together.
+        eviction: What would evict; prompts are watched for it.
+    """
+    backend = TorchBackend(loaded, eviction=eviction)
+    core = EngineCore(
+        backend,
+        policy='fcfs',
+        mode='stream',
+        max_running=max(batches),
+        max_kv_tokens=loaded.pool.capacity,
+        context_limit=loaded.context_limit,
+        prefill_chunk=prefill_chunk,
+    )
+    number = (rounds + 1) * sum(batches)
+    requests = [
+        replace(request, max_tokens=STEPS, eviction=FixedEviction(0.0))
+        for request in draw_requests(number, 0, 'trained', kinds=KINDS, sizes=OBJECTS)
+    ]
+    coming = iter(requests)
+    prompts_s: list[float] = []
+    steps_s: dict[int, list[float]] = {batch: [] for batch in batches}
+    for turn in range(rounds + 1):
+        for batch in batches:
+            chosen = list(itertools.islice(coming, batch))
+            if not _fits(loaded, chosen):
+                continue
+            found = _serve(core, backend, loaded, chosen)
+            if not turn:
+                continue  # Memory, prefixes and caches are made ready.
+            model = times.at(batch)
+            said_s = sum(times.at(1).prefill_time_s(*prompt) for prompt in found.prompts)
+            prompts_s.append((found.prompt_s - said_s) / batch)
+            steps_s[batch] += [took_s - model.step_time_s(kv) for kv, took_s in found.steps]
+    for key in backend.prefixes:
+        backend.drop_prefix(key)
+    return RequestOverhead(
+        max(0.0, statistics.median(prompts_s or [0.0])),
+        tuple((b, max(0.0, statistics.median(found or [0.0]))) for b, found in steps_s.items()),
+    )
+
+
+def _serve(
+    core: EngineCore, backend: TorchBackend, loaded: LoadedModel, requests: list[GenerationRequest]
+) -> _Served:
+    """Serve some requests whose shared beginning was computed before."""
+    started_s = time.monotonic()
+    for request in requests:
+        core.submit(request, started_s)
+    prompt_s, steps = 0.0, list[tuple[int, float]]()
+    while (plan := core.plan(step_s := time.monotonic())) is not None:
+        kv_tokens = sum(
+            row.generation.context.prefix.tokens + row.generation.context.tokens - 1
+            for row in plan.rows
+        )
+        core.complete(plan, backend.execute(plan), step_s, time.monotonic())
+        frame(core.take_events())
+        ended_s = time.monotonic()
+        if not plan.decodes_only:
+            prompt_s = ended_s - started_s
+        elif len(plan.rows) == len(requests):
+            steps.append((kv_tokens, ended_s - step_s))
+    return _Served(prompt_s, tuple(_sizes(loaded, requests)), tuple(steps))
+
+
+def _sizes(loaded: LoadedModel, requests: list[GenerationRequest]) -> list[tuple[int, int]]:
+    """Return tokens of each prompt, and how many of them are shared."""
+    encode = loaded.texts.encode
+    shared = [len(encode(request.prompt.fixed, beginning=True)) for request in requests]
+    own = [len(encode(request.prompt.body)) for request in requests]
+    return [(before + after, before) for before, after in zip(shared, own, strict=True)]
+
+
+def _fits(loaded: LoadedModel, requests: list[GenerationRequest]) -> bool:
+    sizes = [prompt + STEPS for prompt, _ in _sizes(loaded, requests)]
+    return max(sizes) < loaded.context_limit and sum(sizes) <= loaded.pool.capacity
