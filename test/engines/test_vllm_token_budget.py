@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from timely_llm_ros.engines.vllm_token_budget import Composed, PipelineBudget
-from timely_llm_ros.scheduling.microbatch import LinearCosts
-from timely_llm_ros.scheduling.pipeline_times import PipelineTimes
+from timely_llm_ros.scheduling.microbatch import LinearCosts, sure_count
+from timely_llm_ros.scheduling.microbatch_deadline import prefill_first_token_s
+from timely_llm_ros.scheduling.pipeline_times import ENOUGH, PipelineTimes
 
 
 @dataclass(eq=False)
@@ -56,7 +57,9 @@ class Vllm:
         entering = [request for request in self.requests if not request.inside]
         step = self.budget.compose(running, entering, self.now_s)
         scheduled = self._fill(step)
-        self.budget.entered(sum(scheduled.values()), self.now_s)
+        tokens = sum(scheduled.values())
+        known = sum(request.num_computed_tokens for request in scheduled)
+        self.budget.entered(tokens, self.now_s, known - tokens)
         self.flying.append(scheduled)
         return scheduled
 
@@ -138,25 +141,133 @@ def test_an_urgent_prompt_goes_first_and_whole() -> None:
     assert long.left <= 1
 
 
+SLOW_LINKS = LinearCosts(0.001, 0.0, 0.02, 0.001)
+
+
 @pytest.mark.parametrize(
     ('left_s', 'micro_batches', 'first_tokens'),
     [
-        (10.0, 3, 14),  # The shortest round.
-        (0.18, 4, 10),  # Three would have the first token after 0.185 s, four after 0.172 s.
-        (0.1, 4, 40),  # Late if shared out: urgent, and so in one step.
+        (10.0, 3, 14),  # A clearly shorter round than algorithm 2's four.
+        (0.2435, 4, 10),  # Three would have the first token after 0.245 s, four after 0.242 s.
+        (0.23, 3, 40),  # Late if shared out: urgent, and so in one step, after 0.229 s.
+        (0.1, 4, 40),  # Late anyhow: the earliest, after 0.22 s.
     ],
 )
 def test_the_tightest_deadline_limits_the_micro_batches(
     left_s: float, micro_batches: int, first_tokens: int
 ) -> None:
     vllm = Vllm(4)
-    vllm.budget.times = Known(LinearCosts(0.001, 0.0, 0.01, 0.001))
-    vllm.requests = [decoding(f'g{number}') for number in range(16)]
+    vllm.budget.times = Known(SLOW_LINKS)
+    vllm.requests = [decoding(f'g{number}', 0) for number in range(16)]
     new = Request('new', 40, due_s=left_s)
     vllm.requests.append(new)
     vllm.schedule()
     assert vllm.budget.micro_batches == micro_batches
     assert new.steps == [first_tokens]
+
+
+@given(
+    stages=st.integers(2, 6),
+    most=st.integers(1, 10),
+    decodes=st.integers(0, 40),
+    prompts=st.lists(st.tuples(st.integers(2, 500), st.floats(-1.0, 5.0)), max_size=6),
+    context=st.integers(0, 2000),
+    costs=st.builds(
+        LinearCosts,
+        compute_base_s=st.floats(1e-4, 0.05),
+        compute_token_s=st.floats(0.0, 1e-3),
+        transfer_base_s=st.floats(0.0, 0.05),
+        transfer_token_s=st.floats(0.0, 1e-3),
+        context_token_s=st.floats(0.0, 1e-5),
+    ),
+)
+def test_the_count_is_the_sure_one_unless_a_deadline_would_be_missed(
+    stages: int,
+    most: int,
+    decodes: int,
+    prompts: list[tuple[int, float]],
+    context: int,
+    costs: LinearCosts,
+) -> None:
+    vllm = Vllm(stages, most=most, most_tokens=4096)
+    vllm.budget.times = Known(costs)
+    vllm.requests = [decoding(f'g{number}', context) for number in range(decodes)]
+    new = [Request(f'n{number}', *prompt) for number, prompt in enumerate(prompts)]
+    vllm.requests += new
+    scheduled = vllm.schedule()
+    count = vllm.budget.micro_batches
+    prefill, contexts = sum(item.prompt for item in new), decodes * context
+    usual = sure_count(stages, most, decodes + prefill, costs, context_tokens=contexts)
+
+    def shared_s(number: int) -> float:
+        return prefill_first_token_s(
+            stages, number, decodes, prefill, costs, urgent=False, context_tokens=contexts
+        )
+
+    if not new:
+        assert count == usual
+        return
+    due_s = min(item.due_s for item in new)
+    counts = range(1, max(1, min(most, decodes + prefill)) + 1)
+    in_time = [number for number in counts if shared_s(number) <= due_s]
+    if shared_s(usual) <= due_s:
+        assert count == usual
+    elif in_time:
+        assert count in in_time
+    else:
+        # The tightest one goes before all others, as a whole.
+        first = min(new, key=lambda item: item.due_s)
+        assert scheduled[first] == first.prompt
+    assert all(item.due_s >= shared_s(count) or item in scheduled for item in new)
+
+
+def test_what_others_share_counts_against_a_deadline() -> None:
+    """Alone it could be shared out in 0.245 s; beside a long prompt it would be late."""
+    vllm = Vllm(4)
+    vllm.budget.times = Known(SLOW_LINKS)
+    vllm.requests = [decoding(f'g{number}', 0) for number in range(16)]
+    new, long = Request('new', 40, due_s=0.3), Request('long', 400)
+    vllm.requests += [long, new]
+    assert [request for request in vllm.schedule() if not request.output] == [new, long]
+    assert new.steps == [40]
+
+
+def test_long_contexts_are_spread_over_more_micro_batches() -> None:
+    counts = []
+    for context in (20, 10_000):
+        vllm = Vllm(4, most=8)
+        vllm.budget.times = Known(LinearCosts(0.001, 0.0, 0.02, context_token_s=1e-6))
+        vllm.requests = [decoding(f'g{number}', context) for number in range(8)]
+        vllm.schedule()
+        counts.append(vllm.budget.micro_batches)
+    assert counts == [3, 6]
+
+
+@pytest.mark.parametrize(
+    ('way_s', 'micro_batches'),
+    [
+        (0.064, 1),  # Links are the slower ones: four steps would take 0.08 s.
+        (0.083, 4),  # Stages are: four steps fill them.
+    ],
+)
+def test_the_count_follows_from_what_was_measured(way_s: float, micro_batches: int) -> None:
+    vllm = Vllm(4)
+    vllm.requests = [decoding(f'g{number}') for number in range(16)]
+    for _ in range(3 * ENOUGH):
+        vllm.schedule()
+        vllm.now_s += way_s
+        vllm.update()
+    assert vllm.budget.times.costs is None, 'no step has followed another one yet'
+    assert vllm.budget.micro_batches == 4
+    for _ in range(2 * ENOUGH):
+        vllm.schedule()
+        vllm.schedule()
+        vllm.now_s += way_s
+        vllm.update()
+        vllm.now_s += 0.02
+        vllm.update()
+    assert vllm.budget.times.costs is not None
+    assert vllm.budget.micro_batches == micro_batches
 
 
 @given(

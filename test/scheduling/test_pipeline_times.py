@@ -20,25 +20,31 @@ class Pipeline:
         self._free_s = [0.0] * (2 * stages - 1)
         self._costs = costs
 
-    def run(self, tokens: int, now_s: float) -> float:
+    def run(self, tokens: int, now_s: float, context: int = 0) -> float:
         """Return when a micro-batch that goes in now comes out."""
         for place, free_s in enumerate(self._free_s):
             costs = self._costs
-            took_s = costs.transfer_s(tokens) if place % 2 else costs.compute_s(tokens)
+            if place % 2:
+                took_s = costs.transfer_s(tokens)
+            else:
+                took_s = costs.compute_s(tokens) + costs.attend_s(context)
             now_s = self._free_s[place] = max(now_s, free_s) + took_s
         return now_s
 
 
-def learn(stages: int, costs: LinearCosts, *, rounds: int = 12, seed: int = 0) -> PipelineTimes:
+def learn(
+    stages: int, costs: LinearCosts, *, rounds: int = 12, seed: int = 0, longest: int = 0
+) -> PipelineTimes:
     """Bursts of micro-batches of one size each, with pauses in which the pipeline runs empty."""
     rng, times = random.Random(seed), PipelineTimes(stages)
     now_s = 0.0
     for _ in range(rounds):
         pipeline, tokens = Pipeline(stages, costs), rng.randint(1, 200)
+        context = rng.randint(0, longest)
         outs_s = []
         for _ in range(4):
-            times.enter(tokens, now_s)
-            outs_s.append(pipeline.run(tokens, now_s))
+            times.enter(tokens, now_s, context)
+            outs_s.append(pipeline.run(tokens, now_s, context))
         for out_s in outs_s:
             times.leave(out_s)
         now_s = outs_s[-1] + 1.0
@@ -85,6 +91,30 @@ def test_stages_that_take_longer_than_links_come_out_exactly() -> None:
     assert found.compute_token_s == pytest.approx(1e-4)
     assert found.transfer_base_s == pytest.approx(0.005)
     assert found.transfer_token_s == pytest.approx(2e-5)
+
+
+@pytest.mark.parametrize('transfer_s', [0.005, 0.4])
+def test_what_contexts_cost_comes_out_whichever_is_slower(transfer_s: float) -> None:
+    costs = LinearCosts(0.02, 1e-4, transfer_s, 2e-5, context_token_s=3e-7)
+    found = learn(4, costs, longest=20_000).costs
+    assert found is not None
+    assert found.compute_base_s == pytest.approx(0.02)
+    assert found.compute_token_s == pytest.approx(1e-4)
+    assert found.context_token_s == pytest.approx(3e-7)
+    assert found.transfer_base_s == pytest.approx(transfer_s)
+    assert found.transfer_token_s == pytest.approx(2e-5)
+
+
+def test_where_nothing_varies_it_is_the_micro_batch_that_costs() -> None:
+    """Not its tokens: else any number of micro-batches would do."""
+    times, pipeline, now_s = PipelineTimes(2), Pipeline(2, LinearCosts(0.02)), 0.0
+    for _ in range(ENOUGH):
+        times.enter(8, now_s, 100)
+        times.enter(8, now_s, 100)
+        for out_s in [pipeline.run(8, now_s) for _ in range(2)]:
+            times.leave(out_s)
+            now_s = out_s + 1.0
+    assert times.costs == LinearCosts(pytest.approx(0.02), 0.0, pytest.approx(0.0, abs=1e-9), 0.0)  # type: ignore[arg-type]
 
 
 def test_stages_that_share_a_processor_are_a_link_that_serves_one_at_a_time() -> None:

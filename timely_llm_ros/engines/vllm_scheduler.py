@@ -152,9 +152,11 @@ class FreezeMixin(KvRelief):
         output = super().schedule(*args, **kwargs)
         if self.waiting or self.kv_holding_waiting:
             self._take_outside()
-        if self._pipeline is not None:
-            self._pipeline.entered(output.total_num_scheduled_tokens, now_s)
         self._last = output.num_scheduled_tokens
+        if self._pipeline is not None:
+            new = output.total_num_scheduled_tokens
+            known = sum(self.requests[name].num_computed_tokens for name in self._last)
+            self._pipeline.entered(new, now_s, known - new)
         self._scheduled = output, now_s
         return output
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from timely_llm_ros.scheduling.microbatch import best_count, count_in_time, prefill_first_token_s
+from timely_llm_ros.scheduling.microbatch import sure_count
+from timely_llm_ros.scheduling.microbatch_deadline import count_in_time, prefill_first_token_s
 from timely_llm_ros.scheduling.pipeline_times import PipelineTimes
 from timely_llm_ros.scheduling.token_budget import TokenBudget
 
@@ -42,6 +43,18 @@ class _Prefill(NamedTuple):
     tokens: int
     left_s: float
     inside: bool
+
+
+class _Round(NamedTuple):
+    """What the coming micro-batches share."""
+
+    decoding: int
+    context_tokens: int
+    prefills: list[_Prefill]
+
+    @property
+    def prefill_tokens(self) -> int:
+        return _sum(self.prefills)
 
 
 class PipelineBudget:
@@ -97,8 +110,11 @@ class PipelineBudget:
             prefills.append(_Prefill(request, max(1, _left(request)), left_s, False))
         costs = self.times.costs
         decoding = len(decodes) + in_flight
-        self.micro_batches = count = self._count(decoding, prefills, costs)
-        urgent = [item for item in prefills if self._is_urgent(item, count, decoding, costs)]
+        contexts = sum(request.num_computed_tokens for request in running)
+        work = _Round(decoding, contexts, prefills)
+        self.micro_batches = count = self._count(work, costs)
+        shared_s = self._shared_first_s(work, count, costs)
+        urgent = [item for item in prefills if item.left_s < shared_s]
         urgent.sort(key=lambda item: item.left_s)
         others = [item for item in prefills if item not in urgent]
         new = self._new(_sum(others), urgent=False), self._new(_sum(urgent), urgent=True)
@@ -118,37 +134,64 @@ class PipelineBudget:
             len(taken) + share.urgent + share.prefill,
         )
 
-    def entered(self, tokens: int, now_s: float) -> None:
-        """A step with so many tokens goes into the pipeline."""
+    def entered(self, tokens: int, now_s: float, context_tokens: int) -> None:
+        """A step with so many tokens, which attend to so many, goes into the pipeline."""
         if tokens:
-            self.times.enter(tokens, now_s)
+            self.times.enter(tokens, now_s, context_tokens)
 
     def left(self, tokens: int, now_s: float) -> None:
         """A step with so many tokens comes out; in the order in which they went in."""
         if tokens:
             self.times.leave(now_s)
 
-    def _count(self, decoding: int, prefills: Sequence[_Prefill], costs: LinearCosts | None) -> int:
+    def _count(self, work: _Round, costs: LinearCosts | None) -> int:
         """Return between how many micro-batches tokens are shared."""
+        stages, most, contexts = self._stages, self._most, work.context_tokens
         if costs is None:
-            return min(self._stages, self._most)
-        if not prefills:
-            return best_count(self._stages, self._most, decoding, costs)
-        tightest = min(prefills, key=lambda item: item.left_s)
-        work = self._stages, self._most, decoding, tightest.tokens, tightest.left_s, costs
-        found = count_in_time(*work, urgent=False)
-        return (found if found.in_time else count_in_time(*work)).micro_batches
-
-    def _is_urgent(
-        self, item: _Prefill, count: int, decoding: int, costs: LinearCosts | None
-    ) -> bool:
-        """Whether a prompt would be late if it were shared out like others."""
-        if costs is None:
-            return item.left_s <= 0
-        first_s = prefill_first_token_s(
-            self._stages, count, decoding, item.tokens, costs, urgent=False
+            return min(stages, most)
+        tokens = work.decoding + work.prefill_tokens
+        usual = sure_count(stages, most, tokens, costs, context_tokens=contexts)
+        if not work.prefills:
+            return usual
+        tightest = min(work.prefills, key=lambda item: item.left_s)
+        if self._shared_first_s(work, usual, costs) <= tightest.left_s:
+            return usual
+        found = count_in_time(
+            stages,
+            most,
+            work.decoding,
+            work.prefill_tokens,
+            tightest.left_s,
+            costs,
+            urgent=False,
+            context_tokens=contexts,
         )
-        return first_s > item.left_s
+        if not found.in_time:
+            # Late if it were shared out: it will go first, and as a whole.
+            found = count_in_time(
+                stages,
+                most,
+                work.decoding,
+                tightest.tokens,
+                tightest.left_s,
+                costs,
+                context_tokens=contexts,
+            )
+        return found.micro_batches
+
+    def _shared_first_s(self, work: _Round, count: int, costs: LinearCosts | None) -> float:
+        """Return when the last prompt would have its first token if all were shared out (s)."""
+        if costs is None:
+            return 0.0
+        return prefill_first_token_s(
+            self._stages,
+            count,
+            work.decoding,
+            work.prefill_tokens,
+            costs,
+            urgent=False,
+            context_tokens=work.context_tokens,
+        )
 
     def _new(self, tokens: int, *, urgent: bool) -> int:
         """Return what has come of the tokens that really wait: unused shares come back with it."""

@@ -4,8 +4,8 @@ In a round each running generation gets one token. More micro-batches hide the l
 save what a micro-batch costs by itself. Dynamic Micro-Batch Scheduling (preprints 202512.0788,
 algorithm 2) takes the number whose first token comes when the first stage has done the round,
 which is a sign of balance but not what is wanted. :func:`best_count` takes the number with the
-shortest round, :func:`sure_count` leaves algorithm 2's only for a clearly shorter one, and
-:func:`count_in_time` takes the best of those whose first token is in time.
+shortest round, :func:`sure_count` leaves algorithm 2's only for a clearly shorter one. Where a
+first token is due, see :mod:`timely_llm_ros.scheduling.microbatch_deadline`.
 
 Times are in seconds. A stage computes one micro-batch at a time, a link carries one at a time.
 """
@@ -194,7 +194,7 @@ def least_gap_count(
     Raises:
         ConfigurationError: A number is out of range.
     """
-    _check(stages, most, tokens)
+    require_numbers(stages, most, tokens)
     best, best_gap_s = stages, math.inf
     for count in range(stages, min(most, tokens) + 1):
         size = -(-tokens // count) if whole else tokens / count
@@ -239,13 +239,13 @@ def best_count(
     Raises:
         ConfigurationError: A number is out of range.
     """
-    _check(stages, most, tokens)
+    require_numbers(stages, most, tokens)
     if not tokens:
         return min(stages, most)
     cost_s = _round_cost(
         stages, tokens, costs, return_s, serial_links, refill_share, context_tokens
     )
-    return _least((count, cost_s(count)) for count in range(1, min(most, tokens) + 1))
+    return least_of((count, cost_s(count)) for count in range(1, min(most, tokens) + 1))
 
 
 def sure_count(
@@ -261,7 +261,8 @@ def sure_count(
     """Return algorithm 2's number, or :func:`best_count`'s where that is clearly better.
 
     Where KV is short, preemptions change a run by a few percent whichever number is chosen: a
-    smaller gain than that is none.
+    smaller gain than that is none. Algorithm 2's number is held within what is possible: as printed
+    it is never below the number of stages.
 
     Args:
         stages: Stages of the pipeline.
@@ -278,7 +279,7 @@ def sure_count(
     best = best_count(stages, most, tokens, costs, return_s=return_s, context_tokens=context_tokens)
     if not tokens:
         return best
-    usual = least_gap_count(stages, most, tokens, costs)
+    usual = min(least_gap_count(stages, most, tokens, costs), most, tokens)
     cost_s = _round_cost(stages, tokens, costs, return_s, True, REFILL_SHARE, context_tokens)
     return usual if cost_s(usual) <= (1.0 + margin) * cost_s(best) else best
 
@@ -312,103 +313,8 @@ def _round_cost(
     return cost_s
 
 
-class TimedCount(NamedTuple):
-    """A number of micro-batches and what comes of it."""
-
-    micro_batches: int
-    """How many micro-batches."""
-    round_s: float
-    """How long a round takes."""
-    first_token_s: float
-    """When the prefill's first token is there, at worst."""
-    in_time: bool
-    """Whether that is within the deadline."""
-
-
-def prefill_first_token_s(
-    stages: int,
-    micro_batches: int,
-    decode_tokens: int,
-    prefill_tokens: int,
-    costs: PipelineCosts,
-    *,
-    urgent: bool,
-    return_s: float = 0.0,
-) -> float:
-    """Return when a prefill that has just come has its first token, at worst.
-
-    It waits for the next micro-batch. An urgent one is in that as a whole; others are spread
-    over all micro-batches of a round, and the last of them has the token.
-
-    Args:
-        stages: Stages of the pipeline.
-        micro_batches: Micro-batches in a round.
-        decode_tokens: Generations that decode.
-        prefill_tokens: Tokens of the prefill.
-        costs: What a micro-batch costs.
-        urgent: Whether the prefill goes before others, as in ``TokenBudget``.
-        return_s: The sampled token's way back to the first stage.
-    """
-    chunks = 1 if urgent else micro_batches
-    size = -(-decode_tokens // micro_batches) + -(-prefill_tokens // chunks)
-    usual = decode_tokens if urgent else decode_tokens + prefill_tokens
-    slot_s = round_s(stages, micro_batches, usual, costs, return_s=return_s) / micro_batches
-    way_s = first_token_s(stages, costs.compute_s(size), costs.transfer_s(size))
-    return chunks * slot_s + way_s + return_s
-
-
-def count_in_time(
-    stages: int,
-    most: int,
-    decode_tokens: int,
-    prefill_tokens: int,
-    deadline_s: float,
-    costs: PipelineCosts,
-    *,
-    urgent: bool = True,
-    return_s: float = 0.0,
-) -> TimedCount:
-    """Return the number with the shortest round among those that meet the tightest deadline.
-
-    Where none does, the one whose first token comes first.
-
-    Args:
-        stages: Stages of the pipeline.
-        most: The most micro-batches.
-        decode_tokens: Generations that decode.
-        prefill_tokens: Tokens of the prefill whose deadline is the tightest of all live ones.
-        deadline_s: Time left until its first token is due.
-        costs: What a micro-batch costs.
-        urgent: Whether that prefill goes before others.
-        return_s: The sampled token's way back to the first stage.
-
-    Raises:
-        ConfigurationError: A number is out of range.
-    """
-    tokens = decode_tokens + prefill_tokens
-    _check(stages, most, tokens)
-    choices = []
-    for count in range(1, max(1, min(most, tokens)) + 1):
-        first_s = prefill_first_token_s(
-            stages,
-            count,
-            decode_tokens,
-            prefill_tokens,
-            costs,
-            urgent=urgent,
-            return_s=return_s,
-        )
-        period_s = round_s(stages, count, tokens, costs, return_s=return_s)
-        choices.append(TimedCount(count, period_s, first_s, first_s <= deadline_s))
-    in_time = [choice for choice in choices if choice.in_time]
-    if in_time:
-        best = _least((choice.micro_batches, choice.round_s) for choice in in_time)
-    else:
-        best = _least((choice.micro_batches, choice.first_token_s) for choice in choices)
-    return choices[best - 1]
-
-
-def _least(timed: Iterable[tuple[int, float]]) -> int:
+def least_of(timed: Iterable[tuple[int, float]]) -> int:
+    """Return the number with the least time (s), the first of equals; 0 where there is none."""
     best, best_s = 0, math.inf
     for count, time_s in timed:
         if time_s < best_s * (1 - TIE):
@@ -416,7 +322,12 @@ def _least(timed: Iterable[tuple[int, float]]) -> int:
     return best
 
 
-def _check(stages: int, most: int, tokens: int) -> None:
+def require_numbers(stages: int, most: int, tokens: int) -> None:
+    """Check what every rule is given.
+
+    Raises:
+        ConfigurationError: A number is out of range.
+    """
     for name, value, least in (('stages', stages, 1), ('most', most, 1), ('tokens', tokens, 0)):
         if value < least:
             raise ConfigurationError(f'{name} {value}: expected {least} or more')

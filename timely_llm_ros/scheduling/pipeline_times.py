@@ -4,21 +4,27 @@ One that enters an empty pipeline takes ``S c + (S - 1) m`` (eq. 1), with ``c`` 
 and ``m`` on a link; one that follows others comes out as much later than the one before it as the
 slower of the two takes. Two measurements, two unknowns: if the way is at least ``S`` times that
 distance, stages are the slower ones, else links. Where both are possible stages are taken, for
-which pipelines are built.
+which pipelines are built. The sampled token's way back to the first stage is a part of every way
+that can be measured here, and so of what links are taken to cost.
 """
 
 from __future__ import annotations
 
-import statistics
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from timely_llm_ros.errors import ConfigurationError
-from timely_llm_ros.prediction.fitting import fit_decode
+from timely_llm_ros.prediction.fitting import nonnegative_least_squares
 from timely_llm_ros.scheduling.microbatch import LinearCosts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
 
 KEPT = 64
 """Measurements of either kind that are kept."""
@@ -31,6 +37,14 @@ _NOISE = 0.1
 
 _REFIT = 8
 """Measurements after which costs are computed anew."""
+
+
+class _Measured(NamedTuple):
+    """A micro-batch and how long it took."""
+
+    tokens: int
+    context_tokens: int
+    took_s: float
 
 
 class PipelineTimes:
@@ -47,9 +61,9 @@ class PipelineTimes:
         if stages < 2:
             raise ConfigurationError(f'stages {stages}: expected at least 2')
         self._stages = stages
-        self._inside: deque[tuple[int, float, bool]] = deque()
-        self._ways: deque[tuple[int, float]] = deque(maxlen=KEPT)
-        self._gaps: deque[tuple[int, float]] = deque(maxlen=KEPT)
+        self._inside: deque[tuple[int, int, float, bool]] = deque()
+        self._ways: deque[_Measured] = deque(maxlen=KEPT)
+        self._gaps: deque[_Measured] = deque(maxlen=KEPT)
         self._last_out_s = 0.0
         self._new = 0
         self._costs: LinearCosts | None = None
@@ -59,9 +73,15 @@ class PipelineTimes:
         """Micro-batches in the pipeline."""
         return len(self._inside)
 
-    def enter(self, tokens: int, now_s: float) -> None:
-        """A micro-batch goes in; one without tokens takes no time and is not to be told."""
-        self._inside.append((tokens, now_s, not self._inside))
+    def enter(self, tokens: int, now_s: float, context_tokens: int = 0) -> None:
+        """A micro-batch goes in; one without tokens takes no time and is not to be told.
+
+        Args:
+            tokens: How many it has.
+            now_s: The time (s).
+            context_tokens: How many computed ones they attend to.
+        """
+        self._inside.append((tokens, context_tokens, now_s, not self._inside))
 
     def leave(self, now_s: float) -> None:
         """The micro-batch that went in first comes out.
@@ -69,12 +89,13 @@ class PipelineTimes:
         Raises:
             IndexError: None is inside.
         """
-        tokens, entered_s, alone = self._inside.popleft()
+        tokens, context, entered_s, alone = self._inside.popleft()
         if alone:
-            self._ways.append((tokens, now_s - entered_s))
+            self._ways.append(_Measured(tokens, context, now_s - entered_s))
         else:
             # It may have gone in only after the one before it had come out of the last stage.
-            self._gaps.append((tokens, now_s - max(self._last_out_s, entered_s)))
+            took_s = now_s - max(self._last_out_s, entered_s)
+            self._gaps.append(_Measured(tokens, context, took_s))
         self._last_out_s = now_s
         self._new += 1
 
@@ -89,26 +110,30 @@ class PipelineTimes:
 
     def _fit(self) -> LinearCosts:
         stages, links = self._stages, self._stages - 1
-        way_token_s, way_s = _line(self._ways)
-        gap_token_s, gap_s = _line(self._gaps)
-        tokens = statistics.fmean(tokens for tokens, _ in self._gaps)
-        share = (way_s + way_token_s * tokens) / (gap_s + gap_token_s * tokens)
-        if share >= (1 - _NOISE) * stages:
-            return LinearCosts(
-                gap_s,
-                gap_token_s,
-                max(0.0, way_s - stages * gap_s) / links,
-                max(0.0, way_token_s - stages * gap_token_s) / links,
-            )
-        return LinearCosts(
-            max(0.0, way_s - links * gap_s) / stages,
-            max(0.0, way_token_s - links * gap_token_s) / stages,
-            gap_s,
-            gap_token_s,
-        )
+        ways, gaps = _Rows(self._ways), _Rows(self._gaps)
+        gap = gaps.fit(gaps.took_s)
+        typical = gaps.columns.mean(axis=0)
+        if typical @ ways.fit(ways.took_s) >= (1 - _NOISE) * stages * (typical @ gap):
+            compute = gap
+            transfer = ways.fit(ways.took_s - stages * ways.columns @ compute, 2) / links
+        else:
+            # Contexts stay on their stage: no link takes longer for them.
+            transfer = gaps.fit(gaps.took_s, 2)
+            compute = ways.fit(ways.took_s - links * ways.columns[:, :2] @ transfer) / stages
+        base_s, token_s, context_s = compute.tolist()
+        return LinearCosts(base_s, token_s, *transfer.tolist(), context_token_s=context_s)
 
 
-def _line(measured: Iterable[tuple[int, float]]) -> tuple[float, float]:
-    """Return time per token and time without tokens (s)."""
-    tokens, times_s = zip(*measured, strict=True)
-    return fit_decode(tokens, times_s)
+class _Rows:
+    """Measurements as the rows of a fit: of one, of tokens and of tokens of context."""
+
+    def __init__(self, measured: Sequence[_Measured]) -> None:
+        tokens, contexts, took_s = np.array(measured, np.float64).T
+        # What does not vary counts as the cost of a micro-batch, not of its tokens: of equally
+        # good columns the first one is taken.
+        self.columns: Floats = np.stack((np.ones_like(tokens), tokens, contexts), axis=1)
+        self.took_s: Floats = took_s
+
+    def fit(self, took_s: Floats, columns: int = 3) -> Floats:
+        """Return what each of the first columns costs, never less than nothing (s)."""
+        return nonnegative_least_squares(self.columns[:, :columns], took_s)
