@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diagnostic_msgs.msg import DiagnosticArray
@@ -17,13 +16,19 @@ from timely_llm_ros.engines import create_engine
 from timely_llm_ros.errors import ConfigurationError, ModelLoadError, ShutdownError, TimelyError
 from timely_llm_ros.nodes.catalogue import Catalogue
 from timely_llm_ros.nodes.diagnostics import PlannerDiagnostics
-from timely_llm_ros.nodes.engine_options import engine_options, predictor_folder
+from timely_llm_ros.nodes.engine_options import engine_options
 from timely_llm_ros.nodes.parameters import (
     check,
     declarations,
     declare,
     read,
     unknown_overrides,
+)
+from timely_llm_ros.nodes.planner_options import (
+    background_file,
+    budgets_text,
+    default_utility,
+    planner_options,
 )
 from timely_llm_ros.nodes.planner_parameters import PlannerParameters
 from timely_llm_ros.nodes.planner_topics import PlannerTopics
@@ -35,12 +40,8 @@ from timely_llm_ros.nodes.task_server import TaskServer
 from timely_llm_ros.nodes.topics import HEARTBEAT_QOS, HEARTBEAT_TOPIC, STATE_QOS
 from timely_llm_ros.planner import Planner
 from timely_llm_ros.planning import TaskAccepted
-from timely_llm_ros.planning.background_file import BackgroundFile
 from timely_llm_ros.planning.estimate import ShortestGeneration
-from timely_llm_ros.prediction.length_forecast import find_predictor
-from timely_llm_ros.prediction.profile_file import read_profile
 from timely_llm_ros.srv import DescribeSkills
-from timely_llm_ros.utility import TimeUtility
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.engines import EngineEvent, EngineInfo
     from timely_llm_ros.planning import PlannerEvent
-    from timely_llm_ros.prediction.execution_time import ExecutionTimeModel
+    from timely_llm_ros.planning.background_file import BackgroundFile
 
 HEARTBEAT_PERIOD_S = 0.1
 DIAGNOSTICS_PERIOD_S = 1.0
@@ -157,14 +158,7 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             on_event=self._on_planner_event,
             on_engine_event=self._on_engine_event,
             estimate_generation_s=self._estimate.estimate_s,
-            max_queue_per_robot=parameters.max_queue_per_robot,
-            max_tokens=parameters.max_tokens,
-            constrained=parameters.constrained,
-            stop_limit_s=parameters.stop_limit_s,
-            times=_profile(parameters),
-            budgets=parameters.budgets if parameters.profile else None,
-            predictor=find_predictor(parameters.length_predictor, predictor_folder(parameters)),
-            max_running=parameters.max_running,
+            **planner_options(parameters),
         )
         try:
             async with asyncio.timeout(parameters.load_limit_s):
@@ -262,27 +256,8 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             f'engine {info.engine} with model {info.model} '
             f'({info.parameters} parameters, {info.dtype}) loaded in {info.load_s:.1f} s'
         )
-        self.get_logger().info(self._budgets_text(info))
+        self.get_logger().info(budgets_text(self.parameters, info))
         return super().on_configure(state)
-
-    def _budgets_text(self, info: EngineInfo) -> str:
-        """Say how time budgets are kept."""
-        profile = self.parameters.profile
-        if profile not in ('', 'auto'):
-            source = f'profile {profile}'
-        elif profile and info.times is not None:
-            source = "the engine's own times"
-        else:
-            return (
-                'no profile: time budgets are kept by the clock alone. Measure one with '
-                '`timely-llm profile` and set the parameter profile'
-            )
-        means = (
-            f'eviction by {info.eviction} of up to {self.parameters.budget_max_evicted:.0%}'
-            if info.eviction
-            else 'trimmed prompts and a limit on the plan'
-        )
-        return f'time budgets: checked against {source}, kept by {means}'
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Take goals."""
@@ -343,40 +318,6 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
         response.yaml = [self.catalogue.yaml[name] for name in names]
         response.fingerprints = [self.catalogue.skill_sets[name].fingerprint() for name in names]
         return response
-
-
-def background_file(parameters: PlannerParameters) -> BackgroundFile | None:
-    """Return the work of the background; None for none.
-
-    Raises:
-        ConfigurationError: Its file cannot be used.
-    """
-    if not parameters.background_prompts:
-        return None
-    prompts = Path(parameters.background_prompts)
-    answers = parameters.background_answers or f'{prompts}.answers'
-    return BackgroundFile(prompts, Path(answers))
-
-
-def _profile(parameters: PlannerParameters) -> ExecutionTimeModel | None:
-    """Return what a profile file says; None where the engine is to be asked.
-
-    Raises:
-        ConfigurationError: The file cannot be used.
-    """
-    if parameters.profile in ('', 'auto'):
-        return None
-    times = read_profile(parameters.profile).times
-    return times.paced(parameters.min_step_s, prefill_chunk=128, longest=parameters.max_kv_tokens)
-
-
-def default_utility(parameters: PlannerParameters) -> TimeUtility:
-    """Return the time utility of tasks that come without one."""
-    return TimeUtility(
-        parameters.default_expected_response_s,
-        parameters.default_slope_per_s,
-        parameters.default_peak,
-    )
 
 
 async def _serve(stop: asyncio.Event, arguments: Sequence[str]) -> int:

@@ -1,0 +1,85 @@
+"""What a planner is made with, and its work of other kinds, from the planner node's parameters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from timely_llm_ros.nodes.engine_options import predictor_folder
+from timely_llm_ros.planning.background_file import BackgroundFile
+from timely_llm_ros.prediction.length_forecast import find_predictor
+from timely_llm_ros.prediction.profile_file import read_profile
+from timely_llm_ros.utility import TimeUtility
+
+if TYPE_CHECKING:
+    from timely_llm_ros.engines import EngineInfo
+    from timely_llm_ros.nodes.planner_parameters import PlannerParameters
+    from timely_llm_ros.prediction.execution_time import ExecutionTimeModel
+
+
+def planner_options(parameters: PlannerParameters) -> dict[str, Any]:
+    """Return those keyword options of ``Planner`` that are parameters.
+
+    Raises:
+        ConfigurationError: A file that a parameter names cannot be used.
+    """
+    return {
+        'max_queue_per_robot': parameters.max_queue_per_robot,
+        'max_tokens': parameters.max_tokens,
+        'constrained': parameters.constrained,
+        'stop_limit_s': parameters.stop_limit_s,
+        'times': _profile(parameters),
+        'budgets': parameters.budgets if parameters.profile else None,
+        'predictor': find_predictor(parameters.length_predictor, predictor_folder(parameters)),
+        'max_running': parameters.max_running,
+    }
+
+
+def _profile(parameters: PlannerParameters) -> ExecutionTimeModel | None:
+    """Return what a profile file says; None where the engine is to be asked."""
+    if parameters.profile in ('', 'auto'):
+        return None
+    times = read_profile(parameters.profile).times
+    return times.paced(parameters.min_step_s, prefill_chunk=128, longest=parameters.max_kv_tokens)
+
+
+def budgets_text(parameters: PlannerParameters, info: EngineInfo) -> str:
+    """Say how time budgets are kept."""
+    profile = parameters.profile
+    if profile not in ('', 'auto'):
+        source = f'profile {profile}'
+    elif profile and info.times is not None:
+        source = "the engine's own times"
+    else:
+        return (
+            'no profile: time budgets are kept by the clock alone. Measure one with '
+            '`timely-llm profile` and set the parameter profile'
+        )
+    means = (
+        f'eviction by {info.eviction} of up to {parameters.budget_max_evicted:.0%}'
+        if info.eviction
+        else 'trimmed prompts and a limit on the plan'
+    )
+    return f'time budgets: checked against {source}, kept by {means}'
+
+
+def default_utility(parameters: PlannerParameters) -> TimeUtility:
+    """Return the time utility of tasks that come without one."""
+    return TimeUtility(
+        parameters.default_expected_response_s,
+        parameters.default_slope_per_s,
+        parameters.default_peak,
+    )
+
+
+def background_file(parameters: PlannerParameters) -> BackgroundFile | None:
+    """Return the work of the background; None for none.
+
+    Raises:
+        ConfigurationError: Its file cannot be used.
+    """
+    if not parameters.background_prompts:
+        return None
+    prompts = Path(parameters.background_prompts)
+    answers = parameters.background_answers or f'{prompts}.answers'
+    return BackgroundFile(prompts, Path(answers))

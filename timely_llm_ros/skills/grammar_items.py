@@ -1,0 +1,173 @@
+"""What a decoding grammar's rules are made of, put together and written down.
+
+Two items that stand for the same need not be equal.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """These characters, one after the other."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """One character that a regular expression's atom matches."""
+
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """All items, in order."""
+
+    items: tuple[Item, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Any one of the items; none where there are no items."""
+
+    items: tuple[Item, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """An item at least and at most so often; None for no bound."""
+
+    item: Item
+    least: int
+    most: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A regular expression, which is one terminal."""
+
+    item: Item
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Whatever a rule stands for."""
+
+    name: str
+
+
+Item = Text | OneOf | Sequence | Choice | Repeat | Pattern | Rule
+
+EMPTY = Text('')
+NOTHING = Choice(())
+
+
+def sequence(*items: Item) -> Item:
+    """Return all items in order, in its simplest form."""
+    if NOTHING in items:
+        return NOTHING
+    flat: list[Item] = []
+    for item in items:
+        flat += item.items if isinstance(item, Sequence) else (item,)
+    flat = [item for item in flat if item != EMPTY]
+    return flat[0] if len(flat) == 1 else Sequence(tuple(flat)) if flat else EMPTY
+
+
+def choice(*items: Item) -> Item:
+    """Return any one of the items, in its simplest form."""
+    flat: dict[Item, None] = {}
+    for item in items:
+        flat.update(dict.fromkeys(item.items if isinstance(item, Choice) else (item,)))
+    return next(iter(flat)) if len(flat) == 1 else Choice(tuple(flat))
+
+
+def _not_empty(item: Item) -> Item:
+    """Return what a part of a pattern matches, without the empty text."""
+    match item:
+        case OneOf():
+            return item
+        case Sequence(items):
+            choices = []
+            for place, first in enumerate(items):
+                choices.append(sequence(_not_empty(first), *items[place + 1 :]))
+                if not _may_be_empty(first):
+                    break
+            return choice(*choices)
+        case Choice(items):
+            return choice(*map(_not_empty, items))
+        case Repeat(inner, least, most):
+            after = Repeat(inner, max(0, least - 1), None if most is None else most - 1)
+            return sequence(_not_empty(inner), EMPTY if after.most == 0 else after)
+        case _:
+            return NOTHING
+
+
+def _may_be_empty(item: Item) -> bool:
+    """Tell whether a part of a pattern matches the empty text."""
+    match item:
+        case Sequence(items):
+            return all(map(_may_be_empty, items))
+        case Choice(items):
+            return any(map(_may_be_empty, items))
+        case Repeat(inner, least, _):
+            return not least or _may_be_empty(inner)
+        case _:
+            return item == EMPTY
+
+
+def render(item: Item, needed: dict[str, None]) -> str:
+    """Return an item as part of a rule; note the rules that it refers to."""
+    match item:
+        case Text(text):
+            return json.dumps(text)
+        case Rule(name):
+            needed[name] = None
+            return name
+        case Pattern(inner):
+            if not _may_be_empty(inner):
+                return f'/{_render_pattern(inner)}/'
+            # A terminal must not be empty, so the rule may go without it instead.
+            return f'(/{_render_pattern(_not_empty(inner))}/)?'
+        case Sequence(items):
+            return ' '.join(render(each, needed) for each in items)
+        case Choice(items):
+            return '(' + ' | '.join(render(each, needed) for each in items) + ')'
+        case Repeat(inner, least, most):
+            mark = {(0, 1): '?', (0, None): '*', (1, None): '+'}[least, most]
+            return f'({render(inner, needed)}){mark}'
+        case OneOf(source):
+            return f'/{source}/'
+
+
+def _render_pattern(item: Item) -> str:
+    match item:
+        case OneOf(source):
+            return source
+        case Sequence(items):
+            return ''.join(map(_render_pattern, items))
+        case Choice(items):
+            return '(' + '|'.join(map(_render_pattern, items)) + ')'
+        case Repeat(inner, least, most):
+            bounds = f'{{{least},{"" if most is None else most}}}'
+            body = _render_pattern(inner)
+            return (body if isinstance(inner, OneOf) else f'({body})') + bounds
+        case _:
+            return ''
+
+
+@functools.lru_cache(maxsize=1024)
+def _atom(source: str) -> re.Pattern[str]:
+    return re.compile(source)
+
+
+def matches(source: str, character: str) -> bool:
+    """Tell whether a regular expression's atom matches a character."""
+    if len(source) == 1 and source != '.':
+        return source == character
+    return _atom(source).fullmatch(character) is not None
