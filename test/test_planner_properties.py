@@ -157,7 +157,12 @@ class Scenario:
             case 'back':
                 driver.gone = False
                 loop = asyncio.get_running_loop()
-                fleet.keep.append(loop.create_task(fleet.executors[op.robot].start()))
+                fleet.keep.append(loop.create_task(self._connect(fleet, op.robot)))
+
+    async def _connect(self, fleet: Fleet, robot: str) -> None:
+        # Refused by a robot that is gone again, or broken and so cannot be made safe.
+        with contextlib.suppress(RobotUnavailableError):
+            await fleet.executors[robot].start()
 
 
 def check(scenario: Scenario) -> None:
