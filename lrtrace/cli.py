@@ -16,7 +16,7 @@ from lrtrace.repair import add_repair_command
 from lrtrace.replay_command import add_replay_command
 from lrtrace.resume_command import add_resume_command
 from timely_llm_ros.command_line import make_parser, run_command
-from timely_llm_ros.errors import TimelyError
+from timely_llm_ros.errors import ConfigurationError, TimelyError
 
 if TYPE_CHECKING:
     import argparse
@@ -91,6 +91,10 @@ def _report(options: argparse.Namespace) -> int:
     from lrtrace.report import write_report
     from lrtrace.timeline import read_run
 
+    if len(options.label) > len(options.trace):
+        raise ConfigurationError(
+            f'{len(options.label)} labels: expected no more than the {len(options.trace)} of traces'
+        )
     runs = []
     for index, path in enumerate(options.trace):
         label = options.label[index] if index < len(options.label) else ''

@@ -145,11 +145,12 @@ def _run(options: argparse.Namespace, bins: BinOptions) -> int:
     from timely_llm_ros.planning.prompt_file import AnswerFile, read_prompts
 
     output = Path(options.output)
-    if options.force:
-        output.unlink(missing_ok=True)
     known: list[OfflinePrompt] | None = None
     if options.prompts != '-':
         known = list(read_prompts(_lines(options.prompts), options.prompts))
+    if options.force:
+        # Not before the prompts are known to be good: answers cost hours.
+        output.unlink(missing_ok=True)
     answers = AnswerFile(output)
     try:
         left = known and [prompt for prompt in known if prompt.prompt_id not in answers.done]
@@ -265,8 +266,10 @@ class RequestMaker:
 def _lines(path: str) -> list[str]:
     try:
         return Path(path).read_text(encoding='utf-8').splitlines()
-    except (OSError, UnicodeDecodeError) as err:
-        raise ConfigurationError(f'prompts {path!r}: {err}') from err
+    except OSError as err:
+        raise ConfigurationError(f'prompts {path!r}: {err.strerror}: expected a file') from err
+    except UnicodeDecodeError as err:
+        raise ConfigurationError(f'prompts {path!r}: {err}: expected UTF-8 text') from err
 
 
 def _from_stdin(done: set[str], batching: str) -> Iterator[OfflinePrompt | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from timely_llm_ros.errors import ConfigurationError
@@ -42,4 +43,5 @@ def write_new(path: str | Path, text: str, *, force: bool) -> None:
             f'output {str(path)!r}: cannot be written: {err.strerror}'
         ) from err
     finally:
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from lrtrace.timeline import Run
     from timely_llm_ros.engines.engine import Engine
 
+MOST_ROBOTS = 100_000
+"""A larger fleet than anybody has: more is a slip of the keyboard, and would never end."""
+
 _DESCRIPTION = """\
 Serve the tasks of a trace again, with the real planner on virtual time and a simulated engine,
 and compare. Arrivals, robots, time utilities, tokens and execution times are the recorded ones.
@@ -89,6 +92,10 @@ def _replay(options: argparse.Namespace) -> int:
     chosen = _chosen(options)
     if options.engine != 'simulated':
         _require_live(options)
+    elif options.model:
+        raise ConfigurationError(
+            f'--model {options.model!r}: expected an engine that runs one, such as --engine torch'
+        )
     if options.figure:
         require_matplotlib()
     trace = Trace(options.trace)
@@ -197,9 +204,12 @@ def _sizes(text: str) -> list[int | None]:
         return [None]
     sizes: list[int | None] = []
     for word in _words('robots', text):
-        if not word.isdecimal() or int(word) < 1:
-            raise ConfigurationError(f'--robots {word!r}: expected a whole number > 0')
-        sizes.append(int(word))
+        size = int(word) if word.isdecimal() and len(word) <= len(str(MOST_ROBOTS)) else 0
+        if not 1 <= size <= MOST_ROBOTS:
+            raise ConfigurationError(
+                f'--robots {word[:20]!r}: expected a whole number from 1 to {MOST_ROBOTS}'
+            )
+        sizes.append(size)
     return sizes
 
 

@@ -54,3 +54,9 @@ def run_command(parser: argparse.ArgumentParser, arguments: Sequence[str] | None
         return 0
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
+    except OSError as err:
+        if err.filename is None or err.strerror is None:
+            raise
+        # A file or folder of the user's: what is wrong with it is no fault of this program's.
+        print(f'error: {str(err.filename)[:200]!r}: {err.strerror}', file=sys.stderr)
+        return 1

@@ -80,3 +80,45 @@ def test_help_is_there(command: str, capsys: pytest.CaptureFixture[str]) -> None
     with pytest.raises(SystemExit, match='0'):
         main([command, '--help'])
     assert 'usage: lrtrace' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'said'),
+    [
+        (['info', '{folder}/' + 'x' * 300], "xxx': File name too long"),
+        (
+            ['report', '{trace}', '-l', 'a', '-l', 'b'],
+            '2 labels: expected no more',
+        ),
+        (['report', '{trace}', '-o', '{file}/x'], 'cannot be written: Not a directory'),
+        (['compose', '{trace}', '-o', '{file}/x'], 'cannot be written: Not a directory'),
+        (['export', '{trace}', '-o', '{file}/x'], 'cannot be written: Not a directory'),
+        (['generate', '{folder}', '-o', '{folder}/out'], 'Is a directory: expected a file'),
+        (['generate', '{file}', '-o', '{folder}/out'], "line 1: 'hello': expected a JSON object"),
+        (['generate', '{binary}', '-o', '{folder}/out'], 'expected UTF-8 text'),
+        (['info', '{binary}'], 'expected an MCAP file'),
+        (['cat', '{trace}', '-n', '-1'], '--number -1: expected at least 0'),
+    ],
+    ids=lambda value: ' '.join(value)[:30] if isinstance(value, list) else '',
+)
+def test_what_cannot_be_used_is_said_in_a_line(
+    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_trace(tmp_path / 'run')
+    (tmp_path / 'file').write_text('hello')
+    (tmp_path / 'binary').write_bytes(bytes(range(128, 256)))
+    names = {'folder': tmp_path, 'trace': tmp_path / 'run'}
+    names |= {name: tmp_path / name for name in ('file', 'binary')}
+    assert main([argument.format(**names) for argument in arguments]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith('error: ')
+    assert said in err
+    assert err.count('\n') == 1
+
+
+def test_answers_are_kept_where_the_prompts_are_bad(tmp_path: Path) -> None:
+    answers, prompts = tmp_path / 'answers', tmp_path / 'prompts'
+    answers.write_text('hours of work\n')
+    prompts.write_text('no JSON\n')
+    assert main(['generate', str(prompts), '-o', str(answers), '--force']) == 1
+    assert answers.read_text() == 'hours of work\n'

@@ -107,6 +107,10 @@ def test_without_matplotlib_a_figure_is_refused_at_once(
         (['--mode', 'slow'], "mode 'slow'"),
         (['--hardware', 'abacus'], "hardware 'abacus'"),
         (['--robots', '3,x'], "--robots 'x'"),
+        (['--robots', '0'], 'expected a whole number from 1 to 100000'),
+        (['--robots', '1000000000'], 'expected a whole number from 1 to 100000'),
+        (['--robots', '9' * 5000], 'expected a whole number from 1 to 100000'),
+        (['--model', 'some'], "--model 'some': expected an engine that runs one"),
         (['--admission', 'free'], "admission 'free'"),
     ],
 )

@@ -81,6 +81,10 @@ def read_prompts(lines: Iterable[str], name: str) -> Iterator[OfflinePrompt]:
             continue
         try:
             prompt = _prompt(json.loads(line))
+        except json.JSONDecodeError as err:
+            raise ConfigurationError(
+                f'{name}, line {number}: {line.strip()[:60]!r}: expected a JSON object: {err.msg}'
+            ) from err
         except (ValueError, TypeError, InvalidTaskError) as err:
             raise ConfigurationError(f'{name}, line {number}: {err}') from err
         if prompt.prompt_id in seen:
