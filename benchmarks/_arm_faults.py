@@ -24,10 +24,11 @@ from timely_llm_ros.clock import WallClock
 from timely_llm_ros.drivers import SegmentExecutor, create_driver
 from timely_llm_ros.drivers.mock.indy import MockIndy
 from timely_llm_ros.errors import RobotUnavailableError
-from timely_llm_ros.skills.language import Call, parse
+from timely_llm_ros.skills.language import parse
 from timely_llm_ros.skills.scene import Scene, SceneObject
 from timely_llm_ros.skills.segmenter import Segment
 from timely_llm_ros.skills.skillset import find_skill_set
+from timely_llm_ros.skills.statements import Call
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence

@@ -36,10 +36,11 @@ from timely_llm_ros.drivers.mock.arm_motion import Profile
 from timely_llm_ros.drivers.mock.indy import MockIndy
 from timely_llm_ros.drivers.mock.tello import MockTello
 from timely_llm_ros.drivers.tello_wire import COMMAND_GAP_S
-from timely_llm_ros.skills.language import Argument, Call, parse
+from timely_llm_ros.skills.language import parse
 from timely_llm_ros.skills.scene import Scene, SceneObject
 from timely_llm_ros.skills.segmenter import Segment
 from timely_llm_ros.skills.skillset import SkillSet, find_skill_set
+from timely_llm_ros.skills.statements import Argument, Call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -42,10 +42,11 @@ from timely_llm_ros.drivers import (
 )
 from timely_llm_ros.drivers.emergency import cut_power
 from timely_llm_ros.errors import RobotUnavailableError
-from timely_llm_ros.skills.language import Call, parse
+from timely_llm_ros.skills.language import parse
 from timely_llm_ros.skills.scene import Scene
 from timely_llm_ros.skills.segmenter import Segment
 from timely_llm_ros.skills.skillset import find_skill_set
+from timely_llm_ros.skills.statements import Call
 
 ROOT = Path(__file__).resolve().parents[1]
 SKILLS = find_skill_set('tello')

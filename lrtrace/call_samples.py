@@ -14,15 +14,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.errors import ConfigurationError, PlanError, UnknownSkillError
-from timely_llm_ros.skills.language import Call, If, Repeat, calls_of, parse
+from timely_llm_ros.skills.language import parse
+from timely_llm_ros.skills.statements import Call, If, Repeat, calls_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from lrtrace.recorded_segments import RecordedSegment
-    from timely_llm_ros.skills.language import Statement
     from timely_llm_ros.skills.scene import Scene
     from timely_llm_ros.skills.skillset import SkillSet
+    from timely_llm_ros.skills.statements import Statement
 
 MAX_PATHS = 256
 """A text with more ways through it is left out."""

@@ -21,10 +21,11 @@ from timely_llm_ros.engines.engine import (
 from timely_llm_ros.errors import RobotUnavailableError, SkillFailedError
 from timely_llm_ros.planner import Planner
 from timely_llm_ros.planning import Task
-from timely_llm_ros.skills.language import Call, parse
+from timely_llm_ros.skills.language import parse
 from timely_llm_ros.skills.scene import Scene, SceneObject
 from timely_llm_ros.skills.segmenter import Segment
 from timely_llm_ros.skills.skillset import SkillSet
+from timely_llm_ros.skills.statements import Call
 from timely_llm_ros.utility import NORMAL, TimeUtility
 
 if TYPE_CHECKING:

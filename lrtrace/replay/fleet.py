@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from timely_llm_ros.drivers.driver import CallValue
     from timely_llm_ros.engines.engine import Engine
     from timely_llm_ros.planner import TaskHandle
-    from timely_llm_ros.skills.language import Call
     from timely_llm_ros.skills.scene import Scene
+    from timely_llm_ros.skills.statements import Call
 
 LONGEST_S = 9999.0
 """Longer segments are taken to last so long (s)."""

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from timely_llm_ros.drivers.driver import CallValue
     from timely_llm_ros.engines.engine import Engine, EngineEvent
     from timely_llm_ros.planning.events import PlannerEvent
-    from timely_llm_ros.skills.language import Call
     from timely_llm_ros.skills.scene import Scene
     from timely_llm_ros.skills.skillset import SkillSet
+    from timely_llm_ros.skills.statements import Call
 
     Durations = Mapping[str, Sequence[float]]
 

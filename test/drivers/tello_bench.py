@@ -14,10 +14,11 @@ from timely_llm_ros.drivers import SegmentExecutor, SegmentOutcome
 from timely_llm_ros.drivers.mock.tello import MockTello
 from timely_llm_ros.drivers.perception import SimulatedPerception
 from timely_llm_ros.drivers.tello import TelloDriver
-from timely_llm_ros.skills.language import Call, parse
+from timely_llm_ros.skills.language import parse
 from timely_llm_ros.skills.scene import Scene, SceneObject
 from timely_llm_ros.skills.segmenter import Segment
 from timely_llm_ros.skills.skillset import find_skill_set
+from timely_llm_ros.skills.statements import Call
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

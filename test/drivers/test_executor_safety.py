@@ -11,7 +11,7 @@ from virtual_time import run_virtual
 
 from timely_llm_ros.drivers import SegmentCode
 from timely_llm_ros.errors import RobotUnavailableError
-from timely_llm_ros.skills.language import Call
+from timely_llm_ros.skills.statements import Call
 
 
 @pytest.mark.parametrize(('call_ms', 'limit_s'), [(1000, 6.0), (10_000, 20.0)])

@@ -10,8 +10,9 @@ from executor_bench import Bench, on_bench
 from planner_fakes import SCENE, SKILLS
 
 from timely_llm_ros.drivers import SegmentCode, SegmentProgress
-from timely_llm_ros.skills.language import Call, parse
+from timely_llm_ros.skills.language import parse
 from timely_llm_ros.skills.segmenter import Segment
+from timely_llm_ros.skills.statements import Call
 
 # Statements
 

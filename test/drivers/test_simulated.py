@@ -18,7 +18,7 @@ from timely_llm_ros.skills.skillset import find_skill_set
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from timely_llm_ros.skills.language import Call
+    from timely_llm_ros.skills.statements import Call
 
 TELLO = find_skill_set('tello')
 

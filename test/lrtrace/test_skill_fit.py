@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from lrtrace.call_samples import CallSample
 from lrtrace.skill_fit import MAX_KEPT, LeftAlone, SkillFit, fit_skill
 from timely_llm_ros.skills.durations import ConstantDuration, EmpiricalDuration, LinearDuration
-from timely_llm_ros.skills.language import Call, parse
+from timely_llm_ros.skills.language import parse
 from timely_llm_ros.skills.scene import Scene, SceneObject
 from timely_llm_ros.skills.skillset import SkillSet, find_skill_set
+from timely_llm_ros.skills.statements import Call
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -23,9 +23,10 @@ from lrtrace.skill_fit import fit_skill
 from lrtrace.skill_profile import SkillProfile, profile_skills
 from lrtrace.writer import TraceWriter
 from timely_llm_ros.skills.durations import EmpiricalDuration, LinearDuration
-from timely_llm_ros.skills.language import Call, parse
+from timely_llm_ros.skills.language import parse
 from timely_llm_ros.skills.scene import Scene, SceneObject
 from timely_llm_ros.skills.skillset import SkillSet, find_skill_set
+from timely_llm_ros.skills.statements import Call
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,9 +12,10 @@ import pytest
 from timely_llm_ros.model import data_wordings, data_words
 from timely_llm_ros.model.data import KINDS, ask, sample_scene, sample_task
 from timely_llm_ros.model.data_scenes import is_held_out
-from timely_llm_ros.skills.language import calls_of, parse, render
+from timely_llm_ros.skills.language import parse
 from timely_llm_ros.skills.prompt import build_prompt
 from timely_llm_ros.skills.skillset import find_skill_set
+from timely_llm_ros.skills.statements import calls_of, render
 
 SKILL_SETS = {name: find_skill_set(name) for name in ('tello', 'arm')}
 OBSERVATION = re.compile(r'#(true|false) ')

@@ -8,10 +8,11 @@ from plan_texts import LAB, SCENE, SKILL_SETS, TELLO, PlanWriter
 
 from timely_llm_ros.errors import PlanError
 from timely_llm_ros.skills.grammar import decoding_grammar
-from timely_llm_ros.skills.language import parse, render
+from timely_llm_ros.skills.language import parse
 from timely_llm_ros.skills.scene import Scene, SceneObject
 from timely_llm_ros.skills.segmenter import Segmenter
 from timely_llm_ros.skills.skillset import SkillSet, find_skill_set
+from timely_llm_ros.skills.statements import render
 
 llguidance = pytest.importorskip('llguidance')
 

@@ -14,7 +14,8 @@ from timely_llm_ros.skills.durations import (
     LinearDuration,
     expected_execution_s,
 )
-from timely_llm_ros.skills.language import Call, calls_of, parse
+from timely_llm_ros.skills.language import parse
+from timely_llm_ros.skills.statements import Call, calls_of
 
 
 def call(text, skill_set=TELLO):

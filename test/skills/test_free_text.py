@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from timely_llm_ros.errors import ArgumentError, ConfigurationError, PlanError, PlanSyntaxError
 from timely_llm_ros.skills.durations import ReadingDuration, expected_execution_s
 from timely_llm_ros.skills.free_text import FreeTextSegmenter
-from timely_llm_ros.skills.language import MAX_PLAN_LENGTH, Call
+from timely_llm_ros.skills.language import MAX_PLAN_LENGTH
 from timely_llm_ros.skills.scene import Scene
 from timely_llm_ros.skills.segmenter import Segment, Segmenter
 from timely_llm_ros.skills.segmenters import read_statements, segmenter_for
 from timely_llm_ros.skills.skillset import FreeText, SkillSet, find_skill_set
+from timely_llm_ros.skills.statements import Call
 
 CHATBOT = find_skill_set('chatbot')
 PARAGRAPHS = replace(CHATBOT, free_text=FreeText('say', 'paragraph'))

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from plan_texts import ARM, SCENE, TELLO, PlanWriter
 
 from timely_llm_ros.errors import PlanError
-from timely_llm_ros.skills.language import Call, If, Repeat, Statement, parse, render
+from timely_llm_ros.skills.language import parse
 from timely_llm_ros.skills.segmenter import Segmenter
+from timely_llm_ros.skills.statements import Call, If, Repeat, Statement, render
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = 200_000

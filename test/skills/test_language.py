@@ -14,16 +14,8 @@ from timely_llm_ros.errors import (
     PlanSyntaxError,
     UnknownSkillError,
 )
-from timely_llm_ros.skills.language import (
-    MAX_PLAN_LENGTH,
-    Argument,
-    Call,
-    If,
-    Repeat,
-    calls_of,
-    parse,
-    render,
-)
+from timely_llm_ros.skills.language import MAX_PLAN_LENGTH, parse
+from timely_llm_ros.skills.statements import Argument, Call, If, Repeat, calls_of, render
 
 EXAMPLE = 'takeoff;goto(cat_3);if(is_visible(cat_3)){take_picture;}else{scan;};land;'
 

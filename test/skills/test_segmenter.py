@@ -16,8 +16,9 @@ from timely_llm_ros.errors import (
     PlanSyntaxError,
     UnknownSkillError,
 )
-from timely_llm_ros.skills.language import MAX_PLAN_LENGTH, If, Repeat, parse, render
+from timely_llm_ros.skills.language import MAX_PLAN_LENGTH, parse
 from timely_llm_ros.skills.segmenter import Segment, Segmenter
+from timely_llm_ros.skills.statements import If, Repeat, render
 
 if TYPE_CHECKING:
     from timely_llm_ros.skills.skillset import SkillSet

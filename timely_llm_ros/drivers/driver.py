@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from timely_llm_ros.skills.language import Call
     from timely_llm_ros.skills.scene import Scene
+    from timely_llm_ros.skills.statements import Call
 
 CallValue = str | bool | None
 """What a skill returns: a blocking skill's text or bool, None for any other."""

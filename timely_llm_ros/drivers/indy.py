@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.drivers.driver import CallValue
     from timely_llm_ros.drivers.perception import Perception
-    from timely_llm_ros.skills.language import Call
     from timely_llm_ros.skills.scene import Scene, SceneObject
     from timely_llm_ros.skills.skillset import SkillSet
+    from timely_llm_ros.skills.statements import Call
 
 WIPE_M = 0.06
 """How far to either side a wipe goes (m)."""

@@ -15,7 +15,7 @@ from timely_llm_ros.errors import ConfigurationError, SkillFailedError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from timely_llm_ros.skills.language import Call
+    from timely_llm_ros.skills.statements import Call
 
 _PLACE = re.compile(r'\{(\w+)\}')
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.clock import Clock
     from timely_llm_ros.drivers.driver import CallValue
-    from timely_llm_ros.skills.language import Call
     from timely_llm_ros.skills.scene import Scene
     from timely_llm_ros.skills.skillset import SkillSet
+    from timely_llm_ros.skills.statements import Call
 
 
 class SimulatedDriver:

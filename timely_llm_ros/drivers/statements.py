@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from timely_llm_ros.errors import SkillFailedError
 from timely_llm_ros.skills.durations import expected_execution_s
-from timely_llm_ros.skills.language import Call, If, Repeat
+from timely_llm_ros.skills.statements import Call, If, Repeat
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
     from timely_llm_ros.drivers.driver import CallValue
-    from timely_llm_ros.skills.language import Statement
     from timely_llm_ros.skills.scene import Scene
     from timely_llm_ros.skills.skillset import SkillSet
+    from timely_llm_ros.skills.statements import Statement
 
 
 @dataclass(frozen=True, slots=True)

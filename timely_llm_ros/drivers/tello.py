@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.drivers.driver import CallValue
     from timely_llm_ros.drivers.perception import Perception
-    from timely_llm_ros.skills.language import Call
     from timely_llm_ros.skills.scene import Scene
     from timely_llm_ros.skills.skillset import SkillSet
+    from timely_llm_ros.skills.statements import Call
 
 _logger = logging.getLogger(__name__)
 

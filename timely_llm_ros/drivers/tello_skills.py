@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from timely_llm_ros.drivers.driver import CallValue
     from timely_llm_ros.drivers.perception import Perception
     from timely_llm_ros.drivers.tello_flight import TelloFlight
-    from timely_llm_ros.skills.language import Call
     from timely_llm_ros.skills.scene import Scene, SceneObject
+    from timely_llm_ros.skills.statements import Call
 
     SkillFunction = Callable[[Call, Scene], Awaitable[CallValue]]
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from timely_llm_ros.drivers.driver import CallValue
     from timely_llm_ros.drivers.joint_link import JointLink, JointReading
     from timely_llm_ros.drivers.perception import Perception
-    from timely_llm_ros.skills.language import Call
     from timely_llm_ros.skills.scene import Scene
     from timely_llm_ros.skills.skillset import SkillSet
+    from timely_llm_ros.skills.statements import Call
 
 CONNECT_LIMIT_S = 5.0
 """How long the arm may take to be heard of (s)."""

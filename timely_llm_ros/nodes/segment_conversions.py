@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.drivers.interpreter import ExecutorState
     from timely_llm_ros.engines import EngineInfo, EngineState
-    from timely_llm_ros.skills.language import Call
     from timely_llm_ros.skills.scene import Scene
     from timely_llm_ros.skills.skillset import SkillSet
+    from timely_llm_ros.skills.statements import Call
 
 
 # Segments

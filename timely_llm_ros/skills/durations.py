@@ -11,15 +11,15 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.skills.language import Call, If, Repeat
+from timely_llm_ros.skills.statements import Call, If, Repeat
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Iterable, Mapping
 
-    from timely_llm_ros.skills.language import Statement
     from timely_llm_ros.skills.scene import Scene
     from timely_llm_ros.skills.skillset import SkillSet
+    from timely_llm_ros.skills.statements import Statement
 
 MAX_VARIATION = 0.5
 """Largest relative variation, so that a drawn time is never negative."""

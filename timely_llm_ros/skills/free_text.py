@@ -11,12 +11,13 @@ import re
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.errors import ArgumentError, ConfigurationError, PlanError, PlanSyntaxError
-from timely_llm_ros.skills.language import MAX_PLAN_LENGTH, Argument, Call
+from timely_llm_ros.skills.language import MAX_PLAN_LENGTH
 from timely_llm_ros.skills.segmenter import Segment
+from timely_llm_ros.skills.statements import Argument, Call
 
 if TYPE_CHECKING:
-    from timely_llm_ros.skills.language import Statement
     from timely_llm_ros.skills.skillset import SkillSet
+    from timely_llm_ros.skills.statements import Statement
 
 FORBIDDEN_CHARACTERS = r'\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f'
 """Control characters, with which text could steer a terminal, as the inside of a regular

@@ -9,17 +9,17 @@ right, and recurses at most ``MAX_DEPTH`` blocks deep. The grammar is in
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.errors import ArgumentError, PlanError, PlanSyntaxError, UnknownSkillError
-from timely_llm_ros.pickling import pickled_as_call
 from timely_llm_ros.skills.scene import Scene
+from timely_llm_ros.skills.statements import Argument, Call, If, Repeat
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator
+    from collections.abc import Container
 
     from timely_llm_ros.skills.skillset import ArgumentSpec, Skill, SkillSet
+    from timely_llm_ros.skills.statements import Statement
 
 MAX_DEPTH = 3
 """Blocks that may be open inside each other."""
@@ -46,62 +46,6 @@ VALUE_CHARACTERS = 'A-Za-z0-9,.!?_-'
 """What an observed value may hold, as the inside of a regular expression's character class."""
 
 
-@pickled_as_call
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """One argument of a call.
-
-    Attributes:
-        name: The argument's name in the skill set.
-        text: What plan text says, a string with its quotes.
-        value: Its value: a number in SI units, or the text of a string, object or choice.
-    """
-
-    name: str
-    text: str
-    value: float | int | str
-
-
-@pickled_as_call
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One use of a skill."""
-
-    skill: str
-    arguments: tuple[Argument, ...] = ()
-
-    @property
-    def text(self) -> str:
-        """The call as plan text in its shortest form, without a semicolon."""
-        if not self.arguments:
-            return self.skill
-        return f'{self.skill}({",".join(argument.text for argument in self.arguments)})'
-
-
-@pickled_as_call
-@dataclass(frozen=True, slots=True)
-class Repeat:
-    """Statements that run ``count`` times."""
-
-    count: int
-    body: tuple[Statement, ...]
-
-
-@pickled_as_call
-@dataclass(frozen=True, slots=True)
-class If:
-    """Statements that depend on the value of a blocking skill, read when they run."""
-
-    condition: Call
-    then: tuple[Statement, ...]
-    otherwise: tuple[Statement, ...] = ()
-    negated: bool = False
-
-
-Statement = Call | Repeat | If
-"""What a plan is a sequence of."""
-
-
 def parse(
     text: str, skill_set: SkillSet, object_names: Container[str], *, offset: int = 0
 ) -> tuple[Statement, ...]:
@@ -122,38 +66,6 @@ def parse(
             f'{len(text)} characters: expected at most {MAX_PLAN_LENGTH}', offset + MAX_PLAN_LENGTH
         )
     return _Parser(text, skill_set, object_names, offset).plan()
-
-
-def calls_of(statements: Iterable[Statement]) -> Iterator[Call]:
-    """Yield every call in text order, conditions included, loops not unrolled."""
-    for statement in statements:
-        match statement:
-            case Call():
-                yield statement
-            case Repeat():
-                yield from calls_of(statement.body)
-            case If():
-                yield statement.condition
-                yield from calls_of(statement.then)
-                yield from calls_of(statement.otherwise)
-
-
-def render(statements: Iterable[Statement]) -> str:
-    """Return statements as plan text in its shortest form."""
-    parts: list[str] = []
-    for statement in statements:
-        match statement:
-            case Call():
-                parts.append(statement.text)
-            case Repeat():
-                parts.append(f'repeat({statement.count}){{{render(statement.body)}}}')
-            case If():
-                mark = '!' if statement.negated else ''
-                parts.append(f'if({mark}{statement.condition.text}){{{render(statement.then)}}}')
-                if statement.otherwise:
-                    parts.append(f'else{{{render(statement.otherwise)}}}')
-        parts.append(';')
-    return ''.join(parts)
 
 
 _SPACE = re.compile(r'[ \t\r\n]*')

@@ -23,17 +23,15 @@ from timely_llm_ros.skills.language import (
     MAX_PLAN_LENGTH,
     MAX_VALUE_LENGTH,
     VALUE_CHARACTERS,
-    Call,
-    calls_of,
     parse,
-    render,
 )
+from timely_llm_ros.skills.statements import Call, calls_of, render
 
 if TYPE_CHECKING:
     from collections.abc import Container
 
-    from timely_llm_ros.skills.language import Statement
     from timely_llm_ros.skills.skillset import SkillSet
+    from timely_llm_ros.skills.statements import Statement
 
 _MARKS = ';{}#'
 _MARK = re.compile(f'[{_MARKS}]')

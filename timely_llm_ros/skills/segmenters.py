@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Container
 
     from timely_llm_ros.errors import PlanError
-    from timely_llm_ros.skills.language import Statement
     from timely_llm_ros.skills.skillset import SkillSet
+    from timely_llm_ros.skills.statements import Statement
 
 
 class TextSegmenter(Protocol):
