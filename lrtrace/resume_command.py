@@ -9,10 +9,11 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from timely_llm_ros.command_line import EXIT_FAILED, EXIT_NO_PLANNER
+from timely_llm_ros.command_line import EXIT_FAILED, EXIT_NO_PLANNER, seconds
 from timely_llm_ros.errors import ConfigurationError, EngineError, ShutdownError, TimelyError
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def add_resume_command(commands: Any) -> None:
     )
     parser.add_argument('--namespace', default='', help='of the planner, for example /fleet')
     parser.add_argument(
-        '--wait', type=float, default=10.0, metavar='SECONDS', help='for a planner (default: 10)'
+        '--wait', type=seconds, default=10.0, metavar='SECONDS', help='for a planner (default: 10)'
     )
     parser.set_defaults(run=_resume)
 
@@ -131,14 +132,18 @@ def _submit(tasks: Sequence[TaskRecord], *, namespace: str, wait_s: float) -> in
             print(f'error: no planner answers after {wait_s:g} s', file=sys.stderr)
             return EXIT_NO_PLANNER
         assert client.stdin is not None
-        for task in tasks:
-            client.stdin.write(json.dumps(task_json(task)) + '\n')
-        client.stdin.flush()
+        try:
+            for task in tasks:
+                client.stdin.write(json.dumps(task_json(task)) + '\n')
+            client.stdin.flush()
+        except BrokenPipeError as err:
+            raise TimelyError('the ROS client ended; its output above says why') from err
         return _follow(events, {task.plan_id: task for task in tasks})
     finally:
         # Its end cancels what has not ended: Ctrl-C leaves no task that nobody follows.
         if client.stdin is not None:
-            client.stdin.close()
+            with suppress(BrokenPipeError):
+                client.stdin.close()
         try:
             client.wait(timeout=12)
         except subprocess.TimeoutExpired:

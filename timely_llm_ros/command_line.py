@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,21 @@ def make_parser(program: str, *, description: str, examples: str) -> argparse.Ar
     )
     parser.add_argument('--version', action='version', version=f'%(prog)s {__version__}')
     return parser
+
+
+def seconds(text: str) -> float:
+    """Read a duration that an option gives (s).
+
+    Raises:
+        argparse.ArgumentTypeError: It is no finite number of at least 0.
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f'{text!r}: expected a number of seconds, 0 or more')
+    return value
 
 
 def run_command(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> int:

@@ -65,6 +65,12 @@ def test_what_vllm_is_told() -> None:
         (['--max-context', '3'], '--max-context 3'),
         (['--tls-key', 'x'], 'expected both or neither'),
         (['--tls-key', '/no/key', '--tls-certificate', '/no/cert'], "'/no/cert'"),
+        (
+            ['--tls-key', '/etc', '--tls-certificate', '/etc'],
+            "'/etc': expected a readable PEM file",
+        ),
+        (['--tls-key', __file__, '--tls-certificate', __file__], 'expected a certificate in PEM'),
+        (['--skill-sets', 'tello', 'robbie'], "skill set 'robbie': expected"),
         (['/no/model'], "model '/no/model': no config.json there"),
         (['--api-key-file', '/no/key'], "api_key_file '/no/key'"),
     ],

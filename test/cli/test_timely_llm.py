@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,7 @@ def test_a_task_can_be_drawn() -> None:
         (('plan', 'drone_1', '--sample', 'dance'), 'dance'),
         (('plan', 'drone_1', '--sample', 'sort', '--objects', '1'), '--objects 1'),
         (('plan', 'drone_1', 'x', '--slope', '2'), 'slope 2.0'),
+        (('plan', 'drone_1', 'x', '--budget', '0'), '--budget 0'),
         (('plan', 'drone_1', 'x', '--scene', '/no/such/file'), '/no/such/file'),
         (('demo', '--robots', '0'), '0 robots'),
         (('demo', '--tasks', '0'), '0 tasks'),
@@ -143,6 +145,31 @@ def test_wrong_options_are_named(
 ) -> None:
     assert main(arguments) == 1
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize('option', ['--wait', '--budget'])
+@pytest.mark.parametrize('value', ['-1', 'nan', 'inf', 'soon'])
+def test_durations_are_numbers_of_seconds(
+    option: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A wait of nan seconds would never end."""
+    with pytest.raises(SystemExit, match='2'):
+        main(['plan', 'drone_1', 'x', f'{option}={value}'])
+    assert f'{value!r}: expected a number of seconds, 0 or more' in capsys.readouterr().err
+
+
+def test_a_client_that_ends_early_is_no_success(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its broken pipe is not that of a reader of our output, such as `head`."""
+    code = """import os; os.close(0); print('{"event": "ready"}')"""
+    monkeypatch.setattr('timely_llm_ros.cli.plan_command.CLIENT', ('-c', code))
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        assert main(['plan', 'drone_1', 'x']) == 1
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert 'the ROS client ended' in capsys.readouterr().err
 
 
 def test_an_output_folder_that_exists_is_refused(

@@ -11,16 +11,22 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from timely_llm_ros.command_line import EXIT_FAILED, EXIT_NO_PLANNER
+from timely_llm_ros.command_line import EXIT_FAILED, EXIT_NO_PLANNER, seconds
 from timely_llm_ros.errors import ConfigurationError, InvalidTaskError, TimelyError
 from timely_llm_ros.skills.scene import Scene, SceneObject
 from timely_llm_ros.utility import NORMAL, URGENT, TimeUtility
+
+CLIENT = ('-m', 'timely_llm_ros.nodes.plan_client')
+"""What Python runs for this command: ROS stays in a process of its own."""
+
+_CLIENT_ENDED = 'the ROS client ended; its output above says why'
 
 _EXAMPLES = """\
 examples:
@@ -66,7 +72,10 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument('--peak', type=float, help='highest utility (default: 1.0)')
     parser.add_argument(
-        '--budget', type=float, metavar='SECONDS', help='the whole generation must end within this'
+        '--budget',
+        type=seconds,
+        metavar='SECONDS',
+        help='the whole generation must end within this',
     )
     parser.add_argument(
         '--overrun', choices=('kill', 'skip_next'), default='kill', help='what happens if not'
@@ -76,7 +85,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument('--namespace', default='', help='of the planner, for example /fleet')
     parser.add_argument(
-        '--wait', type=float, default=10.0, metavar='SECONDS', help='for a planner (default: 10)'
+        '--wait', type=seconds, default=10.0, metavar='SECONDS', help='for a planner (default: 10)'
     )
     parser.add_argument('--json', action='store_true', help='print the result as JSON only')
     parser.set_defaults(run=_run)
@@ -99,6 +108,8 @@ def task_of(options: argparse.Namespace) -> dict[str, Any]:
         'when_busy': 'queue' if options.queue else 'abort',
         'time_budget_s': options.budget,
     }
+    if options.budget == 0:
+        raise ConfigurationError('--budget 0: expected more than 0 s, or no budget')
     if options.sample is not None:
         instruction, scene = _sampled(options.sample, options.objects, options.seed)
     else:
@@ -155,7 +166,7 @@ def _sampled(kind: str, objects: int, seed: int) -> tuple[str, Scene]:
 
 def _run(options: argparse.Namespace) -> int:
     task = task_of(options)
-    command = [sys.executable, '-m', 'timely_llm_ros.nodes.plan_client']
+    command = [sys.executable, *CLIENT]
     if options.namespace:
         command += ['--ros-args', '-r', f'__ns:={options.namespace}']
     client = subprocess.Popen(
@@ -170,7 +181,8 @@ def _run(options: argparse.Namespace) -> int:
         return _follow(client, task, options)
     finally:
         if client.stdin is not None:
-            client.stdin.close()
+            with suppress(BrokenPipeError):
+                client.stdin.close()
         try:
             client.wait(timeout=12)
         except subprocess.TimeoutExpired:
@@ -208,7 +220,7 @@ def _follow(
         except queue.Empty:
             continue
         if event is None:
-            raise TimelyError('the ROS client ended; its output above says why')
+            raise TimelyError(_CLIENT_ENDED)
         match event['event']:
             case 'ready' if not ready:
                 ready = True
@@ -237,8 +249,12 @@ def _read(client: subprocess.Popen[str], events: queue.SimpleQueue[dict[str, Any
 
 def _send(client: subprocess.Popen[str], command: dict[str, Any]) -> None:
     assert client.stdin is not None
-    client.stdin.write(json.dumps(command) + '\n')
-    client.stdin.flush()
+    try:
+        client.stdin.write(json.dumps(command) + '\n')
+        client.stdin.flush()
+    except BrokenPipeError as err:
+        # Not the reader of our own output, which may go away.
+        raise TimelyError(_CLIENT_ENDED) from err
 
 
 class _Narrator:

@@ -23,6 +23,7 @@ from timely_llm_ros.engines.openai_options import API_KEY_VARIABLE, read_api_key
 from timely_llm_ros.engines.vllm_server import ServeOptions
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.scheduling.policies import POLICIES, find_policy
+from timely_llm_ros.skills.skillset import find_skill_set
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -178,9 +179,10 @@ def read_options(options: argparse.Namespace) -> ServeOptions:
         raise ConfigurationError(f'--max-context {options.max_context}: expected at least 16')
     if bool(options.tls_certificate) != bool(options.tls_key):
         raise ConfigurationError('--tls-certificate and --tls-key: expected both or neither')
-    for file in filter(None, (options.tls_certificate, options.tls_key)):
-        if not os.access(file, os.R_OK):
-            raise ConfigurationError(f'{file!r}: expected a readable PEM file')
+    if options.tls_certificate:
+        _check_certificate(options.tls_certificate, options.tls_key)
+    for name in options.skill_sets:
+        find_skill_set(name)
     try:
         further = shlex.split(options.vllm)
     except ValueError as err:
@@ -206,6 +208,21 @@ def read_options(options: argparse.Namespace) -> ServeOptions:
         plug_in=options.plug_in,
         further=tuple(further),
     )
+
+
+def _check_certificate(certificate: str, key: str) -> None:
+    """Check what vLLM would only do after half a minute."""
+    for file in (certificate, key):
+        if not (Path(file).is_file() and os.access(file, os.R_OK)):
+            raise ConfigurationError(f'{file!r}: expected a readable PEM file')
+    try:
+        # The password is for a key that has one: nobody could type it in later.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password='')
+    except (ssl.SSLError, ValueError) as err:
+        raise ConfigurationError(
+            f'--tls-certificate {certificate!r} and --tls-key {key!r}: expected a certificate in '
+            f'PEM and its key, without a password: {err}'
+        ) from err
 
 
 def vllm_obstacle(
