@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from pathlib import Path
 
 
@@ -14,6 +17,29 @@ def children(pid: int) -> list[int]:
     """Process ids of the direct children that run, oldest first."""
     own = [other for other in _all() if _stat(other)[1:2] == [str(pid)] and is_running(other)]
     return sorted(own, key=lambda other: (_started(other), other))
+
+
+def tree(pid: int) -> list[int]:
+    """Process ids of a process and everything below it."""
+    found = [pid]
+    for other in found:  # grows meanwhile
+        found += children(other)
+    return found
+
+
+def wait_gone(pids: list[int], limit_s: float = 60.0) -> None:
+    """Wait until all of them have ended; kill those that have not by then.
+
+    Raises:
+        AssertionError: There were such.
+    """
+    end_s = time.monotonic() + limit_s
+    while left := [pid for pid in pids if is_running(pid)]:
+        if time.monotonic() > end_s:
+            for pid in left:
+                os.kill(pid, signal.SIGKILL)
+            raise AssertionError(f'processes {left}: expected them to end within {limit_s:g} s')
+        time.sleep(0.05)
 
 
 def command_line(pid: int) -> str:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import TYPE_CHECKING
 
 import pytest
 from engines.conftest import write_model
+from engines.stage_watch import LOG_VARIABLE
 from engines.torch_runs import Run, plan_request
 from engines.vllm_runs import VllmRun, free_request, mismatches, start_asynchronous
+from process_table import tree, wait_gone
 
 from timely_llm_ros.engines.vllm_contract import ASYNC_SCHEDULER
 from timely_llm_ros.engines.vllm_core import _Uncut
+from timely_llm_ros.scheduling.microbatch import LinearCosts, sure_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,3 +135,45 @@ def test_a_tiny_pool_and_steps_that_overlap_change_nothing(
         assert run.spilled > 0
     finally:
         run.close()
+
+
+def test_two_stages_change_nothing(
+    wide_model: Path,
+    greedy: dict[str, tuple[int, ...]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A pipeline: steps are composed by what stages and links were measured to take."""
+    log = tmp_path / 'steps'
+    monkeypatch.setenv(LOG_VARIABLE, str(log))
+    run = VllmRun(
+        model_path=str(wide_model),
+        max_running=4,
+        max_kv_tokens=8192,
+        vllm={
+            'pipeline_parallel_size': 2,
+            'scheduler_cls': 'engines.stage_watch.WatchedScheduler',
+        },
+    )
+    (core,) = run.core_pids
+    processes = tree(core)
+    try:
+        assert len(processes) > 2, 'an engine core and two stages'
+        assert run.do(run.alone(PLANS[:1])) == {'g0': greedy['g0']}
+        found = run.do(run.torn(PLANS, random.Random(7)))
+    finally:
+        run.close()
+        wait_gone(processes)
+    assert mismatches(found, greedy) == []
+    assert run.suspended > 0
+    steps = [json.loads(line) for line in log.read_text().splitlines()]
+    assert steps[0]['costs'] is None
+    assert steps[0]['micro_batches'] == 2
+    assert any(step['taken'] < step['offered'] for step in steps), 'shared between steps'
+    known = [step for step in steps if step['costs'] and step['decoding'] and not step['prompts']]
+    assert known
+    for step in known:
+        expected = sure_count(
+            2, 2, step['decoding'], LinearCosts(**step['costs']), context_tokens=step['contexts']
+        )
+        assert step['micro_batches'] == expected

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from process_table import children, is_running
+from process_table import is_running, tree, wait_gone
 from server_runs import Run, request, undisturbed
 
 from timely_llm_ros.engines.openai_options import API_KEY_VARIABLE
@@ -80,13 +80,6 @@ class ServeProgram:
             assert time.monotonic() < end_s, tail
             time.sleep(0.1)
 
-    def tree(self) -> list[int]:
-        """Every process below the program, itself included."""
-        found = [self.process.pid]
-        for pid in found:
-            found += children(pid)
-        return found
-
     def stop(self) -> None:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
@@ -94,13 +87,6 @@ class ServeProgram:
                 self.process.wait(60)
         self.process.kill()
         self.process.wait()
-
-
-def wait_gone(pids: list[int]) -> None:
-    end_s = time.monotonic() + 60
-    while any(is_running(pid) for pid in pids):
-        assert time.monotonic() < end_s, pids
-        time.sleep(0.05)
 
 
 @pytest.fixture(scope='module')
@@ -138,12 +124,12 @@ async def test_a_server_killed_under_load_loses_nothing_and_is_used_again(
     options = {'max_running': 3, 'silence_s': 60.0, 'give_up_s': 600.0}
     async with Run([victim.url, other.url], options) as run:
         await run.until(lambda: run.state and all(s.well for s in run.state.servers))
-        tree = victim.tree()
-        assert len(tree) >= 3
+        processes = tree(victim.process.pid)
+        assert len(processes) >= 3
         for number in GENERATIONS:
             run.engine.submit(request(number, max_tokens=200))
         await run.until(lambda: len(run.segments) > 5 and server_of(run, victim).core.running)
-        os.kill(tree[1], signal.SIGKILL)
+        os.kill(processes[1], signal.SIGKILL)
         unfinished = len(GENERATIONS) - len(run.ended)
         assert unfinished > 5
         await run.all_ended(GENERATIONS)
@@ -155,7 +141,7 @@ async def test_a_server_killed_under_load_loses_nothing_and_is_used_again(
 
         assert await asyncio.to_thread(victim.process.wait, 60) == 1
         assert 'vLLM ended with status' in victim.log.read_text()
-        await asyncio.to_thread(wait_gone, tree)
+        await asyncio.to_thread(wait_gone, processes)
         programs[0] = ServeProgram(tmp_path / 'again.log', victim.port)
         async with asyncio.timeout(START_LIMIT_S):
             while not server_of(run, victim).well:
@@ -169,14 +155,14 @@ async def test_a_server_killed_under_load_loses_nothing_and_is_used_again(
 
 def test_interrupt_ends_every_process_and_shows_no_key(programs: list[ServeProgram]) -> None:
     program = programs[1]
-    tree = program.tree()
+    processes = tree(program.process.pid)
     arguments = b''.join(
-        Path(f'/proc/{pid}/cmdline').read_bytes() for pid in tree if is_running(pid)
+        Path(f'/proc/{pid}/cmdline').read_bytes() for pid in processes if is_running(pid)
     )
     assert KEY.encode() not in arguments
     program.process.send_signal(signal.SIGINT)
     assert program.process.wait(60) == 130
-    wait_gone(tree)
+    wait_gone(processes)
     log = program.log.read_text(errors='replace')
     assert 'timely-llm serve: stopping' in log
     assert KEY not in log
