@@ -121,7 +121,8 @@ class PipelineTimes:
             transfer = gaps.fit(gaps.took_s, 2)
             compute = ways.fit(ways.took_s - links * ways.columns[:, :2] @ transfer) / stages
         base_s, token_s, context_s = compute.tolist()
-        return LinearCosts(base_s, token_s, *transfer.tolist(), context_token_s=context_s)
+        link_base_s, link_token_s = transfer.tolist()
+        return LinearCosts(base_s, token_s, link_base_s, link_token_s, context_token_s=context_s)
 
 
 class _Rows:
