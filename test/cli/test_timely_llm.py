@@ -12,7 +12,7 @@ import pytest
 from timely_llm_ros.cli import doctor_command
 from timely_llm_ros.cli.main import build_parser, main
 from timely_llm_ros.cli.plan_command import read_scene, task_of
-from timely_llm_ros.errors import ConfigurationError, InvalidTaskError
+from timely_llm_ros.errors import ConfigurationError, InvalidTaskError, TimelyError
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = ('demo', 'plan', 'serve', 'skills', 'doctor')
@@ -132,6 +132,7 @@ def test_a_task_can_be_drawn() -> None:
         (('plan', 'drone_1', '--sample', 'sort', '--objects', '1'), '--objects 1'),
         (('plan', 'drone_1', 'x', '--slope', '2'), 'slope 2.0'),
         (('plan', 'drone_1', 'x', '--budget', '0'), '--budget 0'),
+        (('plan', 'drone_1', '--sample', 'sort', '--objects', '1000000000'), 'at most 1000'),
         (('plan', 'drone_1', 'x', '--scene', '/no/such/file'), '/no/such/file'),
         (('demo', '--robots', '0'), '0 robots'),
         (('demo', '--tasks', '0'), '0 tasks'),
@@ -184,6 +185,11 @@ def test_scene_files(tmp_path: Path) -> None:
     path = tmp_path / 'scene.json'
     path.write_text(json.dumps({'objects': [{'name': 'cup_1', 'kind': 'cup'}]}))
     assert read_scene(path).names == ('cup_1',)
+    for text, said in (('- 5\n', 'object 1: 5: expected keys'), ('a: [1, 2', 'cannot be read')):
+        path.write_text(text)
+        with pytest.raises(TimelyError, match=said) as caught:
+            read_scene(path)
+        assert '\n' not in str(caught.value)
     path.write_text('just words')
     with pytest.raises(ConfigurationError, match='expected a list'):
         read_scene(path)

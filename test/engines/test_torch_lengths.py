@@ -294,3 +294,14 @@ def test_the_shipped_predictors_fit_the_shipped_model() -> None:
         means[kind].append(rlp.predict(request.prompt.fixed, request.prompt.body).mean)
     # To get out of the way takes 11 tokens, to clean takes 18 to 68.
     assert np.mean(means[6]) < 15 < 30 < np.mean(means[10])
+
+
+@pytest.mark.parametrize('content', [b'', b'hello', b'5', b'PK\x03\x04broken', b'\x93NUMPY'])
+def test_samples_that_are_none_are_refused(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / 'samples.npz'
+    path.write_bytes(content)
+    with pytest.raises(ConfigurationError, match='expected a file that --keep-samples wrote'):
+        read_samples(path)
+    np.save(tmp_path / 'one.npy', np.zeros(3))
+    with pytest.raises(ConfigurationError, match='expected a file that --keep-samples wrote'):
+        read_samples(tmp_path / 'one.npy')

@@ -26,6 +26,9 @@ from timely_llm_ros.utility import NORMAL, URGENT, TimeUtility
 CLIENT = ('-m', 'timely_llm_ros.nodes.plan_client')
 """What Python runs for this command: ROS stays in a process of its own."""
 
+MOST_OBJECTS = 1000
+"""Of a drawn scene: more than any model reads."""
+
 _CLIENT_ENDED = 'the ROS client ended; its output above says why'
 
 _EXAMPLES = """\
@@ -136,14 +139,22 @@ def read_scene(path: Path) -> Scene:
     """
     try:
         loaded = yaml.safe_load(path.read_text(encoding='utf-8'))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as err:
-        raise ConfigurationError(f'scene {str(path)!r}: cannot be read: {err}') from err
+    except OSError as err:
+        raise ConfigurationError(f'scene {str(path)!r}: cannot be read: {err.strerror}') from err
+    except (UnicodeDecodeError, yaml.YAMLError) as err:
+        # YAML's own text has several lines.
+        text = ' '.join(str(err).split())
+        raise ConfigurationError(f'scene {str(path)!r}: cannot be read: {text}') from err
     if isinstance(loaded, dict):
         loaded = loaded.get('objects')
     if not isinstance(loaded, list):
         raise ConfigurationError(f'scene {str(path)!r}: expected a list of objects')
     objects = []
     for number, item in enumerate(loaded, 1):
+        if not isinstance(item, dict):
+            raise InvalidTaskError(
+                f'scene {str(path)!r}, object {number}: {item!r}: expected keys with values'
+            )
         try:
             objects.append(SceneObject(**item))
         except (TypeError, AttributeError) as err:
@@ -157,6 +168,8 @@ def _sampled(kind: str, objects: int, seed: int) -> tuple[str, Scene]:
     numbers = {spec.name: spec.number for spec in KINDS.values()}
     if kind not in numbers:
         raise ConfigurationError(f'--sample {kind!r}: expected one of {", ".join(numbers)}')
+    if objects > MOST_OBJECTS:
+        raise ConfigurationError(f'--objects {objects}: expected at most {MOST_OBJECTS}')
     try:
         sample = sample_task(random.Random(seed), numbers[kind], objects)
     except ValueError as err:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import random
+import zipfile
 from dataclasses import dataclass
 from functools import cache
 from itertools import count
@@ -19,7 +20,7 @@ import numpy as np
 from timely_llm_ros.engines.core import EngineCore
 from timely_llm_ros.engines.engine import GenerationEnded, GenerationRequest, SegmentGenerated
 from timely_llm_ros.engines.torch_backend import TorchBackend
-from timely_llm_ros.errors import EngineError
+from timely_llm_ros.errors import ConfigurationError, EngineError
 from timely_llm_ros.model.data import KINDS, sample_task
 from timely_llm_ros.scheduling.options import SchedulingOptions
 from timely_llm_ros.skills.prompt import Prompt, build_prompt
@@ -197,9 +198,18 @@ def write_samples(samples: Sequence[LengthSample], path: Path) -> None:
 
 
 def read_samples(path: Path) -> list[LengthSample]:
-    """Read what :func:`write_samples` wrote."""
-    with np.load(path) as file:
-        prompts = [Prompt(*texts) for texts in json.loads(file['prompts'].tobytes())]
-        kinds, lengths = file['kinds'].tolist(), file['lengths'].tolist()
-        states = np.split(file['states'], np.cumsum(lengths)[:-1])
-    return [LengthSample(*item) for item in zip(prompts, kinds, lengths, states, strict=True)]
+    """Read what :func:`write_samples` wrote.
+
+    Raises:
+        ConfigurationError: It is something else.
+    """
+    try:
+        with np.load(path) as file:
+            prompts = [Prompt(*texts) for texts in json.loads(file['prompts'].tobytes())]
+            kinds, lengths = file['kinds'].tolist(), file['lengths'].tolist()
+            states = np.split(file['states'], np.cumsum(lengths)[:-1])
+        return [LengthSample(*item) for item in zip(prompts, kinds, lengths, states, strict=True)]
+    except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as err:
+        raise ConfigurationError(
+            f'samples {str(path)!r}: expected a file that --keep-samples wrote'
+        ) from err
