@@ -201,6 +201,11 @@ class Stock:
             due_s = idle_s
 
 
+MARGIN_S = 0.03
+"""What our scheduler is to reckon with beside its own work: the way of messages, and the step that
+is under way. Half of an urgent task's time here."""
+
+
 class Ours:
     """The vllm engine."""
 
@@ -211,7 +216,7 @@ class Ours:
             max_running=max_running,
             max_suspended=256,
             max_kv_tokens=65536,
-            scheduling=SchedulingOptions(admission='lookahead'),
+            scheduling=SchedulingOptions(admission='lookahead', network_s=MARGIN_S),
         )
         self._jobs: dict[str, tuple[Job, Callable[[], None], asyncio.Event]] = {}
 

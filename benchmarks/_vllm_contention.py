@@ -30,11 +30,14 @@ if TYPE_CHECKING:
     Way = Callable[[Job, Callable[[], None]], Awaitable[None]]
 
 URGENT_SHARE = 0.25
-LOAD = 0.9
+LOAD = 0.95
 """Load as a share of what stock vLLM serves at most."""
 
-BUSY = 0.5
-"""Share of the time that robots act."""
+BUSY = 0.25
+"""Share of the time that robots act: with more, sixteen of them cannot make such a load."""
+
+SEEDS = range(120)
+"""Tasks that are drawn from, of each kind; those whose plans come out wrong are left out."""
 
 
 class Fleet:
@@ -69,19 +72,33 @@ class Fleet:
         await asyncio.gather(*(way(job, lambda: None) for job in drawn))
         return tasks / (time.monotonic() - start_s)
 
+    async def learn(self, way: Way) -> None:
+        """Serve a task of either kind, so that the prompts' fixed parts are known, as in use."""
+        rng = random.Random(3)
+        for urgent in (True, False):
+            job = self._jobs.draw(
+                rng.choice(self._seeds[urgent]), self._utilities[urgent], urgent=urgent
+            )
+            job.at_s = time.monotonic()
+            await way(job, lambda: None)
+
     async def serve(
         self, way: Way, robots: int, acts_s: float, thinks_s: float, seconds: float, seed: int
     ) -> list[Job]:
         """Let every robot live for that long; return its tasks."""
         done: list[Job] = []
+        # Drawn before: what it costs here would be waited for by everybody.
+        most = 4 + int(2.0 * seconds / (acts_s + thinks_s))
+        rngs = [random.Random(f'{seed} {robot}') for robot in range(robots)]
+        tasks = [[self.draw(rng) for _ in range(most)] for rng in rngs]
         start_s = time.monotonic()
 
         async def live(robot: int) -> None:
-            rng = random.Random(f'{seed} {robot}')
+            rng = rngs[robot]
             # Robots do not begin at the same moment.
             await asyncio.sleep(rng.uniform(0.0, acts_s + thinks_s))
             while time.monotonic() < start_s + seconds:
-                job = self.draw(rng)
+                job = tasks[robot].pop() if tasks[robot] else self.draw(rng)
                 job.segment_acts_s = acts_s / job.plan.count(';')
                 job.at_s = time.monotonic()
 
@@ -129,7 +146,7 @@ async def contention(
         try:
             if not seeds:
                 for urgent in (True, False):
-                    seeds[urgent] = await jobs.screen(fcfs, range(300), urgent=urgent)
+                    seeds[urgent] = await jobs.screen(fcfs, SEEDS, urgent=urgent)
                 task_s = await _task_s(jobs, ways['stock fcfs'], seeds)
                 factor = task_s / paper_cost_s(compose(WORKLOADS['wid1'], 0))
             fleet = Fleet(jobs, seeds, factor)
@@ -147,9 +164,11 @@ async def contention(
                         await asyncio.sleep(SETTLE_S)
                         for client in clients:
                             await client.forget()
+                        await fleet.learn(way)
                         run = await fleet.serve(way, robots, *loads[robots], seconds, number)
                         served.setdefault((robots, name, batch), []).append(run)
-                    say(f'b: batch {batch}, {robots} robots, round {number + 1} of {rounds}')
+                        where = f'batch {batch}, {robots} robots, round {number + 1} of {rounds}'
+                        say(f'b: {where}: {name}: {_line(_figures([run], seconds))}')
         finally:
             for client in clients:
                 await client.close()
@@ -200,6 +219,7 @@ async def _settle(
     thinks_s = 0.35 * cycle_s
     for _ in range(2):
         await fcfs.forget()
+        await fleet.learn(ways['stock fcfs'])
         jobs = await fleet.serve(ways['stock fcfs'], robots, acts_s, thinks_s, seconds / 2, 99)
         response_s = statistics.fmean(job.response_s for job in jobs)
         thinks_s = max(0.05 * cycle_s, cycle_s - acts_s - response_s)
@@ -228,6 +248,13 @@ def _figures(runs: list[list[Job]], seconds: float) -> dict[str, float]:
         'normal_p50_ms': 1000 * statistics.median(responses[False]),
         'normal_p99_ms': 1000 * percentile(responses[False], 0.99),
     }
+
+
+def _line(figures: dict[str, float]) -> str:
+    return (
+        f'utility {figures["utility"]:.3f}, {figures["plans_per_s"]:.1f} plans/s, urgent '
+        f'{figures["urgent_p50_ms"]:.0f} / {figures["urgent_p99_ms"]:.0f} ms'
+    )
 
 
 def _error(values: list[float]) -> float:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 PLANS = 24
 SLOTS = 8
+BLOCK = 32
 
 
 async def overhead(starts: int, rounds: int, say: Callable[[str], None]) -> dict[str, Any]:
@@ -38,6 +39,7 @@ async def overhead(starts: int, rounds: int, say: Callable[[str], None]) -> dict
     pairs: dict[int, list[list[tuple[float, float]]]] = {1: [], 4: []}
     boundaries = 0
     resumes: list[dict[str, list[float]]] = []
+    fresh_s: list[float] = []
     for start in range(starts):
         stock, ours = Stock(jobs, **arguments(SLOTS)), plugged(jobs, SLOTS)
         # Which of them starts first may matter for where the kernel puts it.
@@ -59,14 +61,16 @@ async def overhead(starts: int, rounds: int, say: Callable[[str], None]) -> dict
                 say(f'a: {at_once} at once: {_compare(found, boundaries)}')
             await asyncio.sleep(SETTLE_S)
             resumes.append(await _resumes(ours, jobs))
-            say(f'a: {_resume_figures(resumes)}')
+            await asyncio.sleep(SETTLE_S)
+            fresh_s += await _fresh(stock, jobs)
+            say(f'a: {_resume_figures(resumes, fresh_s)}')
         finally:
             await stock.close()
             await ours.close()
     figures: dict[str, Any] = {
         f'{at_once} at once': _compare(found, boundaries) for at_once, found in pairs.items()
     }
-    return figures | {'resume': _resume_figures(resumes)}
+    return figures | {'resume': _resume_figures(resumes, fresh_s)}
 
 
 def _compare(starts: list[list[tuple[float, float]]], boundaries: int) -> dict[str, Any]:
@@ -153,7 +157,28 @@ async def _resumes(client: Stock, jobs: Jobs) -> dict[str, list[float]]:
     return {'steps_s': steps_s, 'resumes_s': resumes_s}
 
 
-def _resume_figures(starts: list[dict[str, list[float]]]) -> dict[str, float]:
+async def _fresh(client: Stock, jobs: Jobs) -> list[float]:
+    """Time the least that stock vLLM can do from idle: a request of one uncached token.
+
+    That is what a resume is compared with, beside a plain step: messages there and back, and a
+    step after a pause.
+    """
+    times_s: list[float] = []
+    for seed in range(60):
+        first = jobs.draw(seed % 30, NORMAL)
+        # vLLM finds whole blocks again, so all but the last token.
+        ids = first.ids[: (len(first.ids) - 1) // BLOCK * BLOCK + 1]
+        job = Job(first.name, first.request, ids)
+        await asyncio.sleep(0.01)
+        start_s = time.monotonic()
+        async for _ in client.tokens(job, client.parameters(1)):
+            pass
+        if seed >= 30:  # The first time each is computed whole.
+            times_s.append(job.times_s[0] - start_s)
+    return times_s
+
+
+def _resume_figures(starts: list[dict[str, list[float]]], fresh_s: list[float]) -> dict[str, float]:
     steps_s = [value for start in starts for value in start['steps_s']]
     resumes_s = [value for start in starts for value in start['resumes_s']]
     return {
@@ -162,4 +187,6 @@ def _resume_figures(starts: list[dict[str, list[float]]]) -> dict[str, float]:
         'step_p99_ms': 1000 * percentile(steps_s, 0.99),
         'resume_p50_ms': 1000 * statistics.median(resumes_s),
         'resume_p99_ms': 1000 * percentile(resumes_s, 0.99),
+        'stock_request_p50_ms': 1000 * statistics.median(fresh_s),
+        'stock_request_p99_ms': 1000 * percentile(fresh_s, 0.99),
     }

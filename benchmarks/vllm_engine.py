@@ -3,14 +3,15 @@
     make bench-vllm [ARGS='--quick | --only a d']
 
 a  overhead of segments, in all and per boundary; a resume to the next token against a plain step
-b  contention of 16 and 64 robots with mixed time utilities, a closed loop at 0.9 of what stock vLLM
-   can do: stock first come first served, stock with priorities, stock streaming, segments made
+b  contention of 16 and 64 robots with mixed time utilities, a closed loop at 0.95 of what stock
+   vLLM can do: stock first come first served, stock with priorities, stock streaming, segments made
    outside of vLLM, and ours, each at its best largest batch
 c  8 to 512 suspended generations, with room for their KV and without
 d  what choosing costs per step
 
 Every round has every way, in turns. All takes about 20 minutes (a 6, b 9, c 4), ``--quick`` about
-six (a 1.5, b 3, c 1.5). Figures of parts that are not run again stay in the file.
+six (a 1.5, b 3, c 1.5). What a part found is written when it ends; figures of parts that are not
+run again stay in the file.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 # A script's folder comes first on the path: nothing in it may be named as a package it uses.
-from _results import FOLDER, Target, save
+from _results import FOLDER, Target, command, save
 from _vllm_contention import best, contention
 from _vllm_overhead import overhead
 from _vllm_plots import draw
@@ -158,7 +159,7 @@ def main() -> None:
     parts = ('a', 'b', 'c', 'd')
     parser.add_argument('--only', nargs='+', choices=parts, default=parts)
     parser.add_argument('--quick', action='store_true', help='fewer starts, rounds and counts')
-    parser.add_argument('--rounds', type=int, default=0, help='default: 5 of a, 3 of b; quick 3, 1')
+    parser.add_argument('--rounds', type=int, default=0, help='default: 5 of a, 2 of b; quick 3, 1')
     parser.add_argument('--starts', type=int, default=0, help='of a; default: 3, quick 1')
     parser.add_argument('--robots', type=int, nargs='+', default=[16, 64])
     parser.add_argument('--batches', type=int, nargs='+', default=[4, 16])
@@ -169,24 +170,31 @@ def main() -> None:
     quick = options.quick
     path = Path(options.json) if options.json else FOLDER / 'vllm.json'
     figures: dict[str, Any] = json.loads(path.read_text())['figures'] if path.is_file() else {}
+
+    def keep(part: str, found: Any) -> None:
+        figures[part] = found
+        figures.setdefault('made', {})[part] = {
+            'command': command(),
+            'date': time.strftime('%Y-%m-%d', time.gmtime()),
+        }
+        if part == 'b' and not options.json:
+            draw({robots: best(found['runs'], robots) for robots in _fleets(figures)}, PICTURE)
+        save('vllm', figures, targets(figures), path=path)
+
     if 'd' in options.only:
-        figures['d'] = ordering()
+        keep('d', ordering())
     if 'a' in options.only:
         rounds = options.rounds or (3 if quick else 5)
-        figures['a'] = asyncio.run(overhead(options.starts or (1 if quick else 3), rounds, say))
+        keep('a', asyncio.run(overhead(options.starts or (1 if quick else 3), rounds, say)))
     if 'b' in options.only:
-        rounds = options.rounds or (1 if quick else 3)
+        rounds = options.rounds or (1 if quick else 2)
         seconds = options.seconds or (3.0 if quick else 6.0)
-        figures['b'] = asyncio.run(
-            contention(options.robots, options.batches, seconds, rounds, say)
-        )
+        found = asyncio.run(contention(options.robots, options.batches, seconds, rounds, say))
+        keep('b', found)
     if 'c' in options.only:
         counts = options.suspended or ([8, 128] if quick else [8, 32, 128, 512])
-        figures['c'] = asyncio.run(suspended(counts, say))
+        keep('c', asyncio.run(suspended(counts, say)))
     show(figures)
-    if 'b' in figures and not options.json:
-        draw({robots: best(figures['b']['runs'], robots) for robots in _fleets(figures)}, PICTURE)
-    save('vllm', figures, targets(figures), path=path)
 
 
 if __name__ == '__main__':

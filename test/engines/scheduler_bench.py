@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from timely_llm_ros.engines.engine import GenerationEnded, GenerationRequest, SegmentGenerated
 from timely_llm_ros.engines.model_files import SHIPPED_MODEL, find_model
 from timely_llm_ros.engines.vllm_request import KEY, encode_request
+from timely_llm_ros.engines.wire import RobotIdleAt
 from timely_llm_ros.skills.prompt import Prompt
 from timely_llm_ros.skills.scene import Scene, SceneObject
 from timely_llm_ros.skills.skillset import find_skill_set
@@ -21,7 +22,7 @@ from timely_llm_ros.utility import NORMAL, URGENT
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from timely_llm_ros.engines.torch_text import TokenTexts
     from timely_llm_ros.utility import TimeUtility
@@ -178,8 +179,14 @@ class Bench:
         self.segments: dict[str, list[str]] = {}
         self.ended: dict[str, GenerationEnded] = {}
         self.awaiting: list[str] = []
+        self.said: list[RobotIdleAt] = []
         self.spilled = 0
         self.meanwhile: Callable[[], None] = lambda: None
+
+    def heard(self) -> Iterator[RobotIdleAt]:
+        """Yield what robots say."""
+        while self.said:
+            yield self.said.pop(0)
 
     def send(self, messages: list[Any]) -> None:
         """Take what the scheduler reports."""
@@ -202,6 +209,7 @@ class Bench:
         *,
         prompt_tokens: int = 0,
         utility: TimeUtility | None = None,
+        seed: int | None = None,
     ) -> None:
         shared = [JUNK + 1 + n % 50 for n in range(40)]
         own = prompt_tokens or rng.randint(5, 60)
@@ -223,9 +231,12 @@ class Bench:
         generation = GenerationRequest(
             name, Prompt('', ''), TELLO, SCENE, utility, time.monotonic(), max_tokens=200
         )
-        self._submit(name, prompt, encode_request(generation, time.monotonic(), named=True))
+        extra = encode_request(generation, time.monotonic(), named=True)
+        self._submit(name, prompt, extra, seed)
 
-    def _submit(self, name: str, prompt: list[int], extra: dict[str, Any] | None) -> None:
+    def _submit(
+        self, name: str, prompt: list[int], extra: dict[str, Any] | None, seed: int | None = None
+    ) -> None:
         from vllm.sampling_params import SamplingParams
         from vllm.utils.hashing import sha256
         from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
@@ -234,8 +245,9 @@ class Bench:
         init_none_hash(sha256)
         (end, *_) = self._texts.end_ids
         parameters = SamplingParams(
-            max_tokens=200,
+            max_tokens=200 if seed is None else 40,
             stop_token_ids=[end],
+            seed=seed,
             extra_args=None if extra is None else {KEY: extra},
         )
         hasher = get_request_block_hasher(BLOCK, sha256)
@@ -311,7 +323,7 @@ def tear(bench: Bench, rng: random.Random, blocks: int) -> None:
                 bench.scheduler.control('suspend', name, None)
                 held.add(name)
             elif action < 0.98:
-                bench.scheduler.control('idle_at', name, time.monotonic() + rng.uniform(-1, 3))
+                bench.said.append(RobotIdleAt(name, time.monotonic() + rng.uniform(-1, 3)))
             elif len(canceled) < 3:
                 from vllm.v1.request import RequestStatus
 

@@ -17,6 +17,7 @@ from timely_llm_ros.engines.vllm_core import UNCUT, FreezeCore, New, Work
 from timely_llm_ros.engines.vllm_request import decode_request, encode_request
 from timely_llm_ros.errors import ConfigurationError, InvalidTaskError
 from timely_llm_ros.scheduling.generation import Phase
+from timely_llm_ros.scheduling.options import SchedulingOptions
 from timely_llm_ros.skills.prompt import Prompt
 from timely_llm_ros.skills.scene import Scene, SceneObject
 from timely_llm_ros.skills.skillset import find_skill_set
@@ -84,10 +85,13 @@ class Server:
         self.core.finish_step(step, news, self.now_s)
         events = self.core.take_events()
         if not decides:
-            # So it may come late: nobody else's turn depends on it.
-            assert not events
-            assert self.core.competing == competing
-            assert all(self.core.phase(name) is Phase.RUNNING for name in chosen)
+            # So it may come late: all of them may have the next step too. Only a plan that is wrong
+            # has it for nothing.
+            ended = [event for event in events if isinstance(event, GenerationEnded)]
+            assert all(event.reason == 'invalid_plan' for event in ended)
+            assert self.core.competing == competing - len(ended)
+            may_run = (Phase.RUNNING, Phase.SUSPENDED, Phase.ENDED)
+            assert all(self.core.phase(name) in may_run for name in chosen)
         self.late += not decides
         self.events += events
         self.ran.append(chosen)
@@ -115,9 +119,56 @@ def test_a_segment_ends_with_its_token_and_suspends() -> None:
     while 'a' in server.core:
         server.step()
     assert server.texts('a') == ['takeoff;', 'goto(cat_1);']
-    assert server.late == len('takeoffgoto(cat_1)')
+    assert server.late == len('takeoff;goto(cat_1);')
     (ended,) = [event for event in server.events if isinstance(event, GenerationEnded)]
     assert (ended.reason, bytes(ended.token_ids)) == ('stop', b'takeoff;goto(cat_1);')
+
+
+def test_the_end_of_a_segment_decides_only_where_the_robot_must_answer() -> None:
+    server = Server(max_running=1)
+    server.add('a', 'takeoff;is_visible(cat_1);')
+    while len(server.texts('a')) < 2:
+        server.step()
+    assert server.late == len('takeoff;is_visible(cat_1)')
+    assert server.core.phase('a') is Phase.HELD
+
+
+def test_in_a_pipeline_the_end_of_a_segment_decides_where_others_wait() -> None:
+    server = Server(max_running=1)
+    server.core.pipeline = True
+    server.add('a', 'takeoff;hover;', URGENT)
+    while not server.texts('a'):
+        server.step()
+    assert server.late == len('takeoff;')
+    server.add('b', 'scan;')
+    while not server.texts('b'):
+        server.step()
+    assert server.late == len('takeoff;') + sum(len(text) - 1 for text in ('hover;', 'scan;'))
+
+
+@pytest.mark.parametrize('interrupts', [True, False])
+def test_who_was_begun_again_after_a_segment_competes_anew(interrupts: bool) -> None:
+    scheduling = SchedulingOptions(interrupts=interrupts)
+    server = Server(max_running=1, policy='edf', scheduling=scheduling)
+    core = server.core
+    server.add('a', 'takeoff;hover;')
+    while len(server.left['a']) > len('hover;') + 2:
+        server.step()
+    # The segment's last token is taken only after the next step was begun.
+    step = core.begin_step([Work('a', 1, 100)], server.now_s)
+    server.add('b', 'scan;', URGENT)
+    token = server.left['a'].pop(0)
+    assert not core.decides([New('a', [token])])
+    core.finish_step(step, [New('a', [token])], server.now_s)
+    again = core.begin_step([Work('a', 1, 101)], server.now_s)
+    core.compete_anew(step)
+    assert core.phase('a') is Phase.SUSPENDED
+    assert core.choose(server.now_s) == ['b']
+    core.finish_step(again, [New('a', [server.left['a'].pop(0)])], server.now_s)
+    core.begin_step([Work('b', 10, 10)], server.now_s)
+    # In the middle of a segment there is nothing to compete for.
+    core.compete_anew(again)
+    assert core.phase('b') is Phase.RUNNING
 
 
 def test_someone_urgent_takes_the_place_in_the_middle_of_a_segment() -> None:

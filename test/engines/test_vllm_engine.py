@@ -16,14 +16,16 @@ import pytest
 
 pytest.importorskip('vllm', reason='vLLM is left out on this machine')
 
-from engines.vllm_runs import VllmRun, free_request, mismatches
+from engines.budget_runs import AMPLE_S, check_budgets, serve_budgets
+from engines.vllm_runs import Lent, VllmRun, free_request, mismatches
 
 from timely_llm_ros.engines import openai_server, vllm_contract
 from timely_llm_ros.engines.engine import EngineFailed, EngineReady, GenerationRequest
 from timely_llm_ros.engines.vllm_choice import VllmChoice
 from timely_llm_ros.engines.vllm_contract import check_contract
 from timely_llm_ros.engines.vllm_engine import VllmEngine
-from timely_llm_ros.errors import ConfigurationError, ModelLoadError
+from timely_llm_ros.engines.vllm_writer import check_seed
+from timely_llm_ros.errors import ConfigurationError, EngineError, ModelLoadError, TaskRefusedError
 from timely_llm_ros.model.data import sample_task
 from timely_llm_ros.skills.language import parse
 from timely_llm_ros.skills.prompt import Prompt, build_prompt
@@ -137,6 +139,13 @@ def test_a_cancel_never_overtakes_its_request(embedded: VllmRun) -> None:
     assert {embedded.ended[name].reason for name in names} == {'canceled'}
 
 
+def test_a_task_with_a_time_budget_ends_within_it(embedded: VllmRun) -> None:
+    accepted, ended = embedded.do(serve_budgets(Lent(embedded), [AMPLE_S, AMPLE_S]))
+    check_budgets(accepted, ended)
+    with pytest.raises(TaskRefusedError, match=r'time budget 1e-06 s: expected at least the est'):
+        embedded.do(serve_budgets(Lent(embedded), [1e-6]))
+
+
 def test_outside_the_contract_plans_are_the_same_and_a_dead_core_ends_none(
     embedded: VllmRun,
     plans: dict[str, tuple[int, ...]],
@@ -247,6 +256,20 @@ async def test_a_seed_on_the_stages_of_a_cpu_is_refused() -> None:
     assert [(event.reason, event.error[:22]) for event in told] == [
         ('error', 'seed 5: expected none,')
     ]
+
+
+@pytest.mark.parametrize(
+    ('seed', 'tokens', 'most'), [(None, 10**6, 0), (3, 100, 100), (3, 10**6, None)]
+)
+def test_a_seed_is_taken_where_its_prompt_stays_whole(
+    seed: int | None, tokens: int, most: int | None
+) -> None:
+    check_seed(seed, tokens, most)
+
+
+def test_a_seed_with_a_long_prompt_is_refused() -> None:
+    with pytest.raises(EngineError, match=r'seed 3: expected at most 100 tokens .* not 101, on a'):
+        check_seed(3, 101, 100)
 
 
 async def test_a_missing_model_is_named() -> None:

@@ -13,6 +13,7 @@ pytest.importorskip('vllm', reason='vLLM is left out on this machine')
 from engines.scheduler_bench import BLOCK, PLANS, Bench, tear
 
 from timely_llm_ros.engines.model_files import SHIPPED_MODEL, find_model
+from timely_llm_ros.engines.vllm_plugin import has_seed
 from timely_llm_ros.engines.vllm_text import load_texts
 from timely_llm_ros.utility import NORMAL, URGENT
 
@@ -175,3 +176,33 @@ def test_another_order_of_vllm_is_refused(texts: TokenTexts) -> None:
             bench.scheduler.structured_output_manager,
             block_size=BLOCK,
         )
+
+
+@pytest.mark.parametrize('rng_seed', range(4))
+def test_no_prompt_with_a_seed_is_cut(texts: TokenTexts, rng_seed: int) -> None:
+    rng = random.Random(rng_seed)
+    bench = Bench(texts, asynchronous=False, blocks=200, max_running=6)
+    for number in range(16):
+        # A step takes 256 tokens: some prompts without a seed need two, none with one does.
+        seed = rng.choice([None, number])
+        tokens = rng.randint(5, 400 if seed is None else 200 - 40)
+        bench.add(f'g{number}', PLANS[0], rng, prompt_tokens=tokens, seed=seed)
+    requests = dict(bench.scheduler.requests)
+    fixed = {name: request.num_prompt_tokens for name, request in requests.items()}
+    begun: set[str] = set()
+    while bench.step():
+        for name, tokens in bench.steps[-1].items():
+            if has_seed(requests[name]) and name not in begun:
+                # Blocks that others computed before are found again.
+                assert (fixed[name] - tokens) % BLOCK == 0
+                assert tokens > 1 or fixed[name] % BLOCK == 1
+            begun.add(name)
+    bench.check(set())
+    assert any(has_seed(request) for request in requests.values())
+
+
+def test_a_seed_whose_prompt_would_be_cut_ends_at_once(texts: TokenTexts) -> None:
+    bench = Bench(texts, asynchronous=False, blocks=200)
+    bench.add('long', PLANS[0], random.Random(0), prompt_tokens=190, seed=1)
+    assert bench.ended['long'].reason == 'canceled'
+    assert not bench.scheduler.requests

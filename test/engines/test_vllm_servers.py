@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from budget_runs import AMPLE_S, check_budgets, serve_budgets
 from process_table import is_running, tree, wait_gone
 from server_runs import Run, request, undisturbed
 
+from timely_llm_ros.engines.openai_engine import OpenAIEngine
 from timely_llm_ros.engines.openai_options import API_KEY_VARIABLE
 
 if TYPE_CHECKING:
@@ -151,6 +153,11 @@ async def test_a_server_killed_under_load_loses_nothing_and_is_used_again(
         await run.until(lambda: server_of(run, victim).core.running)
         await run.all_ended(MORE)
         assert {n: run.plan(n) for n in MORE} == {n: expected[n] for n in MORE}
+
+
+async def test_a_task_with_a_time_budget_ends_within_it(programs: list[ServeProgram]) -> None:
+    engine = OpenAIEngine(server_urls=[programs[1].url], max_running=2, measure=True)
+    check_budgets(*await serve_budgets(engine, [AMPLE_S, AMPLE_S]))
 
 
 def test_interrupt_ends_every_process_and_shows_no_key(programs: list[ServeProgram]) -> None:

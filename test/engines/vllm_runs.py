@@ -25,7 +25,7 @@ from timely_llm_ros.skills.scene import Scene
 from timely_llm_ros.utility import NORMAL, URGENT
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import Callable, Coroutine, Mapping
 
     from timely_llm_ros.engines.engine import EngineEvent, EngineInfo, ServerState
     from timely_llm_ros.engines.vllm_choice import VllmChoice
@@ -174,6 +174,24 @@ class VllmRun:
                 held.clear()
             await asyncio.sleep(rng.uniform(0.0, 0.01))
         return {old: self.ended[new] for new, old in names.items()}
+
+
+class Lent:
+    """A run's engine, for somebody else who starts and closes it: it runs on."""
+
+    def __init__(self, run: VllmRun) -> None:
+        self._run = run
+        self._engine = run.engine
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    async def start(self, on_event: Callable[[EngineEvent], None]) -> EngineInfo:
+        self._engine._on_event = on_event
+        return self._run.info
+
+    async def close(self) -> None:
+        self._engine._on_event = self._run._on_event
 
 
 def _children() -> set[int]:

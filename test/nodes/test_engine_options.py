@@ -33,6 +33,7 @@ def test_the_parameters_have_the_schedulers_options_and_defaults() -> None:
         ('age_bound_s', 5.0, 5.0),
         ('network_s', 0.008, 0.008),
         ('profiled_generation_s', 0.09, 0.09),
+        ('fills', True, True),
         ('preemption_share', 0.5, 0.5),
         ('background_step_s', 0.002, 0.002),
     ],

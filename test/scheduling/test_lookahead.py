@@ -52,6 +52,20 @@ def test_a_prompt_waits_while_it_would_make_an_urgent_one_late() -> None:
     assert limit.choose([NEW_URGENT, NEW_NORMAL]) == [0, 1]
 
 
+def test_a_row_fills_a_step_whoever_loses_by_it_where_that_is_asked_for() -> None:
+    late = Candidate(-0.1, 4, 6.67, False)
+    candidates = [late, NEW_NORMAL, LATER_SEGMENT, LATER_SEGMENT, LATER_SEGMENT]
+    assert LookaheadBatchLimit(3, toy_times()).choose(candidates) == [0]
+    assert LookaheadBatchLimit(3, toy_times(), fills=True).choose(candidates) == [0, 2, 3]
+    table = GenerationTable()
+    options = SchedulingOptions(admission='lookahead', fills=True)
+    scheduler = options.scheduler(
+        table, toy_times(), policy='least_loss', max_running=8, mode='segmented'
+    )
+    assert isinstance(scheduler._limit, LookaheadBatchLimit)
+    assert scheduler._limit._fills
+
+
 def test_a_mere_row_joins_where_a_prompt_must_wait() -> None:
     limit = LookaheadBatchLimit(8, toy_times())
     candidates = [NEW_URGENT] * 2 + [NEW_NORMAL] * 3 + [LATER_SEGMENT]

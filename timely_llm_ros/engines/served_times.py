@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import time
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from timely_llm_ros.errors import EngineError
+from timely_llm_ros.errors import EngineError, TimelyError
 from timely_llm_ros.prediction.profiling import ProfilePlan, fit_profile, measure
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     Tokens = Callable[[dict[str, Any]], AsyncGenerator[Chunk, None]]
 
 _T = TypeVar('_T')
+
+_logger = logging.getLogger(__name__)
 
 ROUNDS = 5
 """Rounds of the profile: the fewest with a margin of 95 %."""
@@ -86,6 +89,38 @@ async def measure_times(
     except asyncio.CancelledError:
         stopwatch.stop()
         raise
+
+
+async def times_or_none(
+    tokens: Tokens,
+    name: str,
+    *,
+    vocabulary: int,
+    context_limit: int,
+    max_running: int,
+    kv_tokens: int,
+) -> ExecutionTimeModel | None:
+    """Return :func:`measure_times`; where that cannot be done, warn and return None.
+
+    Args:
+        tokens: Sends a request.
+        name: What the warning calls what serves.
+        vocabulary: Token ids are below this.
+        context_limit: Most tokens of one context.
+        max_running: Most generations in one step.
+        kv_tokens: Tokens whose KV fits.
+    """
+    try:
+        return await measure_times(
+            tokens,
+            vocabulary=vocabulary,
+            context_limit=context_limit,
+            max_running=max_running,
+            kv_tokens=kv_tokens,
+        )
+    except TimelyError as err:
+        _logger.warning('no predictions for time budgets: %s: %s', name, err)
+        return None
 
 
 class CompletionStopwatch:

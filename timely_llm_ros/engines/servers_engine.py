@@ -23,7 +23,7 @@ from timely_llm_ros.engines.engine import (
     deliver,
 )
 from timely_llm_ros.engines.openai_core import UNKNOWN_STEP_S, ServerCore
-from timely_llm_ros.errors import ConfigurationError, EngineError, ModelLoadError, TimelyError
+from timely_llm_ros.errors import ConfigurationError, EngineError, ModelLoadError
 from timely_llm_ros.scheduling.policies import find_policy
 from timely_llm_ros.scheduling.scheduler import ServingMode
 
@@ -203,20 +203,17 @@ class ServersEngine:
 
     async def _measure(self) -> ExecutionTimeModel | None:
         """Time a server that is well; None where that cannot be done."""
-        from timely_llm_ros.engines.served_times import measure_times
+        from timely_llm_ros.engines.served_times import times_or_none
 
         server = next(server for server in self._servers if server.well)
-        try:
-            return await measure_times(
-                server.client.tokens,
-                vocabulary=self._vocabulary,
-                context_limit=server.served.context_limit if server.served else 0,
-                max_running=self._max_running,
-                kv_tokens=self._max_kv_tokens,
-            )
-        except TimelyError as err:
-            _logger.warning('no predictions for time budgets: %s: %s', server.url, err)
-            return None
+        return await times_or_none(
+            server.client.tokens,
+            server.url,
+            vocabulary=self._vocabulary,
+            context_limit=server.served.context_limit if server.served else 0,
+            max_running=self._max_running,
+            kv_tokens=self._max_kv_tokens,
+        )
 
     def _make_servers(self) -> None:
         # Only here, because these packages are needed by engines like this one alone.

@@ -120,6 +120,7 @@ class FreezeCore(EngineCore):
         )
         self._max_kv_tokens = max_kv_tokens
         self._last_end_s = 0.0
+        self._crowded = True
         self.pipeline = False
         """Whether several steps, each of other generations, are under way in stages."""
         self._under_way: list[Step] = []
@@ -139,7 +140,9 @@ class FreezeCore(EngineCore):
 
     def choose(self, now_s: float) -> list[str]:
         """Return who is to run next, best rank first."""
-        return self._scheduler.select(now_s)
+        chosen = self._scheduler.select(now_s)
+        self._crowded = self.competing > len(chosen)
+        return chosen
 
     def phase(self, name: str) -> Phase:
         """Return where a generation stands."""
@@ -189,17 +192,25 @@ class FreezeCore(EngineCore):
         return begun_step
 
     def decides(self, news: Iterable[New]) -> bool:
-        """Whether a step's tokens may complete a segment or end a generation.
+        """Whether a step's tokens may change who is to run in the very next one.
 
-        Where they do not, :meth:`finish_step` has time while the next step is computed.
+        They do where a generation ends and where its robot must answer first. Whoever completes a
+        segment goes on for one more token, which is not lost, and then competes anew, see
+        :meth:`compete_anew`; only in a pipeline, where that token would come a round later, it
+        gives way at once if others wait. Where nothing is decided, :meth:`finish_step` has time
+        while the next step is computed.
         """
         for name, token_ids, reason in news:
             generation = self._generations.get(name)
             if reason is not None or generation is None:
                 return True
-            decisive = self._texts.decisive(generation.segmenter.marks)
+            segmenter = generation.segmenter
+            decisive = self._texts.decisive(segmenter.marks)
             if decisive is None or not decisive.isdisjoint(token_ids):
-                return True
+                if not self._texts.ends.isdisjoint(token_ids) or (self.pipeline and self._crowded):
+                    return True
+                if segmenter.may_await(self._texts.raw(token_ids)):
+                    return True
         return False
 
     def finish_step(self, step: Step, news: Iterable[New], now_s: float) -> None:
@@ -225,6 +236,15 @@ class FreezeCore(EngineCore):
         alive = [generation for generation in step.generations if not generation.ended]
         self._outlook.step(alive, len(self._running))
         self._changed = True
+
+    def compete_anew(self, step: Step) -> None:
+        """Let those compete who completed a segment in that step and were begun again since."""
+        if self._mode != 'segmented' or self.pipeline:
+            return
+        for generation in step.generations:
+            between = generation.segments and not generation.segment_tokens
+            if between and self._phase(generation) is Phase.RUNNING:
+                self._set_phase(generation, Phase.SUSPENDED)
 
     def _still_runs(self, generation: Generation, others: list[Generation]) -> bool:
         """Whether a generation of another step runs too; one that was held meanwhile does not."""
@@ -285,6 +305,15 @@ class _Texts:
             known = self._decisive[marks] = texts.end_ids | found
         return known
 
+    @property
+    def ends(self) -> frozenset[int]:
+        """The tokens that end a text."""
+        return self._texts.end_ids
+
+    def raw(self, token_ids: Iterable[int]) -> str:
+        """Return what tokens say, as far as it can be read without those before."""
+        return b''.join(map(self._texts.bytes_of, token_ids)).decode('utf-8', 'replace')
+
     def output(self, name: str, token: int) -> Output:
         """Return what a new token of a generation says."""
         if token in self._texts.end_ids:
@@ -321,6 +350,9 @@ class _Uncut:
 
     marks = ''
     error: PlanError | None = None
+
+    def may_await(self, text: str) -> bool:
+        return False
 
     def push(self, text: str, tokens: int = 1) -> list[Segment]:
         return []

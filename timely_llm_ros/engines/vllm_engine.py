@@ -7,7 +7,6 @@ from there is events, as from the torch engine's worker. This module imports no 
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -20,7 +19,8 @@ from timely_llm_ros.engines.engine import (
 )
 from timely_llm_ros.engines.model_files import SHIPPED_MODEL, find_model, require_model_files
 from timely_llm_ros.engines.vllm_completions import UNNAMED
-from timely_llm_ros.engines.vllm_writer import RequestWriter, greedy
+from timely_llm_ros.engines.vllm_writer import RequestWriter, check_seed, greedy
+from timely_llm_ros.engines.wire import RobotIdleAt
 from timely_llm_ros.errors import (
     ConfigurationError,
     EngineError,
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from timely_llm_ros.engines.torch_text import TokenTexts
     from timely_llm_ros.engines.vllm_process import VllmProcess
     from timely_llm_ros.prediction.execution_time import ExecutionTimeModel
-
-_logger = logging.getLogger(__name__)
 
 FIRST_RESTART_S, LAST_RESTART_S = 0.25, 15.0
 """Pause before the first restart in a row; it doubles up to the last."""
@@ -122,7 +120,7 @@ class VllmEngine:
         self._more = dict(vllm or {})
         self._measures, self._max_running = measure, max_running
         self._times: ExecutionTimeModel | None = None
-        self._seeds = True
+        self._seed_tokens: int | None = None
         options = scheduling or SchedulingOptions()
         self._plugin = {
             'mode': mode,
@@ -207,7 +205,9 @@ class VllmEngine:
 
     def robot_idle_at(self, generation_id: str, idle_at_s: float) -> None:
         """Correct when the robot runs out of work (s, ``time.monotonic``)."""
-        self._control('idle_at', generation_id, idle_at_s)
+        # For every segment one: it is no command that others must wait for.
+        if self._ready and generation_id in self._generations and self._process is not None:
+            self._process.correct(RobotIdleAt(generation_id, idle_at_s))
 
     def cancel(self, generation_id: str) -> None:
         """End a generation."""
@@ -243,11 +243,7 @@ class VllmEngine:
         try:
             token_ids = writer.token_ids(request)
             parameters = writer.parameters(request)
-            if parameters.seed is not None and not self._seeds:
-                raise EngineError(
-                    f'seed {parameters.seed}: expected none, on a CPU vLLM fails where a prompt '
-                    'with one is computed in several steps, as it is over stages'
-                )
+            check_seed(parameters.seed, len(token_ids) + request.max_tokens, self._seed_tokens)
             await process.introduce(request.skill_set)
             await process.add(request.generation_id, token_ids, parameters)
         except TimelyError as err:
@@ -268,6 +264,7 @@ class VllmEngine:
 
     async def _start(self, started_s: float) -> EngineInfo:
         """Start an engine core and return what it runs."""
+        from timely_llm_ros.engines.served_times import times_or_none
         from timely_llm_ros.engines.vllm_process import VllmProcess
         from timely_llm_ros.engines.vllm_start import prepare_environment
 
@@ -286,7 +283,14 @@ class VllmEngine:
         texts = self._texts
         if self._measures and texts is not None:
             self._measures = False
-            self._times = await self._measure(process, texts)
+            self._times = await times_or_none(
+                process.tokens,
+                'vllm',
+                vocabulary=texts.size,
+                context_limit=self._context_limit,
+                max_running=self._max_running,
+                kv_tokens=self._kv_tokens,
+            )
         self._ready = True
         from timely_llm_ros.engines.vllm_text import count_parameters
 
@@ -300,22 +304,6 @@ class VllmEngine:
             time.monotonic() - started_s,
             times=self._times,
         )
-
-    async def _measure(self, process: VllmProcess, texts: TokenTexts) -> ExecutionTimeModel | None:
-        """Time vLLM with requests that are no plans; None where that cannot be done."""
-        from timely_llm_ros.engines.served_times import measure_times
-
-        try:
-            return await measure_times(
-                process.tokens,
-                vocabulary=texts.size,
-                context_limit=self._context_limit,
-                max_running=self._max_running,
-                kv_tokens=self._kv_tokens,
-            )
-        except TimelyError as err:
-            _logger.warning('no predictions for time budgets: %s', err)
-            return None
 
     def _prepare(self) -> dict[str, Any]:
         """Check vLLM, load the tokenizer and return the arguments of vLLM."""
@@ -345,8 +333,10 @@ class VllmEngine:
             slots=self._slots,
             context_limit=self._context_limit,
         )
-        stages = self._more.get('pipeline_parallel_size', 1)
-        self._seeds = stages == 1 or not current_platform.is_cpu()
+        if current_platform.is_cpu():
+            stages = self._more.get('pipeline_parallel_size', 1)
+            whole = arguments['max_num_batched_tokens'] - self._max_running
+            self._seed_tokens = whole if stages == 1 else 0
         arguments['scheduler_cls'] = (
             contract.SCHEDULER if current_platform.is_cpu() else contract.ASYNC_SCHEDULER
         )

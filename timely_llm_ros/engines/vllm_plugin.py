@@ -52,6 +52,11 @@ class PluginOptions:
     tokens: bool = True
 
 
+def has_seed(request: Any) -> bool:
+    """Whether a request of vLLM draws its tokens from a seed of its own."""
+    return getattr(request.sampling_params, 'seed', None) is not None
+
+
 class RequestReader:
     """Reads what vLLM's requests say of themselves.
 

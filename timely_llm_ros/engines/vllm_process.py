@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 from timely_llm_ros.engines.vllm_completions import completion_tokens
 from timely_llm_ros.engines.vllm_core import UNCUT
 from timely_llm_ros.engines.vllm_start import prepare_stages, start_llm, stop_llm
-from timely_llm_ros.engines.wire import FrameReader
+from timely_llm_ros.engines.wire import FrameReader, frame
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
     from timely_llm_ros.engines.completions import Chunk
+    from timely_llm_ros.engines.wire import RobotIdleAt
     from timely_llm_ros.skills.skillset import SkillSet
 
 
@@ -101,6 +102,11 @@ class VllmProcess:
         if skill_set.name not in self._known:
             self._known.add(skill_set.name)
             await self._call('skill_set', skill_set.name, pickle.dumps(skill_set))
+
+    def correct(self, correction: RobotIdleAt) -> None:
+        """Send when a robot runs out of work: without an answer, and it wakes nobody up."""
+        if self._writer is not None:
+            self._writer.write(frame([correction]))
 
     def tell(self, command: str, name: str, value: Any = None) -> None:
         """Send a command over the control channel; commands arrive in their order."""

@@ -1,8 +1,11 @@
 """The events of a scheduler inside vLLM's engine core, on their way to the engine that started it.
 
 Frames as between the torch engine and its worker, over a socket in a folder that only this user
-may enter. It also ties the two lives together: when the engine's process is gone, by whatever
-hand, the engine core ends itself, and when the engine core is gone, the engine sees it at once.
+may enter. The other way come corrections of when robots are idle: there is one for every segment,
+and the next choice is early enough for them, so they need neither an answer nor a wake-up, which
+vLLM's own control channel has for everything. The socket also ties the two lives together: when
+the engine's process is gone, by whatever hand, the engine core ends itself, and when the engine
+core is gone, the engine sees it at once.
 """
 
 from __future__ import annotations
@@ -10,12 +13,13 @@ from __future__ import annotations
 import os
 import socket
 import threading
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from timely_llm_ros.engines.wire import frame
+from timely_llm_ros.engines.wire import FrameReader, frame
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 
 class Report:
@@ -28,17 +32,24 @@ class Report:
     def __init__(self, path: str) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.connect(path)
+        self._heard: deque[Any] = deque()
         threading.Thread(target=self._watch, name='timely report', daemon=True).start()
 
     def send(self, messages: Sequence[Any]) -> None:
         """Send messages as one frame."""
         self._socket.sendall(frame(list(messages)))
 
+    def heard(self) -> Iterator[Any]:
+        """Yield what came from the engine since the last call."""
+        while self._heard:
+            yield self._heard.popleft()
+
     def _watch(self) -> None:
-        """End this process when the other end is closed; nothing else ever comes from there."""
+        """Listen, and end this process when the other end is closed."""
+        frames = FrameReader()
         try:
-            while self._socket.recv(64):
-                pass
+            while data := self._socket.recv(1 << 16):
+                self._heard.extend(frames.push(data))
         except OSError:
             pass
         os._exit(0)

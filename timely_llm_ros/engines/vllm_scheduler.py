@@ -17,11 +17,13 @@ worker computes.
 
 from __future__ import annotations
 
+import logging
 import pickle
 import time
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
+from vllm.platforms import current_platform
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 from vllm.v1.core.sched.interface import PauseState
 from vllm.v1.core.sched.scheduler import Scheduler
@@ -31,7 +33,7 @@ from vllm.v1.request import RequestStatus
 from timely_llm_ros.engines.vllm_core import FreezeCore, New, Work
 from timely_llm_ros.engines.vllm_observation import append_observation, drop_in_flight
 from timely_llm_ros.engines.vllm_outputs import drop_tokens, end_reason, tell_ended
-from timely_llm_ros.engines.vllm_plugin import PluginOptions, RequestReader
+from timely_llm_ros.engines.vllm_plugin import PluginOptions, RequestReader, has_seed
 from timely_llm_ros.engines.vllm_relief import KvRelief
 from timely_llm_ros.engines.vllm_report import Report
 from timely_llm_ros.engines.vllm_request import KEY
@@ -44,6 +46,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from timely_llm_ros.engines.vllm_core import Step
+
+
+_logger = logging.getLogger(__name__)
 
 
 class FreezeMixin(KvRelief):
@@ -88,6 +93,9 @@ class FreezeMixin(KvRelief):
         self._answers: list[Future[None]] = []
         self._competing: int | None = None
         self._last: Collection[str] = ()
+        # vLLM's CPU worker fails where a prompt that has a seed is computed in several steps.
+        self._whole_seeds = current_platform.is_cpu()
+        self._seed_tokens = self.max_num_scheduled_tokens - options.max_running
         stages = config.parallel_config.pipeline_parallel_size
         micro_batches = options.micro_batches or stages
         self._pipeline: PipelineBudget | None = None
@@ -116,6 +124,12 @@ class FreezeMixin(KvRelief):
         self._disturb()
         self._core.add(generation, request.num_prompt_tokens, now_s)
         self._take_outside()
+        if self._whole_seeds and has_seed(request):
+            most = request.num_prompt_tokens + request.max_tokens
+            if most > self._seed_tokens:
+                text = 'request %s is ended: seed with %d tokens, expected at most %d on a CPU'
+                _logger.warning(text, request.request_id, most, self._seed_tokens)
+                self._core.cancel(name, now_s)
         if request.status == RequestStatus.WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR:
             self._compiling[name] = False
             self._core.suspend(name, now_s)
@@ -131,7 +145,7 @@ class FreezeMixin(KvRelief):
         chosen, self._chosen = self._chosen, None
         if chosen is None:
             self._catch_up()
-            chosen = core.choose(now_s)
+            chosen = self._choose(now_s)
         running, entering = [], []
         for name in chosen:
             request = request_of[name]
@@ -141,6 +155,8 @@ class FreezeMixin(KvRelief):
                 # Else its latest token is still on its way, and the worker has dropped its place.
                 running.append(request)
         self.running = running
+        if entering and self._whole_seeds:
+            entering = self._keep_whole(entering)
         if entering or len(running) != len(core):
             self._relieve(running, entering)
         if self._pipeline is not None:
@@ -165,7 +181,7 @@ class FreezeMixin(KvRelief):
         bitmask = super().get_grammar_bitmask(scheduler_output)
         self._catch_up()
         now_s = time.monotonic()
-        self._chosen = self._core.choose(now_s)
+        self._chosen = self._choose(now_s)
         self._tell(now_s)
         return bitmask
 
@@ -245,8 +261,6 @@ class FreezeMixin(KvRelief):
                 self._core.suspend(name, now_s)
             case 'resume':
                 self._core.resume(name, value, now_s)
-            case 'idle_at':
-                self._core.robot_idle_at(name, value)
             case _:
                 raise ValueError(f'command {command!r}: expected one that the plug-in knows')
         request = self._request_of.get(name)
@@ -261,6 +275,13 @@ class FreezeMixin(KvRelief):
 
     # The parts -----------------------------------------------------------------------------------
 
+    def _choose(self, now_s: float) -> list[str]:
+        """Choose who is to run, by the latest of what robots say."""
+        if self._report is not None:
+            for message in self._report.heard():
+                self._core.robot_idle_at(message.generation_id, message.idle_at_s)
+        return self._core.choose(now_s)
+
     def _release_compiled(self, now_s: float) -> None:
         """Let those compete whose grammar is ready, or could not be compiled."""
         for name, held in list(self._compiling.items()):
@@ -269,6 +290,12 @@ class FreezeMixin(KvRelief):
                 self._disturb()
                 if not held:
                     self._core.resume(name, None, now_s)
+
+    def _keep_whole(self, entering: list[Any]) -> list[Any]:
+        """Return who may enter this step: no prompt with a seed is cut."""
+        seeded = has_seed(entering[0])
+        self.scheduler_config.enable_chunked_prefill = not seeded
+        return [request for request in entering if has_seed(request) == seeded]
 
     def _take_outside(self) -> None:
         """Take out of vLLM's queues what it left there: all who wait are ordered by us."""
@@ -311,6 +338,8 @@ class FreezeMixin(KvRelief):
                 if request_id in name_of
             ]
             self._in_flight.append((output, self._core.begin_step(rows, scheduled_s)))
+            if unread is not None:
+                self._core.compete_anew(unread[0])
 
     def _end(self, name: str) -> None:
         """Drop a generation that has ended here, and end it in vLLM where it goes on."""

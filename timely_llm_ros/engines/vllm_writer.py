@@ -29,6 +29,29 @@ def greedy(request: GenerationRequest) -> Mapping[str, Any]:
     return {'temperature': 0.0}
 
 
+def check_seed(seed: int | None, tokens: int, most: int | None) -> None:
+    """Refuse a seed that would end vLLM's worker.
+
+    On a CPU it fails where a prompt with a seed is computed in several steps: it cannot take back
+    what a step has drawn in vain (``CPU Generator does not use offset``).
+
+    Args:
+        seed: The request's.
+        tokens: Tokens of its prompt, and of its plan at most: all are prompt once KV was spilled.
+        most: Tokens that certainly go into one step; 0 where none do, None where all may have one.
+
+    Raises:
+        EngineError: There is one and it does not fit.
+    """
+    if seed is None or most is None or tokens <= most:
+        return
+    bound = f'at most {most} tokens of prompt and plan, not {tokens}' if most else 'none'
+    raise EngineError(
+        f'seed {seed}: expected {bound}, on a CPU vLLM fails where a prompt with one is computed '
+        'in several steps, as it is beyond prefill_chunk and over stages'
+    )
+
+
 class RequestWriter:
     """Writes requests for one model.
 

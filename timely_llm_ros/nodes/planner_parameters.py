@@ -84,6 +84,12 @@ class PlannerParameters:
         maximum=10.0,
         read_only=False,
     )
+    fills: bool = parameter(
+        False,
+        'Whether, with admission lookahead, a generation whose prompt is computed joins wherever '
+        'there is room: more plans, each urgent one a little later.',
+        read_only=False,
+    )
     profiled_generation_s: float = parameter(
         0.0,
         'Engine time that every segment is taken to cost (s); 0 to learn it.',
@@ -398,6 +404,7 @@ class PlannerParameters:
             interrupts=self.interrupts,
             age_bound_s=self.age_bound_s or None,
             network_s=self.network_s,
+            fills=self.fills,
             profiled_generation_s=self.profiled_generation_s or None,
             preemption_share=self.preemption_share,
             background_batch=self.background_batch,

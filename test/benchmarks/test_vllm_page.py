@@ -1,0 +1,63 @@
+"""The page of vLLM's results says what the benchmark's file says."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / 'benchmarks'))
+
+import _batching_page
+import _vllm_page as page
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def way(name: str, utility: float) -> dict[str, Any]:
+    times = dict.fromkeys(
+        ('urgent_p50_ms', 'urgent_p99_ms', 'normal_p50_ms', 'normal_p99_ms'), 77.0
+    )
+    return {
+        'way': name, 'batch': 4, 'robots': 16, 'tasks': 9, 'failed': 0, 'utility': utility,
+        'utility_error': 0.01, 'plans_per_s': 30.25, 'plans_per_s_error': 0.5,
+    } | times  # fmt: skip
+
+
+FIGURES: dict[str, Any] = {
+    'b': {
+        'most_plans_per_s': 40.0, 'time_factor': 0.3, 'seconds': 6.0, 'rounds': 2,
+        'fleets': {'16': {'acts_s': 0.1, 'thinks_s': 0.05}},
+        'runs': [way('stock fcfs', 0.5), way('ours', 1.234), way('ours', 0.1)],
+    },
+    'd': {'8': {'choose_p50_us': 25.0, 'choose_p99_us': 66.0, 'step_p50_us': 57.0}},
+    'made': {
+        name: {'command': f'python benchmarks/vllm_engine.py --only {name}', 'date': '2026-01-02'}
+        for name in ('b', 'd')
+    },
+}  # fmt: skip
+
+
+def test_every_part_that_ran_is_told_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    targets = [{'name': 'a target', 'value': 0.25, 'target': '<= 1', 'ok': True}]
+    result = {'name': 'vllm', 'figures': FIGURES, 'targets': targets}
+    (tmp_path / 'vllm.json').write_text(json.dumps(result))
+    monkeypatch.setattr(_batching_page, 'RESULTS', tmp_path)
+    text = page.section()
+    assert '`python benchmarks/vllm_engine.py --only b`, 2026-01-02.' in text
+    assert text.index('| ours | 4 | 1.234 (0.010) |') < text.index('| stock fcfs | 4 | 0.500')
+    assert '0.100 (0.010)' not in text, 'only the better of two'
+    assert '| 8 | 25 us | 66 us | 57 us |' in text
+    assert '| a target | <= 1 | 0.25 | met |' in text
+    assert '### What segments cost' not in text
+    assert max(map(len, text.splitlines())) <= 140
+
+
+def test_the_page_has_a_place_for_it() -> None:
+    text = page.PAGE.read_text(encoding='utf-8')
+    assert text.count(page.BEGIN) == text.count(page.END) == 1
+    assert text.index(page.BEGIN) < text.index(page.END)
