@@ -206,6 +206,11 @@ MARGIN_S = 0.03
 is under way. Half of an urgent task's time here."""
 
 
+CHUNK = 192
+"""Most tokens of a step of ours: whoever is urgent waits for the end of one. A prompt has about as
+many that are its own."""
+
+
 class Ours:
     """The vllm engine."""
 
@@ -214,8 +219,9 @@ class Ours:
             mode='segmented',
             policy='least_loss',
             max_running=max_running,
-            max_suspended=256,
+            max_suspended=96,
             max_kv_tokens=65536,
+            prefill_chunk=CHUNK,
             scheduling=SchedulingOptions(admission='lookahead', network_s=MARGIN_S),
         )
         self._jobs: dict[str, tuple[Job, Callable[[], None], asyncio.Event]] = {}

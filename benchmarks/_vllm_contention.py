@@ -36,6 +36,9 @@ LOAD = 0.95
 BUSY = 0.25
 """Share of the time that robots act: with more, sixteen of them cannot make such a load."""
 
+BEGIN_S = 1.0
+"""Tasks of a run's beginning are not counted: robots have come all at once."""
+
 SEEDS = range(120)
 """Tasks that are drawn from, of each kind; those whose plans come out wrong are left out."""
 
@@ -85,7 +88,8 @@ class Fleet:
     async def serve(
         self, way: Way, robots: int, acts_s: float, thinks_s: float, seconds: float, seed: int
     ) -> list[Job]:
-        """Let every robot live for that long; return its tasks."""
+        """Let robots live for that long after the beginning; return the tasks of that time."""
+        seconds += BEGIN_S
         done: list[Job] = []
         # Drawn before: what it costs here would be waited for by everybody.
         most = 4 + int(2.0 * seconds / (acts_s + thinks_s))
@@ -108,8 +112,9 @@ class Fleet:
                 await way(job, on_segment)
                 job.end_s = time.monotonic()
                 job.first_s = job.first_s or job.end_s
-                job.in_time = job.end_s < start_s + seconds
-                done.append(job)
+                job.in_time = start_s + BEGIN_S <= job.end_s < start_s + seconds
+                if job.at_s >= start_s + BEGIN_S or job.in_time:
+                    done.append(job)
                 left_s = max(0.0, job.first_s + acts_s - time.monotonic())
                 await asyncio.sleep(left_s + rng.expovariate(1 / thinks_s))
 
