@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import statistics
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from _timebill_estimates import COVERAGE
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from _timebill_record import Recorded
 
     from timely_llm_ros.budget.eviction_rule import EvictionRule
+    from timely_llm_ros.budget.task_budget import Decides
     from timely_llm_ros.prediction.response_length import LengthDistribution
 
 Overrun = Literal['kill', 'skip_next']
@@ -42,24 +43,21 @@ def fixed(place: int) -> Approach:
 
 @dataclass(frozen=True, slots=True)
 class TimeBill:
-    """Evicts what the worst case needs.
+    """Evicts as the planner does.
 
     Attributes:
         grid: The shares there are; what is needed is rounded up to one of them.
         estimates: What is known beforehand.
         pessimism: k of the paper, times its predicted length; None takes the quantile of the
             predicted distribution.
-        scored: Whether the score to expect decides where no worst case fits; else it evicts the
-            most, as in the paper.
-        worst_first: Whether a worst case that fits decides; else the score always does.
+        decides: What decides how much is evicted, see :class:`BudgetOptions`.
         refuses: Whether jobs whose worst case does not fit when they arrive are refused.
     """
 
     grid: Sequence[float]
     estimates: Estimates
     pessimism: float | None = None
-    scored: bool = True
-    worst_first: bool = True
+    decides: Decides = 'score'
     refuses: bool = False
     _forecasts: dict[int, LengthDistribution] = field(default_factory=dict)
 
@@ -79,10 +77,7 @@ class TimeBill:
 
     def rule(self, job: Recorded, ends_by_s: float, period_s: float | None) -> EvictionRule:
         """Return what decides after the job's prefill."""
-        options = BudgetOptions(coverage=COVERAGE)
-        if not self.scored:
-            options = replace(options, effect=None)
-        rule = options.rule(
+        return BudgetOptions(coverage=COVERAGE, decides=self.decides).rule(
             ends_by_s=ends_by_s,
             expected=self.estimates.expected,
             worst=self.estimates.worst,
@@ -90,10 +85,6 @@ class TimeBill:
             lengths=likely_lengths(self.forecast(job), MAX_TOKENS),
             period_s=period_s,
         )
-        if self.worst_first:
-            return rule
-        assert rule.otherwise is not None
-        return rule.otherwise
 
     def __call__(self, job: Recorded, budget_s: float, overrun: Overrun) -> int | None:
         """Choose when the prompt has been computed; refuse before that."""

@@ -14,27 +14,46 @@ if TYPE_CHECKING:
     from _timebill_record import Recorded
 
     from timely_llm_ros.prediction.execution_time import ExecutionTimeModel, TimeCoefficients
+    from timely_llm_ros.prediction.profiling import Timings
     from timely_llm_ros.prediction.rlp import ResponseLengthModel
 
 COVERAGE = 0.95
 """Of plan lengths and of times, each; of both together 1 - 2 (1 - 0.95)."""
 
 
-def profile(loaded: Any, repeats: int, chunk: int) -> tuple[ExecutionTimeModel, dict[str, Any]]:
-    """Measure and fit the execution-time estimator on the sizes of long scenes."""
-    from timely_llm_ros.engines.torch_eviction import find_method
+REQUEST_ROUNDS = 10
+"""Whole requests measured per round of the profile: one takes a twentieth of a second."""
+
+
+def time_sizes(loaded: Any, repeats: int, chunk: int) -> Timings:
+    """Measure the sizes of long scenes."""
     from timely_llm_ros.engines.torch_profile import TorchStopwatch
-    from timely_llm_ros.engines.torch_requests import measure_requests
 
     plan = ProfilePlan(
-        (250, 500, 1000, 2000, 3000), (64, 256, 1024, 2048, 3072), (1,), repeats,
-        step_visits=3,
-    )  # fmt: skip
-    timings = measure(plan, TorchStopwatch(loaded, prefill_chunk=chunk, steps=24))
+        (250, 500, 1000, 2000, 3000), (64, 256, 1024, 2048, 3072), (1,), repeats, step_visits=3
+    )
+    return measure(plan, TorchStopwatch(loaded, prefill_chunk=chunk, steps=24))
+
+
+def profile(
+    loaded: Any, parts: Sequence[Timings], repeats: int, chunk: int
+) -> tuple[ExecutionTimeModel, dict[str, Any]]:
+    """Fit the execution-time estimator to what was measured before and after the jobs.
+
+    A slow spell of the machine in one part then does not decide.
+    """
+    from timely_llm_ros.engines.torch_eviction import find_method
+    from timely_llm_ros.engines.torch_requests import measure_requests
+
+    timings = {point: [it for part in parts for it in part[point]] for point in parts[0]}
     model = fit_profile(timings)
     errors = profile_errors(model, timings)
     overhead = measure_requests(
-        loaded, model, prefill_chunk=chunk, rounds=repeats, eviction=find_method('snapkv')
+        loaded,
+        model,
+        prefill_chunk=chunk,
+        rounds=REQUEST_ROUNDS * repeats,
+        eviction=find_method('snapkv'),
     )
     times = overhead.added_to(model)
     one = times.at(1)

@@ -34,7 +34,7 @@ from _timebill_approaches import (
     oracle,
     standard_error,
 )
-from _timebill_estimates import COVERAGE, Estimates, factors, profile
+from _timebill_estimates import COVERAGE, Estimates, factors, profile, time_sizes
 from _timebill_figures import draw, table
 from _timebill_jobs import Server, make_jobs
 from _timebill_record import progress, record
@@ -271,7 +271,7 @@ def main() -> None:
     started_s = time.monotonic()
     path = find_model(SHIPPED_MODEL)
     loaded = load_model(path, max_kv_tokens=KV_TOKENS)
-    model, estimator = profile(loaded, repeats, CHUNK)
+    before = time_sizes(loaded, -(-repeats // 2), CHUNK)
     server = Server(loaded, find_method(options.eviction), max_tokens=MAX_TOKENS, chunk=CHUNK)
     steps = step_table(
         server, CONTEXTS[1::2] if quick else CONTEXTS, kv_tokens=KV_TOKENS, rounds=1 if quick else 3
@@ -282,6 +282,8 @@ def main() -> None:
     for job in progress(jobs[:WARMING], 'first pass'):
         server.prepare(job)
     recorded, evicting_s = record(server, jobs, grid, rng)
+    after = time_sizes(loaded, -(-repeats // 2), CHUNK)
+    model, estimator = profile(loaded, (before, after), repeats, CHUNK)
     estimates = Estimates.of(model, read_rlp(Path(path) / PREDICTORS))
     scaled = factors(estimates, recorded, grid)
     vanilla_s = [it.tried[0].total_s for it in recorded]
@@ -291,11 +293,11 @@ def main() -> None:
     approaches: dict[str, Approach] = {
         'vanilla': fixed(0),
         **{f'fixed {share:g}': fixed(grid.index(share)) for share in FIXED},
-        'as printed, k=5': TimeBill(grid, estimates, pessimism=5, scored=False),
-        'as printed, 95 %': TimeBill(grid, estimates, scored=False),
+        'as printed, k=5': TimeBill(grid, estimates, pessimism=5, decides='most'),
+        'as printed, 95 %': TimeBill(grid, estimates, decides='most'),
         'refusing': TimeBill(grid, estimates, refuses=True),
         'TimeBill': ours,
-        'score alone': TimeBill(grid, estimates, worst_first=False),
+        'worst case first': TimeBill(grid, estimates, decides='worst_case'),
         'oracle': oracle,
     }
     rows: Rows = {
@@ -306,7 +308,9 @@ def main() -> None:
     sweep = [
         {
             'k': float(k),
-            **fares(TimeBill(grid, estimates, pessimism=k, scored=False), recorded, sweep_s, grid),
+            **fares(
+                TimeBill(grid, estimates, pessimism=k, decides='most'), recorded, sweep_s, grid
+            ),
         }
         for k in PESSIMISM
     ]

@@ -70,7 +70,7 @@ def test_who_knows_all_scores_best_and_ours_ends_what_the_most_eviction_ends(
     for other in (ours, most, score(fixed(0)), score(timebill(refuses=True))):
         assert other.f1 <= best.f1 + 1e-9
     # The real length lies within what is said, so nothing that is judged possible fails.
-    printed = score(timebill(scored=False))
+    printed = score(timebill(decides='most'))
     assert printed.completion == most.completion
     assert ours.completion <= most.completion
 

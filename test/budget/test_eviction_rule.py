@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 from dataclasses import replace
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given, settings
@@ -20,7 +21,7 @@ from timely_llm_ros.budget.score_rule import (
     likely_lengths,
     spread_of,
 )
-from timely_llm_ros.budget.task_budget import BudgetOptions
+from timely_llm_ros.budget.task_budget import BudgetOptions, Decides
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.prediction.execution_time import TimeCoefficients
 from timely_llm_ros.prediction.length_forecast import Sample
@@ -172,12 +173,12 @@ def test_a_spread_gives_back_its_margin(spread: float, coverage: float) -> None:
 
 def test_where_eviction_saves_nothing_nothing_is_evicted() -> None:
     flat = replace(TIMES, kv_token_s=0.0)
-    options = BudgetOptions(max_evicted=MOST)
-    rule = options.rule(
-        ends_by_s=NOW_S + 0.2, expected=flat, worst=flat, worst_length=40, lengths=((20, 1.0),)
-    )
-    assert rule.keep(1000, NOW_S) == 1000
-    assert pickle.loads(pickle.dumps(rule)) == rule
-    assert replace(options, effect=None).rule(
-        ends_by_s=NOW_S - 1, expected=TIMES, worst=WORST, worst_length=40, lengths=((20, 1.0),)
-    ).keep(1000, NOW_S) == 100  # fmt: skip
+    asked: dict[str, Any] = {'ends_by_s': NOW_S + 0.2, 'worst_length': 40, 'lengths': ((20, 1.0),)}
+    for decides in get_args(Decides):
+        options = BudgetOptions(max_evicted=MOST, decides=decides)
+        rule = options.rule(expected=flat, worst=flat, **asked)
+        assert rule.keep(1000, NOW_S) == 1000
+        assert pickle.loads(pickle.dumps(rule)) == rule
+        late = {**asked, 'ends_by_s': NOW_S - 1}
+        kept = options.rule(expected=TIMES, worst=WORST, **late).keep(1000, NOW_S)
+        assert kept == (100 if decides == 'most' else 1000)

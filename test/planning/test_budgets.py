@@ -7,14 +7,14 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_time import run_virtual
 
-from timely_llm_ros.budget.task_budget import BudgetOptions
+from timely_llm_ros.budget.task_budget import BudgetOptions, Decides
 from timely_llm_ros.clock import LoopClock
 from timely_llm_ros.drivers import LocalRobotLink, SegmentExecutor, SimulatedDriver
 from timely_llm_ros.engines.model_files import PREDICTORS, SHIPPED_MODEL, find_model
@@ -70,7 +70,7 @@ class Fixed:
 
 def serve(
     tasks: list[Task], lengths: dict[str, int], predictor: Any, *, evicts: bool = True,
-    after_s: float = 0.0,
+    after_s: float = 0.0, decides: Decides = 'worst_case',
 ) -> tuple[dict[str, TaskResult | TaskRefusedError], list[Any]]:  # fmt: skip
     """Run tasks, one robot each, and return results or refusals, and the planner's events."""
 
@@ -91,7 +91,7 @@ def serve(
             skill_sets={'tello': TELLO},
             clock=clock,
             on_event=events.append,
-            budgets=BudgetOptions(max_evicted=ALPHA_MAX),
+            budgets=BudgetOptions(max_evicted=ALPHA_MAX, decides=decides),
             predictor=predictor,
         )
         for executor in executors.values():
@@ -185,6 +185,23 @@ def test_evicts_just_enough() -> None:
     assert budget.evicted == pytest.approx(0.5, abs=1e-6)
     assert budget.expected_s == pytest.approx(seconds(prompt, 20))
     assert '50% of the KV to evict' in accepted.budgeted.text
+
+
+def test_the_score_to_expect_decides_unless_told_otherwise() -> None:
+    assert BudgetOptions().decides == 'score'
+    asked = task('a', 100, None)
+    prompt = tokens_of(asked)
+    expected = {}
+    for decides in get_args(Decides):
+        budget_s = seconds(prompt, 60, 0.5)
+        found, _ = serve([task('a', 100, budget_s)], {'a': 20}, Fixed(20, 60), decides=decides)
+        result = found['a']
+        assert isinstance(result, TaskResult)
+        assert result.error_code == 0
+        expected[decides] = result.eviction_ratio
+    # The length is always said to be 60: all three make that end in time.
+    assert expected['worst_case'] == expected['most'] == pytest.approx(0.5, abs=1.5 / prompt)
+    assert expected['score'] == pytest.approx(0.5, abs=0.15)
 
 
 def test_without_a_budget_nothing_is_evicted() -> None:
@@ -307,7 +324,9 @@ def test_the_response_length_predictor_reads_what_is_asked(tmp_path: Path) -> No
         find_predictor('rlp', tmp_path)
 
 
-@pytest.mark.parametrize('options', [{'max_evicted': 1.0}, {'pessimism': 0.5}, {'coverage': 0.0}])
-def test_bad_options(options: dict[str, float]) -> None:
+@pytest.mark.parametrize(
+    'options', [{'max_evicted': 1.0}, {'pessimism': 0.5}, {'coverage': 0.0}, {'decides': 'luck'}]
+)
+def test_bad_options(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match='expected'):
         BudgetOptions(**options)

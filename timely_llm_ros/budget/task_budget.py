@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 from timely_llm_ros.budget.budgeter import MAX_EVICTED, choose_eviction
 from timely_llm_ros.budget.eviction_rule import BudgetedEviction
@@ -25,8 +25,13 @@ from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.prediction.response_length import pessimistic_length
 
 if TYPE_CHECKING:
+    from timely_llm_ros.budget.eviction_rule import EvictionRule
     from timely_llm_ros.prediction.execution_time import ExecutionTimeModel, TimeCoefficients
     from timely_llm_ros.prediction.length_forecast import LengthForecast
+
+
+Decides = Literal['score', 'worst_case', 'most']
+"""What decides how much of a prompt is evicted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +43,10 @@ class BudgetOptions:
         pessimism: k, by which a predicted length is multiplied for the worst case; 0 takes the
             length that ``coverage`` of such responses do not exceed.
         coverage: The share of single prompts, steps and lengths that the worst case covers.
-        effect: What becomes of responses after eviction, for what no worst case fits; None evicts
-            the most then, as TimeBill does.
+        decides: What decides how much is evicted: ``score`` the score to expect; ``worst_case``
+            the least with which the worst case fits, and the score only where none does; ``most``
+            then evicts the most, as TimeBill does.
+        effect: What becomes of responses after eviction.
 
     Raises:
         ConfigurationError: A value out of range.
@@ -48,13 +55,18 @@ class BudgetOptions:
     max_evicted: float = MAX_EVICTED
     pessimism: float = 0.0
     coverage: float = 0.95
-    effect: EvictionEffect | None = SNAPKV_EFFECT
+    decides: Decides = 'score'
+    effect: EvictionEffect = SNAPKV_EFFECT
 
     def __post_init__(self) -> None:
         if not 0 <= self.max_evicted < 1:
             raise ConfigurationError(f'max_evicted {self.max_evicted!r}: expected 0 up to 1')
         if not (self.pessimism == 0 or 1 <= self.pessimism <= 1000):
             raise ConfigurationError(f'pessimism {self.pessimism!r}: expected 0, or 1 to 1000')
+        if self.decides not in get_args(Decides):
+            raise ConfigurationError(
+                f'decides {self.decides!r}: expected one of {get_args(Decides)}'
+            )
         if not 0 < self.coverage < 1:
             raise ConfigurationError(f'coverage {self.coverage!r}: expected between 0 and 1')
 
@@ -74,7 +86,7 @@ class BudgetOptions:
         worst_length: int,
         lengths: tuple[tuple[int, float], ...],
         period_s: float | None = None,
-    ) -> BudgetedEviction:
+    ) -> EvictionRule:
         """Return what the engine is to ask once a prompt is computed.
 
         Args:
@@ -85,19 +97,13 @@ class BudgetOptions:
             lengths: What the length may be, ``(length, probability)``.
             period_s: Under Skip-Next, the time between two beginnings (s).
         """
-        otherwise = None
-        if self.effect is not None:
-            spread = spread_of(expected, worst, self.coverage)
-            otherwise = ScoredEviction(
-                ends_by_s,
-                expected,
-                spread,
-                lengths,
-                self.effect,
-                self.max_evicted,
-                period_s,
-                ENDED,
-            )
+        spread = spread_of(expected, worst, self.coverage)
+        scored = ScoredEviction(
+            ends_by_s, expected, spread, lengths, self.effect, self.max_evicted, period_s, ENDED
+        )
+        if self.decides == 'score':
+            return scored
+        otherwise = scored if self.decides == 'worst_case' else None
         return BudgetedEviction(ends_by_s, worst, worst_length, self.max_evicted, otherwise)
 
     def worst_times(

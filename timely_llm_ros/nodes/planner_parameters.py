@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import cast, get_args
 
 from timely_llm_ros.budget.budgeter import MAX_EVICTED
-from timely_llm_ros.budget.score_rule import SNAPKV_EFFECT
-from timely_llm_ros.budget.task_budget import BudgetOptions
+from timely_llm_ros.budget.task_budget import BudgetOptions, Decides
 from timely_llm_ros.engines import ENGINES, ServingMode
 from timely_llm_ros.engines.eviction import EvictionName
 from timely_llm_ros.engines.sampling import MAX_SEED, MAX_TEMPERATURE, Sampling
@@ -272,11 +271,12 @@ class PlannerParameters:
         maximum=0.999,
         read_only=False,
     )
-    budget_otherwise: str = parameter(
+    budget_eviction: str = parameter(
         'score',
-        'What decides how much is evicted where the worst case no longer fits: score weighs the '
-        'chance to end in time against what eviction costs, most evicts budget_max_evicted.',
-        choices=('score', 'most'),
+        'What decides how much a time budget evicts: score weighs the chance to end in time '
+        'against what eviction costs; worst_case takes the least with which the worst case fits, '
+        'and weighs where none does; most evicts budget_max_evicted then, as TimeBill.',
+        choices=get_args(Decides),
         read_only=False,
     )
     max_queue_per_robot: int = parameter(
@@ -380,7 +380,7 @@ class PlannerParameters:
             max_evicted=self.budget_max_evicted,
             pessimism=self.budget_pessimism,
             coverage=self.budget_coverage,
-            effect=SNAPKV_EFFECT if self.budget_otherwise == 'score' else None,
+            decides=cast('Decides', self.budget_eviction),
         )
 
     @property

@@ -14,7 +14,7 @@ from timely_llm_ros.skills.prompt import build_prompt
 from timely_llm_ros.skills.scene_trim import trim_scene
 
 if TYPE_CHECKING:
-    from timely_llm_ros.budget.eviction_rule import BudgetedEviction
+    from timely_llm_ros.budget.eviction_rule import EvictionRule
     from timely_llm_ros.budget.task_budget import BudgetOptions, TaskBudget
     from timely_llm_ros.engines.engine import EngineEvent, EngineInfo, GenerationEnded
     from timely_llm_ros.planning.task import Task
@@ -50,7 +50,7 @@ class BudgetedTask:
     dropped_objects: int = 0
     period_s: float | None = None
 
-    def rule(self, received_s: float) -> BudgetedEviction | None:
+    def rule(self, received_s: float) -> EvictionRule | None:
         """Return what the engine is to ask after prefill; None where it does not evict."""
         if not self.evicts:
             return None
