@@ -73,6 +73,10 @@ def background() -> str:
     errors, rates = figures['errors'], figures['background_tokens_per_s']
     quiet = figures['rounds']['quiet']
     names = {'robots': 'robots alone', 'both': 'with the background'}
+    shapes = ', '.join(
+        f'{rate:.0f} tokens/s with {shape}'
+        for shape, rate in figures['steps of any length, tokens/s'].items()
+    )
     times = table(
         ['', 'p50', 'p90', 'p99'],
         [
@@ -94,13 +98,12 @@ of {figures['urgent_tasks']} urgent tasks each:
 
 The p99 rises by {100 * figures['rise']:.1f} ± {100 * errors['rise']:.1f} % (standard error,
 bootstrap over rounds); in the mean a task's response is later by
-{1000 * figures['delay_s']:.2f} ± {1000 * errors['delay_s']:.2f} ms. The idle capacity is what
-the lane makes alone, with the same short steps ({rates['alone']:.0f} tokens/s), times the share
-of
+{1000 * figures['delay_s']:.2f} ± {1000 * errors['delay_s']:.2f} ms. Robots interrupt
+{figures['interrupted_per_s']:.0f} steps of the background a second. The idle capacity is what
+the lane makes alone ({rates['alone']:.0f} tokens/s) times the share of
 the time in which robots leave the engine idle ({100 * figures['idle_share']:.0f} %); beside
-robots it makes {rates['beside robots']:.0f} tokens/s. Short steps have their price: alone and
-with steps of any length (`background_step_s` 10) it makes
-{rates['alone, steps of any length']:.0f} tokens/s.
+robots it makes {rates['beside robots']:.0f} tokens/s. The strict target takes what it makes alone
+with the best of several shapes of steps of any length: {shapes}.
 """
 
 

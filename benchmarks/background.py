@@ -10,8 +10,8 @@ times, most of them urgent; what is compared is the response time of the urgent 
 to the robot's first action. Standard errors come from drawing rounds anew (bootstrap), both parts
 of a round together; rounds in which other programs used the machine do not count and are run
 again. The engine's idle capacity is the rate of the background alone times the
-share of the time in which robots alone leave the engine idle: with the bound on its steps, and, at
-last, with steps of any length, to see what short ones cost.
+share of the time in which robots alone leave the engine idle: with the default options, and, at
+last, with steps as long as any of some shapes makes most of.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ SATURATED = 48
 """Background tasks that wait or run at any time, while the background is on."""
 ALONE_EVERY, ALONE_S = 4, 5.0
 """In how many rounds the background is alone once, and for how long (s)."""
+WIDE = ((8, 64), (16, 128), (32, 256))
+"""Generations and prompt tokens of the longest steps that the background is tried alone with."""
 RESAMPLES = 4000
 
 
@@ -71,6 +73,8 @@ class Part:
     busy_s: float
     tokens: int
     plans: int
+    interrupted: int
+    """Steps of the background that a robot interrupted."""
     others_cores: float
     """How many cores other programs kept busy meanwhile."""
 
@@ -81,14 +85,13 @@ class Bench:
     Args:
         load_per_s: Tasks of robots per second.
         seconds: Length of a part.
-        step_s: How long a step of the background should last at most; None for the default.
+        options: What differs from the scheduler's defaults.
     """
 
-    def __init__(self, load_per_s: float, seconds: float, step_s: float | None = None) -> None:
+    def __init__(self, load_per_s: float, seconds: float, **options: float) -> None:
         self._load_per_s, self._seconds = load_per_s, seconds
-        self._scheduling = SchedulingOptions(admission='lookahead', interrupts=False)
-        if step_s is not None:
-            self._scheduling = replace(self._scheduling, background_step_s=step_s)
+        lookahead = SchedulingOptions(admission='lookahead', interrupts=False)
+        self._scheduling: SchedulingOptions = replace(lookahead, **options)
         base = find_skill_set('tello')
         quick = {
             name: replace(skill, duration=ConstantDuration(ACTION_S))
@@ -96,7 +99,7 @@ class Bench:
         }
         self.skill_set: SkillSet = replace(base, skills=quick)
         self._busy_s = 0.0
-        self._tokens = self._plans = 0
+        self._tokens = self._plans = self._interrupted = 0
         self._numbers = itertools.count()
         self._rng = random.Random(1)
         self._prompts: list[TaskSample] = [
@@ -167,6 +170,7 @@ class Bench:
             await self._clock.sleep(0.5)
         self._others.cores()
         busy_s, tokens, plans = self._busy_s, self._tokens, self._plans
+        interrupted = self._interrupted
         started_s = self._clock.now()
         handles = await self._serve(number) if robots else []
         await self._clock.sleep(started_s + seconds - self._clock.now())
@@ -174,6 +178,7 @@ class Bench:
         took_s = self._clock.now() - started_s
         others = self._others.cores()
         tokens, plans, busy_s = self._tokens - tokens, self._plans - plans, self._busy_s - busy_s
+        interrupted = self._interrupted - interrupted
         if feeding is not None:
             feeding.cancel()
             await asyncio.gather(feeding, return_exceptions=True)
@@ -185,7 +190,7 @@ class Bench:
                     raise SystemExit(f'{handle.task.task_id}: {result.error}')
                 urgent_s.append(result.response_s)
         await self._clock.sleep(0.2)
-        return Part(name, number, took_s, urgent_s, busy_s, tokens, plans, others)
+        return Part(name, number, took_s, urgent_s, busy_s, tokens, plans, interrupted, others)
 
     async def _serve(self, number: int) -> list[TaskHandle]:
         """Give the round's tasks to robots that are free."""
@@ -252,6 +257,7 @@ class Bench:
     def _see(self, event: EngineEvent) -> None:
         if isinstance(event, EngineStateChanged):
             self._busy_s = event.state.busy_s
+            self._interrupted = event.state.interrupted
         elif isinstance(event, GenerationEnded) and event.generation_id.startswith('background/'):
             self._tokens += event.tokens
             self._plans += event.reason == 'stop'
@@ -272,6 +278,7 @@ class Figures:
     idle_share: float
     alone_per_s: float
     beside_per_s: float
+    interrupted_per_s: float
 
     @property
     def rise(self) -> float:
@@ -308,6 +315,7 @@ def figures_of(parts: list[Part], rounds: Sequence[int]) -> Figures:
         1.0 - rate(chosen['robots'], 'busy_s'),
         rate(by_name['background'].values(), 'tokens'),
         rate(chosen['both'], 'tokens'),
+        rate(chosen['both'], 'interrupted'),
     )
 
 
@@ -318,14 +326,17 @@ def main() -> None:
     parser.add_argument('--rounds', type=int, default=14)
     parser.add_argument('--seconds', type=float, default=8.0, help='length of each part')
     parser.add_argument('--load', type=float, default=8.0, help='tasks of robots per second')
-    parser.add_argument('--step', type=float, help='bound of a background step (s)')
     parser.add_argument('--json')
     options = parser.parse_args()
     if options.rounds < ALONE_EVERY or options.seconds < 2 or options.load <= 0:
         parser.error(f'expected at least {ALONE_EVERY} rounds of 2 s and a load above 0')
-    bench = Bench(options.load, options.seconds, options.step)
+    bench = Bench(options.load, options.seconds)
     everything = asyncio.run(bench.run(options.rounds))
-    (wide,) = asyncio.run(Bench(options.load, options.seconds, 10.0).run(0))
+    wide_per_s = {}
+    for batch, chunk in WIDE:
+        shape = {'background_batch': batch, 'background_chunk': chunk, 'background_step_s': 10.0}
+        (wide,) = asyncio.run(Bench(options.load, options.seconds, **shape).run(0))
+        wide_per_s[f'{batch} generations, {chunk} prompt tokens'] = wide.tokens / wide.seconds
     rounds = quiet_rounds(everything)
     begun = len({part.round for part in everything})
     print(f'{len(rounds)} of {begun} rounds were quiet: other programs below {QUIET_CORES:g} cores')
@@ -354,10 +365,11 @@ def main() -> None:
     print(f'engine idle with robots alone: {100 * found.idle_share:.1f} % of the time')
     print(
         f'background: alone {found.alone_per_s:.0f} tokens/s, beside robots '
-        f'{found.beside_per_s:.0f}; with steps of any length alone {wide.tokens / wide.seconds:.0f}'
+        f'{found.beside_per_s:.0f}; with steps of any length alone '
+        + ', '.join(f'{rate:.0f} ({shape})' for shape, rate in wide_per_s.items())
     )
-    wide_per_s = wide.tokens / wide.seconds
-    share_of_wide = found.share * found.alone_per_s / wide_per_s
+    share_of_wide = found.share * found.alone_per_s / max(wide_per_s.values())
+    print(f'steps of the background interrupted: {found.interrupted_per_s:.1f} a second')
     figures = {
         'urgent_response_s': quantiles,
         'urgent_tasks': len(found.urgent_s['both']),
@@ -370,8 +382,10 @@ def main() -> None:
         'background_tokens_per_s': {
             'alone': found.alone_per_s,
             'beside robots': found.beside_per_s,
-            'alone, steps of any length': wide_per_s,
+            'alone, steps of any length': max(wide_per_s.values()),
         },
+        'steps of any length, tokens/s': wide_per_s,
+        'interrupted_per_s': found.interrupted_per_s,
         'load_per_s': options.load,
         'rounds': {'quiet': len(rounds), 'begun': begun},
         'parts': [asdict(part) for part in everything],

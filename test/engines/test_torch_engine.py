@@ -272,3 +272,50 @@ async def test_models_with_a_sliding_window_do_not_evict(tmp_path: Path) -> None
         assert not any(isinstance(event, EvictionDecided) for event in client.events)
     finally:
         await engine.close()
+
+
+class Saturated(Client):
+    """Keeps a background of eight generations going."""
+
+    def __init__(self, engine: TorchEngine) -> None:
+        super().__init__(engine)
+        self.sent = self.interrupted = 0
+        self.reasons: dict[str, str] = {}
+
+    def on_event(self, event: EngineEvent) -> None:
+        super().on_event(event)
+        if isinstance(event, EngineStateChanged):
+            self.interrupted = event.state.interrupted
+        elif isinstance(event, GenerationEnded):
+            self.reasons[event.generation_id] = event.reason
+            if event.generation_id.startswith('background'):
+                self.send()
+
+    def send(self) -> None:
+        self.sent += 1
+        offline = replace(plan_request(self.sent), generation_id=f'background {self.sent}')
+        self.engine.submit(replace(offline, background=True, arrival_s=time.monotonic()))
+
+    async def end_of(self, request: GenerationRequest) -> None:
+        while request.generation_id not in self.reasons:
+            self._news.clear()
+            await self._news.wait()
+
+
+async def test_robots_interrupt_the_background(chaotic_model: Path) -> None:
+    """Which moment a task meets is chance: they come until one has met the middle of a step."""
+    engine = TorchEngine(model_path=str(chaotic_model), max_kv_tokens=4096)
+    client = Saturated(engine)
+    await engine.start(client.on_event)
+    try:
+        for _ in range(8):
+            client.send()
+        async with asyncio.timeout(LIMIT_S):
+            number = 0
+            while not client.interrupted or client.sent < 20:
+                number += 1
+                await client.end_of(client.submit(number))
+    finally:
+        await engine.close()
+    assert set(client.reasons.values()) <= {'stop', 'length'}
+    assert len(client.reasons) >= number + client.sent - 8

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.engines.core import EngineCore
 from timely_llm_ros.engines.engine import GenerationEnded, GenerationRequest, SegmentGenerated
+from timely_llm_ros.engines.lanes import LanedCore
 from timely_llm_ros.engines.torch_backend import TorchBackend
 from timely_llm_ros.skills.prompt import Prompt, build_prompt
 from timely_llm_ros.skills.scene import Scene, SceneObject
@@ -16,6 +17,8 @@ from timely_llm_ros.skills.skillset import find_skill_set
 from timely_llm_ros.utility import NORMAL, URGENT
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from timely_llm_ros.engines.torch_model import LoadedModel
     from timely_llm_ros.errors import PlanError
 
@@ -93,6 +96,7 @@ class Run:
     loaded: LoadedModel
     free: bool = False
     options: dict[str, Any] = field(default_factory=dict)
+    kind: type[EngineCore] | type[LanedCore] = EngineCore
     now_s: float = 0.0
 
     def __post_init__(self) -> None:
@@ -101,7 +105,7 @@ class Run:
             eviction=self.options.pop('eviction', None),
             sampling=self.options.pop('sampling', None),
         )
-        self.core = EngineCore(
+        self.core = self.kind(
             self.backend,
             max_kv_tokens=self.options.pop('max_kv_tokens', self.loaded.pool.capacity),
             segmenter=(lambda request: FreeText()) if self.free else None,  # type: ignore[arg-type, return-value]
@@ -112,13 +116,22 @@ class Run:
         self.awaiting: list[str] = []
         self.values = 0
 
-    def step(self) -> bool:
-        """Run one step of 5 ms; return whether there was one."""
-        plan = self.core.plan(self.now_s)
+    def step(self, stop: Callable[[], bool] = lambda: False) -> bool:
+        """Run one step of 5 ms, of the background until ``stop``; return whether there was one."""
+        plan, core = self.core.plan(self.now_s), self.core
+        if isinstance(core, LanedCore):
+            while plan is None and core.prepare(self.now_s):
+                plan = core.plan(self.now_s)
         if plan is not None:
-            outputs = self.backend.execute(plan)
-            self.core.complete(plan, outputs, self.now_s, self.now_s + 0.005)
-            assert self.loaded.pool.used == self.core.kv_tokens
+            if isinstance(core, LanedCore) and core.may_interrupt(plan):
+                outputs = self.backend.advance(plan, stop)
+            else:
+                outputs = self.backend.execute(plan)
+            if outputs is not None:
+                core.complete(plan, outputs, self.now_s, self.now_s + 0.005)
+            elif isinstance(core, LanedCore):
+                core.interrupt(plan, self.now_s, self.now_s + 0.005)
+            assert self.loaded.pool.used == core.kv_tokens
         self.now_s += 0.005
         for event in self.core.take_events():
             if isinstance(event, GenerationEnded):

@@ -1,8 +1,9 @@
 """The background's lane: generations that no robot waits for, in the time that robots leave.
 
-One step of it at a time, kept short, because a robot's task that comes meanwhile waits for its
-end. A new generation is opened between two steps, one at a time: its text and its grammar take as
-long as a step.
+One step of it at a time. Where the model can pause, a robot's task that comes meanwhile interrupts
+it between two layers and it goes on later; elsewhere the task waits for its end, so it is kept
+short. A new generation is opened between two steps, one at a time: its text and its grammar take
+as long as a step.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 from timely_llm_ros.engines.batching import Batcher
 from timely_llm_ros.engines.core import REPEATED, EngineCore
 from timely_llm_ros.engines.engine import GenerationEnded
+from timely_llm_ros.engines.interrupted import InterruptedStep, may_be_interrupted
 from timely_llm_ros.engines.short_steps import ShortSteps
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.engines.engine import GenerationRequest
     from timely_llm_ros.engines.kv_ledger import Context, KvLedger
-    from timely_llm_ros.engines.step import Backend, Generation, Output, StepPlan
+    from timely_llm_ros.engines.step import Generation, LanedBackend, Output, StepPlan
     from timely_llm_ros.scheduling.options import SchedulingOptions
     from timely_llm_ros.skills.segmenters import TextSegmenter
 
@@ -75,13 +77,14 @@ class BackgroundLane(Lane):
     Args:
         backend: The model's side.
         robots: The lane that goes first; its bounds on KV and contexts hold for both.
-        options: ``background_batch``, ``background_chunk`` and ``background_step_s``.
+        options: ``background_batch``, ``background_chunk`` and ``background_step_s``, the last for
+            steps that cannot be interrupted.
         segmenter: As for :class:`EngineCore`.
     """
 
     def __init__(
         self,
-        backend: Backend,
+        backend: LanedBackend,
         robots: Lane,
         options: SchedulingOptions,
         segmenter: Callable[[GenerationRequest], TextSegmenter] | None = None,
@@ -98,12 +101,15 @@ class BackgroundLane(Lane):
         )
         self._robots = robots
         self._unopened: dict[str, GenerationRequest] = {}
-        self._batch = options.background_batch
+        self._model = backend
+        self._batch, self._chunk = options.background_batch, options.background_chunk
         bound_s = options.background_step_s
-        self._decoding = ShortSteps(bound_s, options.background_batch)
-        self._prompts = ShortSteps(bound_s, options.background_chunk)
-        chunk = options.background_chunk
-        self._batcher = Batcher(kv, backend, self._table, chunk, _BACKGROUND_STEPS)
+        self._decoding = ShortSteps(bound_s, self._batch)
+        self._prompts = ShortSteps(bound_s, self._chunk)
+        self._batcher = Batcher(kv, backend, self._table, self._chunk, _BACKGROUND_STEPS)
+        self._interrupted: InterruptedStep | None = None
+        self.interruptions = 0
+        """Times that a step was interrupted so far."""
 
     def __len__(self) -> int:
         return len(self._generations) + len(self._unopened)
@@ -147,28 +153,69 @@ class BackgroundLane(Lane):
 
     # Steps ---------------------------------------------------------------------------------------
 
+    @property
+    def begun(self) -> bool:
+        """Whether one of its steps was interrupted and has not gone on."""
+        return self._interrupted is not None
+
     def plan(self, now_s: float) -> StepPlan | None:
-        """Choose the next step's work; None where nothing can run beside what robots hold."""
+        """Choose the next step's work; None where nothing can run beside what robots hold.
+
+        A step that was interrupted comes first.
+        """
+        if self._interrupted is not None:
+            if not self._interrupted.lost:
+                return self._interrupted.plan
+            self._take_back(self._interrupted)
         chosen = [self._generations[name] for name in self._scheduler.select(now_s)]
         if not chosen:
             return None
-        self._batcher.prefill_chunk = self._prompts.tokens
-        for some in self._short_steps(chosen):
+        for some in self._steps_of(chosen):
+            self._batcher.prefill_chunk = (
+                self._chunk if self._pauses(some) else self._prompts.tokens
+            )
             plan = self._batcher.fit(some, self._later_than(some[0]), self._kv.prefixes_of_robots())
             if plan is not None:
                 self._mark_running(list(plan.running))
                 return plan
         return None if len(self._robots) else super().plan(now_s)
 
+    def may_interrupt(self, plan: StepPlan) -> bool:
+        """Return whether its step may be interrupted."""
+        return self._model.pauses and may_be_interrupted(plan)
+
+    def interrupt(self, plan: StepPlan, spent_s: float) -> None:
+        """Note that a step gave way to robots after so long (s)."""
+        if self._interrupted is not None:
+            spent_s += self._interrupted.spent_s
+        self._interrupted = InterruptedStep(plan, spent_s)
+        self.interruptions += 1
+
     def complete(
         self, plan: StepPlan, outputs: Sequence[Output], started_s: float, ended_s: float
     ) -> None:
-        """Take a step's tokens, and how long it took."""
+        """Take a step's tokens, and how long it, or what was left of it, took."""
+        if self._interrupted is not None:
+            started_s -= self._interrupted.spent_s
+            self._interrupted = None
         of_its_kind = self._decoding if plan.decodes_only else self._prompts
         of_its_kind.observe(plan.tokens, ended_s - started_s)
         super().complete(plan, outputs, started_s, ended_s)
 
-    def _short_steps(self, chosen: list[Generation]) -> list[list[Generation]]:
+    def _take_back(self, step: InterruptedStep) -> None:
+        """Undo a step that cannot go on."""
+        self._interrupted = None
+        for row in step.intact():
+            self._kv.take_back(row.generation.context, row.tokens)
+            self._model.take_back(row.generation.generation_id, row.tokens)
+
+    def _pauses(self, chosen: list[Generation]) -> bool:
+        """Return whether a step of these can be interrupted."""
+        return self._model.pauses and not any(
+            generation.evicts or not generation.context.prefix.ready for generation in chosen
+        )
+
+    def _steps_of(self, chosen: list[Generation]) -> list[list[Generation]]:
         """Return two steps, each shorter than one for all: a prompt, and what others decode.
 
         Those that decode wait until they are as many as a step takes, since a step for few lasts
@@ -180,7 +227,7 @@ class BackgroundLane(Lane):
             if generation.context.missing > 1 or not generation.context.prefix.ready
         ]
         decoding = [generation for generation in chosen if generation not in prompts]
-        most = self._decoding.tokens
+        most = self._batch if self._pauses(decoding) else self._decoding.tokens
         steps = [prompts[:1], decoding[:most]]
         return [step for step in steps[:: -1 if len(decoding) >= most else 1] if step]
 

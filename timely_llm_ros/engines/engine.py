@@ -218,6 +218,8 @@ class EngineState:
         background: Background generations, which none of the other counts includes.
         servers: The servers of an engine that has its model elsewhere.
         busy_s: Time spent in steps since the start (s), the background's included.
+        interrupted: Times that a step of the background was interrupted for a robot, since the
+            start; nothing is computed twice for it.
     """
 
     running: int
@@ -232,6 +234,7 @@ class EngineState:
     background: int = 0
     servers: tuple[ServerState, ...] = ()
     busy_s: float = 0.0
+    interrupted: int = 0
 
 
 @dataclass(frozen=True, slots=True)

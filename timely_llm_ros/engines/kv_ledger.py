@@ -136,6 +136,13 @@ class KvLedger:
         context.computed += tokens
         self.used += tokens
 
+    def take_back(self, context: Context, tokens: int) -> None:
+        """Account for the latest ``tokens`` of a context's own part not computed after all."""
+        context.computed -= tokens
+        self.used -= tokens
+        if not context.computed and not context.evicted:
+            context.prefix.resident -= 1
+
     def compute_prefix(self, prefix: Prefix, tokens: int) -> None:
         """Account for ``tokens`` more of a prefix."""
         prefix.computed += tokens

@@ -2,8 +2,9 @@
 
 Each lane is an engine core of its own, so that a thousand offline generations cost robots'
 scheduling nothing; both use one model and one account of KV. Before every step robots are asked
-first. The background computes only where none of theirs can run, one step at a time, so a robot
-never waits for it longer than one of its steps, which are kept short.
+first. The background computes only where none of theirs can run, one step at a time. A robot's
+task that comes meanwhile interrupts that step where the engine can go on with it later; elsewhere
+it waits for the step's end, and steps are kept short.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from timely_llm_ros.engines.engine import EngineEvent, EngineState, GenerationRequest
-    from timely_llm_ros.engines.step import Backend, Output, StepPlan
+    from timely_llm_ros.engines.step import LanedBackend, Output, StepPlan
     from timely_llm_ros.scheduling.scheduler import ServingMode
     from timely_llm_ros.skills.segmenters import TextSegmenter
 
@@ -53,7 +54,7 @@ class LanedCore:
         ConfigurationError: There is no such policy.
     """
 
-    def __init__(self, backend: Backend, **options: Unpack[CoreOptions]) -> None:
+    def __init__(self, backend: LanedBackend, **options: Unpack[CoreOptions]) -> None:
         self._robots = Lane(backend, **options)
         self._background = BackgroundLane(
             backend,
@@ -117,10 +118,27 @@ class LanedCore:
         """
         self._latest = self._robots
         plan = self._robots.plan(now_s)
-        if plan is None and len(self._background) and not self._background.wants_more:
-            self._latest = self._background
-            plan = self._background.plan(now_s)
+        background = self._background
+        if plan is None and len(background) and (background.begun or not background.wants_more):
+            self._latest = background
+            plan = background.plan(now_s)
         return plan
+
+    def may_interrupt(self, plan: StepPlan) -> bool:
+        """Return whether :meth:`interrupt` may follow on :meth:`plan`, in place of the rest."""
+        return plan.background and self._background.may_interrupt(plan)
+
+    def interrupt(self, plan: StepPlan, started_s: float, ended_s: float) -> None:
+        """Note that the step that was planned last gave way to robots in the middle.
+
+        It is planned again, to go on, when none of theirs can run; never, if it cannot.
+        """
+        self._busy_s += ended_s - started_s
+        self._background.interrupt(plan, ended_s - started_s)
+
+    def serves_robot(self, generation_id: str) -> bool:
+        """Return whether a generation with that id is a robot's."""
+        return generation_id in self._robots
 
     def prepare(self, now_s: float) -> bool:
         """Open one of the background's generations where it wants one; return whether it did.
@@ -169,6 +187,7 @@ class LanedCore:
             step_s=self._latest.step_s,
             background=len(self._background),
             busy_s=self._busy_s,
+            interrupted=self._background.interruptions,
         )
 
     @property

@@ -59,6 +59,7 @@ class _PlanTexts:
     def __init__(self, plan_text: PlanText, *, evicts: bool = True) -> None:
         self._plan_text = plan_text
         self.evicts = evicts
+        self.pauses = False
         self._plans: dict[str, _Plan] = {}
 
     def open(self, request: GenerationRequest) -> tuple[str, int, int]:
@@ -86,6 +87,9 @@ class _PlanTexts:
         """Nothing is held."""
 
     def drop_prefix(self, key: str) -> None:
+        """Nothing is held."""
+
+    def take_back(self, generation_id: str, tokens: int) -> None:
         """Nothing is held."""
 
     def close(self, generation_id: str) -> tuple[int, ...]:

@@ -58,6 +58,19 @@ class Backend(Protocol):
         ...
 
 
+class LanedBackend(Backend, Protocol):
+    """What two lanes on one model need of it beside that."""
+
+    @property
+    def pauses(self) -> bool:
+        """Whether a step can be interrupted between two layers and go on from there."""
+        ...
+
+    def take_back(self, generation_id: str, tokens: int) -> None:
+        """Free the KV of a generation's latest tokens, whose step was interrupted for good."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class PrefixRow:
     """A prefix's part in a step: compute its next ``tokens``."""
@@ -92,6 +105,11 @@ class StepPlan:
     def tokens(self) -> int:
         """Tokens computed."""
         return sum(row.tokens for row in self.prefixes) + sum(row.tokens for row in self.rows)
+
+    @property
+    def background(self) -> bool:
+        """Whether no robot waits for it."""
+        return self.running[0].request.background
 
     @property
     def decodes_only(self) -> bool:

@@ -19,12 +19,19 @@ from timely_llm_ros.errors import EngineError
 from timely_llm_ros.skills.grammar import decoding_grammar
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
     from timely_llm_ros.engines.engine import GenerationRequest
     from timely_llm_ros.engines.eviction import EvictionMethod
     from timely_llm_ros.engines.step import StepPlan
+    from timely_llm_ros.engines.torch_fused import ForwardPass
     from timely_llm_ros.engines.torch_kv import Slots
     from timely_llm_ros.engines.torch_model import LoadedModel
     from timely_llm_ros.engines.torch_text import GrammarState
+
+    Scores = NDArray[np.float32]
 
 
 @dataclass(slots=True)
@@ -76,6 +83,15 @@ class _Sequence:
         return max(0, self.position - len(self.prefix.ids))
 
 
+@dataclass(slots=True)
+class _Begun:
+    """A step that was interrupted, or may be; ``names`` are the generations that sample."""
+
+    plan: StepPlan
+    names: list[str]
+    work: ForwardPass
+
+
 class TorchBackend:
     """Generations on a loaded model.
 
@@ -84,6 +100,7 @@ class TorchBackend:
         observations: Whether grammars demand observations after blocking calls.
         eviction: Chooses what of a prompt is kept where a request's rule evicts; None keeps all.
         sampling: How tokens are chosen; None for the likeliest always.
+        pauses: Whether steps may be interrupted between layers, where the model can.
     """
 
     def __init__(
@@ -93,6 +110,7 @@ class TorchBackend:
         observations: bool = True,
         eviction: EvictionMethod | None = None,
         sampling: Sampling | None = None,
+        pauses: bool = True,
     ) -> None:
         self._model = loaded
         self._texts = loaded.texts
@@ -100,6 +118,9 @@ class TorchBackend:
         self._observations = observations
         self._eviction = eviction
         self._sampling = sampling or Sampling()
+        self.pauses = pauses and loaded.fused is not None
+        """Whether a step can be interrupted between two layers and go on from there."""
+        self._begun: _Begun | None = None
         self._prefixes: dict[str, _Prefix] = {}
         self._sequences: dict[str, _Sequence] = {}
         self.computed_tokens = 0
@@ -217,6 +238,55 @@ class TorchBackend:
 
     def execute(self, plan: StepPlan) -> list[Output]:
         """Compute one step; return an output for each row that samples."""
+        names, rows, inputs = self._lay_out(plan)
+        with torch.inference_mode():
+            logits = self._model.forward(*inputs, rows)
+            self.sampled = names, rows
+            scores = self._scores(logits)
+        return self._sample(names, scores)
+
+    def advance(self, plan: StepPlan, stop: Callable[[], bool]) -> list[Output] | None:
+        """Compute a step until ``stop`` interrupts it; None where it did.
+
+        It goes on with the next call for the same plan; other steps may be computed meanwhile, but
+        none that reads what this one computes. Where the model does not pause, it is one piece.
+        """
+        model = self._model.fused
+        if not self.pauses or model is None:
+            return self.execute(plan)
+        begun = self._begun
+        if begun is None or begun.plan is not plan:
+            names, rows, inputs = self._lay_out(plan)
+            # Nobody asks for the states of what may be interrupted.
+            begun = self._begun = _Begun(plan, names, model.begin(*inputs, rows))
+        with torch.inference_mode():
+            if not begun.work.advance(stop):
+                return None
+            self._begun = None
+            scores = self._scores(begun.work.logits)
+        return self._sample(begun.names, scores)
+
+    def take_back(self, generation_id: str, tokens: int) -> None:
+        """Free the KV of a generation's latest tokens, whose step was interrupted for good."""
+        sequence = self._sequences[generation_id]
+        if sequence.computed == tokens:
+            self.drop(generation_id)
+        else:
+            self._pool.free(sequence.slots.cut(len(sequence.slots) - tokens))
+
+    def _scores(self, logits: torch.Tensor) -> Scores:
+        scores: Scores = logits[:, : self._texts.size].float().cpu().numpy()
+        return scores
+
+    def _lay_out(
+        self, plan: StepPlan
+    ) -> tuple[list[str], list[int], tuple[list[int], list[int], AttentionStep]]:
+        """Give a step's tokens their KV slots and places.
+
+        Returns:
+            The generations that sample, the places of their tokens, and the forward pass's
+            inputs: token ids, positions, and where they are.
+        """
         ids: list[int] = []
         positions: list[int] = []
         singles: list[Slots] = []
@@ -257,12 +327,8 @@ class TorchBackend:
         names = [row.generation.generation_id for row in plan.rows if row.samples]
         with torch.inference_mode():
             step = AttentionStep.build(singles, chunks, self._model.device)
-            step.observed = observed
-            rows = [wanted[name] for name in names]
-            logits = self._model.forward(ids, positions, step, rows)
-            self.sampled = names, rows
-            scores = logits[:, : self._texts.size].float().cpu().numpy()
-        return self._sample(names, scores)
+        step.observed = observed
+        return names, [wanted[name] for name in names], (ids, positions, step)
 
     def _extend(self, name: str, tokens: int) -> _Sequence:
         """Give a sequence slots for its next tokens."""
@@ -272,9 +338,7 @@ class TorchBackend:
         sequence.slots.extend(self._pool.allocate(tokens))
         return sequence
 
-    def _sample(
-        self, names: list[str], scores: np.ndarray[tuple[int, ...], np.dtype[np.float32]]
-    ) -> list[Output]:
+    def _sample(self, names: list[str], scores: Scores) -> list[Output]:
         """Choose each generation's next token."""
         if not names:
             return []

@@ -16,6 +16,8 @@ import torch
 from torch.nn.functional import embedding, linear, rms_norm, silu
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
     from timely_llm_ros.engines.torch_attention import AttentionStep, PagedAttention
     from timely_llm_ros.engines.torch_tap import LayerTap
 
@@ -41,6 +43,37 @@ class _Layer:
     middle_norm: torch.Tensor
     gate: torch.Tensor
     down: torch.Tensor
+
+
+class ForwardPass:
+    """A forward pass that can be interrupted within and between layers, and goes on from there.
+
+    Other passes may run meanwhile, as long as none reads what this one writes.
+
+    Args:
+        parts: Computes one part after the other and returns the logits.
+    """
+
+    logits: torch.Tensor
+    """What comes out, ``[wanted, vocabulary]``, once it has ended."""
+
+    def __init__(self, parts: Generator[None, None, torch.Tensor]) -> None:
+        self._parts = parts
+
+    def advance(self, stop: Callable[[], bool] | None = None) -> bool:
+        """Go on until it ends, or until ``stop``, asked after each part, interrupts it.
+
+        Returns:
+            Whether it has ended. Every call gets on by one part at least.
+        """
+        while True:
+            try:
+                next(self._parts)
+            except StopIteration as end:
+                self.logits = end.value
+                return True
+            if stop is not None and stop():
+                return False
 
 
 class FusedDecoder:
@@ -95,22 +128,50 @@ class FusedDecoder:
         tap: LayerTap | None = None,
     ) -> torch.Tensor:
         """Return the logits of the ``wanted`` tokens, ``[wanted, vocabulary]``."""
+        whole = self.begin(ids, positions, step, wanted, tap)
+        whole.advance()
+        return whole.logits
+
+    def begin(
+        self,
+        ids: list[int],
+        positions: list[int],
+        step: AttentionStep,
+        wanted: list[int],
+        tap: LayerTap | None = None,
+    ) -> ForwardPass:
+        """Return the same pass, of which nothing is computed yet."""
+        return ForwardPass(self._parts(ids, positions, step, wanted, tap))
+
+    def _parts(
+        self,
+        ids: list[int],
+        positions: list[int],
+        step: AttentionStep,
+        wanted: list[int],
+        tap: LayerTap | None,
+    ) -> Generator[None, None, torch.Tensor]:
+        """Compute a pass half a layer at a time; yields where the rest may be put off."""
         hidden = embedding(torch.tensor(ids), self._embedding)
         if tap is not None:
             tap.see(0, hidden)
         rotation = self._rotation(positions)
         for layer in self._layers:
-            hidden = self._run(layer, hidden, rotation, step)
+            if layer.index:
+                yield
+            hidden = self._attend(layer, hidden, rotation, step)
+            yield
+            hidden = self._mix(layer, hidden)
             if tap is not None:
                 tap.see(layer.index + 1, hidden)
         if len(wanted) != len(ids):
             hidden = hidden[wanted]
         return linear(self._normal(hidden, self._norm), self._head)
 
-    def _run(
+    def _attend(
         self, layer: _Layer, hidden: torch.Tensor, rotation: torch.Tensor, step: AttentionStep
     ) -> torch.Tensor:
-        """Return one layer's output."""
+        """Return what comes out of a layer's first half."""
         tokens, rotated, width = len(hidden), self._heads + self._kv_heads, self._width
         normal = self._normal(hidden, layer.input_norm)
         inner = linear(normal, layer.inner, layer.inner_bias).view(tokens, -1, width)
@@ -131,7 +192,10 @@ class FusedDecoder:
         mixed = mixed.reshape(tokens, -1)
         if layer.output_bias is not None:
             hidden = hidden + layer.output_bias
-        hidden = torch.addmm(hidden, mixed, layer.output)
+        return torch.addmm(hidden, mixed, layer.output)
+
+    def _mix(self, layer: _Layer, hidden: torch.Tensor) -> torch.Tensor:
+        """Return what comes out of its second half."""
         wide = linear(self._normal(hidden, layer.middle_norm), layer.gate)
         size = wide.shape[1] // 2
         return torch.addmm(hidden, silu(wide[:, :size]).mul_(wide[:, size:]), layer.down)

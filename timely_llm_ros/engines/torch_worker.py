@@ -37,6 +37,7 @@ from timely_llm_ros.scheduling.options import SchedulingOptions
 if TYPE_CHECKING:
     from timely_llm_ros.engines.eviction import EvictionMethod
     from timely_llm_ros.engines.lanes import LanedCore
+    from timely_llm_ros.engines.step import Output
     from timely_llm_ros.engines.torch_backend import TorchBackend
     from timely_llm_ros.engines.torch_lengths import WorkerLengths
     from timely_llm_ros.engines.torch_model import LoadedModel
@@ -93,21 +94,30 @@ class Link:
         self._reader = FrameReader()
         self._poll = select.poll()
         self._poll.register(end, select.POLLIN)
+        self._waiting: list[Command] = []
         self.closed = False
 
     def receive(self, timeout_s: float | None) -> list[Command]:
         """Return the commands that are there; wait for one up to ``timeout_s``, None for ever."""
         timeout_ms = None if timeout_s is None else max(0.0, 1000.0 * timeout_s)
-        commands: list[Command] = []
-        while self._poll.poll(timeout_ms):
+        self._read(0.0 if self._waiting else timeout_ms)
+        commands, self._waiting = self._waiting, []
+        return commands
+
+    def peek(self) -> list[Command]:
+        """Return the commands that are there and leave them to be received; never waits."""
+        self._read(0.0)
+        return self._waiting
+
+    def _read(self, timeout_ms: float | None) -> None:
+        while not self.closed and self._poll.poll(timeout_ms):
             data = self._socket.recv(1 << 20)
             if not data:
                 self.closed = True
                 break
-            commands.extend(self._reader.push(data))
+            self._waiting.extend(self._reader.push(data))
             # A frame may come in pieces; what is complete must not wait for the rest.
             timeout_ms = 0.0
-        return commands
 
     def send(self, messages: list[Any]) -> None:
         """Send messages as one frame."""
@@ -142,8 +152,15 @@ def serve(
         plan = core.plan(started_s)
         idle = plan is None and not core.prepare(now())
         if plan is not None:
-            outputs = backend.execute(plan)
+            outputs: list[Output] | None
+            if core.may_interrupt(plan):
+                outputs = backend.advance(plan, lambda: _robot_waits(link, core))
+            else:
+                outputs = backend.execute(plan)
             ended_s = now()
+            if outputs is None:
+                core.interrupt(plan, started_s, ended_s)
+                continue
             if ended_s - started_s < min_step_s:
                 time.sleep(started_s + min_step_s - ended_s)
                 ended_s = now()
@@ -153,7 +170,28 @@ def serve(
         if state is not None:
             events.append(state)
         link.send(events)
-        lengths.after_step(plan, backend, events)
+        lengths.after_step(None if plan is None or plan.background else plan, backend, events)
+
+
+def _robot_waits(link: Link, core: LanedCore) -> bool:
+    """Return whether a command is there that must not wait for the background.
+
+    One that gives a robot's generation something to do, or the last one.
+    """
+    return link.closed or any(_concerns_robots(command, core) for command in link.peek())
+
+
+def _concerns_robots(command: Command, core: LanedCore) -> bool:
+    match command:
+        case Submit(request):
+            return not request.background
+        case Resume(generation_id):
+            return core.serves_robot(generation_id)
+        case Stop():
+            return True
+        case _:
+            # Who ends, waits or is due at another time has nothing more to compute for it.
+            return False
 
 
 def _apply(core: LanedCore, command: Command, now_s: float) -> None:
@@ -247,6 +285,8 @@ def _run(link: Link, options: WorkerOptions, started_s: float) -> None:
         observations=options.mode != 'whole_plan',
         eviction=method,
         sampling=options.sampling,
+        # A model that is slowed down to its steps' length has no layers to stop at.
+        pauses=not options.min_step_s,
     )
     core = LanedCore(
         backend,

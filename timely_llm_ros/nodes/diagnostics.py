@@ -71,6 +71,8 @@ class PlannerDiagnostics:
                 'suspended': state.suspended,
                 'held': state.held,
                 'step time (s)': f'{state.step_s:.4f}',
+                'background': state.background,
+                'background steps interrupted': state.interrupted,
             }
         if self._topics.engine_error:
             text = f'failed, restarting: {self._topics.engine_error}'

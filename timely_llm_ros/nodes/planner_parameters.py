@@ -314,8 +314,8 @@ class PlannerParameters:
     )
     background_step_s: float = parameter(
         BACKGROUND_STEP_S,
-        "How long an engine step of theirs should last at most (s), which a robot's task may have "
-        'to wait for.',
+        'How long an engine step of theirs should last at most (s) where the engine cannot '
+        "interrupt it, so that a robot's task may have to wait for it.",
         minimum=0.0001,
         maximum=10.0,
         read_only=False,

@@ -31,8 +31,8 @@ collapses under load; for comparison only."""
 AGE_BOUND_S = 30.0
 """Default of ``SchedulingOptions.age_bound_s``."""
 
-BACKGROUND_BATCH, BACKGROUND_CHUNK, BACKGROUND_STEP_S = 8, 64, 0.005
-"""Defaults of the background's steps; on a CPU it is the last one that keeps them small."""
+BACKGROUND_BATCH, BACKGROUND_CHUNK, BACKGROUND_STEP_S = 16, 64, 0.005
+"""Defaults of the background's steps; the last is for those that cannot be interrupted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,9 @@ class SchedulingOptions:
             10 tokens; None to learn both from the segments that were generated.
         background_batch: Most background generations in one step.
         background_chunk: Most prompt tokens of theirs computed in one step.
-        background_step_s: How long a step of the background should last at most (s): a robot's
-            task that comes meanwhile waits for its end. Steps are made smaller as needed, as far
-            as that makes them shorter.
+        background_step_s: How long a step of the background should last at most (s) where it
+            cannot be interrupted: a robot's task that comes meanwhile waits for its end. Such
+            steps are made smaller as needed, as far as that makes them shorter.
         preemption_share: c of policy ``srpt``: a generation may be interrupted until it has this
             share of the tokens first predicted; 0 never, 1 always.
 
