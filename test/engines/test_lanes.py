@@ -205,7 +205,7 @@ def test_a_robot_is_delayed_by_one_background_step_at_most(
         engine = SimulatedEngine(
             plan_text=lambda request: PLAN,
             step_time=model,
-            scheduling=SchedulingOptions(background_chunk=chunk),
+            scheduling=SchedulingOptions(background_batch=8, background_chunk=chunk),
         )
         await engine.start(on_event)
         for number in range(count):

@@ -66,7 +66,7 @@ def test_plans_come_and_robots_hardly_notice() -> None:
     alone, _ = run_virtual(response_s(0))
     beside, codes = run_virtual(response_s(100))
     assert codes == [0] * 100
-    # A step of 8 of the simulated engine takes 25 ms.
+    # A step of 16 of the simulated engine takes 28 ms.
     assert beside <= alone + 0.03
 
 

@@ -31,7 +31,7 @@ collapses under load; for comparison only."""
 AGE_BOUND_S = 30.0
 """Default of ``SchedulingOptions.age_bound_s``."""
 
-BACKGROUND_BATCH, BACKGROUND_CHUNK, BACKGROUND_STEP_S = 16, 64, 0.005
+BACKGROUND_BATCH, BACKGROUND_CHUNK, BACKGROUND_STEP_S = 16, 128, 0.005
 """Defaults of the background's steps; the last is for those that cannot be interrupted."""
 
 
