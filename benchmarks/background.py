@@ -57,6 +57,7 @@ SATURATED = 48
 """Background tasks that wait or run at any time, while the background is on."""
 ALONE_EVERY, ALONE_S = 4, 5.0
 """In how many rounds the background is alone once, and for how long (s)."""
+SCHEDULING = SchedulingOptions(admission='lookahead', interrupts=False)
 WIDE = ((8, 64), (16, 128), (32, 256))
 """Generations and prompt tokens of the longest steps that the background is tried alone with."""
 RESAMPLES = 4000
@@ -85,13 +86,14 @@ class Bench:
     Args:
         load_per_s: Tasks of robots per second.
         seconds: Length of a part.
-        options: What differs from the scheduler's defaults.
+        scheduling: The scheduler's options.
     """
 
-    def __init__(self, load_per_s: float, seconds: float, **options: float) -> None:
+    def __init__(
+        self, load_per_s: float, seconds: float, scheduling: SchedulingOptions = SCHEDULING
+    ) -> None:
         self._load_per_s, self._seconds = load_per_s, seconds
-        lookahead = SchedulingOptions(admission='lookahead', interrupts=False)
-        self._scheduling: SchedulingOptions = replace(lookahead, **options)
+        self._scheduling = scheduling
         base = find_skill_set('tello')
         quick = {
             name: replace(skill, duration=ConstantDuration(ACTION_S))
@@ -334,8 +336,10 @@ def main() -> None:
     everything = asyncio.run(bench.run(options.rounds))
     wide_per_s = {}
     for batch, chunk in WIDE:
-        shape = {'background_batch': batch, 'background_chunk': chunk, 'background_step_s': 10.0}
-        (wide,) = asyncio.run(Bench(options.load, options.seconds, **shape).run(0))
+        shape = replace(
+            SCHEDULING, background_batch=batch, background_chunk=chunk, background_step_s=10.0
+        )
+        (wide,) = asyncio.run(Bench(options.load, options.seconds, shape).run(0))
         wide_per_s[f'{batch} generations, {chunk} prompt tokens'] = wide.tokens / wide.seconds
     rounds = quiet_rounds(everything)
     begun = len({part.round for part in everything})
@@ -368,7 +372,8 @@ def main() -> None:
         f'{found.beside_per_s:.0f}; with steps of any length alone '
         + ', '.join(f'{rate:.0f} ({shape})' for shape, rate in wide_per_s.items())
     )
-    share_of_wide = found.share * found.alone_per_s / max(wide_per_s.values())
+    most_per_s = max(found.alone_per_s, *wide_per_s.values())
+    share_of_wide = found.share * found.alone_per_s / most_per_s
     print(f'steps of the background interrupted: {found.interrupted_per_s:.1f} a second')
     figures = {
         'urgent_response_s': quantiles,
@@ -382,7 +387,7 @@ def main() -> None:
         'background_tokens_per_s': {
             'alone': found.alone_per_s,
             'beside robots': found.beside_per_s,
-            'alone, steps of any length': max(wide_per_s.values()),
+            'alone, steps of any length': most_per_s,
         },
         'steps of any length, tokens/s': wide_per_s,
         'interrupted_per_s': found.interrupted_per_s,
