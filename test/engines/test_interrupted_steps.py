@@ -170,9 +170,8 @@ def test_any_interruptions(
     close(run)
 
 
-def test_a_step_whose_generation_ends_is_done_again_for_the_others(
-    loaded: LoadedModel, expected: dict[str, tuple[int, ...]]
-) -> None:
+def interrupted_run(loaded: LoadedModel) -> tuple[Run, StepPlan]:
+    """Return a run whose background is in the middle of a step of four."""
     run = new_run(loaded, 8192)
     for number in range(4):
         run.core.submit(free_of(number, background=True), 0.0)
@@ -184,6 +183,29 @@ def test_a_step_whose_generation_ends_is_done_again_for_the_others(
             run.core.complete(plan, run.backend.execute(plan), run.now_s, run.now_s + 0.005)
     assert run.backend.advance(plan, stop_after(2)) is None
     run.core.interrupt(plan, run.now_s, run.now_s + 0.001)
+    return run, plan
+
+
+def test_a_step_whose_kv_robots_take_is_done_again(
+    loaded: LoadedModel, expected: dict[str, tuple[int, ...]]
+) -> None:
+    run, _ = interrupted_run(loaded)
+    assert isinstance(run.core, LanedCore)
+    ledger = run.core._robots.kv
+    ledger.capacity = ledger.used + 10
+    run.core.submit(free_of(4, background=False), run.now_s)
+    run.finish()
+    assert run.core.spilled > 0
+    assert len(run.ended) == 5
+    for name, ended in run.ended.items():
+        assert ended.token_ids == expected[name]
+    close(run)
+
+
+def test_a_step_whose_generation_ends_is_done_again_for_the_others(
+    loaded: LoadedModel, expected: dict[str, tuple[int, ...]]
+) -> None:
+    run, plan = interrupted_run(loaded)
     # It comes again as it is, until one of its own is gone.
     assert run.core.plan(run.now_s) is plan
     before = run.core.kv_tokens

@@ -39,11 +39,11 @@ class InterruptedStep:
         self._computed = tuple(row.generation.context.computed for row in self.plan.rows)
 
     def intact(self) -> list[Row]:
-        """Return the rows whose KV is as it was: not dropped, their generations not ended."""
+        """Return the rows whose KV is as it was; what ends or is dropped has none."""
         return [
             row
             for row, computed in zip(self.plan.rows, self._computed, strict=True)
-            if not row.generation.ended and row.generation.context.computed == computed
+            if row.generation.context.computed == computed
         ]
 
     @property
