@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from timely_llm_ros.engines.lanes import LanedCore
+from timely_llm_ros.engines.sampling import Sampling
 from timely_llm_ros.engines.torch_model import LoadedModel, load_model
 from timely_llm_ros.engines.torch_worker import Link, _robot_waits
 from timely_llm_ros.engines.wire import Cancel, Resume, RobotIdleAt, Stop, Submit, Suspend, frame
@@ -225,6 +226,27 @@ def test_a_step_whose_generation_ends_is_done_again_for_the_others(
     run.finish()
     for name in left:
         assert run.ended[name].token_ids == expected[name]
+    close(run)
+
+
+def test_drawn_tokens(loaded: LoadedModel) -> None:
+    sampling = Sampling(temperature=1.0, seed=5)
+    expected = {
+        f'g{n}': alone(loaded, free_request(n, max_tokens=24), free=True, sampling=sampling)
+        for n in range(6)
+    }
+    options = {'max_running': 3, 'sampling': sampling}
+    run = Run(loaded, free=True, options=options, kind=LanedCore)
+    for number in range(3):
+        run.core.submit(free_of(number, background=True), 0.0)
+    turn = 0
+    while run.step(stop_after(turn % PARTS)):
+        turn += 1
+        if turn in (9, 20, 33):
+            run.core.submit(free_of(3 + turn // 15, background=False), run.now_s)
+    assert isinstance(run.core, LanedCore)
+    assert run.core.state(0.0).interrupted > 5
+    assert {name: ended.token_ids for name, ended in run.ended.items()} == expected
     close(run)
 
 
