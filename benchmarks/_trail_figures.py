@@ -31,10 +31,10 @@ def draw(figures: dict[str, Any], systems: Sequence[str]) -> None:
         one.set_xlabel('arrivals per second / what the places can do')
         one.set_ylabel(name)
         one.set_yscale('log')
-    for place, name in enumerate(('small scenes', 'large scenes')):
-        errors = figures['probe'][name]['mean_error_tokens']
+    for place, (name, row) in enumerate(figures['probe'].items()):
+        errors = row['mean_error_tokens']
         axes[2].barh(
-            [f'{what} ' for what in errors], list(errors.values()), height=0.35 * (2 - place),
+            [f'{what} ' for what in errors], list(errors.values()), height=0.28 * (3 - place),
             alpha=0.6, label=name,
         )  # fmt: skip
     axes[2].set_xlabel('mean error of the remaining length (tokens)')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from timely_llm_ros.engines.sampling import Sampling
     from timely_llm_ros.engines.torch_model import LoadedModel
     from timely_llm_ros.prediction.probe import RemainingLengthProbe
     from timely_llm_ros.prediction.response_length import LengthDistribution
@@ -64,9 +66,10 @@ class Followed:
         return remaining_lengths(self.length).astype(np.float64)
 
 
-def predictors() -> tuple[RemainingLengthProbe, ResponseLengthModel]:
+@cache
+def predictors(name: str = PREDICTORS) -> tuple[RemainingLengthProbe, ResponseLengthModel]:
     """Return those that came with the embedded model."""
-    folder = Path(find_model(SHIPPED_MODEL)) / PREDICTORS
+    folder = Path(find_model(SHIPPED_MODEL)) / name
     return read_probe(folder), read_rlp(folder)
 
 
@@ -98,16 +101,30 @@ def long_requests(loaded: LoadedModel, count: int, seed: int) -> list[Generation
 
 
 def follow(
-    loaded: LoadedModel, requests: Iterable[GenerationRequest], *, evicted: float = 0.0
+    loaded: LoadedModel,
+    requests: Iterable[GenerationRequest],
+    *,
+    evicted: float = 0.0,
+    sampling: Sampling | None = None,
+    name: str = PREDICTORS,
 ) -> list[Followed]:
-    """Generate these plans and ask both predictors; plans without an end are left out."""
-    probe, rlp = predictors()
+    """Generate these plans and ask both predictors; plans without an end are left out.
+
+    Args:
+        loaded: The model; used up.
+        requests: What to generate.
+        evicted: Share of each prompt's KV that is evicted.
+        sampling: How tokens are chosen; None for the likeliest always.
+        name: The predictors' folder.
+    """
+    probe, rlp = predictors(name)
     rule = FixedEviction(evicted) if evicted else None
     samples = generate_samples(
         loaded,
         (replace(it, eviction=rule) for it in requests),
         layers=[probe.settings.layer],
         eviction=find_method('snapkv') if evicted else None,
+        sampling=sampling,
     )
     rows = []
     for sample in samples:
@@ -123,31 +140,42 @@ def follow(
     return rows
 
 
-def mean_errors(plans: Sequence[Followed]) -> dict[str, float]:
+def mean_errors(plans: Sequence[Followed], name: str = PREDICTORS) -> dict[str, float]:
     """Return mean absolute errors of the remaining length over all tokens (tokens)."""
-    probe, _ = predictors()
+    probe, _ = predictors(name)
     bins = probe.settings.bins
     errors: dict[str, list[Floats]] = {}
     for plan in plans:
         ages = np.arange(1, plan.length + 1)
         coarse = bins.midpoints[int(bins.index(plan.forecast.mean))]
-        for name, found in (
+        for what, found in (
             ('unrefined', bins.expected(plan.single)),
             ('refined', bins.expected(plan.smoothed)),
             ('refined, without the prompt', bins.expected(plan.alone)),
             ('refined at every token', bins.expected(plan.eager)),
             ('perfect bins', bins.midpoints[bins.index(plan.left)]),
             ('prompt only', np.maximum(plan.forecast.mean - ages, 0)),
+            ('prompt only, its median', np.maximum(middle(plan.forecast) - ages, 0)),
             ('prompt only, middle of its bin', np.maximum(coarse - ages, 0)),
             ('mean of all plans', np.maximum(np.mean([it.length for it in plans]) - ages, 0)),
         ):
-            errors.setdefault(name, []).append(np.abs(found - plan.left))
-    return {name: float(np.concatenate(rows).mean()) for name, rows in errors.items()}
+            errors.setdefault(what, []).append(np.abs(found - plan.left))
+    return {what: float(np.concatenate(rows).mean()) for what, rows in errors.items()}
 
 
-def reliability(plans: Sequence[Followed]) -> list[dict[str, float]]:
+def middle(forecast: LengthDistribution) -> float:
+    """Return the median of a predicted length (tokens), within its bucket as if all are alike."""
+    below = 0.0
+    for bucket, probability in enumerate(forecast.probabilities):
+        if below + probability >= 0.5:
+            return forecast.size * (bucket + (0.5 - below) / probability) + 0.5
+        below += probability
+    return forecast.size * len(forecast.probabilities)
+
+
+def reliability(plans: Sequence[Followed], name: str = PREDICTORS) -> list[dict[str, float]]:
     """Return how often bins were right by what probability they were given."""
-    probe, _ = predictors()
+    probe, _ = predictors(name)
     bins = probe.settings.bins
     said = np.concatenate([plan.smoothed.ravel() for plan in plans])
     was = np.concatenate(
@@ -165,9 +193,9 @@ def reliability(plans: Sequence[Followed]) -> list[dict[str, float]]:
     ]
 
 
-def coverage(plans: Sequence[Followed]) -> dict[str, dict[str, float]]:
+def coverage(plans: Sequence[Followed], name: str = PREDICTORS) -> dict[str, dict[str, float]]:
     """Return how often quantiles held: the probe's over all tokens, the prompt's over plans."""
-    probe, _ = predictors()
+    probe, _ = predictors(name)
     bins = probe.settings.bins
     found: dict[str, dict[str, Any]] = {'probe': {}, 'prompt': {}}
     for share in QUANTILES:

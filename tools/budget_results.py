@@ -164,12 +164,15 @@ def rlp(content: dict[str, Any]) -> list[str]:
     return [*lines, *verdicts(content)]
 
 
+REPLAYED = {'replay': 'Tasks that say what to do', 'replay_open': 'Open tasks'}
+
+
 def trail(content: dict[str, Any]) -> list[str]:
     """Return the tables of TRAIL."""
     found = content['figures']
     lines = [measured(content, None), '']
     if 'probe' in found:
-        scenes = ('small scenes', 'large scenes')
+        scenes = list(found['probe'])
         lines += ['Mean error of the remaining length over all tokens of held-out plans:', '']
         names = found['probe'][scenes[0]]['mean_error_tokens']
         lines += table(
@@ -182,11 +185,20 @@ def trail(content: dict[str, Any]) -> list[str]:
     if 'overhead' in found:
         rows = found['overhead']['batches'].items()
         said = '; '.join(
-            f'{row["answer_us"]:.0f} us at batch {batch}, {row["share"]:.2%} of the time'
+            f'{row["share"]:.2%} (standard error {row["standard_error"]:.2%}) of '
+            f'{row["step_ms"]:.2f} ms at batch {batch}'
             for batch, row in rows
         )
-        lines += [f'Asking the probe at every {found["overhead"]["every"]}th step: {said}.', '']
-    for part, title in (('replay', 'virtual time'), ('serving', 'the torch engine, real time')):
+        lines += [
+            f'The probe, asked at every {found["overhead"]["every"]}th step, half as often where '
+            f'fewer than {found["overhead"]["few"]} generations run, adds {said}.',
+            '',
+        ]
+    for part, title in (
+        ('replay', 'virtual time'),
+        ('replay_open', 'virtual time, open tasks'),
+        ('serving', 'the torch engine, real time'),
+    ):
         if part not in found:
             continue
         runs = found[part]['runs']
@@ -209,12 +221,14 @@ def trail(content: dict[str, Any]) -> list[str]:
                 for name in systems
             ),
         )  # fmt: skip
-    if 'replay' in found:
-        replay = found['replay']
+    for part in ('replay', 'replay_open'):
+        if part not in found:
+            continue
+        replay = found[part]
         lines += [
-            f'fcfs begins to queue at load {replay["fcfs_queues_from_load"]:g}. There the oracle '
-            f'is {replay["oracle_mean_ratio"]:.2f} times better in mean latency and '
-            f'{replay["oracle_first_ratio"]:.2f} times to the first token. Plans have '
+            f'{REPLAYED[part]}: fcfs begins to queue at load {replay["fcfs_queues_from_load"]:g}. '
+            f'There the oracle is {replay["oracle_mean_ratio"]:.2f} times better in mean latency '
+            f'and {replay["oracle_first_ratio"]:.2f} times to the first token. Plans have '
             f'{replay["mean_tokens"]:.1f} tokens, standard deviation '
             f'{replay["variation"]:.2f} of that.',
             '',

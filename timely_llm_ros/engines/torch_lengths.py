@@ -34,6 +34,11 @@ if TYPE_CHECKING:
     from timely_llm_ros.prediction.rlp import ResponseLengthModel
 
 
+FEW = 4
+"""Generations in a step below which answers come half as often: such a step is shorter, an answer
+is not, and there are few to choose among."""
+
+
 class PromptReader:
     """Predicts lengths from prompts on a thread of its own.
 
@@ -71,7 +76,8 @@ class StateReader:
     Args:
         loaded: The model that generates; its layer is watched from now on.
         probe: The probe.
-        every: Steps between two answers.
+        every: Steps between two answers; twice as many where few generations run, see
+            :data:`FEW`.
 
     Raises:
         ConfigurationError: The model has no such layer.
@@ -97,8 +103,9 @@ class StateReader:
         Call it after every step, when its tokens have been counted.
         """
         self._steps += 1
-        if self._steps % self._every:
+        if self._steps < (self._every if len(plan.rows) >= FEW else 2 * self._every):
             return {}
+        self._steps = 0
         names, places = backend.sampled
         live = {
             row.generation.generation_id: row.generation.tokens

@@ -1,0 +1,140 @@
+"""What the probe adds to a decode step: with and without it in turns, in one process.
+
+A round has two stretches of steps with the probe between two without, on the same generations. What
+a busy moment of the machine costs falls on both, so a round's ratio is far less noisy than either
+time, and the median over many rounds has a small error.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from timely_llm_ros.engines.core import EngineCore
+from timely_llm_ros.engines.length_samples import draw_requests
+from timely_llm_ros.engines.torch_backend import TorchBackend
+from timely_llm_ros.engines.torch_lengths import StateReader
+from timely_llm_ros.engines.torch_model import load_model
+from timely_llm_ros.prediction.probe import EVERY
+from timely_llm_ros.scheduling.options import SchedulingOptions
+
+if TYPE_CHECKING:
+    from timely_llm_ros.prediction.probe import RemainingLengthProbe
+
+STRETCH = 2 * EVERY
+"""Steps in a row with the probe or without; a whole number of its answers."""
+
+TOKENS = 448
+"""Of a generation: long, so that prefills are rare. No plan is so long, so what is to be written
+is given; its grammar is left out, which makes steps shorter and so the probe's share larger."""
+
+RESAMPLES = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Overhead:
+    """What was found for one batch size.
+
+    Attributes:
+        step_ms: A step without the probe, median.
+        share: What the probe adds to it, median over the rounds.
+        standard_error: Of that.
+        rounds: How many.
+    """
+
+    step_ms: float
+    share: float
+    standard_error: float
+    rounds: int
+
+
+class _Steps:
+    """Decoding steps of so many generations on the embedded model, as the worker makes them."""
+
+    def __init__(self, path: str, probe: RemainingLengthProbe, batch: int) -> None:
+        self._loaded = load_model(path, max_kv_tokens=32768)
+        self._reader = StateReader(self._loaded, probe)
+        self._tap = self._loaded.tap
+        self._backend = TorchBackend(self._loaded)
+        self._batch = batch
+        self._core = EngineCore(
+            self._backend, policy='srpt', mode='stream', max_running=batch,
+            max_kv_tokens=32768, prefill_chunk=4096,
+            scheduling=SchedulingOptions(admission='fixed', age_bound_s=None),
+        )  # fmt: skip
+        ids = self._loaded.texts.encode('move_forward(100);')
+        self._ids = tuple((ids * TOKENS)[:TOKENS])
+        self._requests = draw_requests(10**6, 3, 'held_out', kinds=(10,))
+        self._left = 0
+        self._names: list[str] = []
+
+    def step(self, *, watched: bool) -> None:
+        """Make one step."""
+        now_s = time.perf_counter()
+        plan = self._core.plan(now_s)
+        assert plan is not None
+        outputs = self._backend.execute(plan)
+        self._core.complete(plan, outputs, now_s, time.perf_counter())
+        self._core.take_events()
+        if watched:
+            left = self._reader.after_step(plan, self._backend)
+            if left:
+                self._core.refine(left)
+        self._left -= 1
+
+    def stretch_s(self, *, watched: bool) -> float:
+        """Make a stretch of steps; return how long they took (s)."""
+        self._loaded.tap = self._tap if watched else None
+        started_s = time.perf_counter()
+        for _ in range(STRETCH):
+            self.step(watched=watched)
+        return time.perf_counter() - started_s
+
+    def make_ready(self, steps: int) -> None:
+        """Begin new generations unless so many more steps only decode."""
+        if self._left >= steps:
+            return
+        while self._core.running or self._core.waiting:
+            self.step(watched=True)
+        self._reader.forget(self._names)
+        requests = [next(self._requests) for _ in range(self._batch)]
+        self._names = [request.generation_id for request in requests]
+        for request in requests:
+            request = replace(request, forced_token_ids=self._ids, max_tokens=TOKENS + 1)
+            self._core.submit(request, time.perf_counter())
+        # Prompts take a step or two; then all of them only decode.
+        begun = 0
+        while begun < 4 or self._core.waiting:
+            self.step(watched=True)
+            begun += 1
+        self._left = TOKENS - begun
+
+
+def measure_overhead(path: str, probe: RemainingLengthProbe, batch: int, rounds: int) -> Overhead:
+    """Return what a probe adds to a decode step of so many generations.
+
+    Args:
+        path: The model's folder.
+        probe: The probe.
+        batch: Generations in a step.
+        rounds: Each four stretches of steps.
+    """
+    steps = _Steps(path, probe, batch)
+    shares, without_s = [], []
+    for number in range(-2, rounds):
+        steps.make_ready(4 * STRETCH)
+        order = (True, False, False, True) if number % 2 else (False, True, True, False)
+        took_s = [steps.stretch_s(watched=watched) for watched in order]
+        with_, without = (
+            sum(it for it, watched in zip(took_s, order, strict=True) if watched == which)
+            for which in (True, False)
+        )
+        if number >= 0:
+            shares.append(with_ / without - 1)
+            without_s.append(without / (2 * STRETCH))
+    drawn = np.random.default_rng(0).choice(shares, (RESAMPLES, rounds))
+    error = float(np.median(drawn, axis=1).std())
+    return Overhead(1e3 * float(np.median(without_s)), float(np.median(shares)), error, rounds)
