@@ -67,7 +67,7 @@ class _Steps:
         )  # fmt: skip
         ids = self._loaded.texts.encode('move_forward(100);')
         self._ids = tuple((ids * TOKENS)[:TOKENS])
-        self._requests = draw_requests(10**6, 3, 'held_out', kinds=(10,))
+        self._requests = draw_requests(10**6, 3, 'held_out', kinds=(1,))
         self._left = 0
         self._names: list[str] = []
 

@@ -101,6 +101,11 @@ def add_parser(commands: Any) -> None:
             help="default: the model's folder predictors",
         )
         parser.set_defaults(run=run)
+        if name == 'train-probe':
+            parser.add_argument(
+                '--bins', type=int, default=10, metavar='N',
+                help='of remaining length, between which it tells (default: 10, as TRAIL has)',
+            )  # fmt: skip
         if name == 'train-rlp':
             parser.add_argument(
                 '--bucket', type=int, default=4, metavar='TOKENS',
@@ -185,14 +190,17 @@ def _run_probe(options: argparse.Namespace) -> int:
     folder, output, screen = _prepare(options)
     from timely_llm_ros.prediction.probe import RemainingLengthProbe, write_probe
     from timely_llm_ros.prediction.probe_training import (
+        BINS,
         ProbeTraining,
         calibrated,
         probe_errors,
         train_probe,
     )
+    from timely_llm_ros.prediction.remaining_length import LengthBins
 
     samples = _samples(options, folder, screen, layers=True)
-    training = ProbeTraining(seed=options.seed, threads=options.threads)
+    bins = LengthBins(options.bins, BINS.longest)
+    training = ProbeTraining(bins=bins, seed=options.seed, threads=options.threads)
     if options.epochs:
         training = replace(training, epochs=options.epochs)
     learned = [sample for row, sample in enumerate(samples) if row % HELD_OUT_SHARE]
