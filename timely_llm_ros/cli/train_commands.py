@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 from timely_llm_ros.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from rich.console import Console
     from rich.progress import Progress
 
+    from timely_llm_ros.engines.engine import GenerationRequest
     from timely_llm_ros.engines.length_samples import LengthSample
 
 PLANS = {'train-rlp': 3000, 'train-probe': 2400}
@@ -296,7 +297,7 @@ def _samples(
     from timely_llm_ros.engines.torch_model import load_model
 
     default = SCENE_SIZES if layers else ALL_SIZES
-    draw = draw_requests
+    draw: Callable[..., Iterator[GenerationRequest]] = draw_requests
     if options.tasks == 'open':
         default, draw = SIZES, draw_open_requests
     if options.samples is not None:
