@@ -97,6 +97,7 @@ class _Steps:
         """Begin new generations unless so many more steps only decode."""
         if self._left >= steps:
             return
+        self._loaded.tap = self._tap
         while self._core.running or self._core.waiting:
             self.step(watched=True)
         self._reader.forget(self._names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -46,6 +47,7 @@ class Followed:
     Attributes:
         length: Tokens, the end included.
         forecast: What the prompt said.
+        plain: The same before calibration, which trades nearness for quantiles that hold.
         single: The probe's answer at every token, ``[length, bins]``.
         smoothed: The same smoothed, an answer every few tokens, beginning with what the prompt
             says, as the engine does.
@@ -55,6 +57,7 @@ class Followed:
 
     length: int
     forecast: LengthDistribution
+    plain: LengthDistribution
     single: Floats
     smoothed: Floats
     alone: Floats
@@ -71,6 +74,14 @@ def predictors(name: str = PREDICTORS) -> tuple[RemainingLengthProbe, ResponseLe
     """Return those that came with the embedded model."""
     folder = Path(find_model(SHIPPED_MODEL)) / name
     return read_probe(folder), read_rlp(folder)
+
+
+def uncalibrated(rlp: ResponseLengthModel) -> ResponseLengthModel:
+    """Return the predictor without its calibration."""
+    plain = copy(rlp)
+    calibration = replace(rlp.settings.calibration, temperature=1.0, prior_share=0.0)
+    plain.settings = replace(rlp.settings, calibration=calibration)
+    return plain
 
 
 def load_planner() -> LoadedModel:
@@ -118,6 +129,7 @@ def follow(
         name: The predictors' folder.
     """
     probe, rlp = predictors(name)
+    plain = uncalibrated(rlp)
     rule = FixedEviction(evicted) if evicted else None
     samples = generate_samples(
         loaded,
@@ -129,14 +141,16 @@ def follow(
     rows = []
     for sample in samples:
         states = sample.states[:, 0].astype(np.float32)
-        forecast = rlp.predict(sample.prompt.fixed, sample.prompt.body)
-        prior = probe.prior(forecast)
+        said, before = (
+            model.predict(sample.prompt.fixed, sample.prompt.body) for model in (rlp, plain)
+        )
+        prior = probe.prior(said)
         single, smoothed = probe.follow(states, EVERY, prior=prior)
         alone, eager = (
             probe.follow(states, every, prior=known)[1]
             for every, known in ((EVERY, None), (1, prior))
         )
-        rows.append(Followed(sample.length, forecast, single, smoothed, alone, eager))
+        rows.append(Followed(sample.length, said, before, single, smoothed, alone, eager))
     return rows
 
 
@@ -156,6 +170,8 @@ def mean_errors(plans: Sequence[Followed], name: str = PREDICTORS) -> dict[str, 
             ('perfect bins', bins.midpoints[bins.index(plan.left)]),
             ('prompt only', np.maximum(plan.forecast.mean - ages, 0)),
             ('prompt only, its median', np.maximum(middle(plan.forecast) - ages, 0)),
+            ('prompt only, uncalibrated', np.maximum(plan.plain.mean - ages, 0)),
+            ('prompt only, uncalibrated median', np.maximum(middle(plan.plain) - ages, 0)),
             ('prompt only, middle of its bin', np.maximum(coarse - ages, 0)),
             ('mean of all plans', np.maximum(np.mean([it.length for it in plans]) - ages, 0)),
         ):

@@ -20,6 +20,7 @@ from timely_llm_ros.engines.torch_model import load_model
 from timely_llm_ros.model.data_scenes import is_held_out
 from timely_llm_ros.prediction.probe import read_probe
 from timely_llm_ros.prediction.rlp import read_rlp
+from timely_llm_ros.prediction.rlp_prompt import compress_prompt
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,3 +90,18 @@ def test_the_shipped_ones_know_more_than_the_mean() -> None:
         watched.append(np.abs(probe.settings.bins.expected(smoothed) - left))
         plain.append(np.abs(np.maximum(mean - np.arange(1, sample.length + 1), 0) - left))
     assert np.concatenate(watched).mean() < 0.8 * np.concatenate(plain).mean()
+
+
+def test_where_nothing_is_named_the_predictor_reads_the_scene() -> None:
+    request = next(iter(draw_open_requests(1, 5, 'held_out')))
+    texts = load_model(MODEL, max_kv_tokens=1024).texts
+    body, fixed = request.prompt.body, request.prompt.fixed
+    task = body[body.rindex('task: ') :].strip()
+    ids = {
+        scene: compress_prompt(fixed, body, texts.encode, 96, scene=scene)
+        for scene in (False, True)
+    }
+    assert len(ids[False]) < len(ids[True]) <= 96
+    read = b''.join(map(texts.bytes_of, ids[True])).decode()
+    assert body.splitlines()[0] in read
+    assert read.endswith(task.splitlines()[0])

@@ -142,7 +142,8 @@ def _run_rlp(options: argparse.Namespace) -> int:
         from dataclasses import replace
 
         training = replace(training, epochs=options.epochs)
-    prompts, lengths = rlp_samples(folder, samples)
+    scene = options.tasks == 'open'
+    prompts, lengths = rlp_samples(folder, samples, scene=scene)
     learned = [row for row in range(len(prompts)) if row % HELD_OUT_SHARE]
     held_out = [row for row in range(len(prompts)) if not row % HELD_OUT_SHARE]
     vocabulary, embedding = target_embedding(folder)
@@ -163,7 +164,7 @@ def _run_rlp(options: argparse.Namespace) -> int:
         bucket_prior([buckets[row] for row in learned], training.classes),
     )
     settings = RlpSettings(
-        options.bucket, training.longest, PROMPT_TOKENS, training.shape, calibration
+        options.bucket, training.longest, PROMPT_TOKENS, training.shape, calibration, scene
     )
     about = _about(options, folder, len(learned)) | {'calibrated_on': len(held_out)}
     files = write_rlp(output, settings, body_weights(network), about)

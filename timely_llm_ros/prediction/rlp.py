@@ -41,6 +41,7 @@ class RlpSettings:
         prompt_tokens: What prompts are shortened to.
         shape: Its network's sizes.
         calibration: What makes its probabilities hold.
+        scene: Whether it reads lines of the scene.
     """
 
     size: int
@@ -48,6 +49,7 @@ class RlpSettings:
     prompt_tokens: int
     shape: BodyShape
     calibration: Calibration
+    scene: bool = False
 
     @property
     def buckets(self) -> int:
@@ -89,7 +91,8 @@ class ResponseLengthModel:
             most_tokens: TimeBill's N_p where it is smaller than what it was trained with.
         """
         most = min(self.settings.prompt_tokens, most_tokens or self.settings.prompt_tokens)
-        return self.distribution(compress_prompt(fixed, body, self._encode, most))
+        scene = self.settings.scene
+        return self.distribution(compress_prompt(fixed, body, self._encode, most, scene=scene))
 
     def distribution(self, ids: Sequence[int]) -> LengthDistribution:
         """Return the same of a prompt that is shortened already."""
@@ -113,6 +116,7 @@ def write_rlp(
         'bucket_tokens': settings.size,
         'longest_tokens': settings.longest,
         'prompt_tokens': settings.prompt_tokens,
+        'scene': settings.scene,
         'body': settings.shape._asdict(),
         'calibration': asdict(settings.calibration),
         'about': dict(about),
@@ -143,6 +147,7 @@ def read_rlp(folder: str | Path) -> ResponseLengthModel:
             content['prompt_tokens'],
             BodyShape(**content['body']),
             Calibration(**content['calibration']),
+            bool(content.get('scene', False)),
         )
         tensors = load_file(place / f'{NAME}.safetensors')
         classes = len(tensors['score.weight'])

@@ -26,7 +26,12 @@ _USUAL = 'on'
 
 
 def compress_prompt(
-    fixed: str, body: str, encode: Callable[[str], Sequence[int]], most_tokens: int
+    fixed: str,
+    body: str,
+    encode: Callable[[str], Sequence[int]],
+    most_tokens: int,
+    *,
+    scene: bool = False,
 ) -> list[int]:
     """Return at most ``most_tokens`` token ids: robot, numbers of objects, instruction.
 
@@ -38,6 +43,8 @@ def compress_prompt(
         body: The rest: scene and instruction.
         encode: A tokenizer.
         most_tokens: The bound.
+        scene: Whether the scene's first lines come along as far as there is room, for instructions
+            that name neither a place nor a kind.
     """
     found = _TASK.findall(body)
     task = found[-1] if found else body
@@ -55,5 +62,13 @@ def compress_prompt(
         for (support, relation), count in sorted(places.items())
         if support in words and relation in meant
     ]
-    lines = [fixed.partition('\n')[0], str(places.total()), *said, task]
-    return list(encode('\n'.join(lines)))[-most_tokens:]
+    head, tail = [fixed.partition('\n')[0], str(places.total())], [*said, task]
+    shown: list[str] = []
+    if scene:
+        room = most_tokens - len(encode('\n'.join([*head, *tail])))
+        for line in body.rpartition('task: ')[0].splitlines():
+            room -= len(encode(line + '\n'))
+            if room < 0:
+                break
+            shown.append(line)
+    return list(encode('\n'.join([*head, *shown, *tail])))[-most_tokens:]
