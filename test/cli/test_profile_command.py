@@ -12,7 +12,7 @@ from timely_llm_ros.cli import profile_command
 from timely_llm_ros.cli.main import main
 from timely_llm_ros.command_line import EXIT_INTERRUPTED
 from timely_llm_ros.engines.step_time import StepWork, find_hardware
-from timely_llm_ros.prediction.profiling import ProfilePlan, measure
+from timely_llm_ros.prediction.profiling import ProfilePlan, RequestOverhead, measure
 
 if TYPE_CHECKING:
     import argparse
@@ -33,9 +33,11 @@ class Truth:
 def measured(monkeypatch: pytest.MonkeyPatch) -> None:
     def fake(options: argparse.Namespace, path: str, screen: Any) -> Any:
         plan = ProfilePlan((16, 64, 256), (16, 256), (1, 2), options.repeats)
-        return SimpleNamespace(parameters=7), plan, measure(plan, Truth())
+        return SimpleNamespace(info=SimpleNamespace(parameters=7)), plan, measure(plan, Truth())
 
     monkeypatch.setattr(profile_command, '_measure', fake)
+    overhead = RequestOverhead(0.004, ((1, 0.003), (2, 0.005)))
+    monkeypatch.setattr(profile_command, '_requests', lambda *_: overhead)
     # A load of this machine's own must not show.
     monkeypatch.setattr(profile_command.os, 'getloadavg', lambda: (0.0, 0.0, 0.0))
 
@@ -60,7 +62,9 @@ def test_a_profile_is_written_shown_and_used(
     hardware = find_hardware(str(path))
     assert hardware.kv_capacity_tokens == 5000
     work = StepWork(2, kv_tokens=300, prefills=((10, 60),), begun=1)
-    assert hardware.step_time.step_s(work) == pytest.approx(0.002 + 3e-4 + 0.002 + 0.005)
+    assert hardware.step_time.step_s(work) == pytest.approx(
+        0.002 + 3e-4 + 0.005 + 0.002 + 0.005 + 0.004
+    )
 
 
 @pytest.mark.usefixtures('measured')

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from timely_llm_ros.engines import vllm_scheduler
+from timely_llm_ros.engines.vllm_scheduler import TimelyScheduler
 from timely_llm_ros.engines.vllm_token_budget import PipelineBudget
 
 if TYPE_CHECKING:
@@ -46,8 +46,7 @@ def _left(request: Any) -> int:
     return int(tokens - request.num_computed_tokens)
 
 
-class WatchedScheduler(vllm_scheduler.TimelyScheduler):
+class WatchedScheduler(TimelyScheduler):
     """Our scheduler, with that budget."""
 
-
-vllm_scheduler.PipelineBudget = WatchedBudget  # type: ignore[misc]
+    pipeline_budget = WatchedBudget

@@ -64,6 +64,10 @@ class Jointed:
     def moves(self) -> list[dict[str, float]]:
         return [event['goal'] for event in self.events if event['event'] == 'move']
 
+    @property
+    def last_move(self) -> dict[str, Any]:
+        return [event for event in self.events if event['event'] == 'move'][-1]
+
     def wait_still(self) -> None:
         def still() -> bool:
             kinds = [e['event'] for e in self.events if e['event'] in ('move', 'still')]
@@ -188,9 +192,9 @@ def test_a_killed_executor_leaves_no_arm_moving(arms: tuple[Fleet, Jointed, Mock
     os.kill(executor.children[0], signal.SIGKILL)
     executor.wait()
     assert 'safe action issued' in executor.output
+    # It may stand still between two motions, so the hold is waited for; nobody goes on after it.
+    wait_for(lambda: jointed.last_move['duration_s'] == HOLD_S, 'arm_1 is told to hold')
     jointed.wait_still()
     wait_for(lambda: indy.stands_still, 'arm_2 stands still')
     assert 'stop' in [event['event'] for event in indy.record[events:]]
-    # The last was a hold: nobody went on with the plan.
-    last = [event for event in jointed.events if event['event'] == 'move'][-1]
-    assert last['duration_s'] == HOLD_S
+    assert jointed.last_move['duration_s'] == HOLD_S

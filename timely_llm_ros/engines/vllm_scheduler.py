@@ -21,7 +21,7 @@ import logging
 import pickle
 import time
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from vllm.platforms import current_platform
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
@@ -53,6 +53,9 @@ _logger = logging.getLogger(__name__)
 
 class FreezeMixin(KvRelief):
     """What the two schedulers share; comes before vLLM's own in the order of inheritance."""
+
+    pipeline_budget: ClassVar[type[PipelineBudget]] = PipelineBudget
+    """Composes steps where there are stages; tests put one here that writes down what it does."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -101,7 +104,7 @@ class FreezeMixin(KvRelief):
         self._pipeline: PipelineBudget | None = None
         if micro_batches > 1:
             self._core.pipeline = True
-            self._pipeline = PipelineBudget(
+            self._pipeline = self.pipeline_budget(
                 max(2, stages),
                 most_micro_batches=micro_batches,
                 most_tokens=self.max_num_scheduled_tokens,
