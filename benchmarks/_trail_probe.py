@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.engines.sampling import Sampling
     from timely_llm_ros.engines.torch_model import LoadedModel
     from timely_llm_ros.prediction.probe import RemainingLengthProbe
+    from timely_llm_ros.prediction.remaining_length import LengthBins
     from timely_llm_ros.prediction.response_length import LengthDistribution
     from timely_llm_ros.prediction.rlp import ResponseLengthModel
 
@@ -44,29 +45,39 @@ QUANTILES = (0.5, 0.8, 0.9, 0.95, 0.99)
 class Followed:
     """A plan and what was predicted of it.
 
+    A row of an array is a token after which the plan still runs: at its last one nobody asks what
+    is left.
+
     Attributes:
         length: Tokens, the end included.
         forecast: What the prompt said.
         plain: The same before calibration, which trades nearness for quantiles that hold.
-        single: The probe's answer at every token, ``[length, bins]``.
-        smoothed: The same smoothed, an answer every few tokens, beginning with what the prompt
-            says, as the engine does.
+        single: The probe's answers, ``[length - 1, bins]``.
+        refined: How long it will be, from the prompt and an answer every few tokens, as the engine
+            has it, ``[length - 1, longest]``.
         alone: The same without the prompt.
-        eager: Smoothed with an answer at every token.
+        eager: The same with an answer at every token.
+        trail: TRAIL's smoothing over bins, an answer at every token and no prompt.
     """
 
     length: int
     forecast: LengthDistribution
     plain: LengthDistribution
     single: Floats
-    smoothed: Floats
+    refined: Floats
     alone: Floats
     eager: Floats
+    trail: Floats
+
+    @property
+    def ages(self) -> NDArray[np.int64]:
+        """How many tokens there are at each, ``[length - 1]``."""
+        return np.arange(1, self.length)
 
     @property
     def left(self) -> Floats:
-        """How many tokens were left after each, ``[length]``."""
-        return remaining_lengths(self.length).astype(np.float64)
+        """How many tokens were left after each, ``[length - 1]``."""
+        return remaining_lengths(self.length)[:-1].astype(np.float64)
 
 
 @cache
@@ -144,29 +155,38 @@ def follow(
         said, before = (
             model.predict(sample.prompt.fixed, sample.prompt.body) for model in (rlp, plain)
         )
-        prior = probe.prior(said)
-        single, smoothed = probe.follow(states, EVERY, prior=prior)
-        alone, eager = (
-            probe.follow(states, every, prior=known)[1]
-            for every, known in ((EVERY, None), (1, prior))
+        (single, refined), (_, alone), (_, eager) = (
+            probe.follow(states[:-1], every, forecast=known)
+            for every, known in ((EVERY, said), (EVERY, None), (1, said))
         )
-        rows.append(Followed(sample.length, said, before, single, smoothed, alone, eager))
+        trail = smoothed(probe.settings.bins, single)
+        rows.append(Followed(sample.length, said, before, single, refined, alone, eager, trail))
     return rows
+
+
+def smoothed(bins: LengthBins, answers: Floats) -> Floats:
+    """Return TRAIL's smoothing of a plan's answers, ``[tokens, bins]``."""
+    rows = [answers[0]]
+    for answer in answers[1:]:
+        rows.append(bins.smooth(rows[-1], answer))
+    return np.stack(rows)
 
 
 def mean_errors(plans: Sequence[Followed], name: str = PREDICTORS) -> dict[str, float]:
     """Return mean absolute errors of the remaining length over all tokens (tokens)."""
     probe, _ = predictors(name)
-    bins = probe.settings.bins
+    bins, lengths = probe.settings.bins, probe.filter
     errors: dict[str, list[Floats]] = {}
     for plan in plans:
-        ages = np.arange(1, plan.length + 1)
+        ages = plan.ages
         coarse = bins.midpoints[int(bins.index(plan.forecast.mean))]
         for what, found in (
             ('unrefined', bins.expected(plan.single)),
-            ('refined', bins.expected(plan.smoothed)),
-            ('refined, without the prompt', bins.expected(plan.alone)),
-            ('refined at every token', bins.expected(plan.eager)),
+            ('refined', lengths.left(plan.refined, ages)),
+            ('refined, its median', lengths.quantile(plan.refined, ages, 0.5)),
+            ('refined, without the prompt', lengths.left(plan.alone, ages)),
+            ('refined at every token', lengths.left(plan.eager, ages)),
+            ("TRAIL's smoothing", bins.expected(plan.trail)),
             ('perfect bins', bins.midpoints[bins.index(plan.left)]),
             ('prompt only', np.maximum(plan.forecast.mean - ages, 0)),
             ('prompt only, its median', np.maximum(middle(plan.forecast) - ages, 0)),
@@ -193,7 +213,7 @@ def reliability(plans: Sequence[Followed], name: str = PREDICTORS) -> list[dict[
     """Return how often bins were right by what probability they were given."""
     probe, _ = predictors(name)
     bins = probe.settings.bins
-    said = np.concatenate([plan.smoothed.ravel() for plan in plans])
+    said = np.concatenate([probe.filter.binned(plan.refined, plan.ages).ravel() for plan in plans])
     was = np.concatenate(
         [(np.arange(bins.count) == bins.index(plan.left)[:, None]).ravel() for plan in plans]
     )
@@ -212,10 +232,11 @@ def reliability(plans: Sequence[Followed], name: str = PREDICTORS) -> list[dict[
 def coverage(plans: Sequence[Followed], name: str = PREDICTORS) -> dict[str, dict[str, float]]:
     """Return how often quantiles held: the probe's over all tokens, the prompt's over plans."""
     probe, _ = predictors(name)
-    bins = probe.settings.bins
     found: dict[str, dict[str, Any]] = {'probe': {}, 'prompt': {}}
     for share in QUANTILES:
-        held = [plan.left <= bins.quantile(plan.smoothed, share) for plan in plans]
+        held = [
+            plan.left <= probe.filter.quantile(plan.refined, plan.ages, share) for plan in plans
+        ]
         found['probe'][f'{share}'] = float(np.concatenate(held).mean())
         found['prompt'][f'{share}'] = float(
             np.mean([plan.length <= plan.forecast.quantile(share) for plan in plans])

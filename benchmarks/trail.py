@@ -95,7 +95,7 @@ def probe_part(plans: int) -> tuple[dict[str, Any], list[Target]]:
         # Whichever reading of the prompt is best here.
         best = min(it for what, it in errors.items() if what.startswith('prompt only'))
         ratio = best / errors['refined']
-        # Nothing that only says which bin it is can be better than the middles of the right ones.
+        # What only says which bin it is, without a prompt, can be no better than their middles.
         bound = best / errors['perfect bins']
         figures[name] = {
             'layer': probe.settings.layer,
@@ -103,7 +103,7 @@ def probe_part(plans: int) -> tuple[dict[str, Any], list[Target]]:
             'sharpness': probe.settings.sharpness,
             'divides': probe.settings.divides,
             'plans': len(found),
-            'tokens': sum(plan.length for plan in found),
+            'tokens': sum(len(plan.left) for plan in found),
             'mean_error_tokens': errors,
             'prompt_only_to_refined': ratio,
             'prompt_only_to_perfect_bins': bound,
@@ -153,9 +153,12 @@ def replay_part(
     else:
         probe, _ = predictors()
         plans = follow(load_planner(), workload(known, 5))
-    bins = probe.settings.bins
     spoken = [
-        Spoken(plan.length, plan.forecast.mean, tuple(bins.expected(plan.smoothed).tolist()))
+        Spoken(
+            plan.length,
+            plan.forecast.mean,
+            tuple(probe.filter.left(plan.refined, plan.ages).tolist()),
+        )
         for plan in plans
     ]
     lengths = np.array([plan.length for plan in spoken])

@@ -81,14 +81,15 @@ def test_the_shipped_ones_know_more_than_the_mean() -> None:
         sampling=DRAWN,
     )
     watched, mean = [], np.mean([it.length for it in samples])
-    prompts = [rlp.predict(it.prompt.fixed, it.prompt.body).mean for it in samples]
-    assert all(10 < it < 80 for it in prompts)
+    forecasts = [rlp.predict(it.prompt.fixed, it.prompt.body) for it in samples]
+    assert all(10 < it.mean < 80 for it in forecasts)
     plain = []
-    for sample in samples:
-        left = np.arange(sample.length - 1, -1, -1)
-        _, smoothed = probe.follow(sample.states[:, 0].astype(np.float32))
-        watched.append(np.abs(probe.settings.bins.expected(smoothed) - left))
-        plain.append(np.abs(np.maximum(mean - np.arange(1, sample.length + 1), 0) - left))
+    for sample, forecast in zip(samples, forecasts, strict=True):
+        ages = np.arange(1, sample.length)
+        left = sample.length - ages
+        _, shares = probe.follow(sample.states[:-1, 0].astype(np.float32), forecast=forecast)
+        watched.append(np.abs(probe.filter.left(shares, ages) - left))
+        plain.append(np.abs(np.maximum(mean - ages, 0) - left))
     assert np.concatenate(watched).mean() < 0.8 * np.concatenate(plain).mean()
 
 

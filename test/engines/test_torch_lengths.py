@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch_runs import Run, free_request
 
 from timely_llm_ros.cli.main import main
@@ -27,11 +25,11 @@ from timely_llm_ros.engines.torch_lengths import PromptReader, StateReader
 from timely_llm_ros.engines.torch_model import load_model
 from timely_llm_ros.errors import ConfigurationError, ModelLoadError
 from timely_llm_ros.prediction.probe import (
-    DOUBT,
     ProbeSettings,
     RemainingLengthProbe,
     read_probe,
 )
+from timely_llm_ros.prediction.probe_training import calibrated, probe_errors
 from timely_llm_ros.prediction.remaining_length import LengthBins
 from timely_llm_ros.prediction.response_length import LengthDistribution
 from timely_llm_ros.prediction.rlp import read_rlp
@@ -103,7 +101,7 @@ def test_watching_changes_no_token(chaotic_model: Path, fused: bool) -> None:
         ids[watched] = {name: event.token_ids for name, event in sorted(run.ended.items())}
         if watched:
             assert set(found) == set(ids[watched])
-            assert all(0 < tokens <= 80 for tokens in found.values())
+            assert all(1 <= tokens <= 320 for tokens in found.values())
     assert ids[True] == ids[False]
     assert len(ids[True]) == 5
 
@@ -199,6 +197,13 @@ def test_commands_train_what_the_engine_serves_with(
     assert main(['train-rlp', *common, '--bucket', '8']) == 0
     assert 'layer' in capsys.readouterr().out
     assert set(json.loads((tmp_path / 'probe.json').read_text())['about']['layers']) == set('01234')
+    before = read_probe(tmp_path)
+    assert main(['train-probe', '--calibrate', *common]) == 0
+    assert 'sharpness' in capsys.readouterr().out
+    after = read_probe(tmp_path)
+    assert after.about['calibrated']['plans'] == len(samples)
+    assert after.settings.layer == before.settings.layer
+    assert all((after.weights[name] == it).all() for name, it in before.weights.items())
     lengths = read_rlp(tmp_path).predict(requests[0].prompt.fixed, requests[0].prompt.body)
     assert 1 <= lengths.mean <= 128
 
@@ -245,18 +250,6 @@ def test_prompts_are_read_on_a_thread(chaotic_model: Path) -> None:
     assert reader.take() == []
 
 
-@given(st.lists(st.floats(0.01, 1.0), min_size=1, max_size=40), st.sampled_from([1, 4, 16]))
-def test_what_a_prompt_says_becomes_bins(weights: list[float], size: int) -> None:
-    probe = any_probe(1, 8)
-    forecast = LengthDistribution(tuple(w / sum(weights) for w in weights), size)
-    prior = probe.prior(forecast)
-    assert prior.sum() == pytest.approx(1.0)
-    assert (prior > 0).all()
-    bins, longest = probe.settings.bins, len(weights) * size - 1
-    far = np.arange(bins.count) > bins.index(longest)
-    assert np.allclose(prior[far], DOUBT / bins.count)
-
-
 def test_predictions_begin_with_what_the_prompt_said(chaotic_model: Path) -> None:
     first = {}
     for bucket in (0, 15):
@@ -266,7 +259,8 @@ def test_predictions_begin_with_what_the_prompt_said(chaotic_model: Path) -> Non
         run.core.submit(free_request(0, max_tokens=6), 0.0)
         said = [0.0] * 16
         said[bucket] = 1.0
-        reader.expect('g0', LengthDistribution(tuple(said), 5))
+        forecast = LengthDistribution(tuple(said), 5)
+        reader.expect('g0', forecast)
         left: dict[str, float] = {}
         while not left:
             plan = run.core.plan(run.now_s)
@@ -274,7 +268,62 @@ def test_predictions_begin_with_what_the_prompt_said(chaotic_model: Path) -> Non
             run.core.complete(plan, run.backend.execute(plan), run.now_s, run.now_s + 0.005)
             left = reader.after_step(plan, run.backend)
         first[bucket] = left['g0']
+        if bucket:
+            assert left['g0'] == pytest.approx(forecast.mean, abs=10)
     assert first[0] < first[15]
+
+
+def test_a_prompt_that_is_read_late_counts_the_same(chaotic_model: Path) -> None:
+    forecast = LengthDistribution((0.0, 0.2, 0.0, 0.8), 8)
+    found = {}
+    for late in (False, True):
+        loaded = load_model(str(chaotic_model), max_kv_tokens=4096)
+        reader = StateReader(loaded, any_probe(1, 64), every=1)
+        run = Run(loaded, free=True, options={'max_running': 1, 'prefill_chunk': 4096})
+        run.core.submit(free_request(0, max_tokens=16), 0.0)
+        if not late:
+            reader.expect('g0', forecast)
+        answers: list[float] = []
+        while len(answers) < 3 and (plan := run.core.plan(run.now_s)) is not None:
+            run.core.complete(plan, run.backend.execute(plan), run.now_s, run.now_s + 0.005)
+            new = reader.after_step(plan, run.backend)
+            answers.extend(new.values())
+            if late and new and len(answers) == 2:
+                reader.expect('g0', forecast)
+        found[late] = answers
+    assert found[True][:2] != found[False][:2]
+    assert found[True][2] == pytest.approx(found[False][2])
+
+
+def test_calibration_hears_a_probe_where_it_knows_more_than_the_prompt() -> None:
+    bins = LengthBins(10, 80)
+    lengths = np.random.default_rng(5).integers(9, 61, size=40)
+    left = [np.arange(length - 1, -1, -1) for length in lengths]
+    often = np.bincount(bins.index(np.concatenate(left)), minlength=10) + 1.0
+    # The state says what is left, and so which middle of a bin is nearest.
+    weights = {
+        'inner': np.array([[1.0, 0.0]]),
+        'inner_bias': np.zeros(1),
+        'outer': bins.midpoints[:, None] / 16,
+        'outer_bias': -(bins.midpoints**2) / 32,
+        'frequencies': often / often.sum(),
+    }
+    as_singles = {name: it.astype(np.float32) for name, it in weights.items()}
+    probe = RemainingLengthProbe(ProbeSettings(1, bins), as_singles, {})
+    deaf = RemainingLengthProbe(ProbeSettings(1, bins, 0.0), as_singles, {})
+    seen = [np.stack([it, it], axis=1).astype(np.float16) for it in left]
+    # A state that says nothing: all plans look as if they had 36 tokens left.
+    blind = [np.full_like(it, 36) for it in seen]
+    vague = [LengthDistribution((0.0, 0.0, *[1 / 13] * 13), 4)] * len(lengths)
+    exact = [LengthDistribution(tuple(np.eye(64)[length - 1]), 1) for length in lengths]
+    found = calibrated(probe, seen, vague)
+    errors, prompt = (probe_errors(one, seen, vague) for one in (found, deaf))
+    assert errors.refined < 0.5 * prompt.refined
+    for forecasts in (exact, vague, None):
+        found = calibrated(probe, blind, forecasts)
+        errors, prompt = (probe_errors(one, blind, forecasts) for one in (found, deaf))
+        assert errors.refined <= prompt.refined
+    assert probe_errors(calibrated(probe, blind, exact), blind, exact).refined < 0.5
 
 
 async def test_a_folder_without_predictors_is_refused(tmp_path: Path) -> None:

@@ -89,13 +89,14 @@ class StateReader:
         self._tap = loaded.watch([probe.settings.layer])
         self._probe = probe
         self._every = every
-        self._midpoints = probe.settings.bins.midpoints
         self._steps = 0
-        self._known: dict[str, tuple[NDArray[np.float64], int]] = {}
+        self._known: dict[str, NDArray[np.float64]] = {}
 
     def expect(self, generation_id: str, forecast: LengthDistribution) -> None:
-        """Begin with what a prompt says, unless a hidden state has spoken already."""
-        self._known.setdefault(generation_id, (self._probe.prior(forecast), 1))
+        """Learn what a prompt says, also when hidden states have spoken already."""
+        lengths = self._probe.filter
+        known = self._known.get(generation_id, lengths.start)
+        self._known[generation_id] = lengths.told(known, forecast)
 
     def after_step(self, plan: StepPlan, backend: TorchBackend) -> dict[str, float]:
         """Return what is left (tokens) of the plans that got a token; mostly nothing.
@@ -117,24 +118,11 @@ class StateReader:
             return {}
         names, places = [name for name, _ in chosen], [place for _, place in chosen]
         answers = self._probe.answer(self._tap.rows(places))
-        before = [self._known.get(name) for name in names]
-        posteriors = answers
-        rows = [row for row, known in enumerate(before) if known is not None]
-        if rows:
-            known = [it for it in before if it is not None]
-            smoothed = self._probe.smooth(
-                np.array([posterior for posterior, _ in known]),
-                [live[names[row]] - age for row, (_, age) in zip(rows, known, strict=True)],
-                answers if len(rows) == len(names) else answers[rows],
-            )
-            if len(rows) == len(names):
-                posteriors = smoothed
-            else:
-                posteriors[rows] = smoothed
-        left = (posteriors @ self._midpoints).tolist()
-        for name, posterior in zip(names, posteriors, strict=True):
-            self._known[name] = posterior, live[name]
-        return dict(zip(names, left, strict=True))
+        lengths, ages = self._probe.filter, [live[name] for name in names]
+        before = np.array([self._known.get(name, lengths.start) for name in names])
+        shares = lengths.learn(before, ages, answers)
+        self._known.update(zip(names, shares, strict=True))
+        return dict(zip(names, lengths.left(shares, ages).tolist(), strict=True))
 
     def forget(self, generation_ids: Iterable[str]) -> None:
         """Forget generations that have ended."""

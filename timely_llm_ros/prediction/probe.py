@@ -1,7 +1,7 @@
 """TRAIL's probe: from one layer's hidden state to how much of a plan is left (section 3.1).
 
-A network of two layers says in which of ten bins the remaining length is; Bayesian smoothing
-(``remaining_length.py``) carries what it said from token to token. Two files in
+A network of two layers says in which of ten bins the remaining length is; a Bayesian filter over
+lengths (``length_filter.py``) puts together what it said and what the prompt said. Two files in
 the folder ``predictors`` of the model that it watches, ``probe.json`` and ``probe.safetensors``;
 ``timely-llm train-probe`` writes both.
 """
@@ -9,17 +9,18 @@ the folder ``predictors`` of the model that it watches, ``probe.json`` and ``pro
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from timely_llm_ros.errors import ConfigurationError, ModelLoadError
+from timely_llm_ros.prediction.length_filter import LengthFilter
 from timely_llm_ros.prediction.remaining_length import LengthBins
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
@@ -28,16 +29,12 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Singles = NDArray[np.float32]
 
-FORMAT = 1
+FORMAT = 2
+"""Of the files; in 1 the reading of answers was meant for another smoothing and is not taken."""
+
 NAME = 'probe'
 EVERY = 4
 """Tokens between two answers while a plan is generated."""
-
-DOUBT = 0.1
-"""Share of what a prompt says that is spread over all bins, because it may know nothing."""
-
-LONGEST_GAP = 64
-"""Tokens without an answer after which more make no difference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +44,14 @@ class ProbeSettings:
     Attributes:
         layer: Whose state: 0 is the embedding, n what the n-th decoder layer gives.
         bins: Of remaining length.
-        sharpness: Exponent of an answer when it is multiplied in. TRAIL has 1; as the answers of
-            neighbouring tokens depend on each other, less makes the result as sure as it is right.
+        sharpness: Exponent of an answer when it is multiplied in, see ``LengthFilter``.
         divides: Whether an answer is divided by how often each bin occurs, which makes a
-            likelihood of it. TRAIL does not.
+            likelihood of it.
     """
 
     layer: int
     bins: LengthBins
-    sharpness: float = 1.0
+    sharpness: float = 0.5
     divides: bool = False
 
 
@@ -70,6 +66,9 @@ class RemainingLengthProbe:
 
     Raises:
         ConfigurationError: The weights do not fit each other or the bins.
+
+    Attributes:
+        filter: What puts its answers together with what prompts say.
     """
 
     def __init__(
@@ -88,8 +87,12 @@ class RemainingLengthProbe:
         self._outer = np.ascontiguousarray(outer.T)
         self._inner_bias = self.weights['inner_bias']
         self._outer_bias = self.weights['outer_bias']
-        self._common = self.weights['frequencies'].astype(np.float64) ** -settings.sharpness
-        self._powers = settings.bins.after_tokens(LONGEST_GAP)
+        self.filter = LengthFilter(
+            settings.bins,
+            self.weights['frequencies'],
+            settings.sharpness,
+            divides=settings.divides,
+        )
 
     @property
     def width(self) -> int:
@@ -107,66 +110,29 @@ class RemainingLengthProbe:
         shares /= shares.sum(axis=-1, keepdims=True)
         return shares
 
-    def prior(self, forecast: LengthDistribution) -> Floats:
-        """Return what a prompt says of the remaining length after the first token, ``[bins]``."""
-        bins, size = self.settings.bins, forecast.size
-        places = bins.index(np.arange(len(forecast.probabilities) * size))
-        shares = np.repeat(np.array(forecast.probabilities) / size, size)
-        found = np.bincount(places, weights=shares, minlength=bins.count).astype(np.float64)
-        mixed: Floats = (1 - DOUBT) * found + DOUBT / bins.count
-        return mixed
-
-    def smooth(self, before: Floats, gaps: Sequence[int], answers: Floats) -> Floats:
-        """Return the distributions after new answers, ``[rows, bins]``, each summing to 1.
-
-        Args:
-            before: The distributions at the answers before, ``[rows, bins]``.
-            gaps: How many tokens ago that was.
-            answers: From :meth:`answer`, ``[rows, bins]``.
-        """
-        prior = (self._powers[np.minimum(gaps, LONGEST_GAP)] @ before[..., None])[..., 0]
-        product = prior * self._evidence(answers)
-        total = product.sum(axis=-1, keepdims=True)
-        if not total.all():
-            product = np.where(total > 0, product, answers)
-            total = product.sum(axis=-1, keepdims=True)
-        smoothed: Floats = product / total
-        return smoothed
-
-    def _evidence(self, answers: Floats) -> Floats:
-        settings = self.settings
-        if settings.sharpness != 1.0:
-            answers = answers**settings.sharpness
-        return answers * self._common if settings.divides else answers
-
     def follow(
-        self, states: Singles, every: int = EVERY, *, prior: Floats | None = None
+        self, states: Singles, every: int = EVERY, *, forecast: LengthDistribution | None = None
     ) -> tuple[Floats, Floats]:
-        """Return what a whole plan's states say: single answers and smoothed ones.
+        """Return what a whole plan's states say: single answers, and the whole length after them.
 
         Args:
             states: One per token generated, ``[tokens, width]``.
-            every: Tokens between two answers that are used; in between nothing but the passing of
-                tokens is known.
-            prior: What the prompt says, see :meth:`prior`; None for nothing.
+            every: Tokens between two answers that are used; in between nothing is known but that
+                the plan still runs.
+            forecast: What the prompt says; None for nothing.
 
         Returns:
-            Both ``[tokens, bins]``.
+            The answers ``[tokens, bins]`` and the filter's rows ``[tokens, longest]``: at row i the
+            plan has i + 1 tokens and still runs.
         """
         answers = self.answer(states)
-        smoothed = np.empty_like(answers)
-        last = 0
-        smoothed[0] = answers[0] if prior is None else self.smooth(prior[None], [0], answers[:1])[0]
-        for token in range(1, len(answers)):
-            if token % every:
-                prior = self._powers[min(token - last, LONGEST_GAP)] @ smoothed[last]
-                smoothed[token] = prior / prior.sum()
-            else:
-                smoothed[token] = self.smooth(
-                    smoothed[last][None], [token - last], answers[token][None]
-                )[0]
-                last = token
-        return answers, smoothed
+        known = self.filter.start if forecast is None else self.filter.prior(forecast)
+        shares = np.empty((len(answers), self.filter.longest))
+        for token in range(0, len(answers), every):
+            here = self.filter.learn(known[None], [token + 1], answers[token : token + 1])
+            known = here[0]
+            shares[token : token + every] = known
+        return answers, self.filter.running(shares, np.arange(1, len(answers) + 1))
 
 
 def write_probe(folder: Path, probe: RemainingLengthProbe) -> list[Path]:
@@ -199,14 +165,11 @@ def read_probe(folder: str | Path) -> RemainingLengthProbe:
     place = Path(folder)
     try:
         content = json.loads((place / f'{NAME}.json').read_text(encoding='utf-8'))
-        if content['format'] != FORMAT:
+        if content['format'] not in (1, FORMAT):
             raise ValueError(f'format {content["format"]!r}, expected {FORMAT}')
-        settings = ProbeSettings(
-            content['layer'],
-            LengthBins(**content['bins']),
-            content['sharpness'],
-            content['divides'],
-        )
+        settings = ProbeSettings(content['layer'], LengthBins(**content['bins']))
+        if content['format'] == FORMAT:
+            settings = replace(settings, sharpness=content['sharpness'], divides=content['divides'])
         weights = load_file(place / f'{NAME}.safetensors')
         return RemainingLengthProbe(settings, weights, content['about'])
     except Exception as err:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import product, repeat
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    States = Sequence[NDArray[np.float16]]
+    from timely_llm_ros.prediction.response_length import LengthDistribution
 
-SHARPNESSES = (1.0, 0.5, 0.25)
-"""Of which the one under which held-out plans are most probable is taken."""
+    States = Sequence[NDArray[np.float16]]
+    Forecasts = Sequence[LengthDistribution]
+
+SHARPNESSES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05, 0.0)
+"""Of which the one that is nearest to held-out plans is taken; 0 hears the prompt alone."""
 
 
 BINS = LengthBins(10, 80)
@@ -53,17 +56,15 @@ class ProbeTraining:
 
 @dataclass(frozen=True, slots=True)
 class ProbeErrors:
-    """Mean errors over all tokens of held-out plans.
+    """Mean errors over all tokens of held-out plans after which they still run.
 
     Attributes:
         single: Mean absolute error of single answers (tokens).
-        smoothed: The same after smoothing.
-        score: Mean logarithm of the smoothed probability of the right bin.
+        refined: The same of all answers up to there together, and what the prompt said.
     """
 
     single: float
-    smoothed: float
-    score: float
+    refined: float
 
 
 def remaining_lengths(length: int) -> NDArray[np.int64]:
@@ -125,28 +126,51 @@ def train_probe(
     return RemainingLengthProbe(ProbeSettings(layer, bins), as_singles, {})
 
 
-def probe_errors(probe: RemainingLengthProbe, states: States, every: int = EVERY) -> ProbeErrors:
-    """Return how wrong a probe is about these plans' remaining lengths."""
-    bins = probe.settings.bins
-    single, smoothed, scores = [], [], []
-    for plan in states:
-        left = remaining_lengths(len(plan))
-        answers, posteriors = probe.follow(plan.astype(np.float32), every)
-        single.append(np.abs(bins.expected(answers) - left))
-        smoothed.append(np.abs(bins.expected(posteriors) - left))
-        right = posteriors[np.arange(len(left)), bins.index(left)]
-        scores.append(np.log(np.maximum(right, 1e-12)))
+def probe_errors(
+    probe: RemainingLengthProbe,
+    states: States,
+    forecasts: Forecasts | None = None,
+    every: int = EVERY,
+) -> ProbeErrors:
+    """Return how wrong a probe is about these plans' remaining lengths.
+
+    Args:
+        probe: The probe.
+        states: Of its layer, one array ``[tokens, width]`` per plan.
+        forecasts: What their prompts say; None for nothing.
+        every: Tokens between two answers.
+    """
+    bins, lengths = probe.settings.bins, probe.filter
+    single, refined = [], []
+    for plan, forecast in zip(states, forecasts or repeat(None, len(states)), strict=True):
+        # At its last token a plan has ended, and nobody asks what is left of it.
+        left, ages = remaining_lengths(len(plan))[:-1], np.arange(1, len(plan))
+        answers, shares = probe.follow(plan.astype(np.float32), every, forecast=forecast)
+        single.append(np.abs(bins.expected(answers[:-1]) - left))
+        refined.append(np.abs(lengths.left(shares[:-1], ages) - left))
     return ProbeErrors(
         float(np.concatenate(single).mean()),
-        float(np.concatenate(smoothed).mean()),
-        float(np.concatenate(scores).mean()),
+        float(np.concatenate(refined).mean()),
     )
 
 
 def calibrated(
-    probe: RemainingLengthProbe, states: States, every: int = EVERY
+    probe: RemainingLengthProbe,
+    states: States,
+    forecasts: Forecasts | None = None,
+    every: int = EVERY,
 ) -> RemainingLengthProbe:
-    """Return the probe with the reading of its answers under which these plans are likeliest."""
+    """Return the probe with the reading of its answers that is nearest to these plans' lengths.
+
+    Nearest on average, because policies rank by the mean. The likeliest reading is somewhat less
+    sure.
+
+    Args:
+        probe: The probe.
+        states: Of its layer, one array per plan that it did not learn from.
+        forecasts: What their prompts say; the surer they are, the less answers count.
+        every: Tokens between two answers.
+    """
     found = [
         RemainingLengthProbe(
             replace(probe.settings, sharpness=sharpness, divides=divides),
@@ -155,4 +179,4 @@ def calibrated(
         )
         for sharpness, divides in product(SHARPNESSES, (False, True))
     ]
-    return max(found, key=lambda one: probe_errors(one, states, every).score)
+    return min(found, key=lambda one: probe_errors(one, states, forecasts, every).refined)

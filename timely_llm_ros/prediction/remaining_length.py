@@ -86,17 +86,6 @@ class LengthBins:
             matrix[0, 0] = 1.0
         return matrix
 
-    def after_tokens(self, most: int) -> Floats:
-        """Return ``T`` to the powers 0 to ``most``, ``[most + 1, k, k]``: that many tokens at once.
-
-        Between answers that are several tokens apart nothing is known but that the generation
-        still runs, so the result is to be normalised as :meth:`smooth` does.
-        """
-        powers = [np.eye(self.count)]
-        for _ in range(most):
-            powers.append(self.transition() @ powers[-1])
-        return np.stack(powers)
-
     def after_token(self, posterior: ArrayLike, *, absorbing: bool = False) -> Floats:
         """Return the prior for the next token: ``T @ posterior``, ``[..., k]``.
 
