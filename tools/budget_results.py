@@ -293,11 +293,13 @@ HEADINGS = {
     ),
     'trail': (
         'Shortest remaining plan first (TRAIL)',
-        'How right probe and prompt are on held-out plans, what the probe costs, and what it is '
-        'good for. What bounds it: bins are eight tokens wide (*perfect bins*: the right bin, and '
-        'no better can be\nhad), and in small scenes the prompt nearly decides how long a plan is; '
-        'large scenes (40 to 200 objects) are more than either\npredictor learned from. How much '
-        'sooner plans can end at all depends on how different they are: the oracle shows it.\n\n'
+        'How right probe and prompt are on held-out plans, what the probe costs, and what '
+        'it is good for. What bounds it: in small scenes the prompt decides how long a '
+        'plan is, so states have little to add; scenes of 40 to 200 objects are more than '
+        "the probe learned from. *Perfect bins*: the middle of the right one of TRAIL's "
+        'bins. How much sooner plans can end at all depends on how different they are: '
+        'the oracle shows it; it is the best in mean latency, not in the time to the '
+        'first token.\n\n'
         '![TRAIL](images/trail.png)',
     ),
     'calibration': (
