@@ -327,17 +327,23 @@ executes no kernel, and sending is one.
 """
 
 
-def main() -> None:
-    text = PAGE.read_text(encoding='utf-8')
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
+def put(begin: str, end: str, text: str) -> None:
+    """Replace what stands between two marks of the page."""
+    before, _, rest = PAGE.read_text(encoding='utf-8').partition(begin)
+    _, _, after = rest.partition(end)
     if not rest or not after:
-        raise SystemExit(f'{PAGE}: expected {BEGIN} and {END}')
-    sections = '\n\n'.join(flow(part()) for part in (background, simulated, real, pipeline))
-    new = f'{before}{BEGIN}\n\n{sections}\n\n{END}{after}'
+        raise SystemExit(f'{PAGE}: expected {begin} and {end}')
     temporary = PAGE.with_suffix('.md.new')
-    temporary.write_text(new, encoding='utf-8')
+    temporary.write_text(f'{before}{begin}\n\n{text}\n\n{end}{after}', encoding='utf-8')
     os.replace(temporary, PAGE)
+
+
+def main() -> None:
+    put(
+        BEGIN,
+        END,
+        '\n\n'.join(flow(part()) for part in (background, simulated, real, pipeline)),
+    )
     print(PAGE)
 
 

@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 # A script's folder comes first on the path.
-from _batching_page import MACHINE, PAGE, flow, read, table, targets
+from _batching_page import MACHINE, PAGE, flow, put, read, table, targets
 from _vllm_contention import BUSY, LOAD, URGENT_SHARE, best
 
 BEGIN, END = '<!-- vllm: begin -->', '<!-- vllm: end -->'
@@ -161,14 +160,7 @@ and worker share; `benchmarks/results/vllm.json`."""
 
 
 def main() -> None:
-    text = PAGE.read_text(encoding='utf-8')
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    if not rest or not after:
-        raise SystemExit(f'{PAGE}: expected {BEGIN} and {END}')
-    temporary = PAGE.with_suffix('.md.new')
-    temporary.write_text(f'{before}{BEGIN}\n\n{section()}\n\n{END}{after}', encoding='utf-8')
-    os.replace(temporary, PAGE)
+    put(BEGIN, END, section())
     print(PAGE)
 
 

@@ -10,12 +10,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Protocol
-
-if TYPE_CHECKING:
-    from rclpy.node import Node
-    from rclpy.qos import QoSProfile
-    from rclpy.subscription import Subscription
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +45,12 @@ class TopicQueues:
     def __init__(self, node: Node, group: Group) -> None:
         self._node = node
         self._group = group
-        self._subscriptions: dict[str, Subscription] = {}
+        self._subscriptions: dict[str, Any] = {}
 
     def __contains__(self, topic: str) -> bool:
         return topic in self._subscriptions
 
-    def add(self, topic: str, kind: Any, qos: QoSProfile) -> None:
+    def add(self, topic: str, kind: Any, qos: Any) -> None:
         """Subscribe to a topic; what comes waits, as much as the history's depth."""
         self._subscriptions[topic] = self._node.create_subscription(
             kind, topic, _ignore, qos, callback_group=self._group, raw=True
@@ -89,6 +84,14 @@ class TopicQueues:
                     messages.append(message)
         messages.sort(key=attrgetter('received_ns'))
         return messages
+
+
+class Node(Protocol):
+    """What is needed of a ROS node."""
+
+    def create_subscription(self, *args: Any, **options: Any) -> Any:
+        """Subscribe to a topic."""
+        ...
 
 
 class Group(Protocol):

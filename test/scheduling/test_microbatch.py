@@ -8,6 +8,7 @@ import pytest
 from golden import golden
 from hypothesis import given
 from hypothesis import strategies as st
+from linear_costs import linear_costs
 
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.scheduling import microbatch
@@ -82,13 +83,7 @@ def test_golden_algorithm_2(case: Any, whole: bool) -> None:
     assert got == case['expected']
 
 
-costs = st.builds(
-    LinearCosts,
-    st.floats(1e-4, 0.1),
-    st.floats(0, 1e-3),
-    st.floats(0, 0.1),
-    st.floats(0, 1e-3),
-)
+costs = linear_costs()
 
 
 @given(st.integers(1, 6), st.integers(1, 24), st.integers(0, 3000), costs)

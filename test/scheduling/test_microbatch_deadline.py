@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from linear_costs import linear_costs
 
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.scheduling.microbatch import LinearCosts, round_s
@@ -15,14 +16,7 @@ from timely_llm_ros.scheduling.microbatch_deadline import count_in_time, prefill
 LAN = LinearCosts(0.017, 0.0006, 0.001, 0.00082)
 """About what a 13B model takes on four small cards with 100 Mbps between them."""
 
-costs = st.builds(
-    LinearCosts,
-    st.floats(1e-4, 0.1),
-    st.floats(0, 1e-3),
-    st.floats(0, 0.1),
-    st.floats(0, 1e-3),
-    context_token_s=st.floats(0, 1e-6),
-)
+costs = linear_costs(context_token_s=st.floats(0, 1e-6))
 
 
 def test_an_urgent_prefill_does_not_wait_for_a_whole_round() -> None:

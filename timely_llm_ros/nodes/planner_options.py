@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from timely_llm_ros.budget.task_budget import BudgetOptions
 from timely_llm_ros.nodes.engine_options import predictor_folder
 from timely_llm_ros.planning.background_file import BackgroundFile
 from timely_llm_ros.prediction.length_forecast import find_predictor
@@ -12,6 +13,7 @@ from timely_llm_ros.prediction.profile_file import read_profile
 from timely_llm_ros.utility import TimeUtility
 
 if TYPE_CHECKING:
+    from timely_llm_ros.budget.task_budget import Decides
     from timely_llm_ros.engines import EngineInfo
     from timely_llm_ros.nodes.planner_parameters import PlannerParameters
     from timely_llm_ros.prediction.execution_time import ExecutionTimeModel
@@ -21,7 +23,8 @@ def planner_options(parameters: PlannerParameters) -> dict[str, Any]:
     """Return those keyword options of ``Planner`` that are parameters.
 
     Raises:
-        ConfigurationError: A file that a parameter names cannot be used.
+        ConfigurationError: A file that a parameter names cannot be used, or a value is out of
+            range.
     """
     return {
         'max_queue_per_robot': parameters.max_queue_per_robot,
@@ -29,10 +32,20 @@ def planner_options(parameters: PlannerParameters) -> dict[str, Any]:
         'constrained': parameters.constrained,
         'stop_limit_s': parameters.stop_limit_s,
         'times': _profile(parameters),
-        'budgets': parameters.budgets if parameters.profile else None,
+        'budgets': _budgets(parameters) if parameters.profile else None,
         'predictor': find_predictor(parameters.length_predictor, predictor_folder(parameters)),
         'max_running': parameters.max_running,
     }
+
+
+def _budgets(parameters: PlannerParameters) -> BudgetOptions:
+    """Return how careful time budgets are."""
+    return BudgetOptions(
+        max_evicted=parameters.budget_max_evicted,
+        pessimism=parameters.budget_pessimism,
+        coverage=parameters.budget_coverage,
+        decides=cast('Decides', parameters.budget_eviction),
+    )
 
 
 def _profile(parameters: PlannerParameters) -> ExecutionTimeModel | None:

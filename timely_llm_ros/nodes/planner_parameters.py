@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import cast, get_args
 
 from timely_llm_ros.budget.budgeter import MAX_EVICTED
-from timely_llm_ros.budget.task_budget import BudgetOptions, Decides
+from timely_llm_ros.budget.task_budget import Decides
 from timely_llm_ros.engines import ENGINES, ServingMode
 from timely_llm_ros.engines.eviction import EvictionName
 from timely_llm_ros.engines.sampling import MAX_SEED, MAX_TEMPERATURE, Sampling
@@ -368,20 +368,6 @@ class PlannerParameters:
         minimum=1,
         maximum=86400,
     )
-
-    @property
-    def budgets(self) -> BudgetOptions:
-        """How careful time budgets are.
-
-        Raises:
-            ConfigurationError: A value is out of range.
-        """
-        return BudgetOptions(
-            max_evicted=self.budget_max_evicted,
-            pessimism=self.budget_pessimism,
-            coverage=self.budget_coverage,
-            decides=cast('Decides', self.budget_eviction),
-        )
 
     @property
     def sampling(self) -> Sampling:
