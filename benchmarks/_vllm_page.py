@@ -38,9 +38,11 @@ def overhead(figures: dict[str, Any]) -> str:
     times = [
         [name, f'{resume[f"{key}_p50_ms"]:.2f} ms', f'{resume[f"{key}_p99_ms"]:.2f} ms']
         for name, key in (
-            ('plain step', 'step'),
-            ('resume to the next token', 'resume'),
-            ('stock: request of one uncached token to that token', 'stock_request'),
+            ('chosen by the scheduler', 'chosen'),
+            ('plain step of that engine', 'chosen_step'),
+            ('asked for, from idle', 'asked'),
+            ('plain step of that engine', 'asked_step'),
+            ('stock: request of one uncached token, from idle', 'stock_request'),
         )
         if f'{key}_p50_ms' in resume
     ]
@@ -52,10 +54,13 @@ starts.
 
 {table(['plans', 'stock', 'ours takes longer by', 'per boundary'], rows)}
 
-Resumes come over the control channel while the engine sleeps, {resume['resumes']} of them. Such a
-resume is a message there, a step whose data the caches have lost meanwhile, and a message back; a
-plain step is one of many in a row. A new request on stock vLLM, all but one token of it in the
-prefix cache, has the same way.
+From a resume to the next token, seen by the client. *Chosen*: plans share one place, and after a
+segment of one the scheduler goes on with another, {resume['chosen_count']} times: so all plans go
+on between two segments. *Asked for*: a message wakes an engine that sleeps, as a robot's answer to
+a question does, {resume['asked_count']} times. That is a message there, a step whose data the
+caches have lost meanwhile, and a message back, where a plain step is one of many in a row, its
+messages on their way while the next one is computed. A new request on stock vLLM, all but one token
+of it in the prefix cache, has the same way from idle.
 
 {table(['', 'p50', 'p99'], times)}
 """

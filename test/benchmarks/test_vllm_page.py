@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 
 import _batching_page
 import _vllm_page as page
+from _vllm_resumes import steps_and_resumes
 
 if TYPE_CHECKING:
     import pytest
@@ -27,6 +28,19 @@ def way(name: str, utility: float) -> dict[str, Any]:
 
 
 FIGURES: dict[str, Any] = {
+    'a': {
+        f'{count} at once': {
+            'plans': 24, 'starts': 3, 'pairs': 15, 'boundaries': 138, 'stock_s': 2.5,
+            'overhead': 0.0123, 'overhead_error': 0.01, 'per_boundary_ms': 0.25,
+        }
+        for count in (1, 4)
+    } | {
+        'resume': {'chosen_count': 7, 'asked_count': 8} | {
+            f'{name}_{share}_ms': value
+            for name, value in (('chosen', 3.5), ('chosen_step', 3.25), ('asked', 5.5))
+            for share in ('p50', 'p99')
+        },
+    },
     'b': {
         'most_plans_per_s': 40.0, 'time_factor': 0.3, 'seconds': 6.0, 'rounds': 2,
         'fleets': {'16': {'acts_s': 0.1, 'thinks_s': 0.05}},
@@ -35,7 +49,7 @@ FIGURES: dict[str, Any] = {
     'd': {'8': {'choose_p50_us': 25.0, 'choose_p99_us': 66.0, 'step_p50_us': 57.0}},
     'made': {
         name: {'command': f'python benchmarks/vllm_engine.py --only {name}', 'date': '2026-01-02'}
-        for name in ('b', 'd')
+        for name in ('a', 'b', 'd')
     },
 }  # fmt: skip
 
@@ -53,7 +67,9 @@ def test_every_part_that_ran_is_told_and_no_other(
     assert '0.100 (0.010)' not in text, 'only the better of two'
     assert '| 8 | 25 us | 66 us | 57 us |' in text
     assert '| a target | <= 1 | 0.25 | met |' in text
-    assert '### What segments cost' not in text
+    assert '| 1 at once | 2.500 s | 1.2 % ± 1.0 | 0.25 ms |' in text
+    assert '| chosen by the scheduler | 3.50 ms | 3.50 ms |' in text
+    assert '### Many suspended generations' not in text
     assert max(map(len, text.splitlines())) <= 140
 
 
@@ -61,3 +77,11 @@ def test_the_page_has_a_place_for_it() -> None:
     text = page.PAGE.read_text(encoding='utf-8')
     assert text.count(page.BEGIN) == text.count(page.END) == 1
     assert text.index(page.BEGIN) < text.index(page.END)
+
+
+def test_a_token_after_another_plans_token_is_a_resume() -> None:
+    # Plan 0 begins, gives way to plan 1 after two tokens, and goes on at 7.0.
+    steps_s, resumes_s = steps_and_resumes([[1.0, 2.0, 7.0, 8.5], [4.0, 5.0]])
+    assert steps_s == [1.0, 1.0, 1.5]
+    assert resumes_s == [2.0], 'the first token of plan 1 has its prompt in it'
+    assert steps_and_resumes([[], [3.0]]) == ([], [])
