@@ -29,7 +29,7 @@ from timely_llm_ros.planning.budgets import Budgets
 from timely_llm_ros.planning.lane import Lane
 from timely_llm_ros.planning.run import TaskRun
 from timely_llm_ros.planning.services import Ending, Services
-from timely_llm_ros.prediction.length_forecast import EmpiricalLengths
+from timely_llm_ros.prediction.length_forecast import EmpiricalLengths, learn_length
 from timely_llm_ros.skills.prompt import build_prompt
 
 if TYPE_CHECKING:
@@ -105,7 +105,8 @@ class Planner:
         times: How long the engine's prompts and steps take; None for what the engine itself says.
         budgets: How careful time budgets are checked; None, or where nobody knows the times, to
             keep them by the clock alone.
-        predictor: Predicts response lengths for them.
+        predictor: Predicts response lengths for them, and for an engine that ranks by them.
+        predicts_lengths: Whether the engine is told each plan's predicted length, to rank by it.
         max_running: Most generations in one engine step.
     """
 
@@ -126,11 +127,13 @@ class Planner:
         times: ExecutionTimeModel | None = None,
         budgets: BudgetOptions | None = None,
         predictor: LengthPredictor | None = None,
+        predicts_lengths: bool = False,
         max_running: int = 8,
     ) -> None:
         self._times, self._max_running = times, max_running
         self._budget_options = budgets
         self._predictor = predictor or EmpiricalLengths()
+        self._predicts_lengths = predicts_lengths
         self._budgets: Budgets | None = None
         self._robots, self._skill_sets, self._clock = robots, skill_sets, clock
         self._on_event, self._on_engine_event_seen = on_event, on_engine_event
@@ -267,10 +270,13 @@ class Planner:
         """
         prompt, budgeted = self._check(task)
         lane = self._lanes.setdefault(task.robot, Lane())
+        if budgeted is not None:
+            prompt = budgeted.prompt
         run = TaskRun(
             task,
-            prompt=prompt if budgeted is None else budgeted.prompt,
+            prompt=prompt,
             budgeted=budgeted,
+            predicted_tokens=self._predicted(prompt),
             skill_set=self._skill_sets[task.skill_set],
             link=self._robots[task.robot],
             services=self._services,
@@ -302,6 +308,13 @@ class Planner:
         if not self._open:
             raise ShutdownError(f'background task {task.task_id}: the planner is not running')
         return self._background_lane.submit(task)
+
+    def _predicted(self, prompt: Prompt) -> float | None:
+        """Return a plan's expected length (tokens) where the engine is to be told."""
+        if not self._predicts_lengths:
+            return None
+        found = self._predictor.predict(prompt.fixed, prompt.body)
+        return float(found.predicted(self._services.max_tokens))
 
     def _begin(self, run: TaskRun) -> None:
         if self._engine_ready and self._open:
@@ -339,8 +352,9 @@ class Planner:
             case GenerationEnded():
                 self._background_lane.on_event(event)
                 run = self._runs.get(event.generation_id)
-                if run is not None and self._budgets is not None:
-                    self._budgets.learn(run.prompt, event)
+                if run is not None and event.reason == 'stop':
+                    fixed, body = run.prompt.fixed, run.prompt.body
+                    learn_length(self._predictor, fixed, body, event.tokens + 1)
                 self._of_generation(event.generation_id, lambda run: run.on_generation_ended(event))
             case EvictionDecided():
                 self._of_generation(event.generation_id, lambda run: run.on_eviction(event))

@@ -12,6 +12,7 @@ from timely_llm_ros.engines.sampling import Sampling
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.nodes.engine_options import engine_options, predictor_folder
 from timely_llm_ros.nodes.parameters import check, declarations
+from timely_llm_ros.nodes.planner_options import planner_options
 from timely_llm_ros.nodes.planner_parameters import PlannerParameters
 from timely_llm_ros.scheduling.options import SchedulingOptions
 
@@ -93,3 +94,11 @@ def test_what_is_said_about_servers_reaches_the_engine() -> None:
 def test_wrong_values_are_refused_by_the_declaration(name: str, value: Any) -> None:
     with pytest.raises(ConfigurationError, match=name):
         check(PlannerParameters, name, value)
+
+
+@pytest.mark.parametrize('engine', ['vllm', 'openai', 'torch'])
+def test_under_srpt_the_planner_predicts_for_engines_that_cannot(engine: str) -> None:
+    for policy in ('srpt', 'least_loss'):
+        parameters = replace(PlannerParameters(), engine=engine, policy=policy)
+        expected = policy == 'srpt' and engine != 'torch'
+        assert planner_options(parameters)['predicts_lengths'] == expected

@@ -34,6 +34,8 @@ def planner_options(parameters: PlannerParameters) -> dict[str, Any]:
         'times': _profile(parameters),
         'budgets': _budgets(parameters) if parameters.profile else None,
         'predictor': find_predictor(parameters.length_predictor, predictor_folder(parameters)),
+        # The torch engine has predictors of its own.
+        'predicts_lengths': parameters.policy == 'srpt' and parameters.engine != 'torch',
         'max_running': parameters.max_running,
     }
 

@@ -237,8 +237,9 @@ class PlannerParameters:
     )
     length_predictor: str = parameter(
         'empirical',
-        'What predicts response lengths for time budgets: quantiles of earlier plans for scenes of '
-        "that size, or the model's own response-length predictor, which reads the prompt.",
+        'What predicts response lengths for time budgets, and for policy srpt on engines other '
+        "than torch: earlier plans for scenes of that size, or the model's own predictor, which "
+        'reads the prompt.',
         choices=tuple(PREDICTORS),
         read_only=False,
     )

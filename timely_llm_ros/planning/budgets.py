@@ -9,14 +9,13 @@ from timely_llm_ros.budget.task_budget import plan_budget
 from timely_llm_ros.engines.engine import EngineStateChanged
 from timely_llm_ros.engines.prompt_size import PromptSize
 from timely_llm_ros.errors import TaskRefusedError
-from timely_llm_ros.prediction.length_forecast import EmpiricalLengths
 from timely_llm_ros.skills.prompt import build_prompt
 from timely_llm_ros.skills.scene_trim import trim_scene
 
 if TYPE_CHECKING:
     from timely_llm_ros.budget.eviction_rule import EvictionRule
     from timely_llm_ros.budget.task_budget import BudgetOptions, TaskBudget
-    from timely_llm_ros.engines.engine import EngineEvent, EngineInfo, GenerationEnded
+    from timely_llm_ros.engines.engine import EngineEvent, EngineInfo
     from timely_llm_ros.planning.task import Task
     from timely_llm_ros.prediction.execution_time import ExecutionTimeModel
     from timely_llm_ros.prediction.length_forecast import LengthPredictor
@@ -164,8 +163,3 @@ class Budgets:
             state = event.state
             self._live = state.running + state.suspended + state.held + state.queued
             self._kv_tokens = state.kv_tokens
-
-    def learn(self, prompt: Prompt, event: GenerationEnded) -> None:
-        """Learn the length of a plan that was generated to its end."""
-        if event.reason == 'stop' and isinstance(self._predictor, EmpiricalLengths):
-            self._predictor.observe(prompt.fixed, prompt.body, event.tokens + 1)

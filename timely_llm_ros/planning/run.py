@@ -52,6 +52,7 @@ class TaskRun:
         task: The task.
         prompt: Its prompt.
         budgeted: How it is to be generated within its time budget, where that was planned.
+        predicted_tokens: Its plan's expected length, where the engine is to be told.
         skill_set: Its robot's skills.
         link: Its robot.
         services: The planner's.
@@ -67,6 +68,7 @@ class TaskRun:
         *,
         prompt: Prompt,
         budgeted: BudgetedTask | None,
+        predicted_tokens: float | None,
         skill_set: SkillSet,
         link: RobotLink,
         services: Services,
@@ -79,6 +81,7 @@ class TaskRun:
         self.result: asyncio.Future[TaskResult] = asyncio.get_running_loop().create_future()
         self.prompt, self._skill_set, self._link = prompt, skill_set, link
         self._budgeted, self._evicted, self._generation_s = budgeted, 0.0, 0.0
+        self._predicted_tokens = predicted_tokens
         self._max_tokens = services.max_tokens
         if budgeted is not None:
             self._max_tokens = budgeted.budget.max_tokens
@@ -166,6 +169,7 @@ class TaskRun:
             arrival_s=self.received_s,
             max_tokens=self._max_tokens,
             constrained=self._services.constrained,
+            predicted_tokens=self._predicted_tokens,
             eviction=None if budgeted is None else budgeted.rule(self.received_s),
         )
         try:

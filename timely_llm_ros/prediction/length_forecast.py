@@ -100,6 +100,12 @@ class EmpiricalLengths:
             lengths.remove(learned.pop(0))
 
 
+def learn_length(predictor: LengthPredictor, fixed: str, body: str, length: int) -> None:
+    """Let a predictor learn, if it can, from a plan of ``length`` tokens, its end included."""
+    if isinstance(predictor, EmpiricalLengths):
+        predictor.observe(fixed, body, length)
+
+
 def _kind(fixed: str, body: str) -> tuple[str, int]:
     """Return the skill set and the class of the scene's size that a prompt shows."""
     first = fixed.partition('\n')[0].removeprefix('robot: ')
