@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import statistics
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from _timebill_estimates import COVERAGE
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.budget.eviction_rule import EvictionRule
     from timely_llm_ros.budget.task_budget import Decides
-    from timely_llm_ros.prediction.response_length import LengthDistribution
 
 Overrun = Literal['kill', 'skip_next']
 MAX_TOKENS = 512
@@ -59,21 +58,11 @@ class TimeBill:
     pessimism: float | None = None
     decides: Decides = 'score'
     refuses: bool = False
-    _forecasts: dict[int, LengthDistribution] = field(default_factory=dict)
-
-    def forecast(self, job: Recorded) -> LengthDistribution:
-        """Return what is expected of a job's length."""
-        found = self._forecasts.get(job.job.number)
-        if found is None:
-            prompt = job.job.prompt
-            found = self.estimates.rlp.predict(prompt.fixed, prompt.body)
-            self._forecasts[job.job.number] = found
-        return found
 
     def worst_length(self, job: Recorded) -> int:
         """Return N_W (tokens)."""
         options = BudgetOptions(pessimism=self.pessimism or 0.0, coverage=COVERAGE)
-        return options.worst_length(self.forecast(job), MAX_TOKENS)
+        return options.worst_length(job.forecast, MAX_TOKENS)
 
     def rule(self, job: Recorded, ends_by_s: float, period_s: float | None) -> EvictionRule:
         """Return what decides after the job's prefill."""
@@ -82,7 +71,7 @@ class TimeBill:
             expected=self.estimates.expected,
             worst=self.estimates.worst,
             worst_length=self.worst_length(job),
-            lengths=likely_lengths(self.forecast(job), MAX_TOKENS),
+            lengths=likely_lengths(job.forecast, MAX_TOKENS),
             period_s=period_s,
         )
 
@@ -135,7 +124,7 @@ def choices(
     approach: Approach, jobs: Sequence[Recorded], budget_s: float, overrun: Overrun
 ) -> Choices:
     """Let an approach choose for every job."""
-    return {job.job.number: approach(job, budget_s, overrun) for job in jobs}
+    return {job.number: approach(job, budget_s, overrun) for job in jobs}
 
 
 def judge(
@@ -154,7 +143,7 @@ def judge(
     order = list(jobs)
     for _ in range(1 if overrun == 'kill' else orders):
         tried = [
-            None if (place := chosen[job.job.number]) is None else job.tried[place] for job in order
+            None if (place := chosen[job.number]) is None else job.tried[place] for job in order
         ]
         times_s = [0.0 if it is None else it.total_s for it in tried]
         report = (kill if overrun == 'kill' else skip_next)(times_s, budget_s)
@@ -174,7 +163,7 @@ def judge(
             )
         )
         rng.shuffle(order)
-    places = [chosen[job.job.number] for job in jobs]
+    places = [chosen[job.number] for job in jobs]
     return Verdict(
         *map(statistics.fmean, zip(*verdicts, strict=True)),
         statistics.fmean(float(place is None) for place in places),

@@ -1,4 +1,4 @@
-"""What the TimeBill comparison knows of a job before it is done: its times and its length."""
+"""What the TimeBill comparison knows of a job's times before it is done."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.prediction.execution_time import ExecutionTimeModel, TimeCoefficients
     from timely_llm_ros.prediction.profiling import Timings
-    from timely_llm_ros.prediction.rlp import ResponseLengthModel
 
 COVERAGE = 0.95
 """Of plan lengths and of times, each; of both together 1 - 2 (1 - 0.95)."""
@@ -83,17 +82,15 @@ class Estimates:
     Attributes:
         expected: Coefficients of the expected case.
         worst: Coefficients that cover :data:`COVERAGE` of single prompts and steps.
-        rlp: Predicts lengths.
     """
 
     expected: TimeCoefficients
     worst: TimeCoefficients
-    rlp: ResponseLengthModel
 
     @classmethod
-    def of(cls, times: ExecutionTimeModel, rlp: ResponseLengthModel) -> Estimates:
-        """Return what a profile and a predictor say of one generation alone."""
-        return cls(times.at(1), times.at(1, coverage=COVERAGE), rlp)
+    def of(cls, times: ExecutionTimeModel) -> Estimates:
+        """Return what a profile says of one generation alone."""
+        return cls(times.at(1), times.at(1, coverage=COVERAGE))
 
 
 def factors(

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from _timebill_jobs import Job, Outcome, Server
 
+    from timely_llm_ros.prediction.response_length import LengthDistribution
+    from timely_llm_ros.prediction.rlp import ResponseLengthModel
+
 Item = TypeVar('Item')
 
 
@@ -45,14 +48,16 @@ class Recorded:
     """A job, and what comes of it by the share that is evicted.
 
     Attributes:
-        job: The job.
+        number: The job's.
+        forecast: What was expected of its length.
         prompt_tokens: N_x.
         cached_tokens: How many of them every such job shares.
         prefill_s: From its arrival until its prompt is computed (s), when a budget decides.
         tried: One for each share of the grid.
     """
 
-    job: Job
+    number: int
+    forecast: LengthDistribution
     prompt_tokens: int
     cached_tokens: int
     prefill_s: float
@@ -60,7 +65,11 @@ class Recorded:
 
 
 def record(
-    server: Server, jobs: Sequence[Job], grid: Sequence[float], rng: random.Random
+    server: Server,
+    jobs: Sequence[Job],
+    grid: Sequence[float],
+    rng: random.Random,
+    rlp: ResponseLengthModel,
 ) -> tuple[list[Recorded], float]:
     """Do every job with every share, in random order, so that slow spells fall on all of them.
 
@@ -102,7 +111,8 @@ def record(
             for share, outcome in zip(grid, outcomes, strict=True)
         )
         prompt, cached = server.prompt_tokens(job), server.fixed_tokens(job)
-        rows.append(Recorded(job, prompt, cached, prefill_s, tried))
+        forecast = rlp.predict(job.prompt.fixed, job.prompt.body)
+        rows.append(Recorded(job.number, forecast, prompt, cached, prefill_s, tried))
     return rows, evicting_s
 
 

@@ -1,6 +1,7 @@
 """TimeBill: how well times are predicted, where eviction shortens steps, and what budgets gain.
 
-    .venv/bin/python benchmarks/timebill.py [--quick] [--jobs 120] [--seed 1]
+    .venv/bin/python benchmarks/timebill.py [--quick] [--jobs 120] [--seed 1] [--record FILE]
+    .venv/bin/python benchmarks/timebill.py --replay FILE --out FILE
 
 On the embedded model and one thread. Jobs are tasks in held-out scenes of 40 to 200 objects, with
 right plans of at least 30 tokens. Each is generated and timed once with every share of a grid
@@ -34,14 +35,14 @@ from _timebill_approaches import (
     oracle,
     standard_error,
 )
+from _timebill_checks import coverage, effects, leverage
 from _timebill_estimates import COVERAGE, Estimates, factors, profile, time_sizes
 from _timebill_figures import draw, table
+from _timebill_file import Record, read_record, write_record
 from _timebill_jobs import Server, make_jobs
 from _timebill_record import progress, record
 from _timebill_steps import step_table
 
-from timely_llm_ros.budget.budgeter import MAX_EVICTED, choose_eviction
-from timely_llm_ros.engines.length_samples import LONGEST
 from timely_llm_ros.engines.model_files import PREDICTORS, SHIPPED_MODEL, find_model
 from timely_llm_ros.engines.torch_eviction import find_method
 from timely_llm_ros.engines.torch_model import load_model
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 
     from _timebill_approaches import Approach, Choices
     from _timebill_figures import Row, Rows
+    from _timebill_jobs import Job
     from _timebill_record import Recorded
 
 KV_TOKENS, MAX_TOKENS, CHUNK = 65536, 512, 128
@@ -66,7 +68,6 @@ LEAST_TOKENS = 30
 CONTEXTS = (256, 512, 1024, 2048, 4096)
 WARMING = 12
 """Jobs done once before any is timed."""
-QUANTILES = (0.5, 0.8, 0.9, 0.95)
 
 
 def fares(
@@ -117,95 +118,17 @@ def errors_of(
     return found
 
 
-def effects(jobs: Sequence[Recorded], grid: Sequence[float]) -> dict[str, list[list[float]]]:
-    """Return mean length, beside that with everything kept, and F1 of each fifth of the jobs.
-
-    The shortest first; those that repeat themselves with everything kept take no part.
-    """
-    rows = {}
-    for place, share in enumerate(grid):
-        pairs = sorted(
-            (it.tried[place].length / it.tried[0].length, it.tried[place].f1)
-            for it in jobs
-            if it.tried[0].length < LONGEST
-        )
-        fifths = (part.mean(axis=0) for part in np.array_split(np.array(pairs), 5) if len(part))
-        rows[f'{share:g}'] = [[round(float(x), 2) for x in it] for it in fifths]
-        print(f'{share:g} evicted, length and F1 by fifths: {rows[f"{share:g}"]}')
-    return rows
-
-
-def coverage(ours: TimeBill, jobs: Sequence[Recorded], grid: Sequence[float]) -> dict[str, Any]:
-    """Return how often times and lengths stayed below what was said of them."""
-    worst, expected = ours.estimates.worst, ours.estimates.expected
-    rows, errors = [], []
-    for it in jobs:
-        size, vanilla, length = (
-            (it.prompt_tokens, it.cached_tokens),
-            it.tried[0],
-            ours.worst_length(it),
-        )
-        own_s = worst.total_time_s(size[0], vanilla.length, 0.0, size[1])
-        wcet_s = worst.total_time_s(size[0], length, 0.0, size[1])
-        rows.append((vanilla.length <= length, vanilla.total_s <= own_s, vanilla.total_s <= wcet_s))
-        said_s = expected.total_time_s(size[0], vanilla.length, 0.0, size[1])
-        errors.append(abs(said_s / vanilla.total_s - 1))
-    length_share, time_share, both = (
-        statistics.fmean(map(float, column)) for column in zip(*rows, strict=True)
-    )
-    return {
-        'length': length_share,
-        'time_of_the_real_length': time_share,
-        'wcet': both,
-        'expected_time_mape_pct': 100 * statistics.fmean(errors),
-        'mean_length_error_tokens': statistics.fmean(
-            abs(ours.forecast(it).mean - it.tried[0].length) for it in jobs
-        ),
-        'length_quantiles_by_share': {
-            f'{share:g}': {
-                f'{q}': statistics.fmean(
-                    float(it.tried[place].length <= ours.forecast(it).quantile(q)) for it in jobs
-                )
-                for q in QUANTILES
-            }
-            for place, share in enumerate(grid)
-        },
-    }
-
-
-def leverage(ours: TimeBill, jobs: Sequence[Recorded], budgets_s: Sequence[float]) -> Row:
-    """Return what eviction can save at most (SPEC: the width of the window of budgets)."""
-    worst = ours.estimates.worst
-    windows, shares, within = [], [], []
-    for it in jobs:
-        length = ours.worst_length(it)
-        window_s = worst.leverage_s(it.prompt_tokens, length, MAX_EVICTED)
-        windows.append(window_s)
-        shares.append(
-            window_s / worst.total_time_s(it.prompt_tokens, length, 0.0, it.cached_tokens)
-        )
-        for budget_s in budgets_s:
-            choice = choose_eviction(
-                worst,
-                prompt_tokens=it.prompt_tokens,
-                worst_length=length,
-                budget_s=budget_s,
-                cached_tokens=it.cached_tokens,
-            )
-            within.append(float(choice.evicted > 0 and choice.feasible))
-    return {
-        'median_s': statistics.median(windows),
-        'median_share_of_wcet': statistics.median(shares),
-        'budgets_within_the_window': statistics.fmean(within),
-        'median_prompt_tokens': statistics.median(it.prompt_tokens for it in jobs),
-    }
-
-
-def live(server: Server, ours: TimeBill, jobs: Sequence[Recorded], budget_s: float) -> Row:
+def live(
+    server: Server,
+    ours: TimeBill,
+    made: Sequence[Job],
+    jobs: Sequence[Recorded],
+    budget_s: float,
+) -> Row:
     """Do the jobs against the clock at one budget; return how that fares, and as looked up."""
     done, f1, agreed = 0, 0.0, 0
-    for it in progress(jobs, 'against the clock'):
-        outcome = server.serve(it.job, ours.rule(it, time.monotonic() + budget_s, None))
+    for job, it in progress(list(zip(made, jobs, strict=True)), 'against the clock'):
+        outcome = server.serve(job, ours.rule(it, time.monotonic() + budget_s, None))
         in_time = outcome.total_s <= budget_s
         place = ours(it, budget_s, 'kill')
         assert place is not None
@@ -250,6 +173,41 @@ def targets(estimator: dict[str, Any], rows: Rows, found: dict[str, Any]) -> lis
     return goals
 
 
+def budgets_of(jobs: Sequence[Recorded]) -> tuple[float, ...]:
+    """Return the budgets that jobs are judged at (s)."""
+    vanilla_s = [it.tried[0].total_s for it in jobs]
+    return tuple(float(q) for q in np.quantile(vanilla_s, BUDGET_SHARES))
+
+
+def make_record(options: argparse.Namespace) -> Record:
+    """Generate and time everything; the profile is measured before and after it."""
+    quick = options.quick
+    count = options.jobs or (24 if quick else 120)
+    repeats = options.repeats or (5 if quick else 15)
+    grid = QUICK_GRID if quick else GRID
+    path = find_model(SHIPPED_MODEL)
+    loaded = load_model(path, max_kv_tokens=KV_TOKENS)
+    before = time_sizes(loaded, -(-repeats // 2), CHUNK)
+    server = Server(loaded, find_method(options.eviction), max_tokens=MAX_TOKENS, chunk=CHUNK)
+    steps = step_table(
+        server, CONTEXTS[1::2] if quick else CONTEXTS, kv_tokens=KV_TOKENS, rounds=1 if quick else 3
+    )
+    jobs = make_jobs(count, options.seed, tokens=server.tokens, least_tokens=LEAST_TOKENS)
+    # The first jobs compute the beginnings that all share.
+    for job in progress(jobs[:WARMING], 'first pass'):
+        server.prepare(job)
+    rlp = read_rlp(Path(path) / PREDICTORS)
+    recorded, evicting_s = record(server, jobs, grid, random.Random(options.seed), rlp)
+    after = time_sizes(loaded, -(-repeats // 2), CHUNK)
+    times, estimator = profile(loaded, (before, after), repeats, CHUNK)
+    ours = TimeBill(grid, Estimates.of(times))
+    clock = live(server, ours, jobs, recorded, budgets_of(recorded)[3])
+    return Record(
+        options.seed, quick, options.eviction, grid, evicting_s, steps, estimator, times,
+        tuple(recorded), clock,
+    )  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -263,32 +221,17 @@ def main() -> None:
     parser.add_argument('--repeats', type=int, help='rounds of the profile (default: 15, quick 5)')
     parser.add_argument('--eviction', default='snapkv', help='snapkv, knorm or streaming')
     parser.add_argument('--out', help='where the results go (default: results/timebill.json)')
+    parser.add_argument('--record', help='keep what was generated and timed in this file')
+    parser.add_argument('--replay', help='judge what such a file has; nothing is generated')
     options = parser.parse_args()
-    quick = options.quick
-    count = options.jobs or (24 if quick else 120)
-    repeats = options.repeats or (5 if quick else 15)
-    grid = QUICK_GRID if quick else GRID
     started_s = time.monotonic()
-    path = find_model(SHIPPED_MODEL)
-    loaded = load_model(path, max_kv_tokens=KV_TOKENS)
-    before = time_sizes(loaded, -(-repeats // 2), CHUNK)
-    server = Server(loaded, find_method(options.eviction), max_tokens=MAX_TOKENS, chunk=CHUNK)
-    steps = step_table(
-        server, CONTEXTS[1::2] if quick else CONTEXTS, kv_tokens=KV_TOKENS, rounds=1 if quick else 3
-    )
-    rng = random.Random(options.seed)
-    jobs = make_jobs(count, options.seed, tokens=server.tokens, least_tokens=LEAST_TOKENS)
-    # The first jobs compute the beginnings that all share.
-    for job in progress(jobs[:WARMING], 'first pass'):
-        server.prepare(job)
-    recorded, evicting_s = record(server, jobs, grid, rng)
-    after = time_sizes(loaded, -(-repeats // 2), CHUNK)
-    model, estimator = profile(loaded, (before, after), repeats, CHUNK)
-    estimates = Estimates.of(model, read_rlp(Path(path) / PREDICTORS))
+    kept = read_record(options.replay) if options.replay else make_record(options)
+    if options.record:
+        write_record(kept, options.record)
+    recorded, grid, estimator = kept.jobs, kept.grid, kept.estimator
+    estimates = Estimates.of(kept.times)
     scaled = factors(estimates, recorded, grid)
-    vanilla_s = [it.tried[0].total_s for it in recorded]
-    budgets_s = tuple(float(q) for q in np.quantile(vanilla_s, BUDGET_SHARES))
-
+    budgets_s = budgets_of(recorded)
     ours = TimeBill(grid, estimates)
     approaches: dict[str, Approach] = {
         'vanilla': fixed(0),
@@ -333,21 +276,20 @@ def main() -> None:
         for place, share in enumerate(grid)
     }
     covered, window = coverage(ours, recorded, grid), leverage(ours, recorded, budgets_s)
-    clock = live(server, ours, recorded, budgets_s[3])
     for name, values in (*quality.items(), ('coverage', covered), ('leverage', window)):
         print(f'{name}:', ', '.join(f'{k} {v:.4g}' for k, v in values.items() if k[-5:] != 'share'))
-    print('by the clock:', ', '.join(f'{name} {value:.4g}' for name, value in clock.items()))
+    print('by the clock:', ', '.join(f'{name} {value:.4g}' for name, value in kept.clock.items()))
     if not options.out:
         draw(rows, budgets_s, sweep, FOLDER.parents[1] / 'docs/images/timebill.png')
     figures = {
-        'jobs': count,
-        'seed': options.seed,
-        'quick': quick,
-        'eviction': options.eviction,
+        'jobs': len(recorded),
+        'seed': kept.seed,
+        'quick': kept.quick,
+        'eviction': kept.eviction,
         'estimator': estimator,
-        'steps': steps,
+        'steps': kept.steps,
         'factors': scaled,
-        'evicting_ms': 1e3 * evicting_s,
+        'evicting_ms': 1e3 * kept.evicting_s,
         'budgets_s': budgets_s,
         'approaches': rows,
         'ahead_of_the_best_fixed_share': ahead,
@@ -356,7 +298,7 @@ def main() -> None:
         'k_sweep': {'budget_s': sweep_s, 'rows': sweep},
         'coverage': covered,
         'leverage': window,
-        'by_the_clock': clock,
+        'by_the_clock': kept.clock,
         'wall_s': time.monotonic() - started_s,
     }
     save(

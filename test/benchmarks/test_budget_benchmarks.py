@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,41 +15,43 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 
 from _timebill_approaches import TimeBill, choices, fixed, judge, oracle
 from _timebill_estimates import Estimates
+from _timebill_file import Record, read_record, write_record
 from _timebill_record import Recorded, Tried
 from _trail_replay import Spoken, Way, serve
 from budget_results import replaced
 
-from timely_llm_ros.prediction.execution_time import TimeCoefficients
+from timely_llm_ros.prediction.execution_time import (
+    DecodeCoefficients,
+    ExecutionTimeModel,
+    Margin,
+    TimeCoefficients,
+)
 from timely_llm_ros.prediction.response_length import LengthDistribution
 
 GRID = (0.0, 0.5, 0.95)
 TIMES = TimeCoefficients(0.0, 1e-4, 0.01, 1e-6, 0.002)
 
 
-class Said:
-    """A predictor that gives each length between one bucket below it and one above."""
-
-    def predict(self, fixed: str, body: str) -> LengthDistribution:
-        bucket = int(fixed) // 4
-        shares = [0.0] * 40
-        for place, share in ((bucket - 1, 0.2), (bucket, 0.6), (bucket + 1, 0.2)):
-            shares[max(0, place)] += share
-        return LengthDistribution(tuple(shares), 4)
+def said(length: int) -> LengthDistribution:
+    """Return a length between one bucket below it and one above."""
+    bucket = length // 4
+    shares = [0.0] * 40
+    for place, share in ((bucket - 1, 0.2), (bucket, 0.6), (bucket + 1, 0.2)):
+        shares[max(0, place)] += share
+    return LengthDistribution(tuple(shares), 4)
 
 
 def job(number: int, prompt: int, length: int) -> Recorded:
-    made: Any = SimpleNamespace(number=number, prompt=SimpleNamespace(fixed=str(length), body=''))
     prefill_s = TIMES.prefill_time_s(prompt)
     tried = (
         Tried(prefill_s + TIMES.decode_time_s(prompt, length, share), length, 1 - share / 2, True)
         for share in GRID
     )
-    return Recorded(made, prompt, 0, prefill_s, tuple(tried))
+    return Recorded(number, said(length), prompt, 0, prefill_s, tuple(tried))
 
 
 def timebill(**options: Any) -> TimeBill:
-    said: Any = Said()
-    return TimeBill(GRID, Estimates(TIMES, TIMES, said), **options)
+    return TimeBill(GRID, Estimates(TIMES, TIMES), **options)
 
 
 @settings(max_examples=60, deadline=None)
@@ -73,6 +74,18 @@ def test_who_knows_all_scores_best_and_ours_ends_what_the_most_eviction_ends(
     printed = score(timebill(decides='most'))
     assert printed.completion == most.completion
     assert ours.completion <= most.completion
+
+
+def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
+    model = ExecutionTimeModel(
+        0.0, 1e-4, 0.01, (DecodeCoefficients(1, 1e-6, 0.002),), (Margin(0.95, 1.1, 1.3),)
+    )
+    kept = Record(
+        3, False, 'snapkv', GRID, 0.007, [{'batch': 1.0}], {'step_ms': 2.0}, model,
+        tuple(job(number, 1000, 20 + number) for number in range(3)), {'f1': 0.5},
+    )  # fmt: skip
+    write_record(kept, tmp_path / 'record.json')
+    assert read_record(tmp_path / 'record.json') == kept
 
 
 def test_what_is_refused_neither_counts_nor_costs() -> None:
