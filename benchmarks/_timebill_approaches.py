@@ -11,7 +11,7 @@ from _timebill_estimates import COVERAGE
 
 from timely_llm_ros.budget.budgeter import choose_eviction
 from timely_llm_ros.budget.overrun import kill, skip_next, skipped_jobs
-from timely_llm_ros.budget.score_rule import likely_lengths
+from timely_llm_ros.budget.score_rule import ENDED, likely_lengths
 from timely_llm_ros.budget.task_budget import BudgetOptions
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ class TimeBill:
         pessimism: k of the paper, times its predicted length; None takes the quantile of the
             predicted distribution.
         decides: What decides how much is evicted, see :class:`BudgetOptions`.
+        ended: What it is worth that there is any answer in time, see :class:`BudgetOptions`.
         refuses: Whether jobs whose worst case does not fit when they arrive are refused.
     """
 
@@ -57,6 +58,7 @@ class TimeBill:
     estimates: Estimates
     pessimism: float | None = None
     decides: Decides = 'score'
+    ended: float = ENDED
     refuses: bool = False
 
     def worst_length(self, job: Recorded) -> int:
@@ -66,7 +68,7 @@ class TimeBill:
 
     def rule(self, job: Recorded, ends_by_s: float, period_s: float | None) -> EvictionRule:
         """Return what decides after the job's prefill."""
-        return BudgetOptions(coverage=COVERAGE, decides=self.decides).rule(
+        return BudgetOptions(coverage=COVERAGE, decides=self.decides, ended=self.ended).rule(
             ends_by_s=ends_by_s,
             expected=self.estimates.expected,
             worst=self.estimates.worst,

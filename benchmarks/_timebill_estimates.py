@@ -20,7 +20,7 @@ COVERAGE = 0.95
 """Of plan lengths and of times, each; of both together 1 - 2 (1 - 0.95)."""
 
 
-REQUEST_ROUNDS = 10
+REQUEST_ROUNDS = 6
 """Whole requests measured per round of the profile: one takes a twentieth of a second."""
 
 
@@ -64,6 +64,7 @@ def profile(
         'step_ms': one.step_s * 1e3,
         'request_prompt_ms': overhead.prompt_s * 1e3,
         'request_step_ms': overhead.steps_s[0][1] * 1e3,
+        'evicting_token_us': overhead.evicting_token_s * 1e6,
         'repeats': repeats,
     }
     for name, found in (('prefill', errors.prefill), ('step', errors.steps[1])):

@@ -26,7 +26,7 @@ class Record:
         quick: Whether it is a rough one.
         eviction: How tokens were chosen.
         grid: The shares that were evicted.
-        evicting_s: How long evicting takes (s).
+        evicting_token_s: How long evicting takes per token of a prompt (s).
         steps: Single steps by batch, context and share.
         estimator: How well the profile fits.
         times: The profile.
@@ -38,7 +38,7 @@ class Record:
     quick: bool
     eviction: str
     grid: tuple[float, ...]
-    evicting_s: float
+    evicting_token_s: float
     steps: list[dict[str, float]]
     estimator: dict[str, Any]
     times: ExecutionTimeModel

@@ -74,10 +74,11 @@ def record(
     """Do every job with every share, in random order, so that slow spells fall on all of them.
 
     A prompt's time does not depend on the share that is evicted afterwards, so it is the median of
-    all of its measurements; evicting takes what prompts took longer than those that kept all.
+    all of its measurements; evicting takes what prompts took longer than those that kept all, in
+    proportion to their tokens.
 
     Returns:
-        The jobs, and the time that evicting takes (s).
+        The jobs, and the time that evicting takes for each token of a prompt (s).
     """
     visits = [(job.number, place) for job in jobs for place in range(len(grid))]
     rng.shuffle(visits)
@@ -86,17 +87,22 @@ def record(
     for visit in progress(visits, 'jobs with each share'):
         rule = FixedEviction(grid[visit[1]])
         found[visit] = server.serve(by_number[visit[0]], rule)
-    evicting_s = max(
+    evicting_token_s = max(
         0.0,
         statistics.median(
-            statistics.median(found[job.number, it].prefill_s for it in range(1, len(grid)))
-            - found[job.number, 0].prefill_s
+            (
+                statistics.median(found[job.number, it].prefill_s for it in range(1, len(grid)))
+                - found[job.number, 0].prefill_s
+            )
+            / server.prompt_tokens(job)
             for job in jobs
         ),
     )
     rows = []
     for job in jobs:
         outcomes = [found[job.number, place] for place in range(len(grid))]
+        prompt, cached = server.prompt_tokens(job), server.fixed_tokens(job)
+        evicting_s = evicting_token_s * prompt
         prefill_s = statistics.median(
             outcome.prefill_s - evicting_s * (share > 0)
             for share, outcome in zip(grid, outcomes, strict=True)
@@ -110,10 +116,9 @@ def record(
             )
             for share, outcome in zip(grid, outcomes, strict=True)
         )
-        prompt, cached = server.prompt_tokens(job), server.fixed_tokens(job)
         forecast = rlp.predict(job.prompt.fixed, job.prompt.body)
         rows.append(Recorded(job.number, forecast, prompt, cached, prefill_s, tried))
-    return rows, evicting_s
+    return rows, evicting_token_s
 
 
 def progress(items: Sequence[Item], name: str) -> Iterator[Item]:

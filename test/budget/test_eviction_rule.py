@@ -112,6 +112,63 @@ def test_the_chance_is_weighed_against_what_eviction_costs() -> None:
     assert scored(0.43, ((21, 0.3), (28, 0.7)), spread=0.01).keep(1000, NOW_S) < 800
 
 
+@settings(deadline=None)
+@given(prompts, budgets, forecasts, st.floats(0.01, 0.3), st.floats(0, 4), st.floats(0, 4))
+def test_the_more_ending_is_worth_the_likelier_it_is(
+    prompt: int,
+    budget_s: float,
+    known: tuple[tuple[int, float], ...],
+    spread: float,
+    one: float,
+    other: float,
+) -> None:
+    rule = replace(scored(budget_s, known, spread=spread), effect=SHORTER)
+    remaining_s = rule.ends_by_s - NOW_S
+
+    def found(weight: float) -> tuple[float, float]:
+        """Return the chance to end and the score to expect of what is kept."""
+        kept = replace(rule, ended=weight).keep(prompt, NOW_S)
+        share = min((*SHARES, MOST), key=lambda it: abs(kept - (1 - it) * prompt))
+        score = rule.worth(prompt, remaining_s, share)
+        return replace(rule, ended=1.0).worth(prompt, remaining_s, share) - score, score
+
+    if prompt >= 100:  # Every share keeps another number of tokens then.
+        less, more = found(min(one, other)), found(max(one, other))
+        assert more[0] >= less[0] - 1e-5
+        assert more[1] <= less[1] + 1e-5
+
+
+def test_evicting_takes_time_itself() -> None:
+    known = ((21, 1.0),)
+    costly = replace(TIMES, evicting_token_s=1e-4)
+    # 0.1 s for evicting from 1000 tokens, which is what half of them save.
+    assert costly.decode_time_s(1000, 21, 0.5) == pytest.approx(
+        0.1 + TIMES.decode_time_s(1000, 21, 0.5)
+    )
+    assert costly.decode_time_s(1000, 21) == TIMES.decode_time_s(1000, 21)
+    rule = scored(0.36, known, spread=0.01)
+    assert rule.keep(1000, NOW_S) == pytest.approx(720, abs=60)
+    assert replace(rule, times=costly).keep(1000, NOW_S) == pytest.approx(220, abs=80)
+    # Where it takes longer than it can save, nothing is evicted.
+    useless = replace(TIMES, evicting_token_s=1e-3)
+    assert replace(rule, times=useless).keep(1000, NOW_S) == 1000
+    assert BudgetedEviction(NOW_S + 0.36, useless, 21, MOST).keep(1000, NOW_S) == 1000
+
+
+@given(prompts, lengths, st.floats(0.0, 20.0), st.floats(0.0, 1e-3))
+def test_what_is_feasible_fits_with_the_time_of_evicting(
+    prompt: int, worst: int, budget_s: float, evicting_token_s: float
+) -> None:
+    times = replace(WORST, evicting_token_s=evicting_token_s)
+    choice = choose_eviction_after_prefill(
+        times, prompt_tokens=prompt, worst_length=worst, remaining_s=budget_s, max_evicted=MOST
+    )
+    assert choice.worst_s == times.decode_time_s(prompt, worst, choice.evicted)
+    assert choice.worst_s <= times.decode_time_s(prompt, worst) * (1 + 1e-9)
+    if choice.feasible:
+        assert choice.worst_s <= budget_s * (1 + 1e-9)
+
+
 def test_late_ends_cost_the_periods_that_they_take() -> None:
     known = ((21, 1.0),)
     # Just late with everything kept, and one period more: evicting a little saves it.
@@ -169,6 +226,12 @@ def test_a_spread_gives_back_its_margin(spread: float, coverage: float) -> None:
     worst = replace(TIMES, step_s=TIMES.step_s * factor)
     assert spread_of(TIMES, worst, coverage) == pytest.approx(spread)
     assert spread_of(TIMES, TIMES, coverage) == 0
+
+
+def test_what_ending_is_worth_is_a_number() -> None:
+    for wrong in (-0.1, math.inf, math.nan):
+        with pytest.raises(ConfigurationError, match='ended'):
+            BudgetOptions(ended=wrong)
 
 
 def test_where_eviction_saves_nothing_nothing_is_evicted() -> None:

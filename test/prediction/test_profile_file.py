@@ -19,6 +19,7 @@ TIMES = ExecutionTimeModel(
     0.02,
     (DecodeCoefficients(1, 1e-6, 0.03), DecodeCoefficients(4, 2e-6, 0.04)),
     (Margin(0.9, 1.1, 1.2),),
+    4e-6,
 )
 PROFILE = Profile(TIMES, 4096, {'model': {'name': 'tiny'}, 'date': '2026-01-02T03:04:05Z'})
 

@@ -193,7 +193,8 @@ def test_timings_of_one_kind_only() -> None:
 
 
 def test_what_requests_add_is_a_constant_of_each_prompt_and_step() -> None:
-    found = RequestOverhead(0.002, ((1, 0.001), (4, 0.004))).added_to(TRUTH)
+    found = RequestOverhead(0.002, ((1, 0.001), (4, 0.004)), 3e-6).added_to(TRUTH)
+    assert found.at(1).evicting_time_s(1000) == pytest.approx(0.003)
     for tokens, cached in ((10, 0), (1000, 400)):
         before_s = TRUTH.at(1).prefill_time_s(tokens, cached)
         assert found.at(1).prefill_time_s(tokens, cached) == pytest.approx(before_s + 0.002)

@@ -6,7 +6,8 @@ prefill, prediction and the decoding of a pessimistic length end in time. Eq. 11
 has no lower bound, divides by zero, and does not say when even the most is not enough.
 
 All of this is one division: the time by which the worst case without eviction exceeds the budget,
-over the time that evicting everything would save.
+over the time that evicting everything would save. What evicting itself takes, which the paper does
+not count, is added to the former.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def choose_eviction(
     """Return the smallest share to evict with which the worst case fits the budget (eq. 11).
 
     Nothing is evicted where that saves nothing: an empty prompt, a response of one token, a step
-    whose time does not depend on the context.
+    whose time does not depend on the context, evicting that takes longer than it saves.
 
     Args:
         times: Coefficients; with a margin (``ExecutionTimeModel.at(coverage=...)``) where the
@@ -129,9 +130,10 @@ def _choose(
     if excess_s <= 0:
         return EvictionChoice(0.0, True, worst_s(0.0))
     saved_s = times.leverage_s(prompt_tokens, worst_length, 1.0)
-    if saved_s == 0:
+    evicting_s = times.evicting_time_s(prompt_tokens)
+    if saved_s * max_evicted <= evicting_s:
         return EvictionChoice(0.0, False, worst_s(0.0))
-    evicted = excess_s / saved_s
+    evicted = (excess_s + evicting_s) / saved_s
     if evicted > max_evicted:
         return EvictionChoice(max_evicted, False, worst_s(max_evicted))
     return EvictionChoice(evicted, True, worst_s(evicted))

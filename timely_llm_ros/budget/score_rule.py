@@ -35,8 +35,9 @@ SHARES = tuple(n / 20 for n in range(20))
 CASES = 20
 """Equally likely lengths that a forecast is taken for."""
 
-ENDED = 0.2
-"""What any answer in time is worth beside its F1: none at all makes the robot stop."""
+ENDED = 1.0
+"""What any answer in time is worth beside its F1: none at all makes the robot stop, so ending is
+worth as much as being right. ``benchmarks/timebill.py`` draws the frontier over this weight."""
 
 MOST_PERIODS = 16
 """Periods after which being late costs so much that no more are counted."""
@@ -148,6 +149,8 @@ class ScoredEviction:
         steps = np.maximum(0.0, lengths[:, None] * ratios - 1)  # [lengths, cases]
         kv_tokens = (1 - share) * prompt_tokens + np.maximum(0.0, steps - 1) / 2
         decode_s = steps * (self.times.kv_token_s * kv_tokens + self.times.step_s)
+        if share > 0:
+            decode_s += self.times.evicting_time_s(prompt_tokens)
         if self.period_s is None:
             worths = (qualities + self.ended) / len(qualities)
             chances = self._chance(decode_s, remaining_s) @ worths

@@ -47,6 +47,8 @@ class BudgetOptions:
             the least with which the worst case fits, and the score only where none does; ``most``
             then evicts the most, as TimeBill does.
         effect: What becomes of responses after eviction.
+        ended: Under Kill, what it is worth that there is any answer in time, where a perfect one
+            is worth 1 more; more of it ends more, and ends it worse.
 
     Raises:
         ConfigurationError: A value out of range.
@@ -57,6 +59,7 @@ class BudgetOptions:
     coverage: float = 0.95
     decides: Decides = 'score'
     effect: EvictionEffect = SNAPKV_EFFECT
+    ended: float = ENDED
 
     def __post_init__(self) -> None:
         if not 0 <= self.max_evicted < 1:
@@ -67,6 +70,8 @@ class BudgetOptions:
             raise ConfigurationError(
                 f'decides {self.decides!r}: expected one of {get_args(Decides)}'
             )
+        if not 0 <= self.ended < math.inf:
+            raise ConfigurationError(f'ended {self.ended!r}: expected a finite number >= 0')
         if not 0 < self.coverage < 1:
             raise ConfigurationError(f'coverage {self.coverage!r}: expected between 0 and 1')
 
@@ -99,7 +104,14 @@ class BudgetOptions:
         """
         spread = spread_of(expected, worst, self.coverage)
         scored = ScoredEviction(
-            ends_by_s, expected, spread, lengths, self.effect, self.max_evicted, period_s, ENDED
+            ends_by_s,
+            expected,
+            spread,
+            lengths,
+            self.effect,
+            self.max_evicted,
+            period_s,
+            self.ended,
         )
         if self.decides == 'score':
             return scored

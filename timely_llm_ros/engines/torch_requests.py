@@ -1,8 +1,10 @@
 """What a request takes beyond its forward passes: text to tokens, grammar, the engine's account.
 
 A stopwatch times the model alone (``torch_profile.py``). A budget holds for whole requests, so some
-are served here as the engine's worker serves them, and what they take longer than the fitted model
-says is added to it: once for each prompt, and for each step by how many generations share it.
+are served here as the engine's worker serves them, and what they take longer is added to the fitted
+model: once for each prompt, for each step by how many generations share it, and for evicting. Steps
+are compared with bare ones of the same size that are timed just before them, since what a request
+adds is less than what a machine's pace changes from one minute to the next.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from timely_llm_ros.budget.eviction_rule import FixedEviction
 from timely_llm_ros.engines.core import EngineCore
 from timely_llm_ros.engines.length_samples import draw_requests
 from timely_llm_ros.engines.torch_backend import TorchBackend
+from timely_llm_ros.engines.torch_profile import TorchStopwatch
 from timely_llm_ros.engines.wire import frame
 from timely_llm_ros.prediction.profiling import RequestOverhead
 
@@ -37,6 +40,12 @@ OBJECTS = (4, 40)
 STEPS = 12
 """Tokens generated of each."""
 
+EVICTED = 0.5
+"""Share evicted to see how long that takes."""
+
+EVICTED_OBJECTS = (60, 60)
+"""In scenes of prompts that are evicted from: the time of long ones is what matters."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Served:
@@ -45,12 +54,12 @@ class _Served:
     Attributes:
         prompt_s: From their arrival until all prompts were computed (s).
         prompts: Tokens and cached tokens of each.
-        steps: Every step that all of them shared: tokens of context together, and time (s).
+        steps: Every step that all of them shared (s).
     """
 
     prompt_s: float
     prompts: tuple[tuple[int, int], ...]
-    steps: tuple[tuple[int, float], ...]
+    steps: tuple[float, ...]
 
 
 def measure_requests(
@@ -62,19 +71,20 @@ def measure_requests(
     batches: Sequence[int] = (1,),
     eviction: EvictionMethod | None = None,
 ) -> RequestOverhead:
-    """Serve some requests alone and together; return what they take longer than ``times`` says.
+    """Serve some requests alone and together; return what they take longer than the model alone.
 
     What the model or its KV pool has no room for is left out; where that is all, nothing is added.
 
     Args:
         loaded: The model.
-        times: What was fitted to its forward passes.
+        times: What was fitted to its forward passes; prompts are compared with it.
         prefill_chunk: Most prompt tokens computed at once, as in the engine.
         rounds: How often each batch size is measured; once more before that, untimed.
         batches: Requests together.
         eviction: What would evict; prompts are watched for it.
     """
     backend = TorchBackend(loaded, eviction=eviction)
+    stopwatch = TorchStopwatch(loaded, prefill_chunk=prefill_chunk)
     core = EngineCore(
         backend,
         policy='fcfs',
@@ -91,25 +101,53 @@ def measure_requests(
     ]
     coming = iter(requests)
     prompts_s: list[float] = []
+    evicting_s: list[float] = []
     steps_s: dict[int, list[float]] = {batch: [] for batch in batches}
+    long = next(draw_requests(1, 1, 'trained', kinds=KINDS, sizes=EVICTED_OBJECTS))
     for turn in range(rounds + 1):
+        if eviction is not None and _fits(loaded, [long]):
+            took_s = _evicting_s(core, backend, loaded, long, turn)
+            evicting_s += [took_s] if turn else []
         for batch in batches:
             chosen = list(itertools.islice(coming, batch))
             if not _fits(loaded, chosen):
                 continue
+            context = sum(prompt for prompt, _ in _sizes(loaded, chosen)) // batch + STEPS // 2
+            bare_s = statistics.median(stopwatch.steps_s(batch, context))
             found = _serve(core, backend, loaded, chosen)
             if not turn:
                 continue  # Memory, prefixes and caches are made ready.
-            model = times.at(batch)
             said_s = sum(times.at(1).prefill_time_s(*prompt) for prompt in found.prompts)
             prompts_s.append((found.prompt_s - said_s) / batch)
-            steps_s[batch] += [took_s - model.step_time_s(kv) for kv, took_s in found.steps]
+            if found.steps:
+                steps_s[batch].append(statistics.median(found.steps) - bare_s)
     for key in backend.prefixes:
         backend.drop_prefix(key)
     return RequestOverhead(
         max(0.0, statistics.median(prompts_s or [0.0])),
         tuple((b, max(0.0, statistics.median(found or [0.0]))) for b, found in steps_s.items()),
+        max(0.0, statistics.median(evicting_s or [0.0])),
     )
+
+
+def _evicting_s(
+    core: EngineCore,
+    backend: TorchBackend,
+    loaded: LoadedModel,
+    request: GenerationRequest,
+    turn: int,
+) -> float:
+    """Return what a prompt takes longer with eviction, per token (s).
+
+    It is the same one every time, so its grammar is there after the first turn. Which goes first
+    changes with every turn, so that the second one's warm caches do not decide.
+    """
+    took_s: dict[float, float] = {}
+    for share in (0.0, EVICTED) if turn % 2 else (EVICTED, 0.0):
+        again = replace(request, max_tokens=2, eviction=FixedEviction(share))
+        found = _serve(core, backend, loaded, [again])
+        took_s[share] = found.prompt_s
+    return (took_s[EVICTED] - took_s[0.0]) / found.prompts[0][0]
 
 
 def _serve(
@@ -119,19 +157,15 @@ def _serve(
     started_s = time.monotonic()
     for request in requests:
         core.submit(request, started_s)
-    prompt_s, steps = 0.0, list[tuple[int, float]]()
+    prompt_s, steps = 0.0, list[float]()
     while (plan := core.plan(step_s := time.monotonic())) is not None:
-        kv_tokens = sum(
-            row.generation.context.prefix.tokens + row.generation.context.tokens - 1
-            for row in plan.rows
-        )
         core.complete(plan, backend.execute(plan), step_s, time.monotonic())
         frame(core.take_events())
         ended_s = time.monotonic()
         if not plan.decodes_only:
             prompt_s = ended_s - started_s
         elif len(plan.rows) == len(requests):
-            steps.append((kv_tokens, ended_s - step_s))
+            steps.append(ended_s - step_s)
     return _Served(prompt_s, tuple(_sizes(loaded, requests)), tuple(steps))
 
 

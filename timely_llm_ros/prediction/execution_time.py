@@ -31,6 +31,8 @@ class TimeCoefficients:
         prefill_s: c, time of a prefill without tokens (s).
         kv_token_s: p, time of a step per token of context (s).
         step_s: q, time of a step over an empty context (s).
+        evicting_token_s: What evicting takes, whatever the share above 0, per token of the
+            prompt (s).
 
     Raises:
         ConfigurationError: One is negative or not finite; a negative one would make longer
@@ -42,6 +44,7 @@ class TimeCoefficients:
     prefill_s: float
     kv_token_s: float
     step_s: float
+    evicting_token_s: float = 0.0
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -69,18 +72,27 @@ class TimeCoefficients:
         return self.kv_token_s * kv_tokens + self.step_s
 
     def decode_time_s(self, prompt_tokens: float, length: int, evicted: float = 0.0) -> float:
-        """Return how long all steps of a response take together (s), eq. 7.
+        """Return how long all steps of a response take together (s), eq. 7, and evicting itself.
 
         Args:
             prompt_tokens: Tokens of the prompt.
             length: Tokens of the response; the first one comes out of prefill.
             evicted: alpha, the share of the prompt's KV that was evicted after prefill.
         """
+        before_s = self.evicting_time_s(prompt_tokens) if evicted > 0 else 0.0
         if length <= 1:
-            return 0.0
+            return before_s
         steps = length - 1
         grown = steps * (length - 2) / 2
-        return steps * self.step_time_s((1 - evicted) * prompt_tokens) + self.kv_token_s * grown
+        steps_s = steps * self.step_time_s((1 - evicted) * prompt_tokens)
+        return before_s + steps_s + self.kv_token_s * grown
+
+    def evicting_time_s(self, prompt_tokens: float) -> float:
+        """Return how long evicting from a prompt takes (s): choosing, and copying what is kept.
+
+        TimeBill does not count it, so that a little eviction always seems to save a little.
+        """
+        return self.evicting_token_s * prompt_tokens
 
     def total_time_s(
         self, prompt_tokens: float, length: int, evicted: float = 0.0, cached_tokens: float = 0
@@ -103,7 +115,7 @@ class TimeCoefficients:
         """Return by how much eviction can shorten a response at most (s).
 
         That is the width of the window of budgets in which it matters at all. Where it is small
-        against the whole, eviction is nearly all or nothing.
+        against the whole, eviction is nearly all or nothing. What evicting takes is not deducted.
         """
         return self.kv_token_s * prompt_tokens * max_evicted * max(0, length - 1)
 
@@ -184,6 +196,7 @@ class ExecutionTimeModel:
         prefill_s: c (s).
         decode: By batch size, ascending.
         margins: By coverage, ascending; may be empty.
+        evicting_token_s: What evicting takes, per token of the prompt (s).
 
     Raises:
         ConfigurationError: No batch size, not ascending, or a coefficient out of range.
@@ -194,6 +207,7 @@ class ExecutionTimeModel:
     prefill_s: float
     decode: tuple[DecodeCoefficients, ...]
     margins: tuple[Margin, ...] = ()
+    evicting_token_s: float = 0.0
 
     def __post_init__(self) -> None:
         batches = [entry.batch for entry in self.decode]
@@ -237,6 +251,7 @@ class ExecutionTimeModel:
             prefill * self.prefill_s,
             step * kv_token_s,
             step * (step_s + kv_token_s * other_kv_tokens),
+            prefill * self.evicting_token_s,
         )
 
     def paced(self, least_step_s: float, *, prefill_chunk: int, longest: int) -> ExecutionTimeModel:
@@ -264,6 +279,7 @@ class ExecutionTimeModel:
             self.prefill_s + least_step_s,
             tuple(decode),
             self.margins,
+            self.evicting_token_s,
         )
 
     def _margin(self, coverage: float) -> Margin:

@@ -72,6 +72,7 @@ def read_profile(path: str | Path) -> Profile:
                 Margin(float(entry['coverage']), float(entry['prefill']), float(entry['step']))
                 for entry in content['margins']
             ),
+            float(content.get('evicting_token_s', 0.0)),
         )
         capacity = int(content['kv_capacity_tokens'])
     except (KeyError, TypeError, ValueError) as err:
@@ -89,7 +90,15 @@ def read_profile(path: str | Path) -> Profile:
 
 
 _PREFILL = ('square_s', 'token_s', 'constant_s')
-_FITTED = ('format', 'version', 'prefill', 'decode', 'margins', 'kv_capacity_tokens')
+_FITTED = (
+    'format',
+    'version',
+    'prefill',
+    'decode',
+    'margins',
+    'evicting_token_s',
+    'kv_capacity_tokens',
+)
 
 
 def write_profile(profile: Profile, path: str | Path) -> None:
@@ -114,6 +123,7 @@ def write_profile(profile: Profile, path: str | Path) -> None:
             {'coverage': margin.coverage, 'prefill': margin.prefill, 'step': margin.step}
             for margin in times.margins
         ],
+        'evicting_token_s': times.evicting_token_s,
     }
     target = Path(path)
     beside = target.with_name(f'.{target.name}.{os.getpid()}')

@@ -185,10 +185,12 @@ class RequestOverhead:
     Attributes:
         prompt_s: For each prompt (s).
         steps_s: For each step (s), by how many generations share it, ascending.
+        evicting_token_s: For each token of a prompt, where something is evicted of it (s).
     """
 
     prompt_s: float
     steps_s: tuple[tuple[int, float], ...]
+    evicting_token_s: float = 0.0
 
     def added_to(self, times: ExecutionTimeModel) -> ExecutionTimeModel:
         """Return the times of requests: constants grow, margins and slopes stay.
@@ -204,6 +206,7 @@ class RequestOverhead:
                 replace(entry, step_s=entry.step_s + float(np.interp(entry.batch, batches, added)))
                 for entry in times.decode
             ),
+            evicting_token_s=self.evicting_token_s,
         )
 
 
