@@ -61,7 +61,7 @@ GRID = (0.0, 0.1, 0.25, 0.5, 0.75, 0.85, 0.95)
 QUICK_GRID = (0.0, 0.25, 0.5, 0.75, 0.95)
 FIXED = (0.25, 0.5, 0.75, 0.95)
 PESSIMISM = (1, 2, 3, 4, 5, 6, 7, 8)
-WEIGHTS = (0.0, 0.2, 0.5, 1.0, 1.5, 2.0, 4.0)
+WEIGHTS = (0.0, 0.2, 0.5, 1.0, 2.0, 3.0, 5.0)
 """What an answer in time is worth beside its score, for the frontier of score and completion."""
 BUDGET_SHARES = (0.15, 0.3, 0.45, 0.6, 0.75, 0.9)
 """Budgets are these quantiles of what jobs take with nothing evicted."""

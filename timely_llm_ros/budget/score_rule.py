@@ -35,9 +35,10 @@ SHARES = tuple(n / 20 for n in range(20))
 CASES = 20
 """Equally likely lengths that a forecast is taken for."""
 
-ENDED = 1.0
-"""What any answer in time is worth beside its F1: none at all makes the robot stop, so ending is
-worth as much as being right. ``benchmarks/timebill.py`` draws the frontier over this weight."""
+ENDED = 2.0
+"""What any answer in time is worth beside its F1: none at all makes the robot stop. With less of
+it, fewer responses end in time than with the most evicted always; with more, they are worse for
+nothing. ``benchmarks/timebill.py`` draws the frontier of both over this weight."""
 
 MOST_PERIODS = 16
 """Periods after which being late costs so much that no more are counted."""
