@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from _timebill_estimates import COVERAGE
@@ -13,6 +13,7 @@ from timely_llm_ros.budget.budgeter import choose_eviction
 from timely_llm_ros.budget.overrun import kill, skip_next, skipped_jobs
 from timely_llm_ros.budget.score_rule import ENDED, likely_lengths
 from timely_llm_ros.budget.task_budget import BudgetOptions
+from timely_llm_ros.prediction.response_length import LengthDistribution
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -93,6 +94,17 @@ class TimeBill:
         rule = self.rule(job, budget_s, budget_s if overrun == 'skip_next' else None)
         needed = 1 - (rule.keep(tokens, job.prefill_s) + 1) / tokens
         return next(place for place, share in enumerate(self.grid) if share >= needed - 1e-9)
+
+
+def told(approach: Approach) -> Approach:
+    """Return the same approach with the length told beforehand that a plan has if all is kept."""
+
+    def chosen(job: Recorded, budget_s: float, overrun: Overrun) -> int | None:
+        length = job.tried[0].length
+        known = LengthDistribution((*[0.0] * (length - 1), 1.0), 1)
+        return approach(replace(job, forecast=known), budget_s, overrun)
+
+    return chosen
 
 
 def oracle(job: Recorded, budget_s: float, overrun: Overrun) -> int:

@@ -34,6 +34,7 @@ from _timebill_approaches import (
     judge,
     oracle,
     standard_error,
+    told,
 )
 from _timebill_checks import coverage, effects, leverage
 from _timebill_estimates import COVERAGE, Estimates, factors, profile, time_sizes
@@ -273,6 +274,7 @@ def main() -> None:
         'refusing': TimeBill(grid, estimates, refuses=True),
         'TimeBill': ours,
         'worst case first': TimeBill(grid, estimates, decides='worst_case'),
+        'lengths told': told(ours),
         'oracle': oracle,
     }
     rows: Rows = {

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / 'tools'))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / 'benchmarks'))
 
-from _timebill_approaches import TimeBill, choices, fixed, judge, oracle
+from _timebill_approaches import TimeBill, choices, fixed, judge, oracle, told
 from _timebill_estimates import Estimates
 from _timebill_file import Record, read_record, write_record
 from _timebill_record import Recorded, Tried
@@ -74,6 +74,7 @@ def test_who_knows_all_scores_best_and_ours_ends_what_the_most_eviction_ends(
     printed = score(timebill(decides='most'))
     assert printed.completion == most.completion
     assert ours.completion <= most.completion
+    assert score(told(timebill())).f1 <= best.f1 + 1e-9
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
