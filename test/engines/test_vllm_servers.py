@@ -6,17 +6,13 @@ import asyncio
 import importlib.util
 import os
 import signal
-import socket
-import subprocess
-import sys
-import time
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from budget_runs import AMPLE_S, check_budgets, serve_budgets
 from process_table import is_running, tree, wait_gone
+from serve_program import KEY, START_LIMIT_S, ServeProgram
 from server_runs import Run, request, undisturbed
 
 from timely_llm_ros.engines.openai_engine import OpenAIEngine
@@ -34,61 +30,8 @@ pytestmark = [
     ),
 ]
 
-PROGRAM = Path(__file__).resolve().parents[2] / 'scripts' / 'timely-llm'
-KEY = 'a-key-for-tests'
-START_LIMIT_S = 300.0
 GENERATIONS = range(24)
 MORE = range(24, 30)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(('127.0.0.1', 0))
-        return int(probe.getsockname()[1])
-
-
-class ServeProgram:
-    """``timely-llm serve`` with the shipped model in float32."""
-
-    def __init__(self, log: Path, port: int = 0, *, plug_in: bool = False) -> None:
-        self.port = port or free_port()
-        self.log = log
-        with log.open('ab') as stream:
-            self.process = subprocess.Popen(
-                [
-                    sys.executable, str(PROGRAM), 'serve', '--port', str(self.port),
-                    '--dtype', 'float32', '--max-context', '2048', '--max-running', '8',
-                    *(['--plug-in'] if plug_in else []),
-                ],
-                stdout=stream,
-                stderr=stream,
-                env=os.environ
-                | {
-                    API_KEY_VARIABLE: KEY,
-                    'OMP_NUM_THREADS': '1',
-                    'VLLM_CPU_OMP_THREADS_BIND': 'nobind',
-                },
-            )  # fmt: skip
-
-    @property
-    def url(self) -> str:
-        return f'http://127.0.0.1:{self.port}'
-
-    def wait_served(self) -> None:
-        end_s = time.monotonic() + START_LIMIT_S
-        while f'is served at {self.url}' not in self.log.read_text(errors='replace'):
-            tail = self.log.read_text(errors='replace')[-3000:]
-            assert self.process.poll() is None, tail
-            assert time.monotonic() < end_s, tail
-            time.sleep(0.1)
-
-    def stop(self) -> None:
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGINT)
-            with suppress(subprocess.TimeoutExpired):
-                self.process.wait(60)
-        self.process.kill()
-        self.process.wait()
 
 
 @pytest.fixture(scope='module')

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from diagnostic_msgs.msg import DiagnosticArray
 from lifecycle_msgs.srv import ChangeState, GetState
-from programs import Program, wait_for
+from programs import LIMIT_S, Program, wait_for
 from rcl_interfaces.srv import DescribeParameters, ListParameters, SetParameters
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from ros_client import ASK_AGAIN_S, Goal
@@ -50,8 +50,10 @@ class Fleet:
         planner: dict[str, Any] | None = None,
         executor: dict[str, Any] | None = None,
         start_planner: bool = True,
+        start_limit_s: float = LIMIT_S,
     ) -> None:
         self.client, self.folder = client, folder
+        self._start_limit_s = start_limit_s
         self.robots = robots or {'drone_1': 'tello'}
         # Of this process alone, should two of them share a domain.
         self.namespace = f'fleet_{os.getpid()}_{next(_numbers)}'
@@ -91,7 +93,7 @@ class Fleet:
             wait_for(lambda robot=robot: self.states[robot], f'state of {robot}')
             wait_for(self.execute_segment[robot].server_is_ready, f'executor of {robot}')
         if self.planner is not None:
-            wait_for(lambda: self.catalogue, 'catalogue')
+            wait_for(lambda: self.catalogue, 'catalogue', self._start_limit_s)
             if self._planner_parameters.get('autostart', True):
                 self.wait_planning()
 
@@ -132,8 +134,8 @@ class Fleet:
 
     def wait_planning(self) -> None:
         """Wait until the planner is active, knows the robots and its events arrive here."""
-        wait_for(self.plan_task.server_is_ready, 'planner')
-        wait_for(lambda: self.state() == 'active', 'active planner')
+        wait_for(self.plan_task.server_is_ready, 'planner', self._start_limit_s)
+        wait_for(lambda: self.state() == 'active', 'active planner', self._start_limit_s)
         wait_for(lambda: self.scheduler, 'scheduler state')
 
         def all_there() -> bool:
