@@ -71,20 +71,28 @@ class Jobs:
         self.texts = load_texts(find_model(SHIPPED_MODEL))
         self.ends = {t for t in range(self.texts.size) if b';' in self.texts.bytes_of(t)}
         self._count = 0
+        self._drawn: dict[tuple[int, bool], Job] = {}
 
     def draw(self, seed: int, utility: TimeUtility, *, urgent: bool = False) -> Job:
         """Return the task of a seed, of an urgent or a normal kind; its name is new."""
+        known = self._drawn.get((seed, urgent))
+        if known is None:
+            known = self._drawn[seed, urgent] = self._draw(seed, urgent=urgent)
+        self._count += 1
+        name = f'{self._count}'
+        request = replace(known.request, generation_id=name, utility=utility)
+        return Job(name, request, known.ids, plan=known.plan, urgent=urgent)
+
+    def _draw(self, seed: int, *, urgent: bool) -> Job:
         rng = random.Random(seed)
         sample = sample_task(rng, rng.choice(URGENT_KINDS if urgent else NORMAL_KINDS), 8)
         skill_set = find_skill_set(sample.skill_set)
         prompt = build_prompt(skill_set, sample.scene, sample.instruction)
-        self._count += 1
-        name = f'{self._count}'
         request = GenerationRequest(
-            name, prompt, skill_set, sample.scene, utility, 0.0,
+            '', prompt, skill_set, sample.scene, NORMAL, 0.0,
             max_tokens=MAX_TOKENS, constrained=False,
         )  # fmt: skip
-        return Job(name, request, self.encode(request), plan=sample.plan)
+        return Job('', request, self.encode(request), plan=sample.plan)
 
     def encode(self, request: GenerationRequest) -> list[int]:
         """Return a prompt's tokens."""

@@ -1,9 +1,11 @@
 """Part b of the vLLM benchmark: fleets of robots with urgent and normal tasks, served in five ways.
 
-A closed loop: each robot thinks, submits a task, acts while its segments come, and thinks again.
-Robots think so long that stock vLLM, first come first served, works at ``LOAD`` of what it can do
-in the same run; every way meets the same robots. Times of the utilities are scaled by what a task
-costs this engine alone over what it costs the paper's, as in ``contention.py``.
+A load is what robots ask for if they are answered at once, as a share of what stock vLLM, first
+come first served, serves at most in the same run: above 1 somebody has to wait, whoever serves.
+Robots wait for their plans, so the load that comes is lower the slower they are served. Every way
+meets the same robots, in turns, each at the largest batch that a search before found best for it.
+Times of the utilities are scaled by what a task costs this engine alone over what it costs the
+paper's, as in ``contention.py``.
 """
 
 from __future__ import annotations
@@ -12,253 +14,220 @@ import asyncio
 import random
 import statistics
 import time
-from dataclasses import replace
+from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from _vllm_clients import SETTLE_S, Job, Jobs, Ours, Stock, arguments
+from _vllm_clients import SETTLE_S, Jobs, Ours, Stock, arguments
+from _vllm_fleet import Fleet, Loop
 from contention import paper_cost_s
 
 from lrtrace.statistics import percentile
 from lrtrace.workload import WORKLOADS, compose
-from timely_llm_ros.utility import NORMAL, URGENT
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
-    from timely_llm_ros.utility import TimeUtility
-
-    Way = Callable[[Job, Callable[[], None]], Awaitable[None]]
-
-URGENT_SHARE = 0.25
-LOAD = 0.95
-"""Load as a share of what stock vLLM serves at most."""
-
-BUSY = 0.25
-"""Share of the time that robots act: with more, sixteen of them cannot make such a load."""
-
-BEGIN_S = 1.0
-"""Tasks of a run's beginning are not counted: robots have come all at once."""
+    from _vllm_clients import Job
+    from _vllm_fleet import Serve
 
 SEEDS = range(120)
 """Tasks that are drawn from, of each kind; those whose plans come out wrong are left out."""
 
+WARM, MOST = 48, 144
+"""Tasks at once, to warm up and to see how many are served at most."""
 
-class Fleet:
-    """Robots that all have tasks again and again.
-
-    Args:
-        jobs: Draws the tasks.
-        seeds: Of urgent tasks and of normal ones.
-        factor: What times of utilities are multiplied with.
-    """
-
-    def __init__(self, jobs: Jobs, seeds: dict[bool, list[int]], factor: float) -> None:
-        self._jobs, self._seeds = jobs, seeds
-        self._utilities = {True: _scaled(URGENT, factor), False: _scaled(NORMAL, factor)}
-
-    def draw(self, rng: random.Random) -> Job:
-        """Return the next task."""
-        urgent = rng.random() < URGENT_SHARE
-        job = self._jobs.draw(
-            rng.choice(self._seeds[urgent]), self._utilities[urgent], urgent=urgent
-        )
-        job.urgent = urgent
-        return job
-
-    async def most(self, way: Way, tasks: int) -> float:
-        """Return how many plans per second are served when all come at once."""
-        rng = random.Random(1)
-        drawn = [self.draw(rng) for _ in range(tasks)]
-        start_s = time.monotonic()
-        for job in drawn:
-            job.at_s = start_s
-        await asyncio.gather(*(way(job, lambda: None) for job in drawn))
-        return tasks / (time.monotonic() - start_s)
-
-    async def learn(self, way: Way) -> None:
-        """Serve a task of either kind, so that the prompts' fixed parts are known, as in use."""
-        rng = random.Random(3)
-        for urgent in (True, False):
-            job = self._jobs.draw(
-                rng.choice(self._seeds[urgent]), self._utilities[urgent], urgent=urgent
-            )
-            job.at_s = time.monotonic()
-            await way(job, lambda: None)
-
-    async def serve(
-        self, way: Way, robots: int, acts_s: float, thinks_s: float, seconds: float, seed: int
-    ) -> list[Job]:
-        """Let robots live for that long after the beginning; return the tasks of that time."""
-        seconds += BEGIN_S
-        done: list[Job] = []
-        # Drawn before: what it costs here would be waited for by everybody.
-        most = 4 + int(2.0 * seconds / (acts_s + thinks_s))
-        rngs = [random.Random(f'{seed} {robot}') for robot in range(robots)]
-        tasks = [[self.draw(rng) for _ in range(most)] for rng in rngs]
-        start_s = time.monotonic()
-
-        async def live(robot: int) -> None:
-            rng = rngs[robot]
-            # Robots do not begin at the same moment.
-            await asyncio.sleep(rng.uniform(0.0, acts_s + thinks_s))
-            while time.monotonic() < start_s + seconds:
-                job = tasks[robot].pop() if tasks[robot] else self.draw(rng)
-                job.segment_acts_s = acts_s / job.plan.count(';')
-                job.at_s = time.monotonic()
-
-                def on_segment(job: Job = job) -> None:
-                    job.first_s = job.first_s or time.monotonic()
-
-                await way(job, on_segment)
-                job.end_s = time.monotonic()
-                job.first_s = job.first_s or job.end_s
-                job.in_time = start_s + BEGIN_S <= job.end_s < start_s + seconds
-                if job.at_s >= start_s + BEGIN_S or job.in_time:
-                    done.append(job)
-                left_s = max(0.0, job.first_s + acts_s - time.monotonic())
-                await asyncio.sleep(left_s + rng.expovariate(1 / thinks_s))
-
-        await asyncio.gather(*(live(robot) for robot in range(robots)))
-        return done
+RESAMPLES = 200
 
 
-def _scaled(utility: TimeUtility, factor: float) -> TimeUtility:
-    return replace(
-        utility,
-        expected_response_s=utility.expected_response_s * factor,
-        slope_per_s=utility.slope_per_s / factor,
-    )
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A way of serving, and the vLLM that does it."""
+
+    client: Stock | Ours
+    serve: Serve
 
 
-async def contention(
-    fleets: list[int], batches: list[int], seconds: float, rounds: int, say: Callable[[str], None]
-) -> dict[str, Any]:
-    """Every way at every largest batch, in turns, with the same robots."""
-    jobs = Jobs()
-    seeds: dict[bool, list[int]] = {}
-    served: dict[tuple[int, str, int], list[list[Job]]] = {}
-    loads: dict[int, tuple[float, float]] = {}
-    most = factor = 0.0
-    # The largest first: there stock serves most, and that is what the load is a share of.
-    for batch in sorted(batches, reverse=True):
+class Systems:
+    """The three vLLMs with one largest batch, and the five ways that they serve."""
+
+    def __init__(self, jobs: Jobs, batch: int) -> None:
         fcfs = Stock(jobs, **arguments(batch))
         ranked = Stock(jobs, **arguments(batch, scheduling_policy='priority'))
         ours = Ours(batch)
-        await asyncio.gather(fcfs.start(), ranked.start(), ours.start())
-        say(f'b: all started, largest batch {batch}')
-        clients = (fcfs, ranked, ours)
-        ways = _ways(fcfs, ranked, ours)
-        try:
-            if not seeds:
-                for urgent in (True, False):
-                    seeds[urgent] = await jobs.screen(fcfs, SEEDS, urgent=urgent)
-                task_s = await _task_s(jobs, ways['stock fcfs'], seeds)
-                factor = task_s / paper_cost_s(compose(WORKLOADS['wid1'], 0))
-            fleet = Fleet(jobs, seeds, factor)
-            for way in ways.values():
-                await fleet.most(way, 48)  # Warms up.
-            if not most:
-                await fcfs.forget()
-                most = await fleet.most(ways['stock fcfs'], 144)
-                say(f'b: stock serves {most:.1f} plans/s at most; times scaled by {factor:.3f}')
-            for robots in fleets:
-                if robots not in loads:
-                    loads[robots] = await _settle(fleet, fcfs, ways, robots, most, seconds)
-                for number in range(rounds):
-                    for name, way in ways.items():
-                        await asyncio.sleep(SETTLE_S)
-                        for client in clients:
-                            await client.forget()
-                        await fleet.learn(way)
-                        run = await fleet.serve(way, robots, *loads[robots], seconds, number)
-                        served.setdefault((robots, name, batch), []).append(run)
-                        where = f'batch {batch}, {robots} robots, round {number + 1} of {rounds}'
-                        say(f'b: {where}: {name}: {_line(_figures([run], seconds))}')
-        finally:
-            for client in clients:
-                await client.close()
+        self._running: list[Stock | Ours] = []
+        self.fcfs = fcfs
+        self.ways = {
+            'stock fcfs': Way(fcfs, lambda job, on: fcfs.whole(job, on, ranked=False)),
+            'stock priority': Way(ranked, lambda job, on: ranked.whole(job, on, ranked=True)),
+            'stock streaming': Way(fcfs, fcfs.stream),
+            'outside': Way(ranked, ranked.outside),
+            'ours': Way(ours, ours.serve),
+        }
+
+    async def start(self) -> None:
+        clients = {way.client: None for way in self.ways.values()}
+        self._running = list(clients)
+        await asyncio.gather(*(client.start() for client in clients))
+
+    async def keep(self, names: set[str]) -> None:
+        """Close all that these ways do not need."""
+        needed = [self.ways[name].client for name in names]
+        for client in [client for client in self._running if client not in needed]:
+            self._running.remove(client)
+            await client.close()
+
+
+async def contention(
+    fleets: list[int],
+    batches: list[int],
+    loads: list[float],
+    seconds: float,
+    search_s: float,
+    rounds: int,
+    say: Callable[[str], None],
+) -> dict[str, Any]:
+    """Every way at its best largest batch, in turns, with the same robots.
+
+    Args:
+        fleets: Numbers of robots.
+        batches: Largest batches to choose from.
+        loads: What robots ask for, as shares of what stock serves at most.
+        seconds: Length of a run (s).
+        search_s: Length of a run that looks for the best batch, at the highest load (s).
+        rounds: Runs of each way.
+        say: Told how far it is.
+    """
+    jobs = Jobs()
+    systems = {batch: Systems(jobs, batch) for batch in batches}
+    try:
+        for system in systems.values():
+            await system.start()
+        say(f'b: all started, largest batches {batches}')
+        fleet, factor = await _fleet(jobs, systems[max(batches)])
+        most = await _most(fleet, systems)
+        say(f'b: stock serves {most:.1f} plans/s at most; times scaled by {factor:.3f}')
+        searched: list[dict[str, Any]] = []
+        for robots in fleets:
+            loop = Loop.asking(robots, max(loads) * most)
+            for batch, system in systems.items() if len(batches) > 1 else ():
+                for name, way in system.ways.items():
+                    found = figures([await _run(fleet, way, loop, search_s, 99)], search_s)
+                    searched.append({'way': name, 'batch': batch, 'robots': robots} | found)
+                    say(f'b: {robots} robots, batch {batch}: {name}: {_line(found)}')
+        names = tuple(systems[batches[0]].ways)
+        chosen = {
+            (robots, name): _best_batch(searched, robots, name) or batches[0]
+            for robots, name in product(fleets, names)
+        }
+        for batch, system in systems.items():
+            await system.keep({name for (_, name), best in chosen.items() if best == batch})
+        served: dict[tuple[int, float, str], list[list[Job]]] = {}
+        for number, robots, load, name in product(range(rounds), fleets, loads, names):
+            way = systems[chosen[robots, name]].ways[name]
+            loop = Loop.asking(robots, load * most)
+            run = await _run(fleet, way, loop, seconds, number)
+            served.setdefault((robots, load, name), []).append(run)
+            where = f'round {number + 1} of {rounds}, {robots} robots, load {load:g}'
+            say(f'b: {where}: {name}: {_line(figures([run], seconds))}')
+    finally:
+        for system in systems.values():
+            await system.keep(set())
     return {
         'most_plans_per_s': most,
         'time_factor': factor,
         'seconds': seconds,
+        'search_s': search_s,
         'rounds': rounds,
-        'fleets': {
-            f'{robots}': {'acts_s': acts_s, 'thinks_s': thinks_s}
-            for robots, (acts_s, thinks_s) in loads.items()
-        },
+        'batches': batches,
+        'loops': [
+            {'robots': robots, 'load': load, 'acts_s': loop.acts_s, 'thinks_s': loop.thinks_s}
+            for robots, load in product(fleets, loads)
+            for loop in (Loop.asking(robots, load * most),)
+        ],
+        'searched': searched,
         'runs': [
-            {'way': way, 'batch': batch, 'robots': robots} | _figures(runs, seconds)
-            for (robots, way, batch), runs in sorted(served.items())
+            {'way': name, 'batch': chosen[robots, name], 'robots': robots, 'load': load}
+            | figures(runs, seconds)
+            for (robots, load, name), runs in sorted(served.items())
         ],
     }
 
 
-def _ways(fcfs: Stock, ranked: Stock, ours: Ours) -> dict[str, Way]:
-    return {
-        'stock fcfs': lambda job, on: fcfs.whole(job, on, ranked=False),
-        'stock priority': lambda job, on: ranked.whole(job, on, ranked=True),
-        'stock streaming': fcfs.stream,
-        'outside': ranked.outside,
-        'ours': ours.serve,
+async def _fleet(jobs: Jobs, system: Systems) -> tuple[Fleet, float]:
+    """Return the fleet, and what times of utilities are multiplied with."""
+    seeds = {
+        urgent: await jobs.screen(system.fcfs, SEEDS, urgent=urgent) for urgent in (True, False)
     }
-
-
-async def _task_s(jobs: Jobs, way: Way, seeds: dict[bool, list[int]]) -> float:
-    """Return what a task costs alone, in the mean (s)."""
-    fleet = Fleet(jobs, seeds, 1.0)
-    rng = random.Random(2)
+    serve, rng, alone = system.ways['stock fcfs'].serve, random.Random(2), Fleet(jobs, seeds, 1.0)
     for _ in range(4):
-        await way(fleet.draw(rng), lambda: None)
+        await serve(alone.draw(rng), lambda: None)
     start_s = time.monotonic()
     for _ in range(40):
-        await way(fleet.draw(rng), lambda: None)
-    return (time.monotonic() - start_s) / 40
+        await serve(alone.draw(rng), lambda: None)
+    task_s = (time.monotonic() - start_s) / 40
+    factor = task_s / paper_cost_s(compose(WORKLOADS['wid1'], 0))
+    return Fleet(jobs, seeds, factor), factor
 
 
-async def _settle(
-    fleet: Fleet, fcfs: Stock, ways: dict[str, Way], robots: int, most: float, seconds: float
-) -> tuple[float, float]:
-    """Return how long robots act and think for stock vLLM to be at its load (s)."""
-    cycle_s = robots / (LOAD * most)
-    acts_s = BUSY * cycle_s
-    thinks_s = 0.35 * cycle_s
-    for _ in range(2):
-        await fcfs.forget()
-        await fleet.learn(ways['stock fcfs'])
-        jobs = await fleet.serve(ways['stock fcfs'], robots, acts_s, thinks_s, seconds / 2, 99)
-        response_s = statistics.fmean(job.response_s for job in jobs)
-        thinks_s = max(0.05 * cycle_s, cycle_s - acts_s - response_s)
-    return acts_s, thinks_s
+async def _most(fleet: Fleet, systems: dict[int, Systems]) -> float:
+    """Return how many plans per second stock serves at most, at its best largest batch."""
+    most = 0.0
+    for system in systems.values():
+        for way in system.ways.values():
+            await fleet.most(way.serve, WARM)
+        await asyncio.sleep(SETTLE_S)
+        await system.fcfs.forget()
+        most = max(most, await fleet.most(system.ways['stock fcfs'].serve, MOST))
+        await asyncio.sleep(SETTLE_S)
+    return most
 
 
-def _figures(runs: list[list[Job]], seconds: float) -> dict[str, float]:
-    """Return a way's figures over all of its rounds."""
+async def _run(fleet: Fleet, way: Way, loop: Loop, seconds: float, seed: int) -> list[Job]:
+    """Return the tasks of a run that begins with an empty prefix cache and an idle machine."""
+    await asyncio.sleep(SETTLE_S)
+    await way.client.forget()
+    await fleet.learn(way.serve)
+    return await fleet.serve(way.serve, loop, seconds, seed)
+
+
+def _best_batch(searched: list[dict[str, Any]], robots: int, name: str) -> int | None:
+    """Return the largest batch with which a way has most utility; None if there was no search."""
+    runs = [run for run in searched if run['robots'] == robots and run['way'] == name]
+    return max(runs, key=lambda run: float(run['utility']))['batch'] if runs else None
+
+
+def figures(runs: list[list[Job]], seconds: float) -> dict[str, float]:
+    """Return a way's figures over all of its rounds; standard errors are over rounds."""
     jobs = [job for run in runs for job in run]
-    responses = {
-        urgent: [job.response_s for job in jobs if job.urgent == urgent] for urgent in (True, False)
-    }
+    urgent, normal = (
+        [job.response_s for job in jobs if job.urgent == kind] for kind in (True, False)
+    )
     rates = [sum(job.in_time for job in run) / seconds for run in runs]
     utilities = [
         statistics.fmean(job.request.utility.first(job.response_s) for job in run) for run in runs
     ]
     return {
         'tasks': len(jobs),
+        'urgent_tasks': len(urgent),
         'failed': sum(job.failed for job in jobs),
         'utility': statistics.fmean(utilities),
         'utility_error': _error(utilities),
         'plans_per_s': statistics.fmean(rates),
         'plans_per_s_error': _error(rates),
-        'urgent_p50_ms': 1000 * statistics.median(responses[True]),
-        'urgent_p99_ms': 1000 * percentile(responses[True], 0.99),
-        'normal_p50_ms': 1000 * statistics.median(responses[False]),
-        'normal_p99_ms': 1000 * percentile(responses[False], 0.99),
+        'urgent_p50_ms': 1000 * statistics.median(urgent),
+        'urgent_p99_ms': 1000 * percentile(urgent, 0.99),
+        'urgent_p99_error_ms': 1000 * _percentile_error(urgent, 0.99),
+        'normal_p50_ms': 1000 * statistics.median(normal),
+        'normal_p99_ms': 1000 * percentile(normal, 0.99),
     }
 
 
-def _line(figures: dict[str, float]) -> str:
+def _line(found: dict[str, float]) -> str:
     return (
-        f'utility {figures["utility"]:.3f}, {figures["plans_per_s"]:.1f} plans/s, urgent '
-        f'{figures["urgent_p50_ms"]:.0f} / {figures["urgent_p99_ms"]:.0f} ms'
+        f'utility {found["utility"]:.3f}, {found["plans_per_s"]:.1f} plans/s, urgent '
+        f'{found["urgent_p50_ms"]:.0f} / {found["urgent_p99_ms"]:.0f} ms of '
+        f'{found["urgent_tasks"]:.0f}'
     )
 
 
@@ -266,12 +235,21 @@ def _error(values: list[float]) -> float:
     return statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
 
 
-def best(runs: list[dict[str, Any]], robots: int) -> dict[str, dict[str, Any]]:
-    """Return each way at its best largest batch."""
-    found: dict[str, dict[str, Any]] = {}
-    for run in runs:
-        if run['robots'] == robots and (
-            run['way'] not in found or run['utility'] > found[run['way']]['utility']
-        ):
-            found[run['way']] = run
-    return found
+def _percentile_error(values: list[float], share: float) -> float:
+    """Return a percentile's standard error, by drawing tasks anew."""
+    rng = random.Random(0)
+    return statistics.stdev(
+        percentile(rng.choices(values, k=len(values)), share) for _ in range(RESAMPLES)
+    )
+
+
+def ways_of(part: dict[str, Any], robots: int, load: float) -> dict[str, dict[str, Any]]:
+    """Return each way's figures with one fleet at one load."""
+    return {
+        run['way']: run for run in part['runs'] if run['robots'] == robots and run['load'] == load
+    }
+
+
+def settings(part: dict[str, Any]) -> list[tuple[int, float]]:
+    """Return the fleets and loads that were measured."""
+    return sorted({(run['robots'], run['load']) for run in part['runs']})

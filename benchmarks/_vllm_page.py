@@ -9,7 +9,8 @@ from typing import Any
 
 # A script's folder comes first on the path.
 from _batching_page import MACHINE, PAGE, flow, put, read, table, targets
-from _vllm_contention import BUSY, LOAD, URGENT_SHARE, best
+from _vllm_contention import settings, ways_of
+from _vllm_fleet import BUSY, URGENT_SHARE
 
 BEGIN, END = '<!-- vllm: begin -->', '<!-- vllm: end -->'
 
@@ -68,37 +69,43 @@ of it in the prefix cache, has the same way from idle.
 
 def contention(figures: dict[str, Any]) -> str:
     part = figures['b']
+    loops = {(loop['robots'], loop['load']): loop for loop in part['loops']}
     tables = []
-    for robots, loop in part['fleets'].items():
+    for robots, load in settings(part):
+        loop = loops[robots, load]
         rows = [
             [
                 way,
                 f'{run["batch"]}',
                 f'{run["utility"]:.3f} ({run["utility_error"]:.3f})',
-                f'{run["urgent_p50_ms"]:.0f} / {run["urgent_p99_ms"]:.0f} ms',
+                f'{run["urgent_p50_ms"]:.0f} / {run["urgent_p99_ms"]:.0f} '
+                f'({run["urgent_p99_error_ms"]:.0f}) ms',
                 f'{run["normal_p50_ms"]:.0f} / {run["normal_p99_ms"]:.0f} ms',
                 f'{run["plans_per_s"]:.1f} ({run["plans_per_s_error"]:.1f})',
-                f'{run["tasks"]}',
+                f'{run["tasks"]}, {run["urgent_tasks"]}',
             ]
             for way, run in sorted(
-                best(part['runs'], int(robots)).items(), key=lambda item: -item[1]['utility']
+                ways_of(part, robots, load).items(), key=lambda item: -item[1]['utility']
             )
         ]
         head = ['way', 'batch', 'mean utility', 'urgent p50 / p99', 'normal p50 / p99', 'plans/s']
-        tables.append(
-            f'{robots} robots, which act {1000 * loop["acts_s"]:.0f} ms and think '
-            f'{1000 * loop["thinks_s"]:.0f} ms in the mean:\n\n{table([*head, "tasks"], rows)}'
-        )
+        text = f"""{robots} robots, load {load:g}: they act {1000 * loop['acts_s']:.0f} ms and think
+{1000 * loop['thinks_s']:.0f} ms in the mean:"""
+        tables.append(f'{text}\n\n{table([*head, "tasks, urgent"], rows)}')
     both = '\n\n'.join(tables)
+    batches = ' or '.join(map(str, part['batches']))
     return f"""### Contention
 
 {made(figures, 'b')} {100 * URGENT_SHARE:.0f} % of the tasks are urgent. Every robot thinks, asks,
-acts and thinks again; it acts {100 * BUSY:.0f} % of the time in which stock vLLM at
-{100 * LOAD:.0f} % of what it can do ({part['most_plans_per_s']:.1f} plans/s) serves everyone once,
-and thinks so long that first come first served has that load. All ways meet the same robots, in
-turns, {part['rounds']} rounds of {part['seconds']:g} s; times of utilities are scaled by
-{part['time_factor']:.3f}. Each way at its better largest batch by mean utility; standard errors
-over rounds. A response is the first segment, where a plan comes whole the plan.
+acts from its first segment on, and thinks again when its plan is complete and it has acted. The
+load is what robots ask for if they are answered at once, as a share of the
+{part['most_plans_per_s']:.1f} plans/s that stock vLLM serves at most, {100 * BUSY:.0f} % of that
+time acting; above 1 some must wait, and a robot that waits asks less often. All ways meet the same
+robots, in turns, {part['rounds']} rounds of {part['seconds']:g} s; times of utilities are scaled by
+{part['time_factor']:.3f}. Each way has the largest batch, {batches}, that gave most mean utility in
+a run of {part['search_s']:g} s at the highest load. Standard errors, in brackets, are over rounds,
+a percentile's by drawing tasks anew. A response is the first segment, where a plan comes whole the
+plan.
 
 {both}
 

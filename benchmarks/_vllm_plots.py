@@ -1,4 +1,4 @@
-"""What the vLLM benchmark draws: each way's urgent response and utility, per fleet."""
+"""What the vLLM benchmark draws: each way's urgent response and utility, per fleet and load."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ WAYS = ('stock fcfs', 'stock priority', 'stock streaming', 'outside', 'ours')
 COLORS = {'ours': 'tab:green'}
 
 
-def draw(ways_of: dict[int, dict[str, dict[str, Any]]], path: Path) -> None:
-    """Draw the ways at their best largest batch, a row per fleet.
+def draw(ways_of: dict[tuple[int, float], dict[str, dict[str, Any]]], path: Path) -> None:
+    """Draw the ways at their best largest batch, a row per fleet and load.
 
     Args:
-        ways_of: By number of robots and by way: its figures.
+        ways_of: By number of robots and load, and by way: its figures.
         path: The picture.
     """
-    figure = Figure(figsize=(9, 2.6 * len(ways_of)), layout='constrained')
+    figure = Figure(figsize=(9, 2.0 * len(ways_of)), layout='constrained')
     rows = figure.subplots(len(ways_of), 2, squeeze=False)
-    for (left, right), (robots, ways) in zip(rows, sorted(ways_of.items()), strict=True):
+    for (left, right), ((robots, load), ways) in zip(rows, sorted(ways_of.items()), strict=True):
         names = [name for name in WAYS if name in ways]
         places = range(len(names))
         colors = [COLORS.get(name, 'tab:gray') for name in names]
@@ -30,7 +30,7 @@ def draw(ways_of: dict[int, dict[str, dict[str, Any]]], path: Path) -> None:
         left.barh(places, [ways[name]['urgent_p50_ms'] for name in names], color=colors)
         left.set_xscale('log')
         left.set_xlabel('urgent response, p50 and p99 (ms)')
-        left.set_ylabel(f'{robots} robots')
+        left.set_ylabel(f'{robots} robots,\nload {load:g}')
         right.barh(places, [ways[name]['utility'] for name in names], color=colors)
         right.set_xlabel('mean utility')
         for axes, labels in ((left, names), (right, [''] * len(names))):

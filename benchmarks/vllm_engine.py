@@ -4,13 +4,14 @@
 
 a  overhead of segments, in all and per boundary; a resume to the next token against a plain step,
    by our scheduler's choice and by a message to an engine that sleeps
-b  contention of 16 and 64 robots with mixed time utilities, a closed loop at 0.95 of what stock
-   vLLM can do: stock first come first served, stock with priorities, stock streaming, segments made
-   outside of vLLM, and ours, each at its best largest batch
+b  contention of 16 and 64 robots with mixed time utilities, a closed loop in which they ask for
+   0.8 and for 1.2 of what stock vLLM serves at most: stock first come first served, stock with
+   priorities, stock streaming, segments made outside of vLLM, and ours, each at its best largest
+   batch
 c  8 to 512 suspended generations, with room for their KV and without
 d  what choosing costs per step
 
-Every round has every way, in turns. All takes about 30 minutes (a 6, b 20, c 4), ``--quick`` about
+Every round has every way, in turns. All takes about 25 minutes (a 6, b 14, c 4), ``--quick`` about
 six (a 1.5, b 3, c 1.5). What a part found is written when it ends; figures of parts that are not
 run again stay in the file.
 """
@@ -28,7 +29,7 @@ from typing import Any
 
 # A script's folder comes first on the path: nothing in it may be named as a package it uses.
 from _results import FOLDER, Target, command, save
-from _vllm_contention import best, contention
+from _vllm_contention import contention, settings, ways_of
 from _vllm_overhead import overhead
 from _vllm_plots import draw
 from _vllm_suspended import suspended
@@ -106,15 +107,17 @@ def targets(figures: dict[str, Any]) -> list[Target]:
             if f'{way}_p50_ms' in resume:
                 ratio = resume[f'{way}_p50_ms'] / resume[f'{way}_step_p50_ms']
                 found.append(Target(f'resume {what}, over a plain step, p50', ratio, '<=', 1.3))
-    for robots in _fleets(figures):
-        found += _contention_targets(figures['b']['runs'], robots)
+    part = figures.get('b', {'runs': []})
+    for robots, load in settings(part):
+        if load > 1:  # Below, everybody is in time and nobody has anything to gain.
+            name = f'{robots} robots, load {load:g}'
+            found += _contention_targets(ways_of(part, robots, load), name)
     for name, part in figures.get('c', {}).items():
         found.append(Target(f'{name} suspended: wrong texts', part['wrong'], '<=', 0))
     return found
 
 
-def _contention_targets(runs: list[dict[str, Any]], robots: int) -> list[Target]:
-    ways, name = best(runs, robots), f'{robots} robots'
+def _contention_targets(ways: dict[str, dict[str, Any]], name: str) -> list[Target]:
     ours, stock, ranked = ways['ours'], ways['stock fcfs'], ways['stock priority']
     ahead = ours['utility'] - max(run['utility'] for way, run in ways.items() if way != 'ours')
     urgent = ours['urgent_p99_ms']
@@ -129,28 +132,25 @@ def _contention_targets(runs: list[dict[str, Any]], robots: int) -> list[Target]
     ]
 
 
-def _fleets(figures: dict[str, Any]) -> list[int]:
-    return sorted({run['robots'] for run in figures['b']['runs']}) if 'b' in figures else []
-
-
 def show(figures: dict[str, Any]) -> None:
     """Print what was measured."""
     console = Console(width=None if sys.stdout.isatty() else 140)
-    for robots in _fleets(figures):
-        part = figures['b']
-        table = Table(title=f'{robots} robots; stock serves {part["most_plans_per_s"]:.1f} plans/s')
-        for head in ('way', 'batch', 'mean U', 'plans/s', 'urgent p50/p99', 'normal p50/p99'):
+    part = figures.get('b', {'runs': []})
+    for robots, load in settings(part):
+        table = Table(title=f'{robots} robots, load {load:g} of {part["most_plans_per_s"]:.1f}/s')
+        heads = ('way', 'batch', 'mean U', 'plans/s', 'urgent p50/p99', 'urgent', 'normal p50/p99')
+        for head in heads:
             table.add_column(head, justify='left' if head == 'way' else 'right')
-        leading = best(part['runs'], robots).values()
-        for run in (run for run in part['runs'] if run['robots'] == robots):
+        for way, run in ways_of(part, robots, load).items():
             table.add_row(
-                run['way'],
+                way,
                 str(run['batch']),
                 f'{run["utility"]:.3f} ({run["utility_error"]:.3f})',
                 f'{run["plans_per_s"]:.1f} ({run["plans_per_s_error"]:.1f})',
-                f'{run["urgent_p50_ms"]:.0f} / {run["urgent_p99_ms"]:.0f} ms',
+                f'{run["urgent_p50_ms"]:.0f} / {run["urgent_p99_ms"]:.0f} '
+                f'({run["urgent_p99_error_ms"]:.0f}) ms',
+                f'{run["urgent_tasks"]}',
                 f'{run["normal_p50_ms"]:.0f} / {run["normal_p99_ms"]:.0f} ms',
-                style='bold' if run in leading else '',
             )
         console.print(table)
     for name in ('a', 'c', 'd'):
@@ -165,11 +165,13 @@ def main() -> None:
     parts = ('a', 'b', 'c', 'd')
     parser.add_argument('--only', nargs='+', choices=parts, default=parts)
     parser.add_argument('--quick', action='store_true', help='fewer starts, rounds and counts')
-    parser.add_argument('--rounds', type=int, default=0, help='default: 5 of a, 2 of b; quick 3, 1')
+    parser.add_argument('--rounds', type=int, default=0, help='default: 5 of a, 3 of b; quick 3, 1')
     parser.add_argument('--starts', type=int, default=0, help='of a; default: 3, quick 1')
     parser.add_argument('--robots', type=int, nargs='+', default=[16, 64])
     parser.add_argument('--batches', type=int, nargs='+', default=[4, 16])
-    parser.add_argument('--seconds', type=float, default=0.0, help='of a run of b; default: 6')
+    parser.add_argument('--loads', type=float, nargs='+', default=[0.8, 1.2], help='of b')
+    parser.add_argument('--seconds', type=float, default=0.0, help='of a run of b; default: 7')
+    parser.add_argument('--search-s', type=float, default=2.5, help='of a run for the best batch')
     parser.add_argument('--suspended', type=int, nargs='+', help='default: 8 32 128 512')
     parser.add_argument('--json', help='default: benchmarks/results/vllm.json')
     options = parser.parse_args()
@@ -184,7 +186,7 @@ def main() -> None:
             'date': time.strftime('%Y-%m-%d', time.gmtime()),
         }
         if part == 'b' and not options.json:
-            draw({robots: best(found['runs'], robots) for robots in _fleets(figures)}, PICTURE)
+            draw({place: ways_of(found, *place) for place in settings(found)}, PICTURE)
         save('vllm', figures, targets(figures), path=path)
 
     if 'd' in options.only:
@@ -193,9 +195,12 @@ def main() -> None:
         rounds = options.rounds or (3 if quick else 5)
         keep('a', asyncio.run(overhead(options.starts or (1 if quick else 3), rounds, say)))
     if 'b' in options.only:
-        rounds = options.rounds or (1 if quick else 2)
-        seconds = options.seconds or (3.0 if quick else 6.0)
-        found = asyncio.run(contention(options.robots, options.batches, seconds, rounds, say))
+        rounds = options.rounds or (1 if quick else 3)
+        seconds = options.seconds or (3.0 if quick else 7.0)
+        batches, loads = options.batches, options.loads
+        found = asyncio.run(
+            contention(options.robots, batches, loads, seconds, options.search_s, rounds, say)
+        )
         keep('b', found)
     if 'c' in options.only:
         counts = options.suspended or ([8, 128] if quick else [8, 32, 128, 512])
