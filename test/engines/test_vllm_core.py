@@ -359,3 +359,21 @@ def test_a_changed_name_or_signature_is_named(
 ) -> None:
     found = vllm_contract._missing(place, methods)
     assert not found if expected is None else found[0].startswith(expected)
+
+
+def test_a_prompt_that_is_partly_computed_competes_as_one_that_must_be() -> None:
+    server = Server()
+    server.add('a', 'land();')
+    core = server.core
+    assert core.choose(0.0) == ['a']
+    step = core.begin_step([Work('a', 6, 6)], 0.0)
+    core.finish_step(step, [], 0.5)
+    assert core.phase('a') is Phase.QUEUED
+    assert not core._step_times.known
+    step = core.begin_step([Work('a', 4, 10)], 0.5)
+    assert core.phase('a') is Phase.RUNNING
+    core.finish_step(step, [New('a', [ord('l')])], 0.75)
+    step = core.begin_step([Work('a', 1, 11)], 0.75)
+    core.finish_step(step, [New('a', [ord('a')])], 1.0)
+    assert core._step_times.expected_s(1) == 0.25
+    assert core._step_times.prefill_s == pytest.approx(0.5), 'both parts, less a step'

@@ -196,3 +196,10 @@ def test_who_waited_beyond_the_age_bound_joins_whatever_others_lose() -> None:
         table.set('forgotten', 'phase', Phase.SUSPENDED)
         table.set('forgotten', 'due_s', 0.0)
         assert ('forgotten' in scheduler.select(waited_s)) == (waited_s > 5.0)
+
+
+def test_a_pressed_prompt_counts_what_one_amid_its_segment_loses_that_may_be_interrupted() -> None:
+    urgent, normal = Candidate(-0.01, 4, 6.67, False), Candidate(-0.1, 5, 2.0, True)
+    limit = LookaheadBatchLimit(8, toy_times())
+    assert limit.choose([urgent, normal]) == limit.choose([urgent, normal], 1) == [0]
+    assert limit.choose([normal, urgent]) == [0, 1], 'the better-ranked one is not asked'

@@ -68,10 +68,19 @@ class New(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
-    """A step that was begun."""
+    """A step that was begun.
+
+    Attributes:
+        generations: Who is in it.
+        begun: How many prompts it completes.
+        parts: Of how many prompts something is left after it.
+        decodes_only: Whether it computes just the latest token of each.
+        started_s: When it was scheduled (s).
+    """
 
     generations: tuple[Generation, ...]
     begun: int
+    parts: int
     decodes_only: bool
     started_s: float
 
@@ -120,6 +129,7 @@ class FreezeCore(EngineCore):
         )
         self._max_kv_tokens = max_kv_tokens
         self._last_end_s = 0.0
+        self._unread_s = 0.0
         self._crowded = True
         self.pipeline = False
         """Whether several steps, each of other generations, are under way in stages."""
@@ -171,7 +181,8 @@ class FreezeCore(EngineCore):
 
     def begin_step(self, rows: Iterable[Work], now_s: float) -> Step:
         """Note what vLLM computes next."""
-        generations, begun, decodes_only = [], 0, True
+        generations, unread = [], []
+        begun, parts, decodes_only = 0, 0, True
         for name, tokens, computed in rows:
             generation = self._generations.get(name)
             if generation is None:
@@ -180,13 +191,22 @@ class FreezeCore(EngineCore):
             context = generation.context
             if tokens > 1 or not context.computed:
                 decodes_only = False
-                begun += computed >= context.tokens
+                if computed >= context.tokens:
+                    begun += 1
+                else:
+                    parts += 1
+                    if not generation.tokens:
+                        unread.append(generation)
             self._kv.compute(context, computed - context.computed)
         running = list(generations)
         for step in self._under_way:
             running += (item for item in step.generations if self._still_runs(item, running))
         self._mark_running(running)
-        begun_step = Step(tuple(generations), begun, decodes_only, now_s)
+        if not self.pipeline:
+            # What is left of a prompt costs the next step as much as a new one's: it competes so.
+            for generation in unread:
+                self._set_phase(generation, Phase.QUEUED)
+        begun_step = Step(tuple(generations), begun, parts, decodes_only, now_s)
         if self.pipeline:
             self._under_way.append(begun_step)
         return begun_step
@@ -225,7 +245,7 @@ class FreezeCore(EngineCore):
         if batch and step.decodes_only:
             self._step_times.observe(batch, step_s)
         elif batch:
-            self._step_times.observe_prefill(batch, step.begun, step_s)
+            self._observe_prompts(step, step_s)
         for generation in step.generations:
             generation.segment_s += step_s
             generation.total_s += step_s
@@ -245,6 +265,16 @@ class FreezeCore(EngineCore):
             between = generation.segments and not generation.segment_tokens
             if between and self._phase(generation) is Phase.RUNNING:
                 self._set_phase(generation, Phase.SUSPENDED)
+
+    def _observe_prompts(self, step: Step, step_s: float) -> None:
+        """Learn from a step with prompts; parts of them count with the step that completes one."""
+        sampling = len(step.generations) - step.parts
+        if step.begun:
+            self._step_times.observe_prefill(sampling, step.begun, step_s + self._unread_s)
+            self._unread_s = 0.0
+        else:
+            decode_s = self._step_times.expected_s(sampling) if sampling else 0.0
+            self._unread_s += max(0.0, step_s - (decode_s or 0.0))
 
     def _still_runs(self, generation: Generation, others: list[Generation]) -> bool:
         """Whether a generation of another step runs too; one that was held meanwhile does not."""

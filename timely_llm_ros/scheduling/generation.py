@@ -24,7 +24,7 @@ class Phase(enum.IntEnum):
     """Where a generation stands. It is in exactly one phase at a time."""
 
     QUEUED = 0
-    """Not started: it has no KV yet."""
+    """Not started: its prompt is not computed, or not all of it."""
     RUNNING = 1
     """In the latest engine step."""
     SUSPENDED = 2

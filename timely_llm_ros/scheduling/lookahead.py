@@ -73,6 +73,8 @@ class LookaheadBatchLimit(BatchLimit):
             first = prompts[: not inside]
             others = (place for place in range(running, len(candidates)) if place not in prompts)
             return sorted([*places, *first, *others][: self.max_running]) or [0]
+        places += self._amid(candidates, running)
+        inside = [candidates[place] for place in places]
         pressed = self._pressed(candidates, prompts)
         begun = pressed[: self._first_group([candidates[place] for place in pressed], inside)]
         begun = begun[: self.max_running - len(inside)]
@@ -82,7 +84,9 @@ class LookaheadBatchLimit(BatchLimit):
         added = len(begun)
         for place in range(running, len(candidates)):
             item = candidates[place]
-            if len(inside) == self.max_running or place in pressed or (item.begins and not paced):
+            if len(inside) == self.max_running or (item.begins and not paced):
+                continue
+            if place in pressed or place in places:
                 continue
             if self._fills and not item.begins:
                 pass
@@ -93,6 +97,20 @@ class LookaheadBatchLimit(BatchLimit):
             paced -= item.begins
             added += item.begins
         return sorted(places) if places else [0]
+
+    def _amid(self, candidates: Sequence[Candidate], running: int) -> list[int]:
+        """Return who is amid a first segment and ranks before every prompt.
+
+        They would join in any case; a prompt that begins with them must count what they lose.
+        """
+        found: list[int] = []
+        for place in range(running, len(candidates)):
+            item = candidates[place]
+            if item.begins or running + len(found) == self.max_running:
+                break
+            if item.loss_per_s:
+                found.append(place)
+        return found
 
     def _pressed(self, candidates: Sequence[Candidate], prompts: list[int]) -> list[int]:
         """Return the prompts that would be late if all were computed first, best rank first."""
