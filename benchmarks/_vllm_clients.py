@@ -214,13 +214,13 @@ MARGIN_S = 0.03
 is under way. Half of an urgent task's time here."""
 
 
-CHUNK = 192
-"""Most tokens of a step of ours: whoever is urgent waits for the end of one. A prompt has about as
-many that are its own."""
+CHUNK = 256
+"""Most tokens of a step of ours: whoever is urgent waits for the end of one. A prompt has about 150
+that are its own, so that one is computed in one step beside all that run."""
 
 
 class Ours:
-    """The vllm engine."""
+    """The vllm engine, its scheduler as the planner node has it, and with steps that are filled."""
 
     def __init__(self, max_running: int) -> None:
         self._engine = VllmEngine(
@@ -230,7 +230,9 @@ class Ours:
             max_suspended=96,
             max_kv_tokens=65536,
             prefill_chunk=CHUNK,
-            scheduling=SchedulingOptions(admission='lookahead', network_s=MARGIN_S),
+            scheduling=SchedulingOptions(
+                admission='lookahead', interrupts=False, fills=True, network_s=MARGIN_S
+            ),
         )
         self._jobs: dict[str, tuple[Job, Callable[[], None], asyncio.Event]] = {}
 
