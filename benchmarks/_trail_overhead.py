@@ -16,7 +16,7 @@ import numpy as np
 from timely_llm_ros.engines.core import EngineCore
 from timely_llm_ros.engines.length_samples import draw_requests
 from timely_llm_ros.engines.torch_backend import TorchBackend
-from timely_llm_ros.engines.torch_lengths import StateReader
+from timely_llm_ros.engines.torch_lengths import RARE, StateReader
 from timely_llm_ros.engines.torch_model import load_model
 from timely_llm_ros.prediction.probe import EVERY
 from timely_llm_ros.scheduling.options import SchedulingOptions
@@ -24,7 +24,7 @@ from timely_llm_ros.scheduling.options import SchedulingOptions
 if TYPE_CHECKING:
     from timely_llm_ros.prediction.probe import RemainingLengthProbe
 
-STRETCH = 2 * EVERY
+STRETCH = RARE * EVERY
 """Steps in a row with the probe or without; a whole number of its answers."""
 
 TOKENS = 448

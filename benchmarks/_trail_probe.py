@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from _timebill_jobs import make_jobs
+from _trail_replay import Spoken
 
 from timely_llm_ros.budget.eviction_rule import FixedEviction
 from timely_llm_ros.engines.engine import GenerationRequest
-from timely_llm_ros.engines.length_samples import LONGEST, generate_samples
+from timely_llm_ros.engines.length_samples import LONGEST, generate_each
 from timely_llm_ros.engines.model_files import PREDICTORS, SHIPPED_MODEL, find_model
 from timely_llm_ros.engines.torch_eviction import find_method
+from timely_llm_ros.engines.torch_lengths import RARE
 from timely_llm_ros.prediction.probe import EVERY, read_probe
 from timely_llm_ros.prediction.probe_training import remaining_lengths
 from timely_llm_ros.prediction.rlp import read_rlp
@@ -49,22 +51,26 @@ class Followed:
     is left.
 
     Attributes:
+        name: Its request's id.
         length: Tokens, the end included.
         forecast: What the prompt said.
         plain: The same before calibration, which trades nearness for quantiles that hold.
         single: The probe's answers, ``[length - 1, bins]``.
         refined: How long it will be, from the prompt and an answer every few tokens, as the engine
             has it, ``[length - 1, longest]``.
-        alone: The same without the prompt.
+        rare: The same where few generations run, so that answers are rare.
+        alone: The same as ``refined`` without the prompt.
         eager: The same with an answer at every token.
         trail: TRAIL's smoothing over bins, an answer at every token and no prompt.
     """
 
+    name: str
     length: int
     forecast: LengthDistribution
     plain: LengthDistribution
     single: Floats
     refined: Floats
+    rare: Floats
     alone: Floats
     eager: Floats
     trail: Floats
@@ -142,7 +148,7 @@ def follow(
     probe, rlp = predictors(name)
     plain = uncalibrated(rlp)
     rule = FixedEviction(evicted) if evicted else None
-    samples = generate_samples(
+    samples = generate_each(
         loaded,
         (replace(it, eviction=rule) for it in requests),
         layers=[probe.settings.layer],
@@ -150,18 +156,28 @@ def follow(
         sampling=sampling,
     )
     rows = []
-    for sample in samples:
+    for made, sample in samples.items():
+        if sample is None:
+            continue
         states = sample.states[:, 0].astype(np.float32)
         said, before = (
             model.predict(sample.prompt.fixed, sample.prompt.body) for model in (rlp, plain)
         )
-        (single, refined), (_, alone), (_, eager) = (
+        (single, refined), (_, rare), (_, alone), (_, eager) = (
             probe.follow(states[:-1], every, forecast=known)
-            for every, known in ((EVERY, said), (EVERY, None), (1, said))
+            for every, known in ((EVERY, said), (RARE * EVERY, said), (EVERY, None), (1, said))
         )
         trail = smoothed(probe.settings.bins, single)
-        rows.append(Followed(sample.length, said, before, single, refined, alone, eager, trail))
+        rows.append(
+            Followed(made, sample.length, said, before, single, refined, rare, alone, eager, trail)
+        )
     return rows
+
+
+def spoken(plan: Followed, probe: RemainingLengthProbe) -> Spoken:
+    """Return a plan with the means that policies rank by."""
+    left = probe.filter.left(plan.refined, plan.ages)
+    return Spoken(plan.length, plan.forecast.mean, tuple(left.tolist()))
 
 
 def smoothed(bins: LengthBins, answers: Floats) -> Floats:
@@ -179,24 +195,36 @@ def mean_errors(plans: Sequence[Followed], name: str = PREDICTORS) -> dict[str, 
     errors: dict[str, list[Floats]] = {}
     for plan in plans:
         ages = plan.ages
-        coarse = bins.midpoints[int(bins.index(plan.forecast.mean))]
         for what, found in (
             ('unrefined', bins.expected(plan.single)),
             ('refined', lengths.left(plan.refined, ages)),
             ('refined, its median', lengths.quantile(plan.refined, ages, 0.5)),
+            ('refined, few generations', lengths.left(plan.rare, ages)),
             ('refined, without the prompt', lengths.left(plan.alone, ages)),
             ('refined at every token', lengths.left(plan.eager, ages)),
             ("TRAIL's smoothing", bins.expected(plan.trail)),
             ('perfect bins', bins.midpoints[bins.index(plan.left)]),
-            ('prompt only', np.maximum(plan.forecast.mean - ages, 0)),
-            ('prompt only, its median', np.maximum(middle(plan.forecast) - ages, 0)),
-            ('prompt only, uncalibrated', np.maximum(plan.plain.mean - ages, 0)),
-            ('prompt only, uncalibrated median', np.maximum(middle(plan.plain) - ages, 0)),
-            ('prompt only, middle of its bin', np.maximum(coarse - ages, 0)),
+            *(
+                (what, np.maximum(length - ages, 0))
+                for what, length in readings(plan, bins).items()
+            ),
             ('mean of all plans', np.maximum(np.mean([it.length for it in plans]) - ages, 0)),
         ):
             errors.setdefault(what, []).append(np.abs(found - plan.left))
     return {what: float(np.concatenate(rows).mean()) for what, rows in errors.items()}
+
+
+def readings(plan: Followed, bins: LengthBins) -> dict[str, float]:
+    """Return the whole length (tokens) by every reading of what a plan's prompt said."""
+    return {
+        'prompt only': plan.forecast.mean,
+        'prompt only, its median': middle(plan.forecast),
+        'prompt only, uncalibrated': plan.plain.mean,
+        'prompt only, uncalibrated median': middle(plan.plain),
+        'prompt only, middle of its bin': float(
+            bins.midpoints[int(bins.index(plan.forecast.mean))]
+        ),
+    }
 
 
 def middle(forecast: LengthDistribution) -> float:

@@ -4,8 +4,9 @@
 
 Plans are of held-out scenes and wordings. Probe: mean errors of the remaining length over all
 tokens of plans, against the prompt-only prediction less the tokens so far; also of open tasks
-("tidy up") with drawn tokens, whose lengths prompts do not decide. Replay: plans drawn from
-those, thousands of them in virtual time, first come first served, shortest prompt-only prediction
+("tidy up") with drawn tokens, whose lengths prompts do not decide. Bound: how wrong there even the
+best predictors are, because the planner may go on in many ways. Replay: plans drawn from a few
+hundred, thousands of them in virtual time, first come first served, shortest prompt-only prediction
 first, TRAIL, and an oracle, at several loads and in a burst; each with what was really predicted.
 Serving: the same on the torch engine itself, fewer of them and in real time, with few places.
 There the first segment stands for the first token: nothing of a plan reaches a robot before it.
@@ -28,6 +29,7 @@ os.environ.setdefault('OMP_NUM_THREADS', '1')
 
 import numpy as np
 from _results import FOLDER, Target, save
+from _trail_bound import bound_of, branch, show_bound, spoken_by
 from _trail_figures import draw
 from _trail_overhead import measure_overhead
 from _trail_probe import (
@@ -38,14 +40,15 @@ from _trail_probe import (
     mean_errors,
     predictors,
     reliability,
+    spoken,
 )
-from _trail_replay import Replayed, Spoken, Way, draw_plans, serve
+from _trail_replay import Replayed, Way, draw_plans, serve
 from _trail_serving import PACE_S, SLOTS, SYSTEMS, Run, Served, System, arrivals, as_row, workload
 
 from timely_llm_ros.engines.length_samples import draw_requests
 from timely_llm_ros.engines.model_files import PREDICTORS, SHIPPED_MODEL, find_model
 from timely_llm_ros.engines.open_requests import DRAWN, draw_open_requests
-from timely_llm_ros.engines.torch_lengths import FEW
+from timely_llm_ros.engines.torch_lengths import FEW, RARE
 from timely_llm_ros.prediction.probe import EVERY, read_probe
 from timely_llm_ros.prediction.rlp import read_rlp
 
@@ -56,7 +59,7 @@ SMALL, LARGE, OPEN = SCENES = 'small scenes', 'large scenes', 'open tasks, drawn
 PREDICTORS_OPEN = f'{PREDICTORS}_open'
 """Those that learned from drawn plans of open tasks: ``timely-llm train-probe --tasks open``."""
 
-PARTS = ('probe', 'overhead', 'replay', 'replay_open', 'serving', 'ablation')
+PARTS = ('probe', 'bound', 'overhead', 'replay', 'replay_open', 'serving', 'ablation')
 LOADS = (1.0, 1.2)
 """Arrival rates as shares of what fcfs serves per second in the burst."""
 
@@ -70,6 +73,9 @@ REPLAYED: tuple[tuple[str, str, Way, float], ...] = (
     ('trail', 'srpt', 'probe', 0.8),
     ('srpt, oracle', 'srpt', 'truth', 1.0),
 )
+BOUND_LOAD = 0.9
+"""Where fcfs begins to queue."""
+
 SHARES = (0.0, 0.2, 0.5, 0.8, 1.0)
 TIGHT_KV = 1000
 """A bound on KV (tokens) under which those preempted often have to be computed again."""
@@ -119,6 +125,44 @@ def probe_part(plans: int) -> tuple[dict[str, Any], list[Target]]:
     return figures, targets
 
 
+def bound_part(plans: int, times: int, count: int, seeds: int) -> dict[str, Any]:
+    """What the best predictors of open tasks could reach, and what that were good for."""
+    by = {it.generation_id: it for it in draw_open_requests(plans, 11, 'held_out')}
+    followed = follow(load_planner(), by.values(), sampling=DRAWN, name=PREDICTORS_OPEN)
+    branched = branch(
+        load_planner(), [by[plan.name] for plan in followed], [it.length for it in followed],
+        times=times, sampling=DRAWN,
+    )  # fmt: skip
+    bound = bound_of(followed, branched, PREDICTORS_OPEN)
+    show_bound(bound)
+    probe, _ = predictors(PREDICTORS_OPEN)
+    ours = [spoken(plan, probe) for plan in followed]
+    best = spoken_by(branched, followed)
+    per_s = REPLAY_SLOTS / (fmean(plan.length for plan in ours) * PACE_S)
+    means = {
+        name: fmean(
+            serve(*draw_plans(plans_, count, BOUND_LOAD * per_s, seed), policy=policy, way=way,
+                  share=share, slots=REPLAY_SLOTS, step_s=PACE_S).mean_s
+            for seed in range(seeds)
+        )
+        for name, plans_, (_, policy, way, share) in (
+            *((way[0], ours, way) for way in REPLAYED),
+            ('sjf, best from the prompt', best, REPLAYED[1]),
+            ('trail, best from the state', best, REPLAYED[2]),
+        )
+    }  # fmt: skip
+    worst, span = means['fcfs'], means['fcfs'] - means['srpt, oracle']
+    gains = {name: (worst - mean_s) / span for name, mean_s in means.items()}
+    print(f'load {BOUND_LOAD:g}, the same plans:')
+    for name, mean_s in means.items():
+        print(f"  {name:40} {mean_s:6.2f} s, {gains[name]:.1%} of the oracle's gain")
+    return {
+        **asdict(bound),
+        'continuations_of_a_state': times,
+        'replay': {'load': BOUND_LOAD, 'mean_s': means, 'gain': gains},
+    }
+
+
 def overhead_part(rounds: int) -> tuple[dict[str, Any], list[Target]]:
     """What watching a layer and predicting from it adds to a decode step."""
     path = find_model(SHIPPED_MODEL)
@@ -134,6 +178,7 @@ def overhead_part(rounds: int) -> tuple[dict[str, Any], list[Target]]:
     figures = {
         'every': EVERY,
         'few': FEW,
+        'rare': RARE,
         'batches': {f'{batch}': asdict(row) for batch, row in rows.items()},
     }
     return figures, [
@@ -153,21 +198,14 @@ def replay_part(
     else:
         probe, _ = predictors()
         plans = follow(load_planner(), workload(known, 5))
-    spoken = [
-        Spoken(
-            plan.length,
-            plan.forecast.mean,
-            tuple(probe.filter.left(plan.refined, plan.ages).tolist()),
-        )
-        for plan in plans
-    ]
-    lengths = np.array([plan.length for plan in spoken])
+    known_plans = [spoken(plan, probe) for plan in plans]
+    lengths = np.array([plan.length for plan in known_plans])
     per_s = REPLAY_SLOTS / (lengths.mean() * PACE_S)
     rows: list[dict[str, Any]] = []
 
     def run(name: str, policy: str, way: Way, share: float, load_: float) -> Replayed:
         found = [
-            serve(*draw_plans(spoken, count, load_ * per_s, seed), policy=policy, way=way,
+            serve(*draw_plans(known_plans, count, load_ * per_s, seed), policy=policy, way=way,
                   share=share, slots=REPLAY_SLOTS, step_s=PACE_S)
             for seed in range(seeds)
         ]  # fmt: skip
@@ -187,7 +225,7 @@ def replay_part(
         print(
             f'{load_:5.2f}' + ''.join(f'{it.mean_s:13.2f}/{it.first_mean_s:8.2f}' for it in cells)
         )
-    print('c at load 1:', ', '.join(f'{c:g}: {it.mean_s:.2f} s' for c, it in ablation.items()))
+    print('c at load 1:', {c: f'{it.mean_s:.2f} s' for c, it in ablation.items()})
     # It queues where a plan waits longer for its first token than it is then being made.
     made_s = float(lengths.mean()) * PACE_S
     queues = [at for at in REPLAY_LOADS if at and by['fcfs', at].first_mean_s > made_s]
@@ -195,7 +233,7 @@ def replay_part(
     fcfs, ours, best = (by[name, at] for name in ('fcfs', 'trail', 'srpt, oracle'))
     gain = (fcfs.mean_s - ours.mean_s) / (fcfs.mean_s - best.mean_s)
     figures = {
-        'plans_known': len(spoken),
+        'plans_known': len(known_plans),
         'plans': count,
         'seeds': seeds,
         'mean_tokens': float(lengths.mean()),
@@ -331,6 +369,9 @@ def main() -> None:
     for part in options.only:
         if part == 'probe':
             figures[part], found = probe_part(plans)
+        elif part == 'bound':
+            few, times, many, seeds = (6, 8, 300, 1) if quick else (24, 16, 1000, 3)
+            figures[part], found = bound_part(few, times, many, seeds), []
         elif part == 'overhead':
             figures[part], found = overhead_part(options.rounds or (40 if quick else 300))
         elif part in ('replay', 'replay_open'):

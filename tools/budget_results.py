@@ -201,6 +201,8 @@ def trail(content: dict[str, Any]) -> list[str]:
                 for name in names
             ),
         )
+    if 'bound' in found:
+        lines += trail_bound(found['bound'])
     if 'overhead' in found:
         rows = found['overhead']['batches'].items()
         said = '; '.join(
@@ -209,8 +211,9 @@ def trail(content: dict[str, Any]) -> list[str]:
             for batch, row in rows
         )
         lines += [
-            f'The probe, asked at every {found["overhead"]["every"]}th step, half as often where '
-            f'fewer than {found["overhead"]["few"]} generations run, adds {said}.',
+            f'The probe, asked at every {found["overhead"]["every"]}th step, '
+            f'{found["overhead"].get("rare", 2)} times as rarely where fewer than '
+            f'{found["overhead"]["few"]} generations run, adds {said}.',
             '',
         ]
     for part, title in (
@@ -261,6 +264,38 @@ def trail(content: dict[str, Any]) -> list[str]:
                 rows.append(('computed again', *(f'{run["spilled"]}' for run in runs)))
             lines += table(('c', *(f'{run["share"]:g}' for run in runs)), rows)
     return [*lines, *verdicts(content)]
+
+
+def trail_bound(found: dict[str, Any]) -> list[str]:
+    """Return what bounds predictions of open tasks."""
+    lines = [
+        'What can be known of open tasks: the planner itself wrote '
+        f'{found["plans"]} held-out plans on from {found["states"]} of their states, '
+        f'{found["continuations_of_a_state"]} times '
+        'each, and as often whole plans of each prompt. Mean error of what is left over all '
+        'these continuations, in parentheses its standard error over plans:',
+        '',
+    ]
+    lines += table(
+        ('who predicts', 'tokens'),
+        (
+            (who, f'{error:.2f} ({found["standard_errors"][who]:.2f})')
+            for who, error in found['errors'].items()
+        ),
+    )
+    lines += table(
+        ('ratio of errors', 'measured'),
+        ((what, f'{ratio:.2f} ({error:.2f})') for what, (ratio, error) in found['ratios'].items()),
+    )
+    replay = found['replay']
+    lines += [f'The same plans in virtual time at load {replay["load"]:g}:', '']
+    return lines + table(
+        ('system', 'mean latency (s)', "share of the oracle's gain"),
+        (
+            (name, f'{mean_s:.2f}', f'{replay["gain"][name]:.0%}')
+            for name, mean_s in replay['mean_s'].items()
+        ),
+    )
 
 
 def calibration(content: dict[str, Any]) -> list[str]:
@@ -315,7 +350,10 @@ HEADINGS = {
         'How right probe and prompt are on held-out plans, what the probe costs, and what '
         'it is good for. What bounds it: in small scenes the prompt decides how long a '
         'plan is, so states have little to add; scenes of 40 to 200 objects are more than '
-        "the probe learned from. *Perfect bins*: the middle of the right one of TRAIL's "
+        'the probe learned from. In open tasks little is left to luck: whole plans that the '
+        'planner draws from one prompt are nearly alike in length, so both predictors could be '
+        'far better, and of a prompt-only predictor that were perfect no probe could be 2.66 '
+        "times as near. *Perfect bins*: the middle of the right one of TRAIL's "
         'bins. How much sooner plans can end at all depends on how different they are: '
         'the oracle shows it; it is the best in mean latency, not in the time to the '
         'first token.\n\n'

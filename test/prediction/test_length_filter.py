@@ -180,9 +180,42 @@ def test_what_is_no_filter_is_refused() -> None:
     for often in ([1.0], [0.5, 0.0], [0.5, float('nan')]):
         with pytest.raises(ConfigurationError, match='2 above 0'):
             LengthFilter(bins, often, 1.0, divides=True)
-    for sharpness in (-0.1, float('nan')):
+    for exponent in (-0.1, float('nan')):
         with pytest.raises(ConfigurationError, match='sharpness'):
-            LengthFilter(bins, [0.5, 0.5], sharpness, divides=True)
+            LengthFilter(bins, [0.5, 0.5], exponent, divides=True)
+        with pytest.raises(ConfigurationError, match='prompt_weight'):
+            LengthFilter(bins, [0.5, 0.5], 1.0, divides=True, prompt_weight=exponent)
     one = LengthFilter(bins, [0.5, 0.5], 1.0, divides=True)
     with pytest.raises(ConfigurationError, match='share 0'):
         one.quantile(one.start[None], [0], 0)
+
+
+@settings(max_examples=30, deadline=None)
+@given(SEEDS, st.sampled_from([0.0, 0.3, 1.0]))
+def test_a_prompt_counts_as_much_as_it_is_said_to(seed: int, weight: float) -> None:
+    rng = np.random.default_rng(seed)
+    bins, often = LengthBins(5, 20), rng.dirichlet(np.ones(5)) + 0.01
+    full, part = (
+        LengthFilter(bins, often, 1.0, divides=False, prompt_weight=it) for it in (1.0, weight)
+    )
+    forecast = a_forecast(rng)
+    found = part.prior(forecast)
+    wanted = full.start ** (1 - weight) * full.prior(forecast) ** weight
+    assert found == pytest.approx(wanted / wanted.sum())
+    assert (found > 0).all()
+    assert part.told(part.start, forecast) == pytest.approx(found)
+
+
+@settings(max_examples=30, deadline=None)
+@given(SEEDS, st.lists(st.integers(0, 500), min_size=1, max_size=9), SHARPNESSES)
+def test_what_an_engine_asks_for_at_once_is_the_same_as_in_turn(
+    seed: int, ages: list[int], sharpness: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    one = a_filter(rng, sharpness)
+    before = np.stack([one.prior(a_forecast(rng)) for _ in ages])
+    answers = rng.dirichlet(np.ones(5), size=len(ages))
+    shares, left = one.refine(before, ages, answers)
+    assert left == pytest.approx(one.left(shares, ages))
+    product = before * one.likelihood(ages, answers)
+    assert shares == pytest.approx(product / product.sum(axis=1, keepdims=True))

@@ -116,6 +116,32 @@ def generate_samples(
 ) -> list[LengthSample]:
     """Generate these plans, in the requests' order; those without an end are left out.
 
+    See :func:`generate_each`.
+    """
+    each = generate_each(
+        loaded,
+        requests,
+        layers=layers,
+        max_running=max_running,
+        eviction=eviction,
+        sampling=sampling,
+        advance=advance,
+    )
+    return [sample for sample in each.values() if sample is not None]
+
+
+def generate_each(
+    loaded: LoadedModel,
+    requests: Iterator[GenerationRequest],
+    *,
+    layers: Sequence[int] = (),
+    max_running: int = 16,
+    eviction: EvictionMethod | None = None,
+    sampling: Sampling | None = None,
+    advance: Callable[[], None] = lambda: None,
+) -> dict[str, LengthSample | None]:
+    """Generate these plans; return each by its request's id, in order, None for one without an end.
+
     Values that a plan waits for are drawn by the request's id.
 
     Args:
@@ -173,7 +199,7 @@ def generate_samples(
                 request, kept = open_.pop(name)
                 done[name] = _sample(request, event, kept) if event.reason == 'stop' else None
                 advance()
-    return [sample for name in order if (sample := done[name]) is not None]
+    return {name: done[name] for name in order}
 
 
 def _sample(

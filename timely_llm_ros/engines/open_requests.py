@@ -1,9 +1,8 @@
 """Tasks that leave open what is to be done, as people say them: "tidy up".
 
 Which things an arm picks up, where it puts them and when it is done: the prompt does not say, so
-the planner decides while it writes, and where tokens are drawn not even twice in the same way. So
-a prompt says little about a plan's length, as with questions to a chat, and a predictor that
-watches the planner has something to see.
+the planner decides. A small predictor that reads the prompt can tell little of what it will decide,
+as with questions to a chat, and one that watches the planner has something to see.
 """
 
 from __future__ import annotations

@@ -35,8 +35,11 @@ if TYPE_CHECKING:
 
 
 FEW = 4
-"""Generations in a step below which answers come half as often: such a step is shorter, an answer
-is not, and there are few to choose among."""
+"""Generations in a step below which answers are rare: such a step is shorter, an answer is not, and
+there are few to choose among."""
+
+RARE = 3
+"""How many times as many steps there are then between two answers."""
 
 
 class PromptReader:
@@ -76,8 +79,8 @@ class StateReader:
     Args:
         loaded: The model that generates; its layer is watched from now on.
         probe: The probe.
-        every: Steps between two answers; twice as many where few generations run, see
-            :data:`FEW`.
+        every: Steps between two answers; :data:`RARE` times as many where fewer generations than
+            :data:`FEW` run.
 
     Raises:
         ConfigurationError: The model has no such layer.
@@ -91,12 +94,15 @@ class StateReader:
         self._every = every
         self._steps = 0
         self._known: dict[str, NDArray[np.float64]] = {}
+        # The latest step's generations and their rows: mostly the next one's, too.
+        self._latest: tuple[list[str], NDArray[np.float64]] = [], np.empty((0, 0))
 
     def expect(self, generation_id: str, forecast: LengthDistribution) -> None:
         """Learn what a prompt says, also when hidden states have spoken already."""
         lengths = self._probe.filter
         known = self._known.get(generation_id, lengths.start)
         self._known[generation_id] = lengths.told(known, forecast)
+        self._latest = [], np.empty((0, 0))
 
     def after_step(self, plan: StepPlan, backend: TorchBackend) -> dict[str, float]:
         """Return what is left (tokens) of the plans that got a token; mostly nothing.
@@ -104,30 +110,42 @@ class StateReader:
         Call it after every step, when its tokens have been counted.
         """
         self._steps += 1
-        if self._steps < (self._every if len(plan.rows) >= FEW else 2 * self._every):
+        if self._steps < (self._every if len(plan.rows) >= FEW else RARE * self._every):
             return {}
         self._steps = 0
-        names, places = backend.sampled
-        live = {
+        ages_of = {
             row.generation.generation_id: row.generation.tokens
             for row in plan.rows
             if row.samples and not row.generation.ended
         }
-        chosen = [(name, place) for name, place in zip(names, places, strict=True) if name in live]
-        if not chosen:
+        names, places, ages = [], [], []
+        for name, place in zip(*backend.sampled, strict=True):
+            age = ages_of.get(name)
+            if age is not None:
+                names.append(name)
+                places.append(place)
+                ages.append(age)
+        if not names:
             return {}
-        names, places = [name for name, _ in chosen], [place for _, place in chosen]
         answers = self._probe.answer(self._tap.rows(places))
-        lengths, ages = self._probe.filter, [live[name] for name in names]
-        before = np.array([self._known.get(name, lengths.start) for name in names])
-        shares = lengths.learn(before, ages, answers)
+        shares, left = self._probe.filter.refine(self._before(names), ages, answers)
+        self._latest = names, shares
         self._known.update(zip(names, shares, strict=True))
-        return dict(zip(names, lengths.left(shares, ages).tolist(), strict=True))
+        return dict(zip(names, left.tolist(), strict=True))
+
+    def _before(self, names: list[str]) -> NDArray[np.float64]:
+        """Return what is known of these generations, ``[rows, longest]``."""
+        latest, shares = self._latest
+        if names == latest:
+            return shares
+        start = self._probe.filter.start
+        return np.array([self._known.get(name, start) for name in names])
 
     def forget(self, generation_ids: Iterable[str]) -> None:
         """Forget generations that have ended."""
         for name in generation_ids:
-            self._known.pop(name, None)
+            if self._known.pop(name, None) is not None:
+                self._latest = [], np.empty((0, 0))
 
 
 class WorkerLengths:

@@ -40,6 +40,8 @@ class LayerTap:
             )
         self._wanted = frozenset(layers)
         self._states: dict[int, torch.Tensor] = {}
+        # A model's states are all of one kind; to ask each costs as much as to read it.
+        self._readable: bool | None = None
 
     def see(self, layer: int, hidden: torch.Tensor) -> None:
         """Take a layer's states, ``[tokens, width]``; nothing may write into them later."""
@@ -58,8 +60,10 @@ class LayerTap:
         probe that asks.
         """
         state = self._states[min(self._states)]
-        if state.device.type == 'cpu' and state.dtype == torch.float32:
-            found: NDArray[np.float32] = state.numpy()[tokens]
+        if self._readable is None:
+            self._readable = state.device.type == 'cpu' and state.dtype == torch.float32
+        if self._readable:
+            found: NDArray[np.float32] = state.numpy().take(tokens, axis=0)
             return found
         copied: NDArray[np.float32] = state[tokens].float().cpu().numpy()
         return copied

@@ -9,7 +9,10 @@ tokens is L - t::
     P(L | all) ~ P(L | prompt) * product over answers (answer[bin of L - t] / frequency[bin])^s
 
 and 0 for L <= t. With s = 0 only the prompt counts and that the plan still runs, so an s that is
-chosen on plans makes nothing worse.
+chosen on plans makes nothing worse. Neither does w, how much a prompt counts against the lengths of
+training::
+
+    P(L | prompt) ~ P(L) * (said(L) / P(L))^w
 
 Arrays are ``[rows, longest]``: a row per generation, place i for the length i + 1.
 """
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.prediction.response_length import LengthDistribution
 
     Floats = NDArray[np.float64]
+    Singles = NDArray[np.float32]
 
 DOUBT = 0.01
 """Share of what a prompt says that is spread over the lengths of training, because it may err."""
@@ -40,7 +44,7 @@ FLOOR = 1e-3
 """Share of an answer that is given to the bins as they are in training: none rules a length out."""
 
 REACH = 4
-"""Lengths that are told apart, in lengths of all bins."""
+"""Lengths that are told apart, in lengths of all bins; longer ones count as the longest."""
 
 
 class LengthFilter:
@@ -52,27 +56,40 @@ class LengthFilter:
         sharpness: s, exponent of an answer. Those of neighbouring tokens depend on each other, so
             1 makes the result surer than it is right.
         divides: Whether answers are divided by the frequencies, which makes likelihoods of them.
+        prompt_weight: w, exponent of what a prompt says; 1 believes it, 0 does not hear it.
 
     Raises:
-        ConfigurationError: A sharpness below 0, or frequencies that are not one above 0 per bin.
+        ConfigurationError: An exponent below 0, or frequencies that are not one above 0 per bin.
     """
 
     def __init__(
-        self, bins: LengthBins, frequencies: ArrayLike, sharpness: float, *, divides: bool
+        self,
+        bins: LengthBins,
+        frequencies: ArrayLike,
+        sharpness: float,
+        *,
+        divides: bool,
+        prompt_weight: float = 1.0,
     ) -> None:
         often = np.asarray(frequencies, np.float64)
         if often.shape != (bins.count,) or not (often > 0).all():
             raise ConfigurationError(
                 f'frequencies {often.tolist()}: expected {bins.count} above 0, one per bin'
             )
-        if not sharpness >= 0:
-            raise ConfigurationError(f'sharpness {sharpness!r}: expected at least 0')
+        for name, exponent in (('sharpness', sharpness), ('prompt_weight', prompt_weight)):
+            if not exponent >= 0:
+                raise ConfigurationError(f'{name} {exponent!r}: expected at least 0')
         self._bins = bins
         self._sharpness = sharpness
-        self._floor = FLOOR * often
-        self._common = often if divides else np.ones(bins.count)
+        self._prompt_weight = prompt_weight
+        # An answer's evidence is (answer * scale + floor)^s.
+        common = often if divides else np.ones(bins.count)
+        self._scale, self._floor = (1 - FLOOR) / common, FLOOR * often / common
         self.longest = REACH * bins.longest
+        self._oldest = self.longest - bins.longest
         self.lengths: Floats = np.arange(1.0, self.longest + 1)
+        self._sums = np.stack([np.ones(self.longest), self.lengths], axis=1)
+        self._offsets = np.arange(0).reshape(0, 1)
         # Row t of the view has the bin of each length at age t, and one more where it is over.
         over = np.full(self.longest, bins.count)
         left = bins.index(np.arange(1, self.longest + 1))
@@ -105,6 +122,9 @@ class LengthFilter:
         shares[: len(within)] = within
         shares[-1] += said[self.longest :].sum()
         mixed: Floats = (1 - DOUBT) * shares / shares.sum() + DOUBT * self.start
+        if self._prompt_weight != 1.0:
+            mixed = self.start * (mixed / self.start) ** self._prompt_weight
+            mixed /= mixed.sum()
         return mixed
 
     def told(self, shares: Floats, forecast: LengthDistribution) -> Floats:
@@ -116,7 +136,7 @@ class LengthFilter:
         total = product.sum()
         return product / total if total > 0 else shares
 
-    def learn(self, shares: Floats, ages: ArrayLike, answers: Floats) -> Floats:
+    def learn(self, shares: Floats, ages: ArrayLike, answers: Floats | Singles) -> Floats:
         """Return the rows after one answer each.
 
         Args:
@@ -125,38 +145,68 @@ class LengthFilter:
             ages: How many tokens each generation has; it still runs, so it is longer.
             answers: The probabilities of the bins of what is left of it then, ``[rows, bins]``.
         """
+        return self.refine(shares, ages, answers)[0]
+
+    def refine(
+        self, shares: Floats, ages: ArrayLike, answers: Floats | Singles
+    ) -> tuple[Floats, Floats]:
+        """Return what :meth:`learn` does, and what :meth:`left` says of it, ``[rows]``.
+
+        This is what an engine waits for, so it takes as few operations as there may be.
+        """
+        bounded = self._bounded(ages)
+        product, mean = self._product(shares, self._likelihood(answers, bounded))
+        mean -= bounded
+        return product, mean
+
+    def likelihood(self, ages: ArrayLike, answers: Floats | Singles) -> Floats:
+        """Return how much each length is worth after these answers alone, ``[rows, longest]``.
+
+        It is not to scale; 0 for those that are over, and above 0 for all others.
+        """
+        return self._likelihood(answers, self._bounded(ages))
+
+    def _likelihood(self, answers: Floats | Singles, bounded: NDArray[np.int64]) -> Floats:
         evidence = np.zeros((len(answers), self._bins.count + 1))
-        mixed = (1 - FLOOR) * answers + self._floor
-        evidence[:, :-1] = (mixed / self._common) ** self._sharpness
-        return self._product(shares, self._at(ages), evidence)
+        within = evidence[:, :-1]
+        np.multiply(answers, self._scale, out=within)
+        within += self._floor
+        # The operator has short ways for 0.5, 1 and 2 that numpy's function does not take.
+        within **= self._sharpness
+        found: Floats = evidence.take(self._at(bounded))
+        return found
 
     def running(self, shares: Floats, ages: ArrayLike) -> Floats:
         """Return the rows for generations of these ages that still run, without an answer."""
-        places = self._at(ages)
-        evidence = np.ones((len(places), self._bins.count + 1))
-        evidence[:, -1] = 0.0
-        return self._product(shares, places, evidence)
+        return self._product(shares, self.lengths > self._bounded(ages)[:, None])[0]
 
-    def _product(self, shares: Floats, places: NDArray[np.int64], evidence: Floats) -> Floats:
-        likelihood = evidence.take(places)
-        product = shares * likelihood
-        total = product.sum(axis=1, keepdims=True)
-        if not (total > 0).all():
+    def _product(
+        self, shares: Floats, likelihood: Floats | NDArray[np.bool_]
+    ) -> tuple[Floats, Floats]:
+        """Return the rows times what each length is worth, and their means."""
+        product: Floats = likelihood * shares
+        sums = product @ self._sums
+        if not sums[:, 0].all():
             # What was left is over: all that is known is this answer.
-            product = np.where(total > 0, product, self.start * likelihood)
-            total = product.sum(axis=1, keepdims=True)
+            over = sums[:, 0] == 0
+            product[over] = (self.start * likelihood)[over]
+            sums = product @ self._sums
+        total = sums[:, :1]
         product /= total
-        return product
+        return product, sums[:, 1] / total[:, 0]
 
-    def _at(self, ages: ArrayLike) -> NDArray[np.int64]:
+    def _at(self, bounded: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return where, in rows of one more than the bins, each length's bin is at these ages."""
-        bins = self._places[self._bounded(ages)]
-        bins += (self._bins.count + 1) * np.arange(len(bins))[:, None]
+        bins = self._places[bounded]
+        if len(bins) > len(self._offsets):
+            self._offsets = (self._bins.count + 1) * np.arange(len(bins))[:, None]
+        if len(bins) > 1:
+            bins += self._offsets[: len(bins)]
         return bins
 
     def _bounded(self, ages: ArrayLike) -> NDArray[np.int64]:
         # Older ones are taken for so old that all bins are still ahead.
-        return np.minimum(np.asarray(ages, np.int64), self.longest - self._bins.longest)
+        return np.minimum(np.asarray(ages, np.int64), self._oldest)
 
     def left(self, shares: Floats, ages: ArrayLike) -> Floats:
         """Return how many tokens are left on average, ``[rows]``."""
@@ -177,6 +227,6 @@ class LengthFilter:
 
     def binned(self, shares: Floats, ages: ArrayLike) -> Floats:
         """Return how probable each bin of what is left is, ``[rows, bins]``."""
-        places, count = self._at(ages).ravel(), self._bins.count + 1
+        places, count = self._at(self._bounded(ages)).ravel(), self._bins.count + 1
         summed = np.bincount(places, weights=shares.ravel(), minlength=len(shares) * count)
         return summed.astype(np.float64).reshape(len(shares), count)[:, :-1]

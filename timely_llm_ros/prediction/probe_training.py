@@ -10,11 +10,12 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from timely_llm_ros.prediction.length_filter import LengthFilter
 from timely_llm_ros.prediction.probe import EVERY, ProbeSettings, RemainingLengthProbe
 from timely_llm_ros.prediction.remaining_length import LengthBins
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -23,9 +24,11 @@ if TYPE_CHECKING:
     States = Sequence[NDArray[np.float16]]
     Forecasts = Sequence[LengthDistribution]
 
-SHARPNESSES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05, 0.0)
+SHARPNESSES = (2.8, 2.0, 1.4, 1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05, 0.0)
 """Of which the one that is nearest to held-out plans is taken; 0 hears the prompt alone."""
 
+PROMPT_WEIGHTS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.1, 0.0)
+"""Of which the same is true; 0 does not hear the prompt."""
 
 BINS = LengthBins(10, 80)
 """Ten bins, as TRAIL has them, over the lengths of the embedded planner's plans."""
@@ -163,7 +166,8 @@ def calibrated(
     """Return the probe with the reading of its answers that is nearest to these plans' lengths.
 
     Nearest on average, because policies rank by the mean. The likeliest reading is somewhat less
-    sure.
+    sure. Probe alone and prompt alone are among what is tried, so on these plans both together are
+    no worse than either.
 
     Args:
         probe: The probe.
@@ -171,12 +175,58 @@ def calibrated(
         forecasts: What their prompts say; the surer they are, the less answers count.
         every: Tokens between two answers.
     """
-    found = [
-        RemainingLengthProbe(
-            replace(probe.settings, sharpness=sharpness, divides=divides),
-            probe.weights,
-            probe.about,
-        )
-        for sharpness, divides in product(SHARPNESSES, (False, True))
+    weights = (1.0,) if forecasts is None else PROMPT_WEIGHTS
+    readings = [
+        replace(probe.settings, sharpness=sharpness, divides=divides, prompt_weight=weight)
+        for divides, weight, sharpness in product((False, True), weights, SHARPNESSES)
     ]
-    return min(found, key=lambda one: probe_errors(one, states, forecasts, every).refined)
+    filters = {
+        divides: LengthFilter(
+            probe.settings.bins, probe.weights['frequencies'], 1.0, divides=divides
+        )
+        for divides in (False, True)
+    }
+    errors = np.zeros(len(readings))
+    for plan, forecast in zip(states, forecasts or repeat(None, len(states)), strict=True):
+        answers = probe.answer(plan[:-1:every].astype(np.float32))
+        errors += _reading_errors(filters, readings, answers, len(plan), forecast, every)
+    best = readings[int(errors.argmin())]
+    return RemainingLengthProbe(best, probe.weights, probe.about)
+
+
+def _reading_errors(
+    filters: Mapping[bool, LengthFilter],
+    readings: Sequence[ProbeSettings],
+    answers: NDArray[np.float32],
+    length: int,
+    forecast: LengthDistribution | None,
+    every: int,
+) -> NDArray[np.float64]:
+    """Return the sum of a plan's errors with each reading, without following it for each anew.
+
+    In logarithms exponents are factors, so what answers say is added up once.
+
+    Args:
+        filters: Whose sharpness and weight are 1, by whether they divide.
+        readings: What to try.
+        answers: Every so many tokens.
+        length: Of the plan (tokens).
+        forecast: What its prompt says.
+        every: Tokens between two answers.
+    """
+    ages, sums = np.arange(1, length), {}
+    for divides, lengths in filters.items():
+        worth = lengths.likelihood(ages[::every], answers)
+        said = np.log(np.where(worth > 0, worth, 1.0)).cumsum(axis=0)
+        sums[divides] = np.repeat(said, every, axis=0)[: len(ages)]
+    over = lengths.lengths <= ages[:, None]
+    start = np.log(lengths.start)
+    prompt = 0.0 if forecast is None else np.log(lengths.prior(forecast)) - start
+    errors = []
+    for it in readings:
+        known = start + it.prompt_weight * prompt + it.sharpness * sums[it.divides]
+        known[over] = -np.inf
+        shares = np.exp(known - known.max(axis=1, keepdims=True))
+        mean = shares @ lengths.lengths / shares.sum(axis=1)
+        errors.append(np.abs(mean - length).sum())
+    return np.array(errors)
