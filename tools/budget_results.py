@@ -13,8 +13,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from _page_tables import measured, table, verdicts
+from _trail_page import trail
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / 'docs' / 'results.md'
@@ -22,33 +25,6 @@ RESULTS = ROOT / 'benchmarks' / 'results'
 
 FORESIGHT = ('lengths told', 'oracle')
 """Approaches that know what nobody can know beforehand."""
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
-    """Return a table's lines."""
-    lines = ['| ' + ' | '.join(head) + ' |', '|' + '---|' * len(head)]
-    return [*lines, *('| ' + ' | '.join(map(str, row)) + ' |' for row in rows), '']
-
-
-def measured(content: dict[str, Any], wall_s: float | None) -> str:
-    """Return which command measured it, and when and where."""
-    machine = content['machine']
-    took = '' if wall_s is None else f', {wall_s:.0f} s in all'
-    return (
-        f'`{content["command"]}`, {content["date"][:10]}, {machine["cores"]}-core '
-        f'{machine["cpu"]}{took}; `benchmarks/results/{content["name"]}.json`.'
-    )
-
-
-def verdicts(content: dict[str, Any]) -> list[str]:
-    """Return the table of targets."""
-    return table(
-        ('target', 'measured', ''),
-        (
-            (f'{it["name"]}: {it["target"]}', f'{it["value"]:.3g}', 'met' if it['ok'] else 'missed')
-            for it in content['targets']
-        ),
-    )
 
 
 def timebill(content: dict[str, Any]) -> list[str]:
@@ -181,121 +157,6 @@ def rlp(content: dict[str, Any]) -> list[str]:
     said = ', '.join(f'{ms:.1f} ms for {tokens}' for tokens, ms in times.items())
     lines += [f'A prediction takes {said} tokens of compressed prompt.', '']
     return [*lines, *verdicts(content)]
-
-
-REPLAYED = {'replay': 'Tasks that say what to do', 'replay_open': 'Open tasks'}
-
-
-def trail(content: dict[str, Any]) -> list[str]:
-    """Return the tables of TRAIL."""
-    found = content['figures']
-    lines = [measured(content, None), '']
-    if 'probe' in found:
-        scenes = list(found['probe'])
-        lines += ['Mean error of the remaining length over all tokens of held-out plans:', '']
-        names = found['probe'][scenes[0]]['mean_error_tokens']
-        lines += table(
-            ('tokens', *scenes),
-            (
-                (name, *(f'{found["probe"][it]["mean_error_tokens"][name]:.2f}' for it in scenes))
-                for name in names
-            ),
-        )
-    if 'bound' in found:
-        lines += trail_bound(found['bound'])
-    if 'overhead' in found:
-        rows = found['overhead']['batches'].items()
-        said = '; '.join(
-            f'{row["share"]:.2%} (standard error {row["standard_error"]:.2%}) of '
-            f'{row["step_ms"]:.2f} ms at batch {batch}'
-            for batch, row in rows
-        )
-        lines += [
-            f'The probe, asked at every {found["overhead"]["every"]}th step, '
-            f'{found["overhead"].get("rare", 2)} times as rarely where fewer than '
-            f'{found["overhead"]["few"]} generations run, adds {said}.',
-            '',
-        ]
-    for part, title in (
-        ('replay', 'virtual time'),
-        ('replay_open', 'virtual time, open tasks'),
-        ('serving', 'the torch engine, real time'),
-    ):
-        if part not in found:
-            continue
-        runs = found[part]['runs']
-        lines += [
-            f'Mean latency / time to the first token or segment (s), {title}; '
-            f'{found[part]["plans"]} plans a run, limit: {found[part]["binding_limit"]}:',
-            '',
-        ]
-        loads = sorted({run['load'] for run in runs})
-        systems = list(dict.fromkeys(r['system'] for r in runs if 'c=' not in r['system']))
-        by = {(run['system'], run['load']): run for run in runs}
-        lines += table(
-            ('system', *(f'load {load:g}' if load else 'burst' for load in loads)),
-            (
-                (
-                    name,
-                    *(f'{by[name, at]["mean_s"]:.2f} / {by[name, at]["first_mean_s"]:.2f}'
-                      for at in loads),
-                )
-                for name in systems
-            ),
-        )  # fmt: skip
-    for part in ('replay', 'replay_open'):
-        if part not in found:
-            continue
-        replay = found[part]
-        lines += [
-            f'{REPLAYED[part]}: fcfs begins to queue at load {replay["fcfs_queues_from_load"]:g}. '
-            f'There the oracle is {replay["oracle_mean_ratio"]:.2f} times better in mean latency '
-            f'and {replay["oracle_first_ratio"]:.2f} times to the first token. Plans have '
-            f'{replay["mean_tokens"]:.1f} tokens, standard deviation '
-            f'{replay["variation"]:.2f} of that.',
-            '',
-        ]
-    for part, title in (('replay', 'Virtual time, load 1'), ('ablation', 'Real time, burst')):
-        runs = [it for it in found.get(part, {}).get('runs', []) if 'c=' in it['system']]
-        if runs:
-            lines += [f'{title}, {found[part]["binding_limit"]}, by c:', '']
-            rows = [('mean latency (s)', *(f'{run["mean_s"]:.2f}' for run in runs))]
-            if part == 'ablation':
-                rows.append(('computed again', *(f'{run["spilled"]}' for run in runs)))
-            lines += table(('c', *(f'{run["share"]:g}' for run in runs)), rows)
-    return [*lines, *verdicts(content)]
-
-
-def trail_bound(found: dict[str, Any]) -> list[str]:
-    """Return what bounds predictions of open tasks."""
-    lines = [
-        'What can be known of open tasks: the planner itself wrote '
-        f'{found["plans"]} held-out plans on from {found["states"]} of their states, '
-        f'{found["continuations_of_a_state"]} times '
-        'each, and as often whole plans of each prompt. Mean error of what is left over all '
-        'these continuations, in parentheses its standard error over plans:',
-        '',
-    ]
-    lines += table(
-        ('who predicts', 'tokens'),
-        (
-            (who, f'{error:.2f} ({found["standard_errors"][who]:.2f})')
-            for who, error in found['errors'].items()
-        ),
-    )
-    lines += table(
-        ('ratio of errors', 'measured'),
-        ((what, f'{ratio:.2f} ({error:.2f})') for what, (ratio, error) in found['ratios'].items()),
-    )
-    replay = found['replay']
-    lines += [f'The same plans in virtual time at load {replay["load"]:g}:', '']
-    return lines + table(
-        ('system', 'mean latency (s)', "share of the oracle's gain"),
-        (
-            (name, f'{mean_s:.2f}', f'{replay["gain"][name]:.0%}')
-            for name, mean_s in replay['mean_s'].items()
-        ),
-    )
 
 
 def calibration(content: dict[str, Any]) -> list[str]:
