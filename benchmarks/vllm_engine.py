@@ -11,7 +11,7 @@ b  contention of 16 and 64 robots with mixed time utilities, a closed loop in wh
 c  8 to 512 suspended generations, with room for their KV and without
 d  what choosing costs per step
 
-Every round has every way, in turns. All takes about 25 minutes (a 6, b 14, c 4), ``--quick`` about
+Every round has every way, in turns. All takes about 25 minutes (a 6, b 15, c 4), ``--quick`` about
 six (a 1.5, b 3, c 1.5). What a part found is written when it ends; figures of parts that are not
 run again stay in the file.
 """
