@@ -37,6 +37,9 @@ SEEDS = range(120)
 WARM, MOST = 48, 144
 """Tasks at once, to warm up and to see how many are served at most."""
 
+ALONE = 60
+"""Urgent tasks, one at a time, to see how soon an idle engine answers."""
+
 RESAMPLES = 200
 
 
@@ -122,6 +125,14 @@ async def contention(
         }
         for batch, system in systems.items():
             await system.keep({name for (_, name), best in chosen.items() if best == batch})
+        alone_ms = {}
+        for name in names:
+            way = systems[chosen[fleets[-1], name]].ways[name]
+            await asyncio.sleep(SETTLE_S)
+            await way.client.forget()
+            await fleet.learn(way.serve)
+            alone_ms[name] = 1000 * statistics.median(await fleet.alone(way.serve, ALONE))
+        say(f'b: alone an urgent task is answered after (ms) {alone_ms}')
         served: dict[tuple[int, float, str], list[list[Job]]] = {}
         for number, robots, load, name in product(range(rounds), fleets, loads, names):
             way = systems[chosen[robots, name]].ways[name]
@@ -145,6 +156,7 @@ async def contention(
             for robots, load in product(fleets, loads)
             for loop in (Loop.asking(robots, load * most),)
         ],
+        'alone_ms': alone_ms,
         'searched': searched,
         'runs': [
             {'way': name, 'batch': chosen[robots, name], 'robots': robots, 'load': load}

@@ -83,6 +83,20 @@ class Fleet:
         await asyncio.gather(*(serve(job, lambda: None) for job in drawn))
         return tasks / (time.monotonic() - start_s)
 
+    async def alone(self, serve: Serve, tasks: int) -> list[float]:
+        """Return when urgent tasks, one at a time, had their first segment (s)."""
+        rng, responses_s = random.Random(4), []
+        for _ in range(tasks):
+            job = self._jobs.draw(rng.choice(self._seeds[True]), self._utilities[True], urgent=True)
+            job.at_s = time.monotonic()
+
+            def on_segment(job: Job = job) -> None:
+                job.first_s = job.first_s or time.monotonic()
+
+            await serve(job, on_segment)
+            responses_s.append(job.response_s)
+        return responses_s
+
     async def learn(self, serve: Serve) -> None:
         """Serve a task of either kind, so that the prompts' fixed parts are known, as in use."""
         rng = random.Random(3)

@@ -93,6 +93,8 @@ def contention(figures: dict[str, Any]) -> str:
 {1000 * loop['thinks_s']:.0f} ms in the mean:"""
         tables.append(f'{text}\n\n{table([*head, "tasks, urgent"], rows)}')
     both = '\n\n'.join(tables)
+    alone = ', '.join(f'{way} {it:.0f}' for way, it in part['alone_ms'].items())
+    ratio = part['alone_ms']['ours'] / part['alone_ms']['stock fcfs']
     batches = ' or '.join(map(str, part['batches']))
     return f"""### Contention
 
@@ -106,6 +108,11 @@ robots, in turns, {part['rounds']} rounds of {part['seconds']:g} s; times of uti
 a run of {part['search_s']:g} s at the highest load. Standard errors, in brackets, are over rounds,
 a percentile's by drawing tasks anew. A response is the first segment, where a plan comes whole the
 plan.
+
+What bounds it: urgent tasks that come one at a time to an idle engine are answered after {alone}
+ms (medians). So where nobody queues, as where there are as many places as robots, a first segment
+cannot come much sooner than after {ratio:.2f} of the time of a whole plan; less than that needs a
+queue of others.
 
 {both}
 

@@ -45,6 +45,7 @@ FIGURES: dict[str, Any] = {
     'b': {
         'most_plans_per_s': 40.0, 'time_factor': 0.3, 'seconds': 6.0, 'rounds': 2,
         'search_s': 2.5, 'batches': [4, 16],
+        'alone_ms': {'stock fcfs': 80.0, 'ours': 40.0},
         'loops': [
             {'robots': 16, 'load': load, 'acts_s': 0.1, 'thinks_s': 0.05} for load in (0.8, 1.2)
         ],
@@ -74,6 +75,7 @@ def test_every_part_that_ran_is_told_and_no_other(
     assert '| a target | <= 1 | 0.25 | met |' in text
     assert '| 1 at once | 2.500 s | 1.2 % ± 1.0 | 0.25 ms |' in text
     assert '| chosen by the scheduler | 3.50 ms | 3.50 ms |' in text
+    assert 'stock fcfs 80, ours 40' in text.replace('\n', ' ')
     assert '### Many suspended generations' not in text
     assert max(map(len, text.splitlines())) <= 140
 

@@ -179,8 +179,8 @@ def test_outside_the_contract_plans_are_the_same_and_a_dead_core_ends_none(
 
 def test_a_killed_core_is_started_anew_and_in_bfloat16_says_the_same(embedded: VllmRun) -> None:
     # Starting takes long: what comes next is another format.
-    embedded.engine._dtype = 'bfloat16'
-    embedded.engine._plugin['max_running'] = 1
+    options = replace(embedded.engine._options, dtype='bfloat16', max_running=1)
+    embedded.engine._options = options
 
     async def kill() -> tuple[dict[str, str], str]:
         names = embedded.submit([free_request(number, max_tokens=2000) for number in range(8)])

@@ -23,7 +23,7 @@ class VllmChoice:
     """Generates with vLLM, one way or the other.
 
     Args:
-        options: Those of :class:`VllmEngine`.
+        options: Those of :class:`VllmOptions`.
 
     Raises:
         ConfigurationError: An option is out of range.

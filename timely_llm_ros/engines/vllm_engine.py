@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.engines.engine import (
     EngineFailed,
@@ -17,22 +17,19 @@ from timely_llm_ros.engines.engine import (
     GenerationEnded,
     deliver,
 )
-from timely_llm_ros.engines.model_files import SHIPPED_MODEL, find_model, require_model_files
+from timely_llm_ros.engines.model_files import find_model, require_model_files
 from timely_llm_ros.engines.vllm_completions import UNNAMED
+from timely_llm_ros.engines.vllm_options import VllmOptions
 from timely_llm_ros.engines.vllm_writer import RequestWriter, check_seed, greedy
 from timely_llm_ros.engines.wire import RobotIdleAt
 from timely_llm_ros.errors import (
-    ConfigurationError,
     EngineError,
     ModelLoadError,
     TimelyError,
 )
-from timely_llm_ros.scheduling.options import SchedulingOptions
-from timely_llm_ros.scheduling.policies import find_policy
-from timely_llm_ros.scheduling.scheduler import ServingMode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Coroutine
 
     from timely_llm_ros.engines.engine import EngineEvent, GenerationRequest
     from timely_llm_ros.engines.torch_text import TokenTexts
@@ -42,8 +39,6 @@ if TYPE_CHECKING:
 FIRST_RESTART_S, LAST_RESTART_S = 0.25, 15.0
 """Pause before the first restart in a row; it doubles up to the last."""
 
-DTYPES = ('auto', 'float32', 'bfloat16', 'float16')
-
 
 class VllmEngine:
     """Generates with vLLM, which runs any model of its own on CPUs and GPUs.
@@ -52,86 +47,22 @@ class VllmEngine:
     why and a new one is started.
 
     Args:
-        model_path: A folder, or the name of a shipped model.
-        mode: The serving mode.
-        policy: Name of the policy.
-        max_running: Most generations in one step.
-        max_suspended: Most generations that keep their KV without running; more are spilled.
-        max_kv_tokens: The bound on KV, rounded down to blocks.
-        block_size: Tokens of a KV block; a multiple of 32 on a CPU.
-        prefill_chunk: Most tokens computed in one step.
-        dtype: ``auto``, ``float32``, ``bfloat16`` or ``float16``.
-        threads: CPU threads of a step.
-        sampling: Returns a request's keyword arguments of vLLM's ``SamplingParams``, for example
-            temperature and seed; greedy without.
-        scheduling: Further options of the scheduler.
-        vllm: Further keyword arguments of vLLM's ``AsyncEngineArgs``, for example
-            ``tensor_parallel_size``.
-        measure: Time vLLM at start, which takes some seconds; it is ``EngineInfo.times``.
-        micro_batches: Between how many steps tokens are shared where the model is a pipeline of
-            stages: 0 for as many as there are stages, 1 to let vLLM fill every step.
+        options: Those of :class:`VllmOptions`.
 
     Raises:
         ConfigurationError: An option is out of range.
+        TypeError: There is no such option.
     """
 
-    def __init__(
-        self,
-        *,
-        model_path: str = SHIPPED_MODEL,
-        mode: ServingMode = 'segmented',
-        policy: str = 'utility',
-        max_running: int = 8,
-        max_suspended: int = 248,
-        max_kv_tokens: int = 32768,
-        block_size: int = 32,
-        prefill_chunk: int = 2048,
-        dtype: str = 'float32',
-        threads: int = 1,
-        sampling: Callable[[GenerationRequest], Mapping[str, Any]] | None = None,
-        scheduling: SchedulingOptions | None = None,
-        vllm: Mapping[str, Any] | None = None,
-        measure: bool = False,
-        micro_batches: int = 0,
-    ) -> None:
-        find_policy(policy)
-        if mode not in get_args(ServingMode):
-            raise ConfigurationError(f'mode {mode!r}: expected one of {get_args(ServingMode)}')
-        if dtype not in DTYPES:
-            raise ConfigurationError(f'dtype {dtype!r}: expected one of {DTYPES}')
-        for name, value, least in (
-            ('max_running', max_running, 1),
-            ('max_suspended', max_suspended, 0),
-            ('max_kv_tokens', max_kv_tokens, 2 * block_size),
-            ('block_size', block_size, 1),
-            ('prefill_chunk', prefill_chunk, max_running + 1),
-            ('threads', threads, 1),
-            ('micro_batches', micro_batches, 0),
-        ):
-            if value < least:
-                raise ConfigurationError(f'{name} {value!r}: expected at least {least}')
-        self._model = find_model(model_path)
-        self._mode: ServingMode = mode
-        self._dtype, self._threads = dtype, threads
-        self._kv_tokens = max_kv_tokens // block_size * block_size
-        self._block_size, self._chunk = block_size, prefill_chunk
-        self._slots = max_running + max_suspended
-        self._sampling = sampling or greedy
-        self._more = dict(vllm or {})
-        self._measures, self._max_running = measure, max_running
+    def __init__(self, **options: Any) -> None:
+        self._options = VllmOptions(**options)
+        self._model = find_model(self._options.model_path)
+        self._measures = self._options.measure
         self._times: ExecutionTimeModel | None = None
         self._seed_tokens: int | None = None
-        options = scheduling or SchedulingOptions()
-        self._plugin = {
-            'mode': mode,
-            'policy': policy,
-            'max_running': max_running,
-            'micro_batches': micro_batches,
-            'scheduling': {name: getattr(options, name) for name in options.__slots__},
-        }
         self._texts: TokenTexts | None = None
         self._writer: RequestWriter | None = None
-        self._context_limit = self._kv_tokens
+        self._context_limit = self._options.kv_tokens
         self._on_event: Callable[[EngineEvent], None] | None = None
         self._process: VllmProcess | None = None
         self._restart: asyncio.Task[None] | None = None
@@ -268,10 +199,10 @@ class VllmEngine:
         from timely_llm_ros.engines.vllm_process import VllmProcess
         from timely_llm_ros.engines.vllm_start import prepare_environment
 
-        prepare_environment(self._threads)
+        prepare_environment(self._options.threads)
         arguments = await asyncio.to_thread(self._prepare)
         process = VllmProcess(
-            arguments, self._plugin, on_message=self._on_message, on_lost=self._on_lost
+            arguments, self._options.plugin(), on_message=self._on_message, on_lost=self._on_lost
         )
         self._process = process
         try:
@@ -288,8 +219,8 @@ class VllmEngine:
                 'vllm',
                 vocabulary=texts.size,
                 context_limit=self._context_limit,
-                max_running=self._max_running,
-                kv_tokens=self._kv_tokens,
+                max_running=self._options.max_running,
+                kv_tokens=self._options.kv_tokens,
             )
         self._ready = True
         from timely_llm_ros.engines.vllm_text import count_parameters
@@ -298,9 +229,9 @@ class VllmEngine:
             'vllm',
             self._model,
             count_parameters(self._model),
-            self._dtype,
+            self._options.dtype,
             0 if texts is None else texts.size,
-            self._kv_tokens,
+            self._options.kv_tokens,
             time.monotonic() - started_s,
             times=self._times,
         )
@@ -308,7 +239,6 @@ class VllmEngine:
     def _prepare(self) -> dict[str, Any]:
         """Check vLLM, load the tokenizer and return the arguments of vLLM."""
         from timely_llm_ros.engines import vllm_contract as contract
-        from timely_llm_ros.engines.vllm_start import engine_arguments
         from timely_llm_ros.engines.vllm_text import context_limit, load_texts
 
         contract.require_contract()
@@ -316,31 +246,28 @@ class VllmEngine:
 
         if self._texts is None:
             self._texts = load_texts(self._model)
-        self._context_limit = min(self._kv_tokens - self._block_size, context_limit(self._model))
+        options = self._options
+        self._context_limit = options.context_limit(context_limit(self._model))
         if self._writer is None:
             self._writer = RequestWriter(
                 self._texts,
                 context_limit=self._context_limit,
-                sampling=self._sampling,
-                observations=self._mode != 'whole_plan',
+                sampling=options.sampling or greedy,
+                observations=options.mode != 'whole_plan',
             )
-        arguments = engine_arguments(
+        arguments = options.arguments(
             self._model,
-            dtype=self._dtype,
-            kv_tokens=self._kv_tokens,
-            block_size=self._block_size,
-            chunk=self._chunk,
-            slots=self._slots,
+            slots=options.max_running + options.max_suspended,
             context_limit=self._context_limit,
         )
         if current_platform.is_cpu():
-            stages = self._more.get('pipeline_parallel_size', 1)
-            whole = arguments['max_num_batched_tokens'] - self._max_running
+            stages = options.more.get('pipeline_parallel_size', 1)
+            whole = arguments['max_num_batched_tokens'] - options.max_running
             self._seed_tokens = whole if stages == 1 else 0
         arguments['scheduler_cls'] = (
             contract.SCHEDULER if current_platform.is_cpu() else contract.ASYNC_SCHEDULER
         )
-        return arguments | self._more
+        return arguments | options.more
 
     def _tell(self, event: EngineEvent) -> None:
         if self._on_event is not None:
