@@ -98,7 +98,8 @@ def probe_part(plans: int) -> tuple[dict[str, Any], list[Target]]:
         probe, _ = predictors(folder)
         found = follow(loaded, requests, sampling=sampling, name=folder)
         errors = mean_errors(found, folder)
-        # Whichever reading of the prompt is best here.
+        said = errors['prompt only'] / errors['refined']
+        # Whichever reading of the prompt is best here, which is known only afterwards.
         best = min(it for what, it in errors.items() if what.startswith('prompt only'))
         ratio = best / errors['refined']
         # What only says which bin it is, without a prompt, can be no better than their middles.
@@ -111,7 +112,8 @@ def probe_part(plans: int) -> tuple[dict[str, Any], list[Target]]:
             'plans': len(found),
             'tokens': sum(len(plan.left) for plan in found),
             'mean_error_tokens': errors,
-            'prompt_only_to_refined': ratio,
+            'prompt_only_to_refined': said,
+            'best_reading_to_refined': ratio,
             'prompt_only_to_perfect_bins': bound,
             'reliability': reliability(found, folder),
             'coverage': coverage(found, folder),
@@ -119,9 +121,13 @@ def probe_part(plans: int) -> tuple[dict[str, Any], list[Target]]:
         print(f'{name}: {len(found)} held-out plans, mean error of the remaining length')
         for what, value in errors.items():
             print(f'  {what:32} {value:6.2f} tokens')
-        print(f'  prompt only / refined {ratio:.2f}; with perfect bins it were {bound:.2f}')
+        print(f'  prompt only / refined {said:.2f}')
+        print(f'  its best reading / refined {ratio:.2f}; with perfect bins it were {bound:.2f}')
         print('  quantiles, and how often they held:', figures[name]['coverage'])
-        targets.append(Target(f'{name}: prompt-only error / refined error', ratio, '>=', 2.66))
+        targets += [
+            Target(f'{name}: prompt-only error / refined error', said, '>=', 2.66),
+            Target(f"{name}: that of the prompt's best reading / refined", ratio, '>=', 2.66),
+        ]
     return figures, targets
 
 

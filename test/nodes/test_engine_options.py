@@ -60,6 +60,20 @@ def test_how_tokens_are_chosen_reaches_each_engine(engine: str) -> None:
     assert create_engine(engine, **options) is not None
 
 
+@pytest.mark.parametrize('engine', ['torch', 'vllm'])
+def test_how_long_steps_may_get_reaches_each_engine(engine: str) -> None:
+    assert 'prefill_chunk' not in engine_options(PlannerParameters(engine=engine))
+    options = engine_options(PlannerParameters(engine=engine, prefill_chunk=256))
+    assert options['prefill_chunk'] == 256
+    assert create_engine(engine, **options) is not None
+
+
+def test_a_step_of_vllm_has_room_for_all_that_run() -> None:
+    options = engine_options(PlannerParameters(engine='vllm', prefill_chunk=8))
+    with pytest.raises(ConfigurationError, match='prefill_chunk 8: expected at least 9'):
+        create_engine('vllm', **options)
+
+
 def test_predictors_come_with_the_model_or_from_elsewhere() -> None:
     assert (predictor_folder(PlannerParameters()) / 'rlp.json').is_file()
     own = PlannerParameters(model_path='/models/own')

@@ -40,6 +40,8 @@ def engine_options(parameters: PlannerParameters) -> dict[str, Any]:
     options['sampling'] = parameters.sampling
     if parameters.engine == 'openai':
         return options | _server_options(parameters)
+    if parameters.prefill_chunk:
+        options['prefill_chunk'] = parameters.prefill_chunk
     if parameters.engine == 'vllm':
         return options | {'dtype': parameters.dtype, 'threads': parameters.threads}
     return options | {

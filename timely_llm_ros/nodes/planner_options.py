@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from timely_llm_ros.nodes.planner_parameters import PlannerParameters
     from timely_llm_ros.prediction.execution_time import ExecutionTimeModel
 
+DEFAULT_CHUNK = 128
+"""Most prompt tokens in one step of the torch engine, where nothing else is said."""
+
 
 def planner_options(parameters: PlannerParameters) -> dict[str, Any]:
     """Return those keyword options of ``Planner`` that are parameters.
@@ -55,7 +58,11 @@ def _profile(parameters: PlannerParameters) -> ExecutionTimeModel | None:
     if parameters.profile in ('', 'auto'):
         return None
     times = read_profile(parameters.profile).times
-    return times.paced(parameters.min_step_s, prefill_chunk=128, longest=parameters.max_kv_tokens)
+    return times.paced(
+        parameters.min_step_s,
+        prefill_chunk=parameters.prefill_chunk or DEFAULT_CHUNK,
+        longest=parameters.max_kv_tokens,
+    )
 
 
 def budgets_text(parameters: PlannerParameters, info: EngineInfo) -> str:

@@ -113,6 +113,14 @@ class PlannerParameters:
     max_running: int = parameter(
         8, 'Most generations in one engine step.', minimum=1, maximum=1024, read_only=False
     )
+    prefill_chunk: int = parameter(
+        0,
+        'Most prompt tokens in one engine step, with vllm all tokens of a step; 0 for 128, with '
+        'vllm 2048. Fewer let urgent tasks begin sooner, more take less time in all.',
+        minimum=0,
+        maximum=65536,
+        read_only=False,
+    )
     max_kv_tokens: int = parameter(
         32768, 'Most tokens whose KV is held.', minimum=256, maximum=2**31 - 1, read_only=False
     )
