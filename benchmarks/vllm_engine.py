@@ -11,7 +11,7 @@ b  contention of 16 and 64 robots with mixed time utilities, a closed loop in wh
 c  8 to 512 suspended generations, with room for their KV and without
 d  what choosing costs per step
 
-Every round has every way, in turns. All takes about 25 minutes (a 6, b 15, c 4), ``--quick`` about
+Every round has every way, in turns. All takes about 28 minutes (a 7, b 17, c 4), ``--quick`` about
 six (a 1.5, b 3, c 1.5). What a part found is written when it ends; figures of parts that are not
 run again stay in the file.
 """
@@ -171,7 +171,9 @@ def main() -> None:
     parser.add_argument('--batches', type=int, nargs='+', default=[4, 16])
     parser.add_argument('--loads', type=float, nargs='+', default=[0.8, 1.2], help='of b')
     parser.add_argument('--seconds', type=float, default=0.0, help='of a run of b; default: 7')
-    parser.add_argument('--search-s', type=float, default=2.5, help='of a run for the best batch')
+    parser.add_argument(
+        '--search-s', type=float, default=6.0, help='of a run for the best batch; default: 6'
+    )
     parser.add_argument('--suspended', type=int, nargs='+', help='default: 8 32 128 512')
     parser.add_argument('--json', help='default: benchmarks/results/vllm.json')
     options = parser.parse_args()
