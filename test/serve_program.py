@@ -8,10 +8,14 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from timely_llm_ros.engines.openai_options import API_KEY_VARIABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 PROGRAM = Path(__file__).resolve().parents[1] / 'scripts' / 'timely-llm'
 KEY = 'a-key-for-tests'
@@ -66,3 +70,20 @@ class ServeProgram:
                 self.process.wait(60)
         self.process.kill()
         self.process.wait()
+
+
+@contextmanager
+def serving(folder: Path, plug_ins: Sequence[bool]) -> Iterator[list[ServeProgram]]:
+    """Start a server for each, with the plug-in or without; stop whoever is in the list then."""
+    started: list[ServeProgram] = []
+    try:
+        started += [
+            ServeProgram(folder / f'{number}.log', plug_in=plug_in)
+            for number, plug_in in enumerate(plug_ins)
+        ]
+        for program in started:
+            program.wait_served()
+        yield started
+    finally:
+        for program in started:
+            program.stop()

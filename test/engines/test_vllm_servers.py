@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from budget_runs import AMPLE_S, check_budgets, serve_budgets
 from process_table import is_running, tree, wait_gone
-from serve_program import KEY, START_LIMIT_S, ServeProgram
+from serve_program import KEY, START_LIMIT_S, ServeProgram, serving
 from server_runs import Run, request, undisturbed
 
 from timely_llm_ros.engines.openai_engine import OpenAIEngine
@@ -36,19 +36,9 @@ MORE = range(24, 30)
 
 @pytest.fixture(scope='module')
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[ServeProgram]]:
-    folder = tmp_path_factory.mktemp('serve')
-    started: list[ServeProgram] = []
-    try:
-        # What the first leaves when it is killed comes to the plug-in.
-        started += [
-            ServeProgram(folder / f'{number}.log', plug_in=number == 1) for number in range(2)
-        ]
-        for program in started:
-            program.wait_served()
+    # What the first leaves when it is killed comes to the plug-in.
+    with serving(tmp_path_factory.mktemp('serve'), (False, True)) as started:
         yield started
-    finally:
-        for program in started:
-            program.stop()
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from process_table import tree, wait_gone
 from programs import wait_for
 from ros_client import ABORTED, SUCCEEDED
-from serve_program import KEY, START_LIMIT_S, ServeProgram
+from serve_program import KEY, START_LIMIT_S, ServeProgram, serving
 from timely_llm_ros.action import PlanTask
 from timely_llm_ros.msg import GenerationState, TaskEvent
 
@@ -98,16 +98,8 @@ def test_a_killed_engine_core(start_fleet: Callable[..., Fleet]) -> None:
 
 @pytest.fixture(scope='module')
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[ServeProgram]]:
-    folder = tmp_path_factory.mktemp('serve')
-    started: list[ServeProgram] = []
-    try:
-        started += [ServeProgram(folder / f'{number}.log') for number in range(2)]
-        for program in started:
-            program.wait_served()
+    with serving(tmp_path_factory.mktemp('serve'), (False, False)) as started:
         yield started
-    finally:
-        for program in started:
-            program.stop()
 
 
 def test_one_of_two_killed_servers(
