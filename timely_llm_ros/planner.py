@@ -270,8 +270,7 @@ class Planner:
         """
         prompt, budgeted = self._check(task)
         lane = self._lanes.setdefault(task.robot, Lane())
-        if budgeted is not None:
-            prompt = budgeted.prompt
+        prompt = prompt if budgeted is None else budgeted.prompt
         run = TaskRun(
             task,
             prompt=prompt,

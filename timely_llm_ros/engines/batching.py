@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from timely_llm_ros.engines.step import Backend, Generation
     from timely_llm_ros.scheduling.generation import GenerationTable
 
+PREFILL_CHUNK = 128
+"""Most prompt tokens in one step where nothing else is said: decoding goes on beside long ones."""
+
 
 class Batcher:
     """Shares out KV and the prefill chunk, best rank first.

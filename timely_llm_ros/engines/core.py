@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.engines.batching import Batcher
+from timely_llm_ros.engines.batching import PREFILL_CHUNK, Batcher
 from timely_llm_ros.engines.engine import (
     EngineState,
     EngineStateChanged,
@@ -77,7 +77,7 @@ class EngineCore:
         max_running: int = 8,
         max_kv_tokens: int = 65536,
         context_limit: int = 1 << 30,
-        prefill_chunk: int = 128,
+        prefill_chunk: int = PREFILL_CHUNK,
         segmenter: Callable[[GenerationRequest], TextSegmenter] | None = None,
         scheduling: SchedulingOptions | None = None,
         kv: KvLedger | None = None,

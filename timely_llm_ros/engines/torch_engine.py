@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+from timely_llm_ros.engines.batching import PREFILL_CHUNK
 from timely_llm_ros.engines.engine import (
     EngineFailed,
     EngineInfo,
@@ -177,7 +178,7 @@ class TorchEngine:
         policy: str = 'utility',
         max_running: int = 8,
         max_kv_tokens: int = 32768,
-        prefill_chunk: int = 128,
+        prefill_chunk: int = PREFILL_CHUNK,
         device: str = 'cpu',
         dtype: str = 'float32',
         threads: int = 1,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from timely_llm_ros.engines.batching import PREFILL_CHUNK
 from timely_llm_ros.engines.core import EngineCore
 from timely_llm_ros.engines.engine import GenerationEnded, SegmentGenerated
 from timely_llm_ros.engines.kv_ledger import KvLedger
@@ -188,7 +189,7 @@ def serve_continuously(
     requests: Iterable[GenerationRequest | None],
     *,
     batch: int,
-    prefill_chunk: int = 128,
+    prefill_chunk: int = PREFILL_CHUNK,
     sampling: Sampling | None = None,
 ) -> Iterator[Generated]:
     """Generate all of them, a new one as soon as another has ended; yield each when it ends.

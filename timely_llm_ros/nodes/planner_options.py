@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from timely_llm_ros.budget.task_budget import BudgetOptions
+from timely_llm_ros.engines.batching import PREFILL_CHUNK
 from timely_llm_ros.nodes.engine_options import predictor_folder
 from timely_llm_ros.planning.background_file import BackgroundFile
 from timely_llm_ros.prediction.length_forecast import find_predictor
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from timely_llm_ros.engines import EngineInfo
     from timely_llm_ros.nodes.planner_parameters import PlannerParameters
     from timely_llm_ros.prediction.execution_time import ExecutionTimeModel
-
-DEFAULT_CHUNK = 128
-"""Most prompt tokens in one step of the torch engine, where nothing else is said."""
 
 
 def planner_options(parameters: PlannerParameters) -> dict[str, Any]:
@@ -60,7 +58,7 @@ def _profile(parameters: PlannerParameters) -> ExecutionTimeModel | None:
     times = read_profile(parameters.profile).times
     return times.paced(
         parameters.min_step_s,
-        prefill_chunk=parameters.prefill_chunk or DEFAULT_CHUNK,
+        prefill_chunk=parameters.prefill_chunk or PREFILL_CHUNK,
         longest=parameters.max_kv_tokens,
     )
 
