@@ -8,17 +8,20 @@ time, and the median over many rounds has a small error.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from _results import Target
 
 from timely_llm_ros.engines.core import EngineCore
 from timely_llm_ros.engines.length_samples import draw_requests
+from timely_llm_ros.engines.model_files import PREDICTORS, SHIPPED_MODEL, find_model
 from timely_llm_ros.engines.torch_backend import TorchBackend
-from timely_llm_ros.engines.torch_lengths import RARE, StateReader
+from timely_llm_ros.engines.torch_lengths import FEW, RARE, StateReader
 from timely_llm_ros.engines.torch_model import load_model
-from timely_llm_ros.prediction.probe import EVERY
+from timely_llm_ros.prediction.probe import EVERY, read_probe
 from timely_llm_ros.scheduling.options import SchedulingOptions
 
 if TYPE_CHECKING:
@@ -139,3 +142,27 @@ def measure_overhead(path: str, probe: RemainingLengthProbe, batch: int, rounds:
     drawn = np.random.default_rng(0).choice(shares, (RESAMPLES, rounds))
     error = float(np.median(drawn, axis=1).std())
     return Overhead(1e3 * float(np.median(without_s)), float(np.median(shares)), error, rounds)
+
+
+def overhead_part(rounds: int) -> tuple[dict[str, Any], list[Target]]:
+    """What watching a layer and predicting from it adds to a decode step."""
+    path = find_model(SHIPPED_MODEL)
+    probe = read_probe(Path(path) / PREDICTORS)
+    rows = {}
+    for batch in (1, 8):
+        row = measure_overhead(path, probe, batch, rounds)
+        rows[batch] = row
+        print(
+            f'step of {batch}: {row.step_ms:.2f} ms, predicting adds '
+            f'{row.share:.2%} (standard error {row.standard_error:.2%}, {rounds} rounds)'
+        )
+    figures = {
+        'every': EVERY,
+        'few': FEW,
+        'rare': RARE,
+        'batches': {f'{batch}': asdict(row) for batch, row in rows.items()},
+    }
+    return figures, [
+        Target(f'share of a decode step of {batch} that predicting adds', row.share, '<=', 0.01)
+        for batch, row in rows.items()
+    ]

@@ -258,7 +258,14 @@ def main() -> None:
     parser.add_argument('--replay', help='judge what such a file has; nothing is generated')
     options = parser.parse_args()
     started_s = time.monotonic()
-    kept = read_record(options.replay) if options.replay else make_record(options)
+    if options.record and not Path(options.record).absolute().parent.is_dir():
+        parser.error(f'--record {options.record!r}: expected a file in a folder that is there')
+    try:
+        kept = read_record(options.replay) if options.replay else make_record(options)
+    except (OSError, ValueError, KeyError) as err:
+        if not options.replay:
+            raise
+        parser.error(f'--replay {options.replay!r}: {err!r}, expected a file of --record')
     if options.record:
         write_record(kept, options.record)
     recorded, grid, estimator = kept.jobs, kept.grid, kept.estimator

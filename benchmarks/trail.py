@@ -31,7 +31,7 @@ import numpy as np
 from _results import FOLDER, Target, save
 from _trail_bound import bound_of, branch, show_bound, spoken_by
 from _trail_figures import draw
-from _trail_overhead import measure_overhead
+from _trail_overhead import overhead_part
 from _trail_probe import (
     coverage,
     follow,
@@ -48,8 +48,6 @@ from _trail_serving import PACE_S, SLOTS, SYSTEMS, Run, Served, System, arrivals
 from timely_llm_ros.engines.length_samples import draw_requests
 from timely_llm_ros.engines.model_files import PREDICTORS, SHIPPED_MODEL, find_model
 from timely_llm_ros.engines.open_requests import DRAWN, draw_open_requests
-from timely_llm_ros.engines.torch_lengths import FEW, RARE
-from timely_llm_ros.prediction.probe import EVERY, read_probe
 from timely_llm_ros.prediction.rlp import read_rlp
 
 if TYPE_CHECKING:
@@ -167,30 +165,6 @@ def bound_part(plans: int, times: int, count: int, seeds: int) -> dict[str, Any]
         'continuations_of_a_state': times,
         'replay': {'load': BOUND_LOAD, 'mean_s': means, 'gain': gains},
     }
-
-
-def overhead_part(rounds: int) -> tuple[dict[str, Any], list[Target]]:
-    """What watching a layer and predicting from it adds to a decode step."""
-    path = find_model(SHIPPED_MODEL)
-    probe = read_probe(Path(path) / PREDICTORS)
-    rows = {}
-    for batch in (1, 8):
-        row = measure_overhead(path, probe, batch, rounds)
-        rows[batch] = row
-        print(
-            f'step of {batch}: {row.step_ms:.2f} ms, predicting adds '
-            f'{row.share:.2%} (standard error {row.standard_error:.2%}, {rounds} rounds)'
-        )
-    figures = {
-        'every': EVERY,
-        'few': FEW,
-        'rare': RARE,
-        'batches': {f'{batch}': asdict(row) for batch, row in rows.items()},
-    }
-    return figures, [
-        Target(f'share of a decode step of {batch} that predicting adds', row.share, '<=', 0.01)
-        for batch, row in rows.items()
-    ]
 
 
 def replay_part(
