@@ -52,8 +52,11 @@ class RecordedLengths:
         return float(length) if self.way == 'truth' else self.plans[int(name)].first
 
     def refine(self, name: str, age: int, length: int) -> float | None:
-        """Return what the hidden states said, or the truth, at the steps where they are asked."""
-        if self.way == 'prompt' or age % EVERY or not 0 < age < length:
+        """Return what the hidden states said, or the truth, at the steps where they are asked.
+
+        That is after the first token and every few.
+        """
+        if self.way == 'prompt' or (age > 1 and age % EVERY) or not 0 < age < length:
             return None
         return float(length - age) if self.way == 'truth' else self.plans[int(name)].left[age - 1]
 

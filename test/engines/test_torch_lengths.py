@@ -295,6 +295,20 @@ def test_a_prompt_that_is_read_late_counts_the_same(chaotic_model: Path) -> None
     assert found[True][2] == pytest.approx(found[False][2])
 
 
+def test_a_first_token_is_answered_for_at_once(chaotic_model: Path) -> None:
+    loaded = load_model(str(chaotic_model), max_kv_tokens=4096)
+    reader = StateReader(loaded, any_probe(1, 64), every=1000)
+    run = Run(loaded, free=True, options={'max_running': 2, 'prefill_chunk': 4096})
+    answered: list[tuple[str, int]] = []
+    for number in range(4):
+        run.core.submit(free_request(number, max_tokens=8), 0.0)
+    while (plan := run.core.plan(run.now_s)) is not None:
+        run.core.complete(plan, run.backend.execute(plan), run.now_s, run.now_s + 0.005)
+        tokens = {row.generation.generation_id: row.generation.tokens for row in plan.rows}
+        answered += [(name, tokens[name]) for name in reader.after_step(plan, run.backend)]
+    assert sorted(answered) == [(f'g{number}', 1) for number in range(4)]
+
+
 def test_calibration_hears_a_probe_where_it_knows_more_than_the_prompt() -> None:
     bins = LengthBins(10, 80)
     lengths = np.random.default_rng(5).integers(9, 61, size=40)

@@ -80,7 +80,8 @@ class StateReader:
         loaded: The model that generates; its layer is watched from now on.
         probe: The probe.
         every: Steps between two answers; :data:`RARE` times as many where fewer generations than
-            :data:`FEW` run.
+            :data:`FEW` run. A plan's first token is answered for at once in any case: that is the
+            first time that the model itself says something of a plan, and corrects the most.
 
     Raises:
         ConfigurationError: The model has no such layer.
@@ -110,14 +111,16 @@ class StateReader:
         Call it after every step, when its tokens have been counted.
         """
         self._steps += 1
-        if self._steps < (self._every if len(plan.rows) >= FEW else RARE * self._every):
-            return {}
-        self._steps = 0
+        due = self._steps >= (self._every if len(plan.rows) >= FEW else RARE * self._every)
+        if due:
+            self._steps = 0
         ages_of = {
             row.generation.generation_id: row.generation.tokens
             for row in plan.rows
-            if row.samples and not row.generation.ended
+            if (due or row.generation.tokens == 1) and row.samples and not row.generation.ended
         }
+        if not ages_of:
+            return {}
         names, places, ages = [], [], []
         for name, place in zip(*backend.sampled, strict=True):
             age = ages_of.get(name)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import signal
+import tempfile
 from contextlib import suppress
 from typing import Any
 
 from timely_llm_ros.engines.vllm_text import kv_bytes
 
 _THREADS_BIND = 'VLLM_CPU_OMP_THREADS_BIND'
+_SOCKETS = 'VLLM_RPC_BASE_PATH'
 
 
 def engine_arguments(
@@ -101,4 +105,8 @@ def prepare_environment(threads: int) -> None:
         ('VLLM_WORKER_MULTIPROC_METHOD', 'spawn'),
     ):
         os.environ.setdefault(name, value)
+    if _SOCKETS not in os.environ:
+        # vLLM leaves its sockets where they are; so they get a place that goes with this process.
+        folder = os.environ[_SOCKETS] = tempfile.mkdtemp(prefix='timely-vllm-')
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
     os.environ['OMP_NUM_THREADS'] = str(threads)
