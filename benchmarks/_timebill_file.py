@@ -73,6 +73,8 @@ def _recorded(content: dict[str, Any]) -> Recorded:
         **{
             **content,
             'forecast': LengthDistribution(tuple(said['probabilities']), said['size']),
-            'tried': tuple(Tried(**it) for it in content['tried']),
+            'tried': tuple(
+                Tried(**{**it, 'visits_s': tuple(it['visits_s'])}) for it in content['tried']
+            ),
         }
     )

@@ -1,4 +1,5 @@
-"""Every job with every share of its prompt evicted: generated and timed once, on the real model.
+"""Every job with every share of its prompt evicted: generated and timed a few times, on the real
+model.
 
 What an approach then chooses is looked up, so that all of them are judged on the same plans and
 the same measured times, at as many budgets as one likes, and differences between approaches are
@@ -31,16 +32,18 @@ class Tried:
     """What came of a job with one share evicted.
 
     Attributes:
-        total_s: From its arrival to its end (s).
+        total_s: From its arrival to its end (s), the median of its visits.
         length: Tokens generated, the end included.
         f1: Of its plan's calls.
         exact: Whether its plan is exactly right.
+        visits_s: The same time as measured, once for each visit (s).
     """
 
     total_s: float
     length: int
     f1: float
     exact: bool
+    visits_s: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,30 +73,35 @@ def record(
     grid: Sequence[float],
     rng: random.Random,
     rlp: ResponseLengthModel,
+    *,
+    times: int,
 ) -> tuple[list[Recorded], float]:
     """Do every job with every share, in random order, so that slow spells fall on all of them.
 
-    A prompt's time does not depend on the share that is evicted afterwards, so it is the median of
-    all of its measurements; evicting takes what prompts took longer than those that kept all, in
-    proportion to their tokens.
+    Each is visited so many ``times`` and takes the median: else a busy moment of the machine, which
+    is none of an approach's doing, decides which of two that chose alike is in time. Plans are the
+    same at every visit. A prompt's time does not depend on the share that is evicted afterwards, so
+    it is the median of all of its measurements; evicting takes what prompts took longer than those
+    that kept all, in proportion to their tokens.
 
     Returns:
         The jobs, and the time that evicting takes for each token of a prompt (s).
     """
-    visits = [(job.number, place) for job in jobs for place in range(len(grid))]
+    visits = [(job.number, place) for job in jobs for place in range(len(grid))] * times
     rng.shuffle(visits)
     by_number = {job.number: job for job in jobs}
-    found: dict[tuple[int, int], Outcome] = {}
+    found: dict[tuple[int, int], list[Outcome]] = {}
     for visit in progress(visits, 'jobs with each share'):
         rule = FixedEviction(grid[visit[1]])
-        found[visit] = server.serve(by_number[visit[0]], rule)
+        found.setdefault(visit, []).append(server.serve(by_number[visit[0]], rule))
+
+    def prefill(job: Job, place: int) -> float:
+        return statistics.median(it.prefill_s for it in found[job.number, place])
+
     evicting_token_s = max(
         0.0,
         statistics.median(
-            (
-                statistics.median(found[job.number, it].prefill_s for it in range(1, len(grid)))
-                - found[job.number, 0].prefill_s
-            )
+            (statistics.median(prefill(job, it) for it in range(1, len(grid))) - prefill(job, 0))
             / server.prompt_tokens(job)
             for job in jobs
         ),
@@ -105,16 +113,20 @@ def record(
         evicting_s = evicting_token_s * prompt
         prefill_s = statistics.median(
             outcome.prefill_s - evicting_s * (share > 0)
-            for share, outcome in zip(grid, outcomes, strict=True)
+            for share, visited in zip(grid, outcomes, strict=True)
+            for outcome in visited
         )
         tried = tuple(
             Tried(
-                prefill_s + evicting_s * (share > 0) + outcome.total_s - outcome.prefill_s,
-                outcome.length,
-                outcome.f1,
-                outcome.exact,
+                prefill_s
+                + evicting_s * (share > 0)
+                + statistics.median(it.total_s - it.prefill_s for it in visited),
+                visited[0].length,
+                visited[0].f1,
+                visited[0].exact,
+                tuple(it.total_s for it in visited),
             )
-            for share, outcome in zip(grid, outcomes, strict=True)
+            for share, visited in zip(grid, outcomes, strict=True)
         )
         forecast = rlp.predict(job.prompt.fixed, job.prompt.body)
         rows.append(Recorded(job.number, forecast, prompt, cached, prefill_s, tried))

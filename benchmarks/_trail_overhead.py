@@ -1,8 +1,9 @@
 """What the probe adds to a decode step: with and without it in turns, in one process.
 
 A round has two stretches of steps with the probe between two without, on the same generations. What
-a busy moment of the machine costs falls on both, so a round's ratio is far less noisy than either
-time, and the median over many rounds has a small error.
+a busy moment of the machine costs falls on both. The probe answers at the same places of every
+stretch, so times are compared place by place: the median over many rounds at each, then the mean
+over the places. A moment that spoils a step so spoils one place of one round, not a stretch.
 """
 
 from __future__ import annotations
@@ -25,7 +26,11 @@ from timely_llm_ros.prediction.probe import EVERY, read_probe
 from timely_llm_ros.scheduling.options import SchedulingOptions
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from timely_llm_ros.prediction.probe import RemainingLengthProbe
+
+    Floats = NDArray[np.float64]
 
 STRETCH = RARE * EVERY
 """Steps in a row with the probe or without; a whole number of its answers."""
@@ -43,7 +48,8 @@ class Overhead:
 
     Attributes:
         step_ms: A step without the probe, median.
-        share: What the probe adds to it, median over the rounds.
+        share: What the probe adds to it: mean over the places of a stretch of the medians over the
+            rounds.
         standard_error: Of that.
         rounds: How many.
     """
@@ -74,27 +80,28 @@ class _Steps:
         self._left = 0
         self._names: list[str] = []
 
-    def step(self, *, watched: bool) -> None:
-        """Make one step."""
+    def step(self, *, watched: bool) -> int:
+        """Make one step; return for how many plans the probe answered after it."""
         now_s = time.perf_counter()
         plan = self._core.plan(now_s)
         assert plan is not None
         outputs = self._backend.execute(plan)
         self._core.complete(plan, outputs, now_s, time.perf_counter())
         self._core.take_events()
-        if watched:
-            left = self._reader.after_step(plan, self._backend)
-            if left:
-                self._core.refine(left)
+        left = self._reader.after_step(plan, self._backend) if watched else {}
+        if left:
+            self._core.refine(left)
         self._left -= 1
+        return len(left)
 
-    def stretch_s(self, *, watched: bool) -> float:
-        """Make a stretch of steps; return how long they took (s)."""
+    def stretch_s(self, *, watched: bool) -> Floats:
+        """Make a stretch of steps; return how long each took (s), ``[places]``."""
         self._loaded.tap = self._tap if watched else None
-        started_s = time.perf_counter()
+        at_s = [time.perf_counter()]
         for _ in range(STRETCH):
             self.step(watched=watched)
-        return time.perf_counter() - started_s
+            at_s.append(time.perf_counter())
+        return np.diff(at_s)
 
     def make_ready(self, steps: int) -> None:
         """Begin new generations unless so many more steps only decode."""
@@ -114,7 +121,10 @@ class _Steps:
         while begun < 4 or self._core.waiting:
             self.step(watched=True)
             begun += 1
-        self._left = TOKENS - begun
+        # A stretch begins after an answer, so that its answers have the same places always.
+        while self.step(watched=True) < self._batch:
+            begun += 1
+        self._left = TOKENS - begun - 1
 
 
 def measure_overhead(path: str, probe: RemainingLengthProbe, batch: int, rounds: int) -> Overhead:
@@ -127,21 +137,23 @@ def measure_overhead(path: str, probe: RemainingLengthProbe, batch: int, rounds:
         rounds: Each four stretches of steps.
     """
     steps = _Steps(path, probe, batch)
-    shares, without_s = [], []
+    ratios, without_s = [], []
     for number in range(-2, rounds):
         steps.make_ready(4 * STRETCH)
         order = (True, False, False, True) if number % 2 else (False, True, True, False)
         took_s = [steps.stretch_s(watched=watched) for watched in order]
         with_, without = (
-            sum(it for it, watched in zip(took_s, order, strict=True) if watched == which)
+            np.mean([it for it, watched in zip(took_s, order, strict=True) if watched == which], 0)
             for which in (True, False)
         )
         if number >= 0:
-            shares.append(with_ / without - 1)
-            without_s.append(without / (2 * STRETCH))
-    drawn = np.random.default_rng(0).choice(shares, (RESAMPLES, rounds))
-    error = float(np.median(drawn, axis=1).std())
-    return Overhead(1e3 * float(np.median(without_s)), float(np.median(shares)), error, rounds)
+            ratios.append(with_ / without - 1)
+            without_s.append(without)
+    found = np.array(ratios)
+    drawn = np.random.default_rng(0).integers(rounds, size=(RESAMPLES, rounds))
+    errors = [np.median(found[rows], axis=0).mean() for rows in drawn]
+    share = float(np.median(found, axis=0).mean())
+    return Overhead(1e3 * float(np.median(without_s)), share, float(np.std(errors)), rounds)
 
 
 def overhead_part(rounds: int) -> tuple[dict[str, Any], list[Target]]:

@@ -204,9 +204,15 @@ async def _run(fleet: Fleet, way: Way, loop: Loop, seconds: float, seed: int) ->
 
 
 def _best_batch(searched: list[dict[str, Any]], robots: int, name: str) -> int | None:
-    """Return the largest batch with which a way has most utility; None if there was no search."""
+    """Return the largest batch with which a way gains most; None if there was no search.
+
+    That is utility per second: by the mean over tasks a way could seem good that keeps robots
+    waiting, which then ask for less.
+    """
     runs = [run for run in searched if run['robots'] == robots and run['way'] == name]
-    return max(runs, key=lambda run: float(run['utility']))['batch'] if runs else None
+    if not runs:
+        return None
+    return int(max(runs, key=lambda run: run['utility'] * run['plans_per_s'])['batch'])
 
 
 def figures(runs: list[list[Job]], seconds: float) -> dict[str, float]:

@@ -104,10 +104,10 @@ load is what robots ask for if they are answered at once, as a share of the
 {part['most_plans_per_s']:.1f} plans/s that stock vLLM serves at most, {100 * BUSY:.0f} % of that
 time acting; above 1 some must wait, and a robot that waits asks less often. All ways meet the same
 robots, in turns, {part['rounds']} rounds of {part['seconds']:g} s; times of utilities are scaled by
-{part['time_factor']:.3f}. Each way has the largest batch, {batches}, that gave most mean utility in
-a run of {part['search_s']:g} s at the highest load. Standard errors, in brackets, are over rounds,
-a percentile's by drawing tasks anew. A response is the first segment, where a plan comes whole the
-plan.
+{part['time_factor']:.3f}. Each way has the largest batch, {batches}, that gave most utility per
+second in a run of {part['search_s']:g} s at the highest load. Standard errors, in brackets, are
+over rounds, a percentile's by drawing tasks anew. A response is the first segment, where a plan
+comes whole the plan.
 
 What bounds it: urgent tasks that come one at a time to an idle engine are answered after {alone}
 ms (medians). So where nobody queues, as where there are as many places as robots, a first segment

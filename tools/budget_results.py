@@ -62,7 +62,7 @@ def timebill(content: dict[str, Any]) -> list[str]:
     lines += [
         f'{found["jobs"]} tasks in held-out scenes of 40 to 200 objects (median prompt '
         f'{found["leverage"]["median_prompt_tokens"]:.0f} tokens), one at a time; '
-        f'{found["eviction"]}.',
+        f'{found["eviction"]}; medians of {found["visits"]} timings.',
         '',
         'Where eviction shortens a step (ms, medians):',
         '',
@@ -199,9 +199,10 @@ def calibration(content: dict[str, Any]) -> list[str]:
 HEADINGS = {
     'timebill': (
         'Time budgets (TimeBill)',
-        "Each task is generated and timed once with every share of a grid of its prompt's KV "
-        'evicted; what an approach\nchooses is looked up. *As printed*: equation 11 put right, and '
-        'the most evicted where no worst case fits.\n*Refusing*: what the planner does, a task '
+        "Each task is generated with every share of a grid of its prompt's KV evicted and takes "
+        'the median of its timings; what an approach\nchooses is looked up. '
+        '*As printed*: equation 11 put right, and the most '
+        'evicted where no worst case fits.\n*Refusing*: what the planner does, a task '
         'whose worst case does not fit is refused when it arrives.\n*TimeBill*: ours, the score '
         'to expect decides ([budgets](reference/budgets.md)).\n*Worst case first*: a worst case '
         'that fits decides, the score only where none does. '
@@ -220,10 +221,10 @@ HEADINGS = {
     'trail': (
         'Shortest remaining plan first (TRAIL)',
         'How right probe and prompt are on held-out plans, what the probe costs, and what '
-        'it is good for. What bounds it: in small scenes the prompt decides how long a '
-        'plan is, so states have little to add; scenes of 40 to 200 objects are more than '
-        'the probe learned from. In open tasks little is left to luck: whole plans that the '
-        'planner draws from one prompt are nearly alike in length, so both predictors could be '
+        'it is good for. What bounds it: where a task says what to do, its prompt decides how '
+        'long the plan is, so states have little to add. In open tasks little is left to luck: '
+        'whole plans that the planner draws from one prompt are nearly alike in length, so '
+        'both predictors could be '
         'far better, and of a prompt-only predictor that were perfect no probe could be 2.66 '
         "times as near. *Perfect bins*: the middle of the right one of TRAIL's "
         'bins. How much sooner plans can end at all depends on how different they are: '
