@@ -34,7 +34,8 @@ def trail(content: dict[str, Any]) -> list[str]:
             for batch, row in rows
         )
         lines += [
-            f'The probe, asked after a first token and at every {found["overhead"]["every"]}th step, '
+            'The probe, asked after a first token and at every '
+            f'{found["overhead"]["every"]}th step, '
             f'{found["overhead"].get("rare", 2)} times as rarely where fewer than '
             f'{found["overhead"]["few"]} generations run, adds {said}.',
             '',
