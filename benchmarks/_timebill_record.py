@@ -43,7 +43,7 @@ class Tried:
     length: int
     f1: float
     exact: bool
-    visits_s: tuple[float, ...] = ()
+    visits_s: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)

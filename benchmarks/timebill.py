@@ -262,6 +262,8 @@ def main() -> None:
     parser.add_argument('--replay', help='judge what such a file has; nothing is generated')
     options = parser.parse_args()
     started_s = time.monotonic()
+    if options.visits is not None and options.visits < 1:
+        parser.error(f'--visits {options.visits}: expected at least 1')
     if options.record and not Path(options.record).absolute().parent.is_dir():
         parser.error(f'--record {options.record!r}: expected a file in a folder that is there')
     try:

@@ -43,9 +43,10 @@ def said(length: int) -> LengthDistribution:
 
 def job(number: int, prompt: int, length: int) -> Recorded:
     prefill_s = TIMES.prefill_time_s(prompt)
+    times_s = (prefill_s + TIMES.decode_time_s(prompt, length, share) for share in GRID)
     tried = (
-        Tried(prefill_s + TIMES.decode_time_s(prompt, length, share), length, 1 - share / 2, True)
-        for share in GRID
+        Tried(total_s, length, 1 - share / 2, True, (total_s,))
+        for share, total_s in zip(GRID, times_s, strict=True)
     )
     return Recorded(number, said(length), prompt, 0, prefill_s, tuple(tried))
 

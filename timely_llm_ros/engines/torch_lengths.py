@@ -132,7 +132,9 @@ class StateReader:
             return {}
         answers = self._probe.answer(self._tap.rows(places))
         shares, left = self._probe.filter.refine(self._before(names), ages, answers)
-        self._latest = names, shares
+        if due:
+            # First tokens come from a few: what is kept of the others stays right.
+            self._latest = names, shares
         self._known.update(zip(names, shares, strict=True))
         return dict(zip(names, left.tolist(), strict=True))
 
