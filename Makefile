@@ -2,13 +2,14 @@
 PYTHON ?= python3
 VENV := .venv/bin
 RUN := $(VENV)/python
-BENCHES := $(patsubst benchmarks/%.py,bench-%,$(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)))
+BENCHES := $(patsubst %.py,bench-%,$(filter-out page.py robot_traffic.py tello_pilot.py,\
+  $(notdir $(shell grep -l "^if __name__" benchmarks/*/*.py))))
 
 export OMP_NUM_THREADS ?= 1
 export HF_HUB_OFFLINE = 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: help setup setup-dev setup-indy demo test fuzz lint format model model-eval rlp clean bench-vllm $(BENCHES)
+.PHONY: help setup setup-dev setup-indy demo test fuzz lint format model model-eval rlp clean $(BENCHES)
 
 help:
 	@echo 'make demo          set up, then fly a simulated fleet and write traces and a report'
@@ -58,19 +59,16 @@ format: setup-dev
 	@$(RUN) -m ruff format .
 
 model: setup
-	@$(RUN) -m timely_llm_ros.model.train --out models/timely-planner --seed 0 $(ARGS)
+	@$(RUN) -m timely_llm_ros.training.model.train --out models/timely-planner --seed 0 $(ARGS)
 
 rlp: setup
 	@$(VENV)/timely-llm train-rlp $(ARGS)
 
 model-eval: setup
-	@$(RUN) -m timely_llm_ros.model.evaluate $(ARGS)
-
-# A script of the name of the package would hide it from itself.
-bench-vllm: bench-vllm_engine
+	@$(RUN) -m timely_llm_ros.training.model.evaluate $(ARGS)
 
 $(BENCHES): bench-%: setup-dev
-	@$(RUN) benchmarks/$*.py $(ARGS)
+	@$(RUN) -m $(subst /,.,$(basename $(wildcard benchmarks/*/$*.py))) $(ARGS)
 
 clean:
 	rm -rf .venv .venv-indy .build build install log

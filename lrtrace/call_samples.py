@@ -14,16 +14,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.errors import ConfigurationError, PlanError, UnknownSkillError
-from timely_llm_ros.skills.language import parse
-from timely_llm_ros.skills.statements import Call, If, Repeat, calls_of
+from timely_llm_ros.skills import Call, If, Repeat, calls_of, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from lrtrace.recorded_segments import RecordedSegment
-    from timely_llm_ros.skills.scene import Scene
-    from timely_llm_ros.skills.skillset import SkillSet
-    from timely_llm_ros.skills.statements import Statement
+    from timely_llm_ros.skills import Scene, SkillSet, Statement
 
 MAX_PATHS = 256
 """A text with more ways through it is left out."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lrtrace.message_values import scene, seconds
+from lrtrace.storage import scene, seconds
 from lrtrace.timeline import SEGMENT_ENDED, SKILL_SEGMENT, TASK_EVENT
 from timely_llm_ros.errors import TraceError
-from timely_llm_ros.skills.scene import Scene
+from timely_llm_ros.skills import Scene
 
 if TYPE_CHECKING:
-    from lrtrace.reader import Trace
+    from lrtrace.storage import Trace
 
 ROBOT_STATE = 'timely_llm_ros/msg/RobotState'
 

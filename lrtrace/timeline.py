@@ -6,11 +6,11 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lrtrace.message_values import finite, nanoseconds, scene, seconds
-from timely_llm_ros.skills.scene import Scene
+from lrtrace.storage import finite, nanoseconds, scene, seconds
+from timely_llm_ros.skills import Scene
 
 if TYPE_CHECKING:
-    from lrtrace.reader import Trace, TraceMessage
+    from lrtrace.storage import Trace, TraceMessage
 
 TASK_EVENT = 'timely_llm_ros/msg/TaskEvent'
 SKILL_SEGMENT = 'timely_llm_ros/msg/SkillSegment'

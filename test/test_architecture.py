@@ -1,98 +1,189 @@
-"""The floors of the house: who may import whom, and what an import may cost."""
+"""The plan of the house: who may import whom, through which door, and what an import may cost.
+
+Every import counts, also those that only type checkers read and those inside functions.
+"""
 
 from __future__ import annotations
 
 import ast
 import subprocess
 import sys
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGE = ROOT / 'timely_llm_ros'
+TOPS = ('timely_llm_ros', 'lrtrace', 'benchmarks')
 
-FLOORS = {
-    'errors': 1, 'utility': 1, 'clock': 1, 'virtual_time': 1, 'prediction': 1,
-    'command_line': 1, 'launching': 1, 'pickling': 1,
-    'skills': 2, 'budget': 2, 'model': 2,
-    'scheduling': 3, 'drivers': 3,
-    'engines': 4,
-    'planning': 5, 'planner': 5,
-    'nodes': 6,
-    'demo': 7, 'cli': 8,
-}  # fmt: skip
-"""Ground floor first; rooms of one floor may know each other, and every room its own files."""
+FLOORS = [
+    ['errors'],
+    ['utility', 'clock', 'virtual_time', 'command_line', 'launching', 'pickling'],
+    ['skills', 'prediction'],
+    ['budget', 'scheduling'],
+    ['engines', 'execution'],
+    ['drivers', 'planner'],
+    ['ros'],
+    ['nodes'],
+    ['testing'],
+    ['sample_tasks'],
+    ['training', 'calibration', 'offline', 'evaluation'],
+    ['demo'],
+    ['cli'],
+]
+"""Rooms of ``timely_llm_ros``, ground floor first. A room imports only from floors below."""
 
-SIDEWAYS_DOWN = {('drivers', 'scheduling')}
-"""Pairs on one floor of which the first must not import the second."""
+LAB = {'sample_tasks', 'training', 'calibration', 'offline', 'evaluation', 'demo'}
+SERVICE = {room for floor in FLOORS for room in floor} - LAB - {'cli', 'testing'}
 
-ROS = ('rclpy', 'rclpy.', 'timely_llm_ros.msg', 'timely_llm_ros.action', 'timely_llm_ros.srv')
+LRTRACE_MAY_USE = {'errors', 'utility', 'command_line', 'skills', 'ros', 'nodes'}
+"""Traces know of robots and their skills, never of planner or engines."""
+
+ROS = ('rclpy', 'timely_llm_ros.msg', 'timely_llm_ros.action', 'timely_llm_ros.srv')
+ROS_FOLDERS = (
+    'timely_llm_ros/ros', 'timely_llm_ros/nodes', 'lrtrace/record', 'lrtrace/playback',
+)  # fmt: skip
 HEAVY = ('torch', 'transformers', 'vllm', 'llguidance', 'tokenizers', 'safetensors')
+HEAVY_ROOMS = {'engines', 'training', 'prediction'}
+GENERATED = {'msg', 'action', 'srv'}
+MOST_FILES = 16
 
 
-def sources() -> list[Path]:
-    return sorted(p for top in (PACKAGE, ROOT / 'lrtrace') for p in top.rglob('*.py'))
+@cache
+def modules() -> dict[str, Path]:
+    """Every module of ours by its dotted name."""
+    return {
+        '.'.join(path.relative_to(ROOT).with_suffix('').parts).removesuffix('.__init__'): path
+        for top in TOPS
+        for path in sorted((ROOT / top).rglob('*.py'))
+    }
 
 
-def imports(path: Path) -> list[tuple[str, bool]]:
-    """Return (module, is at module level) for each import that runs, typing-only ones left out."""
-    tree = ast.parse(path.read_text(encoding='utf-8'))
+def package(module: str) -> str:
+    """Return the package that a module lies in; a package lies in itself."""
+    return module if modules()[module].name == '__init__.py' else module.rpartition('.')[0]
+
+
+def room(module: str) -> str:
+    """Return the room of ``timely_llm_ros`` that a module belongs to, '' for the front door."""
+    parts = module.split('.')
+    return parts[1] if len(parts) > 1 else ''
+
+
+@cache
+def exported(module: str) -> frozenset[str]:
+    """Return what a package's face offers."""
+    for node in ast.parse(modules()[module].read_text(encoding='utf-8')).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == '__all__':
+            return frozenset(ast.literal_eval(node.value))
+    return frozenset()
+
+
+@cache
+def imports(module: str) -> tuple[str, ...]:
+    """Return what a module names in imports, typing-only and local ones too.
+
+    ``from a import b`` names the module ``a.b`` where there is one, else ``a``.
+    """
     found = []
-
-    def visit(node: ast.AST, top: bool) -> None:
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.If) and 'TYPE_CHECKING' in ast.dump(child.test):
-                continue
-            if isinstance(child, ast.Import):
-                found.extend((alias.name, top) for alias in child.names)
-            elif isinstance(child, ast.ImportFrom) and child.module:
-                found.append((child.module, top))
-            inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-            visit(child, top and not inside)
-
-    visit(tree, True)
-    return found
+    for node in ast.walk(ast.parse(modules()[module].read_text(encoding='utf-8'))):
+        if isinstance(node, ast.Import):
+            found.extend(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                inner = f'{node.module}.{alias.name}'
+                is_module = inner in modules() and alias.name not in exported(node.module)
+                found.append(inner if is_module else node.module)
+    return tuple(found)
 
 
-def room(path: Path) -> str:
-    relative = path.relative_to(PACKAGE)
-    return relative.parts[0].removesuffix('.py')
+def own(module: str) -> list[str]:
+    """Return the modules of ours that a module imports, generated interfaces left out."""
+    return [
+        name
+        for name in imports(module)
+        if name in modules() and not GENERATED & set(name.split('.'))
+    ]
 
 
-@pytest.mark.parametrize('path', sources(), ids=lambda p: str(p.relative_to(ROOT)))
-def test_imports_go_down_only(path: Path) -> None:
-    if PACKAGE not in path.parents or (path.name == '__init__.py' and path.parent == PACKAGE):
-        return
-    here = room(path)
-    assert here in FLOORS, f'{here}: a room without a floor'
-    for module, _ in imports(path):
-        parts = module.split('.')
-        if parts[0] != 'timely_llm_ros' or len(parts) == 1 or parts[1] == here:
-            continue
-        there = parts[1]
-        if there in ('msg', 'action', 'srv'):
-            continue
-        assert FLOORS[there] <= FLOORS[here], f'{here} imports {module}, which is above it'
-        assert (here, there) not in SIDEWAYS_DOWN, f'{here} imports {module}'
-        assert there != 'nodes', f'{here} imports {module}: nothing in nodes/ serves others'
+def cycle(graph: dict[str, set[str]]) -> list[str]:
+    """Return one circle of a graph, nothing if there is none."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as err:
+        return list(err.args[1])
+    return []
 
 
-@pytest.mark.parametrize('path', sources(), ids=lambda p: str(p.relative_to(ROOT)))
-def test_ros_stays_in_its_rooms(path: Path) -> None:
-    allowed = path.parent == PACKAGE / 'nodes' or path.name in (
-        'recorder_node.py',
-        'replay_node.py',
-    )
-    used = [m for m, _ in imports(path) if m in ROS or m.startswith(tuple(f'{r}.' for r in ROS))]
-    assert allowed or not used, f'{path.name} imports {used}'
+def test_every_room_has_a_floor() -> None:
+    there = {room(module) for module in modules() if module.startswith('timely_llm_ros.')}
+    assert there == {name for floor in FLOORS for name in floor}
 
 
-@pytest.mark.parametrize('path', sources(), ids=lambda p: str(p.relative_to(ROOT)))
-def test_heavy_packages_stay_in_engine_and_model_files(path: Path) -> None:
-    used = [m for m, _ in imports(path) if m.split('.')[0] in HEAVY]
-    relative = path.relative_to(ROOT).parts
-    assert not used or relative[1] in ('engines', 'model', 'prediction'), f'{path} imports {used}'
+@pytest.mark.parametrize('module', [m for m in modules() if m.startswith('timely_llm_ros.')])
+def test_imports_go_down_only(module: str) -> None:
+    floor = {name: number for number, floor in enumerate(FLOORS) for name in floor}
+    here = room(module)
+    for name in own(module):
+        there = room(name)
+        if name.startswith('timely_llm_ros.') and there != here:
+            assert floor[there] < floor[here], f'{module} imports {name}, which is not below it'
+        if here in SERVICE:
+            assert there not in LAB, f'{module} serves robots and imports {name} of the lab'
+            assert name.split('.')[0] == 'timely_llm_ros', f'{module} imports {name}'
+
+
+@pytest.mark.parametrize('module', [m for m in modules() if m.startswith('lrtrace')])
+def test_traces_know_nothing_of_planning(module: str) -> None:
+    used = {room(name) for name in own(module) if name.startswith('timely_llm_ros.')}
+    assert used <= LRTRACE_MAY_USE
+
+
+def test_no_circle_of_modules() -> None:
+    assert not cycle({module: set(own(module)) for module in modules()})
+
+
+def test_no_circle_of_packages() -> None:
+    """Files beside folders count as packages of their own."""
+    graph: dict[str, set[str]] = {}
+    for module in modules():
+        for name in own(module):
+            here, there = package(module), package(name)
+            if not (here.startswith(there) or there.startswith(here)):
+                graph.setdefault(here, set()).add(there)
+    assert not cycle(graph)
+
+
+@pytest.mark.parametrize('module', list(modules()))
+def test_others_come_in_by_the_front_door(module: str) -> None:
+    """Only a package itself, and what lies in it, knows its inner files."""
+    here = package(module)
+    for name in own(module):
+        there = package(name)
+        is_face = name == there
+        inside = here == there or here.startswith(f'{there}.')
+        at_the_top = there in TOPS
+        assert is_face or inside or at_the_top, f'{module} imports {name}: expected {there}'
+
+
+def test_no_folder_is_crowded() -> None:
+    for folder in {path.parent for path in modules().values()}:
+        files = [path for path in folder.glob('*.py') if path.name != '__init__.py']
+        assert len(files) <= MOST_FILES, f'{folder.relative_to(ROOT)} has {len(files)} files'
+
+
+@pytest.mark.parametrize('module', [m for m in modules() if not m.startswith('benchmarks')])
+def test_ros_stays_in_its_rooms(module: str) -> None:
+    path = modules()[module].relative_to(ROOT).as_posix()
+    used = [n for n in imports(module) if n in ROS or n.startswith(tuple(f'{r}.' for r in ROS))]
+    assert path.startswith(ROS_FOLDERS) or not used, f'{path} imports {used}'
+
+
+@pytest.mark.parametrize('module', [m for m in modules() if m.startswith('timely_llm_ros')])
+def test_heavy_packages_stay_where_models_are(module: str) -> None:
+    used = [name for name in imports(module) if name.split('.')[0] in HEAVY]
+    assert not used or room(module) in HEAVY_ROOMS, f'{module} imports {used}'
 
 
 def loaded_by(statement: str) -> set[str]:
@@ -104,11 +195,19 @@ def loaded_by(statement: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    'module', ['timely_llm_ros', 'timely_llm_ros.planner', 'timely_llm_ros.engines', 'lrtrace']
+    'statement',
+    [
+        'import timely_llm_ros',
+        'import timely_llm_ros.planner',
+        'import timely_llm_ros.engines',
+        'import timely_llm_ros.execution',
+        'import timely_llm_ros.cli.main',
+        'import lrtrace.cli.main',
+    ],
 )
-def test_import_is_light(module: str) -> None:
-    heavy = loaded_by(f'import {module}') & {*HEAVY, 'rclpy', 'rich', 'mcap', 'rosbags'}
-    assert not heavy, f'importing {module} loads {heavy}'
+def test_import_is_light(statement: str) -> None:
+    heavy = loaded_by(statement) & {*HEAVY, 'rclpy', 'rich', 'mcap', 'rosbags'}
+    assert not heavy, f'{statement} loads {heavy}'
 
 
 def test_generated_interfaces_join_the_package() -> None:

@@ -17,11 +17,11 @@ import yaml
 
 import timely_llm_ros
 from timely_llm_ros.drivers.registry import DRIVERS, create_driver
-from timely_llm_ros.nodes.driver_file import read_driver_file
-from timely_llm_ros.nodes.parameters import check, declarations
-from timely_llm_ros.nodes.parameters_page import NODES
-from timely_llm_ros.nodes.robot_entry import robot_entries
-from timely_llm_ros.skills.skillset import find_skill_set
+from timely_llm_ros.nodes.executor.driver_file import read_driver_file
+from timely_llm_ros.nodes.tools.parameters_page import NODES
+from timely_llm_ros.ros.parameters import check, declarations
+from timely_llm_ros.ros.robot_entry import robot_entries
+from timely_llm_ros.skills.loading import find_skill_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -303,7 +303,7 @@ def test_the_sample_drivers_file_can_be_used() -> None:
 
 
 def test_the_parameters_page_is_up_to_date() -> None:
-    from timely_llm_ros.nodes.parameters_page import parameters_page
+    from timely_llm_ros.nodes.tools.parameters_page import parameters_page
 
     page = ROOT / 'docs' / 'reference' / 'parameters.md'
     assert page.read_text(encoding='utf-8') == parameters_page()

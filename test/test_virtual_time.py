@@ -3,7 +3,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from virtual_time import run_virtual
+
+from timely_llm_ros.virtual_time import run_virtual
 
 
 def test_sleep_takes_exactly_its_time_and_no_more() -> None:

@@ -1,7 +1,7 @@
 """Counts how long the right plans of the shipped model's tasks are; writes plan_lengths.py.
 
 .venv/bin/python tools/plan_lengths.py
-.venv/bin/python -m ruff format timely_llm_ros/prediction/plan_lengths.py
+.venv/bin/python -m ruff format timely_llm_ros/prediction/lengths/empirical_table.py
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from timely_llm_ros.engines.model_files import SHIPPED_MODEL, find_model
-from timely_llm_ros.model.data import KINDS, sample_task
+from timely_llm_ros.engines.tokens.model_files import SHIPPED_MODEL, find_model
+from timely_llm_ros.sample_tasks.generator import KINDS, sample_task
 
 SIZES = (10, 40, 100)
 LARGEST = 200
 PLANS = 1500
 QUANTILES = 99
-TARGET = Path(__file__).resolve().parents[1] / 'timely_llm_ros' / 'prediction' / 'plan_lengths.py'
+TARGET = (
+    Path(__file__).resolve().parents[1] / 'timely_llm_ros/prediction/lengths/empirical_table.py'
+)
 
 HEAD = f'''"""Lengths of right plans for the shipped model; written by tools/plan_lengths.py."""
 

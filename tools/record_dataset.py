@@ -22,16 +22,16 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from rclpy.serialization import deserialize_message, serialize_message
 from timely_llm_ros.msg import SchedulerState
 
-from lrtrace.reader import Trace
-from lrtrace.writer import TraceWriter
+from lrtrace.storage.reader import Trace
+from lrtrace.storage.writer import TraceWriter
 from timely_llm_ros.demo.bodies import MockBodies
 from timely_llm_ros.demo.processes import Children
 from timely_llm_ros.demo.run import DemoRun, RunOptions
 from timely_llm_ros.demo.workload import Robot, TimedTask
-from timely_llm_ros.model.data import KINDS, TaskSample, sample_task
-from timely_llm_ros.skills.durations import expected_execution_s
+from timely_llm_ros.sample_tasks.generator import KINDS, TaskSample, sample_task
+from timely_llm_ros.skills import expected_execution_s
 from timely_llm_ros.skills.language import parse
-from timely_llm_ros.skills.skillset import find_skill_set
+from timely_llm_ros.skills.loading import find_skill_set
 
 ROOT = Path(__file__).resolve().parents[1]
 ROBOTS = (*(Robot(f'drone_{number}', 'tello') for number in range(1, 5)), Robot('arm_1', 'arm'))

@@ -1,5 +1,10 @@
-"""Turns the records of one or more runs into one HTML file that opens offline."""
+"""The offline HTML report of one or more runs."""
 
 from lrtrace.report.page import render_report, write_report
+from lrtrace.report.text import seconds
 
-__all__ = ['render_report', 'write_report']
+__all__ = [
+    'render_report',
+    'seconds',
+    'write_report',
+]

@@ -15,12 +15,12 @@ from timely_llm_ros.budget.budgeter import (
     retained_tokens,
 )
 from timely_llm_ros.errors import ConfigurationError
-from timely_llm_ros.prediction.execution_time import TimeCoefficients
-from timely_llm_ros.prediction.response_length import (
+from timely_llm_ros.prediction.lengths.response_length import (
     bucket_of,
     pessimistic_length,
     predicted_length,
 )
+from timely_llm_ros.prediction.times.execution_time import TimeCoefficients
 
 C1 = TimeCoefficients(1e-8, 2e-4, 0.02, 1e-6, 0.03)
 C2 = TimeCoefficients(4e-9, 1.5e-4, 0.02, 8.24e-8, 0.0225)

@@ -23,9 +23,9 @@ from timely_llm_ros.budget.score_rule import (
 )
 from timely_llm_ros.budget.task_budget import BudgetOptions, Decides
 from timely_llm_ros.errors import ConfigurationError
-from timely_llm_ros.prediction.execution_time import TimeCoefficients
-from timely_llm_ros.prediction.length_forecast import Sample
-from timely_llm_ros.prediction.response_length import LengthDistribution
+from timely_llm_ros.prediction.lengths.length_forecast import Sample
+from timely_llm_ros.prediction.lengths.response_length import LengthDistribution
+from timely_llm_ros.prediction.times.execution_time import TimeCoefficients
 
 TIMES = TimeCoefficients(0.0, 0.0, 0.0, 1e-5, 0.01)
 WORST = replace(TIMES, kv_token_s=2e-5, step_s=0.02)

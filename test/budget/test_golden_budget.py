@@ -6,8 +6,9 @@ import math
 from typing import Any
 
 import pytest
-from golden import agrees, golden
+from support.golden import agrees, golden
 
+from benchmarks.timebill.overrun import kill, skip_next
 from timely_llm_ros.budget.budgeter import (
     EvictionChoice,
     added_prediction_s,
@@ -15,8 +16,7 @@ from timely_llm_ros.budget.budgeter import (
     longest_predictor_prompt,
     retained_tokens,
 )
-from timely_llm_ros.budget.overrun import kill, skip_next
-from timely_llm_ros.prediction.execution_time import TimeCoefficients
+from timely_llm_ros.prediction.times.execution_time import TimeCoefficients
 
 GOLDEN = golden('golden_timebill.json')
 

@@ -11,8 +11,8 @@ import pytest
 from timely_llm_ros.cli import profile_command
 from timely_llm_ros.cli.main import main
 from timely_llm_ros.command_line import EXIT_INTERRUPTED
-from timely_llm_ros.engines.step_time import StepWork, find_hardware
-from timely_llm_ros.prediction.profiling import ProfilePlan, RequestOverhead, measure
+from timely_llm_ros.engines.simulated.step_time import StepWork, find_hardware
+from timely_llm_ros.prediction.times.profiling import ProfilePlan, RequestOverhead, measure
 
 if TYPE_CHECKING:
     import argparse

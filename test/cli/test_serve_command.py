@@ -11,8 +11,8 @@ import pytest
 
 from timely_llm_ros.cli import serve_command
 from timely_llm_ros.cli.main import build_parser, main
-from timely_llm_ros.engines.openai_options import API_KEY_VARIABLE
-from timely_llm_ros.engines.vllm_server import ServeOptions, vllm_arguments
+from timely_llm_ros.engines.openai.options import API_KEY_VARIABLE
+from timely_llm_ros.engines.vllm.server import ServeOptions, vllm_arguments
 
 if TYPE_CHECKING:
     import argparse

@@ -11,9 +11,9 @@ import pytest
 
 from timely_llm_ros.demo.bodies import TABLE_M, Bodies, MockBodies
 from timely_llm_ros.demo.workload import fleet, make_workload
-from timely_llm_ros.drivers.indy_environment import VARIABLE
+from timely_llm_ros.drivers.indy.environment import VARIABLE
 from timely_llm_ros.drivers.registry import create_driver
-from timely_llm_ros.skills.skillset import find_skill_set
+from timely_llm_ros.skills.loading import find_skill_set
 
 if TYPE_CHECKING:
     from pathlib import Path

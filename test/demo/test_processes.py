@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from process_table import is_running
+from support.process_table import is_running
 
 from timely_llm_ros.demo.processes import Children, ProcessEndedError, find_program
 from timely_llm_ros.errors import ConfigurationError

@@ -7,13 +7,13 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from planner_fakes import SCENE, SKILLS
-from virtual_time import run_virtual
 
 from timely_llm_ros.drivers import DRIVERS, SimulatedDriver, create_driver
 from timely_llm_ros.errors import ConfigurationError, RobotUnavailableError, SkillFailedError
 from timely_llm_ros.skills.language import parse
-from timely_llm_ros.skills.skillset import find_skill_set
+from timely_llm_ros.skills.loading import find_skill_set
+from timely_llm_ros.testing.planner_fakes import SCENE, SKILLS
+from timely_llm_ros.virtual_time import run_virtual
 
 if TYPE_CHECKING:
     from pathlib import Path

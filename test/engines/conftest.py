@@ -1,98 +1,15 @@
-"""Random tiny models in the formats that the torch engine loads, and what server runs share."""
+"""Fixtures that tests of several engines share."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.engines.tiny_model import write_model
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-EOS_ID = 256
-
-
-def byte_tokenizer(*merged: tuple[str, str]) -> dict[str, object]:
-    """A ``tokenizer.json`` with one token per byte, an end, and then the merged tokens."""
-    kept = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    table = {byte: chr(byte) for byte in kept}
-    for position, byte in enumerate(byte for byte in range(256) if byte not in table):
-        table[byte] = chr(256 + position)
-    byte_level = {
-        'type': 'ByteLevel', 'add_prefix_space': False, 'trim_offsets': False, 'use_regex': False,
-    }  # fmt: skip
-    end = {
-        'id': EOS_ID, 'content': '<eos>', 'single_word': False, 'lstrip': False, 'rstrip': False,
-        'normalized': False, 'special': True,
-    }  # fmt: skip
-    return {
-        'version': '1.0',
-        'truncation': None,
-        'padding': None,
-        'added_tokens': [end],
-        'normalizer': None,
-        'pre_tokenizer': byte_level,
-        'post_processor': None,
-        'decoder': byte_level,
-        'model': {
-            'type': 'BPE', 'dropout': None, 'unk_token': None, 'continuing_subword_prefix': None,
-            'end_of_word_suffix': None, 'fuse_unk': False, 'byte_fallback': False,
-            'vocab': {table[byte]: byte for byte in range(256)}
-            | {'<eos>': EOS_ID}
-            | {a + b: EOS_ID + 1 + number for number, (a, b) in enumerate(merged)},
-            'merges': [list(pair) for pair in merged],
-        },
-    }  # fmt: skip
-
-
-def write_model(
-    folder: Path,
-    family: str = 'llama',
-    *,
-    seed: int = 0,
-    vocabulary: int = EOS_ID + 1,
-    hidden_size: int = 64,
-) -> Path:
-    """Write a chaotic model: weights so large that texts do not fall into loops."""
-    import torch
-    import transformers
-
-    common = {
-        'vocab_size': vocabulary,
-        'hidden_size': hidden_size,
-        'intermediate_size': 128,
-        'num_hidden_layers': 2,
-        'num_attention_heads': 4,
-        'num_key_value_heads': 2,
-        'max_position_embeddings': 4096,
-        'initializer_range': 0.3,
-        'eos_token_id': EOS_ID,
-        'bos_token_id': None,
-        'pad_token_id': None,
-    }
-    configs = {
-        'llama': lambda: transformers.LlamaConfig(**common),
-        'qwen2': lambda: transformers.Qwen2Config(**common, tie_word_embeddings=True),
-        'qwen3': lambda: transformers.Qwen3Config(**common, head_dim=16),
-        'mistral': lambda: transformers.MistralConfig(**common, sliding_window=9),
-        'phi': lambda: transformers.PhiConfig(**common, partial_rotary_factor=0.5),
-        'phi3': lambda: transformers.Phi3Config(**common),
-        'gpt2': lambda: transformers.GPT2Config(
-            vocab_size=vocabulary, n_embd=64, n_layer=2, n_head=4, eos_token_id=EOS_ID,
-            initializer_range=0.3,
-        ),
-    }  # fmt: skip
-    torch.manual_seed(seed)
-    model = transformers.AutoModelForCausalLM.from_config(configs[family]())
-    folder.mkdir(parents=True, exist_ok=True)
-    model.save_pretrained(folder)
-    (folder / 'tokenizer.json').write_text(json.dumps(byte_tokenizer()))
-    (folder / 'tokenizer_config.json').write_text(
-        json.dumps({'tokenizer_class': 'PreTrainedTokenizerFast', 'eos_token': '<eos>'})
-    )
-    return folder
 
 
 @pytest.fixture(scope='session')
@@ -103,8 +20,8 @@ def chaotic_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lost servers are tried again soon, and no key comes from outside."""
-    from timely_llm_ros.engines import openai_server
-    from timely_llm_ros.engines.openai_options import API_KEY_VARIABLE
+    from timely_llm_ros.engines.openai import server as openai_server
+    from timely_llm_ros.engines.openai.options import API_KEY_VARIABLE
 
     monkeypatch.setattr(openai_server, 'FIRST_RETRY_S', 0.01)
     monkeypatch.setattr(openai_server, 'LAST_RETRY_S', 0.1)
@@ -114,8 +31,8 @@ def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope='session')
 def undisturbed_plans() -> dict[int, Any]:
     """How the generations of server runs go undisturbed."""
-    from completion_server import CompletionServer
-    from server_runs import GENERATIONS, undisturbed
+    from support.engines.completion_server import CompletionServer
+    from support.engines.server_runs import GENERATIONS, undisturbed
 
     async def run() -> dict[int, Any]:
         server = await CompletionServer().start()

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from recorded_calls import EXECUTION_FAILED, Executed, write_calls
-from synthetic import write_trace
+from support.traces.recorded_calls import EXECUTION_FAILED, Executed, write_calls
 
+from benchmarks.recorder.synthetic_trace import write_trace
 from lrtrace.call_samples import (
     FAILED,
     NO_TIME,
@@ -17,10 +17,10 @@ from lrtrace.call_samples import (
     TOO_MANY_WAYS,
     measured_calls,
 )
-from lrtrace.reader import Trace
 from lrtrace.recorded_segments import RecordedSegment, read_segments
+from lrtrace.storage.reader import Trace
 from timely_llm_ros.errors import ConfigurationError
-from timely_llm_ros.skills.skillset import find_skill_set
+from timely_llm_ros.skills.loading import find_skill_set
 
 if TYPE_CHECKING:
     from lrtrace.call_samples import RecordedCalls

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 from rosbags.highlevel import AnyReader
-from test_metadata_layout import LAYOUT, load, problems
+from support.traces.metadata_layout import LAYOUT, load, problems
 
-from lrtrace.cli import main
-from lrtrace.reader import Trace
-from lrtrace.replay import WhatIf, own_way, recording_of, replay
-from lrtrace.skill_profile import profile_skills
+from lrtrace.cli.main import main
+from lrtrace.storage.reader import Trace
 from lrtrace.timeline import Run, read_run
-from timely_llm_ros.model.data import KINDS
-from timely_llm_ros.skills.skillset import find_skill_set
+from timely_llm_ros.calibration.skill_profile import profile_skills
+from timely_llm_ros.evaluation.what_if import WhatIf, own_way, recording_of, replay
+from timely_llm_ros.sample_tasks.generator import KINDS
+from timely_llm_ros.skills.loading import find_skill_set
 
 FOLDER = Path(__file__).resolve().parents[2] / 'datasets' / 'mock_fleet'
 TRACE = FOLDER / 'trace'

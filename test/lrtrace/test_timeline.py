@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from synthetic import messages, workload, write_trace
 
-from lrtrace.reader import Trace
+from benchmarks.recorder.synthetic_trace import messages, workload, write_trace
 from lrtrace.statistics import by_kind, figures, percentile, same_tasks
+from lrtrace.storage.reader import Trace
 from lrtrace.timeline import Run, natural_key, read_run
 
 if TYPE_CHECKING:

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from golden import agrees, golden
+from support.golden import agrees, golden
 
-from timely_llm_ros.prediction.execution_time import TimeCoefficients, context_tokens
-from timely_llm_ros.prediction.fitting import fit_decode, fit_errors, fit_prefill
-from timely_llm_ros.prediction.response_length import (
+from timely_llm_ros.prediction.lengths.response_length import (
     bucket_count,
     bucket_of,
     mean_overestimate,
     pessimistic_length,
     predicted_length,
 )
+from timely_llm_ros.prediction.times.execution_time import TimeCoefficients, context_tokens
+from timely_llm_ros.prediction.times.fitting import fit_decode, fit_errors, fit_prefill
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

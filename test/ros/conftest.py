@@ -6,14 +6,15 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from ros_domain import free_domain
+
+from timely_llm_ros.testing.ros_domain import free_domain
 
 # Before rclpy is imported anywhere in this process.
 os.environ['ROS_DOMAIN_ID'] = str(free_domain())
 os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
 
-from fleet import Fleet
-from ros_client import Client
+from support.ros.fleet import Fleet
+from support.ros.ros_client import Client
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from fleet import Fleet
-from jointed_arm import HOME, JOINTED, POSES
-from programs import wait_for
+from support.ros.fleet import Fleet
+from support.ros.programs import wait_for
 from timely_llm_ros.msg import SceneObject
 
-from timely_llm_ros.drivers import SegmentCode
-from timely_llm_ros.drivers.mock.indy import MockIndy
-from timely_llm_ros.drivers.mock.journal import read_journal
+from timely_llm_ros.drivers.indy.mock.arm import MockIndy
+from timely_llm_ros.drivers.journal import read_journal
+from timely_llm_ros.execution import SegmentCode
+from timely_llm_ros.testing.jointed_arm import HOME, JOINTED, POSES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ros_client import Client
+    from support.ros.ros_client import Client
     from timely_llm_ros.action import ExecuteSegment
 
 HOLD_S = 0.2
@@ -40,7 +40,7 @@ class Jointed:
         self.record_path = folder / 'joints.jsonl'
         self.process = subprocess.Popen(
             [
-                sys.executable, '-m', 'timely_llm_ros.nodes.mock_joint_controller',
+                sys.executable, '-m', 'timely_llm_ros.nodes.tools.mock_joint_controller',
                 '--poses', str(poses), '--robot', 'arm_1', '--namespace', namespace,
                 '--record', str(self.record_path),
             ],

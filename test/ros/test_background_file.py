@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from programs import wait_for
+from support.ros.programs import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from fleet import Fleet
+    from support.ros.fleet import Fleet
 
 
 def test_a_file_of_prompts(start_fleet: Callable[..., Fleet], tmp_path: Path) -> None:

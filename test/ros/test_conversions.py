@@ -14,14 +14,14 @@ from timely_llm_ros.msg import SceneObject as SceneObjectMessage
 from timely_llm_ros.msg import SkillSegment
 from timely_llm_ros.msg import TimeUtility as TimeUtilityMessage
 
-from timely_llm_ros.drivers.link import SegmentCode, SegmentOutcome, SegmentProgress
 from timely_llm_ros.errors import InvalidTaskError, PlanError, TimelyError
-from timely_llm_ros.nodes import conversions as c
-from timely_llm_ros.nodes import segment_conversions as sc
+from timely_llm_ros.execution.robot_link import SegmentCode, SegmentOutcome, SegmentProgress
+from timely_llm_ros.ros.conversions import segments as sc
+from timely_llm_ros.ros.conversions import tasks as c
 from timely_llm_ros.skills.language import parse
+from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.skills.scene import RELATIONS, Scene, SceneObject
 from timely_llm_ros.skills.segmenter import Segment
-from timely_llm_ros.skills.skillset import find_skill_set
 from timely_llm_ros.utility import NORMAL, TimeUtility
 
 few = settings(max_examples=40, deadline=None)

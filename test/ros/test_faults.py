@@ -7,8 +7,8 @@ import signal
 from typing import TYPE_CHECKING
 
 import pytest
-from programs import wait_for
-from ros_client import ABORTED, CANCELED, SUCCEEDED, Goal
+from support.ros.programs import wait_for
+from support.ros.ros_client import ABORTED, CANCELED, SUCCEEDED, Goal
 from timely_llm_ros.action import ExecuteSegment, PlanTask
 from timely_llm_ros.msg import RobotState, SceneObject, SkillSegment, TaskEvent
 from unique_identifier_msgs.msg import UUID
@@ -16,7 +16,7 @@ from unique_identifier_msgs.msg import UUID
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fleet import Fleet
+    from support.ros.fleet import Fleet
 
 Result = PlanTask.Result
 Code = ExecuteSegment.Result

@@ -8,21 +8,21 @@ import signal
 from typing import TYPE_CHECKING
 
 import pytest
-from mock_tellos import MockTellos
-from programs import wait_for
-from ros_client import ABORTED, SUCCEEDED
 from std_msgs.msg import Header
 from std_srvs.srv import Trigger
+from support.ros.mock_tellos import MockTellos
+from support.ros.programs import wait_for
+from support.ros.ros_client import ABORTED, SUCCEEDED
 from timely_llm_ros.action import PlanTask
 from timely_llm_ros.msg import Detections
 
-from timely_llm_ros.drivers.mock.indy import MockIndy
+from timely_llm_ros.drivers.indy.mock.arm import MockIndy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from fleet import Fleet
-    from ros_client import Client
+    from support.ros.fleet import Fleet
+    from support.ros.ros_client import Client
 
 Result = PlanTask.Result
 DRONES = [f'drone_{number}' for number in range(1, 5)]

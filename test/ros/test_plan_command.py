@@ -10,17 +10,17 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from process_table import children, command_line, is_running
-from programs import LIMIT_S, ROOT, wait_for
+from support.process_table import children, command_line, is_running
+from support.ros.programs import LIMIT_S, ROOT, wait_for
 
-from lrtrace.reader import Trace
+from lrtrace.storage.reader import Trace
 from lrtrace.timeline import read_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from fleet import Fleet
+    from support.ros.fleet import Fleet
 
 COMMAND = [sys.executable, str(ROOT / 'scripts' / 'timely-llm')]
 

@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from lifecycle_msgs.msg import Transition
-from process_table import is_running
-from programs import Program, wait_for
 from rcl_interfaces.msg import ParameterType, ParameterValue
-from ros_client import ABORTED, SUCCEEDED
+from support.process_table import is_running
+from support.ros.programs import Program, wait_for
+from support.ros.ros_client import ABORTED, SUCCEEDED
 from timely_llm_ros.action import PlanTask
 from timely_llm_ros.msg import TaskEvent
 
-from timely_llm_ros.nodes.parameters import declarations
-from timely_llm_ros.nodes.parameters_page import NODES
+from timely_llm_ros.nodes.tools.parameters_page import NODES
+from timely_llm_ros.ros.parameters import declarations
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from fleet import Fleet
+    from support.ros.fleet import Fleet
 
 Result = PlanTask.Result
 

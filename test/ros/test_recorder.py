@@ -14,17 +14,17 @@ import uuid
 from typing import TYPE_CHECKING
 
 import pytest
-from programs import LIMIT_S, ROOT, wait_for
+from support.ros.programs import LIMIT_S, ROOT, wait_for
 from timely_llm_ros.msg import RobotState, SchedulerState, SkillSegment, TaskEvent
 
-from lrtrace.reader import Trace
-from timely_llm_ros.nodes.topics import STATE_QOS
+from lrtrace.storage.reader import Trace
+from timely_llm_ros.ros.topics import STATE_QOS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ros_client import Client
+    from support.ros.ros_client import Client
 
 _numbers = itertools.count(1)
 

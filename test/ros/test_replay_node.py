@@ -7,22 +7,22 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from programs import Program, wait_for
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
 from rclpy.serialization import serialize_message
 from rosgraph_msgs.msg import Clock
 from std_srvs.srv import Trigger
+from support.ros.programs import Program, wait_for
 from timely_llm_ros.msg import RobotState, TaskEvent
 
-from lrtrace.metadata import TopicQos
-from lrtrace.writer import TraceWriter
+from lrtrace.storage.metadata import TopicQos
+from lrtrace.storage.writer import TraceWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ros_client import Client
+    from support.ros.ros_client import Client
 
 T0_NS = 1_760_000_000_000_000_000
 SECONDS = 20

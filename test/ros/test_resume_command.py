@@ -8,17 +8,17 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from programs import LIMIT_S, ROOT, Program, wait_for
-from ros_client import SUCCEEDED
+from support.ros.programs import LIMIT_S, ROOT, Program, wait_for
+from support.ros.ros_client import SUCCEEDED
 from timely_llm_ros.msg import TaskEvent
 
-from lrtrace.reader import Trace
+from lrtrace.storage.reader import Trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from fleet import Fleet
+    from support.ros.fleet import Fleet
 
 LONG = 'takeoff;delay(10000);land;'
 

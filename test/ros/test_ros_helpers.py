@@ -5,21 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from programs import wait_for
 from rclpy.action import GoalResponse
-from ros_client import ABORTED, CANCELED, SUCCEEDED, Goal
 from std_srvs.srv import Trigger
+from support.ros.programs import wait_for
+from support.ros.ros_client import ABORTED, CANCELED, SUCCEEDED, Goal
 from timely_llm_ros.action import ExecuteSegment
 from timely_llm_ros.msg import SkillSegment
 
-from timely_llm_ros.nodes.action_client import GoalClient
-from timely_llm_ros.nodes.action_server import DeferredActionServer
-from timely_llm_ros.nodes.deferred_service import create_deferred_service
+from timely_llm_ros.ros.action_client import GoalClient
+from timely_llm_ros.ros.action_server import DeferredActionServer
+from timely_llm_ros.ros.deferred_service import create_deferred_service
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ros_client import Client
+    from support.ros.ros_client import Client
 
 
 class Pair:

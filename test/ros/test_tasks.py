@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 from builtin_interfaces.msg import Duration
-from programs import wait_for
-from ros_client import ABORTED, CANCELED, SUCCEEDED
+from support.ros.programs import wait_for
+from support.ros.ros_client import ABORTED, CANCELED, SUCCEEDED
 from timely_llm_ros.action import PlanTask
 from timely_llm_ros.msg import (
     GenerationState,
@@ -21,7 +21,7 @@ from timely_llm_ros.msg import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fleet import Fleet
+    from support.ros.fleet import Fleet
 
 Result = PlanTask.Result
 PLAN = 'takeoff;goto(cat_3);take_picture;land;'

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lrtrace.recorder_node import HeldGroup
-from lrtrace.topic_queues import TopicQueues
+from lrtrace.record.recorder_node import HeldGroup
+from lrtrace.record.topic_queues import TopicQueues
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

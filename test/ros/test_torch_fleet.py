@@ -7,16 +7,16 @@ import signal
 from typing import TYPE_CHECKING
 
 import pytest
-from process_table import command_line, is_running
-from programs import wait_for
-from ros_client import ABORTED, SUCCEEDED
+from support.process_table import command_line, is_running
+from support.ros.programs import wait_for
+from support.ros.ros_client import ABORTED, SUCCEEDED
 from timely_llm_ros.action import PlanTask
 from timely_llm_ros.msg import GenerationState, TaskEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fleet import Fleet
+    from support.ros.fleet import Fleet
 
 pytestmark = pytest.mark.engines
 Result = PlanTask.Result

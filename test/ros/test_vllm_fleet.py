@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
-from process_table import tree, wait_gone
-from programs import wait_for
-from ros_client import ABORTED, SUCCEEDED
-from serve_program import KEY, START_LIMIT_S, ServeProgram, serving
+from support.process_table import tree, wait_gone
+from support.ros.programs import wait_for
+from support.ros.ros_client import ABORTED, SUCCEEDED
+from support.serve_program import KEY, START_LIMIT_S, ServeProgram, serving
 from timely_llm_ros.action import PlanTask
 from timely_llm_ros.msg import GenerationState, TaskEvent
 
-from timely_llm_ros.engines.openai_options import API_KEY_VARIABLE
+from timely_llm_ros.engines.openai.options import API_KEY_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from fleet import Fleet
+    from support.ros.fleet import Fleet
 
 pytestmark = [
     pytest.mark.engines,

@@ -5,10 +5,10 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from golden import golden
 from hypothesis import given
 from hypothesis import strategies as st
-from linear_costs import linear_costs
+from support.golden import golden
+from support.linear_costs import linear_costs
 
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.scheduling import microbatch

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from linear_costs import linear_costs
+from support.linear_costs import linear_costs
 
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.scheduling.microbatch import LinearCosts, round_s

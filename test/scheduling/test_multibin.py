@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from golden import golden
 from hypothesis import given
 from hypothesis import strategies as st
+from support.golden import golden
 
-from lrtrace.static_batches import form_batches
+from benchmarks.multibin.static_batches import form_batches
 from timely_llm_ros.errors import ConfigurationError, InvalidTaskError
 from timely_llm_ros.scheduling.multibin import MultiBinQueue, assign_bin
 

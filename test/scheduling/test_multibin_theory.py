@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from golden import golden
 from hypothesis import given
 from hypothesis import strategies as st
+from support.golden import golden
 
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.scheduling import multibin_theory as theory

@@ -3,9 +3,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from golden import golden
 from hypothesis import given
 from hypothesis import strategies as st
+from support.golden import golden
 
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.scheduling.token_budget import TokenBudget

@@ -6,14 +6,10 @@ import statistics
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plan_texts import ARM, SCENE, SKILL_SETS, TELLO, PlanWriter
+from support.skills.plan_texts import ARM, SCENE, SKILL_SETS, TELLO, PlanWriter
 
-from timely_llm_ros.skills.durations import (
-    ConstantDuration,
-    EmpiricalDuration,
-    LinearDuration,
-    expected_execution_s,
-)
+from timely_llm_ros.skills import expected_execution_s
+from timely_llm_ros.skills.durations import ConstantDuration, EmpiricalDuration, LinearDuration
 from timely_llm_ros.skills.language import parse
 from timely_llm_ros.skills.statements import Call, calls_of
 

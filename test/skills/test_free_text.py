@@ -9,19 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from timely_llm_ros.errors import ArgumentError, ConfigurationError, PlanError, PlanSyntaxError
-from timely_llm_ros.skills.durations import ReadingDuration, expected_execution_s
+from timely_llm_ros.skills import expected_execution_s
+from timely_llm_ros.skills.durations import ReadingDuration
 from timely_llm_ros.skills.free_text import FreeTextSegmenter
 from timely_llm_ros.skills.language import MAX_PLAN_LENGTH
+from timely_llm_ros.skills.loading import find_skill_set, parse_skill_set
 from timely_llm_ros.skills.scene import Scene
 from timely_llm_ros.skills.segmenter import Segment, Segmenter
 from timely_llm_ros.skills.segmenters import read_statements, segmenter_for
-from timely_llm_ros.skills.skillset import FreeText, SkillSet, find_skill_set
+from timely_llm_ros.skills.skill_types import FreeText, SkillSet
 from timely_llm_ros.skills.statements import Call
 
 CHATBOT = find_skill_set('chatbot')
 PARAGRAPHS = replace(CHATBOT, free_text=FreeText('say', 'paragraph'))
 BOTH = pytest.mark.parametrize('skill_set', [CHATBOT, PARAGRAPHS], ids=['sentence', 'paragraph'])
-SHORT = SkillSet.loads(
+SHORT = parse_skill_set(
     """
 name: short
 description: a reader of few words

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plan_texts import ARM, SCENE, TELLO, PlanWriter
+from support.skills.plan_texts import ARM, SCENE, TELLO, PlanWriter
 
 from timely_llm_ros.errors import PlanError
 from timely_llm_ros.skills.language import parse

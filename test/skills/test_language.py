@@ -6,7 +6,7 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plan_texts import ARM, LAB, SCENE, SKILL_SETS, TELLO, PlanWriter
+from support.skills.plan_texts import ARM, LAB, SCENE, SKILL_SETS, TELLO, PlanWriter
 
 from timely_llm_ros.errors import (
     ArgumentError,

@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 
 import pytest
-from plan_texts import SCENE, TELLO
+from support.skills.plan_texts import SCENE, TELLO
 
 from timely_llm_ros.errors import PlanError
 from timely_llm_ros.skills import language, segmenter

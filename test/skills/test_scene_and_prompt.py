@@ -6,9 +6,10 @@ import pickle
 import re
 
 import pytest
-from plan_texts import ARM, LAB, SCENE, TELLO
+from support.skills.plan_texts import ARM, LAB, SCENE, TELLO
 
 from timely_llm_ros.errors import InvalidTaskError
+from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.skills.prompt import (
     MAX_INSTRUCTION_LENGTH,
     build_prompt,
@@ -17,7 +18,6 @@ from timely_llm_ros.skills.prompt import (
     scene_text,
 )
 from timely_llm_ros.skills.scene import Scene, SceneObject
-from timely_llm_ros.skills.skillset import find_skill_set
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plan_texts import LAB, SCENE, SKILL_SETS, TELLO, PlanWriter, Written
+from support.skills.plan_texts import LAB, SCENE, SKILL_SETS, TELLO, PlanWriter, Written
 
 from timely_llm_ros.errors import (
     ArgumentError,
@@ -21,7 +21,7 @@ from timely_llm_ros.skills.segmenter import Segment, Segmenter
 from timely_llm_ros.skills.statements import If, Repeat, render
 
 if TYPE_CHECKING:
-    from timely_llm_ros.skills.skillset import SkillSet
+    from timely_llm_ros.skills.skill_types import SkillSet
 
 plans = st.builds(
     lambda skill_set, seed, statements, spaces: (

@@ -6,12 +6,13 @@ import re
 from pathlib import Path
 
 import pytest
-from plan_texts import SCENE
+from support.skills.plan_texts import SCENE
 
 from timely_llm_ros.errors import PlanError, SkillSetError
 from timely_llm_ros.skills import language
+from timely_llm_ros.skills.loading import find_skill_set, parse_skill_set
 from timely_llm_ros.skills.segmenter import Segmenter
-from timely_llm_ros.skills.skillset import UNITS, SkillSet, find_skill_set
+from timely_llm_ros.skills.skill_types import UNITS
 
 REFERENCE = Path(__file__).resolve().parents[2] / 'docs' / 'reference'
 LANGUAGE = (REFERENCE / 'plan_language.md').read_text()
@@ -53,7 +54,7 @@ def test_bounds_on_the_page_are_the_bounds():
 
 
 def test_the_skill_set_on_the_page_is_one_and_its_errors_are_as_shown():
-    assert SkillSet.loads(EXAMPLE).safe_action == 'hold'
+    assert parse_skill_set(EXAMPLE).safe_action == 'hold'
     shown = re.findall(r'^(probe\.yaml:.*?)(?: \.\.\.)?$', SKILL_SETS, re.MULTILINE)
     changes = (
         ('m/s', 'mph'),
@@ -63,5 +64,5 @@ def test_the_skill_set_on_the_page_is_one_and_its_errors_are_as_shown():
     )
     for (old, new), message in zip(changes, shown, strict=True):
         with pytest.raises(SkillSetError) as caught:
-            SkillSet.loads(EXAMPLE.replace(old, new), source='probe.yaml')
+            parse_skill_set(EXAMPLE.replace(old, new), source='probe.yaml')
         assert str(caught.value).startswith(message)

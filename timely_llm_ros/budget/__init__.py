@@ -1,3 +1,20 @@
-"""Time budgets: how much KV to give up for them, and what an overrun costs."""
+"""Time budgets: how much KV to give up for them."""
 
-__all__: list[str] = []
+from timely_llm_ros.budget.budgeter import MAX_EVICTED, choose_eviction, longest_predictor_prompt
+from timely_llm_ros.budget.eviction_rule import EvictionRule, FixedEviction
+from timely_llm_ros.budget.score_rule import ENDED, likely_lengths
+from timely_llm_ros.budget.task_budget import BudgetOptions, Decides, TaskBudget, plan_budget
+
+__all__ = [
+    'ENDED',
+    'MAX_EVICTED',
+    'BudgetOptions',
+    'Decides',
+    'EvictionRule',
+    'FixedEviction',
+    'TaskBudget',
+    'choose_eviction',
+    'likely_lengths',
+    'longest_predictor_prompt',
+    'plan_budget',
+]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from timely_llm_ros.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from timely_llm_ros.prediction.execution_time import TimeCoefficients
+    from timely_llm_ros.prediction.times import TimeCoefficients
 
 MAX_EVICTED = 0.95
 """The paper's alpha_max."""

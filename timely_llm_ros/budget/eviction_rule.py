@@ -17,7 +17,7 @@ from timely_llm_ros.budget.budgeter import (
 from timely_llm_ros.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from timely_llm_ros.prediction.execution_time import TimeCoefficients
+    from timely_llm_ros.prediction.times import TimeCoefficients
 
 
 class EvictionRule(Protocol):

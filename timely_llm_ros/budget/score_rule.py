@@ -24,8 +24,8 @@ from timely_llm_ros.errors import ConfigurationError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from timely_llm_ros.prediction.execution_time import TimeCoefficients
-    from timely_llm_ros.prediction.length_forecast import LengthForecast
+    from timely_llm_ros.prediction.lengths import LengthForecast
+    from timely_llm_ros.prediction.times import TimeCoefficients
 
     Floats = NDArray[np.float64]
 
@@ -38,7 +38,7 @@ CASES = 20
 ENDED = 2.0
 """What any answer in time is worth beside its F1: none at all makes the robot stop. With less of
 it, fewer responses end in time than with the most evicted always; with more, they are worse for
-nothing. ``benchmarks/timebill.py`` draws the frontier of both over this weight."""
+nothing. ``benchmarks/timebill/timebill.py`` draws the frontier of both over this weight."""
 
 MOST_PERIODS = 16
 """Periods after which being late costs so much that no more are counted."""
@@ -101,7 +101,7 @@ SNAPKV_EFFECT = EvictionEffect(
     )
 )
 """Lengths and F1 of 96 of the embedded model's plans in scenes of 40 to 200 objects, by fifths:
-measured once, in static batches, on the tasks of ``benchmarks/timebill.py --seed 0``, which
+measured once, in static batches, on the tasks of ``benchmarks/timebill/timebill.py --seed 0``, which
 prints such a table (its own tasks are of another seed)."""
 
 

@@ -22,12 +22,12 @@ from timely_llm_ros.budget.score_rule import (
     spread_of,
 )
 from timely_llm_ros.errors import ConfigurationError
-from timely_llm_ros.prediction.response_length import pessimistic_length
+from timely_llm_ros.prediction.lengths import pessimistic_length
 
 if TYPE_CHECKING:
     from timely_llm_ros.budget.eviction_rule import EvictionRule
-    from timely_llm_ros.prediction.execution_time import ExecutionTimeModel, TimeCoefficients
-    from timely_llm_ros.prediction.length_forecast import LengthForecast
+    from timely_llm_ros.prediction.lengths import LengthForecast
+    from timely_llm_ros.prediction.times import ExecutionTimeModel, TimeCoefficients
 
 
 Decides = Literal['score', 'worst_case', 'most']

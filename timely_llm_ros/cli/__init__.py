@@ -1,3 +1,7 @@
 """The command line ``timely-llm``."""
 
-__all__: list[str] = []
+from timely_llm_ros.cli.generate_command import RequestMaker
+
+__all__ = [
+    'RequestMaker',
+]

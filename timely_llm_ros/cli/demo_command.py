@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from timely_llm_ros.cli.serve_command import vllm_obstacle
-from timely_llm_ros.engines.model_files import SHIPPED_MODEL, find_model
-from timely_llm_ros.engines.openai_options import ServerOptions
-from timely_llm_ros.engines.registry import ENGINES
+from timely_llm_ros.engines import ENGINES
+from timely_llm_ros.engines.openai import ServerOptions
+from timely_llm_ros.engines.tokens import SHIPPED_MODEL, find_model
 
 _DESCRIPTION = """\
 Start a planner, an executor per simulated robot and a recorder as real ROS 2 processes, and have a
@@ -100,7 +100,7 @@ def add_parser(commands: Any) -> None:
 def _run(options: argparse.Namespace) -> int:
     from rich.console import Console
 
-    from timely_llm_ros.demo.fleet_demo import PACE_S, DemoOptions, run_demo
+    from timely_llm_ros.demo import PACE_S, DemoOptions, run_demo
     from timely_llm_ros.errors import ConfigurationError
 
     paced = options.engine in ('torch', 'simulated')

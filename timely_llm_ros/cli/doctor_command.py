@@ -52,7 +52,7 @@ print(json.dumps({'torch': torch.__version__, 'cuda': torch.cuda.is_available()}
 _VLLM_PROBE = """
 import json
 from dataclasses import asdict
-from timely_llm_ros.engines.vllm_contract import check_contract
+from timely_llm_ros.engines.vllm.plugin.contract import check_contract
 print(json.dumps(asdict(check_contract())))
 """
 
@@ -171,7 +171,7 @@ def check_ros() -> Iterator[Finding]:
 
 def check_model() -> Iterator[Finding]:
     """Check the files of the shipped model."""
-    from timely_llm_ros.engines.model_files import SHIPPED_MODEL, find_model, require_model_files
+    from timely_llm_ros.engines.tokens import SHIPPED_MODEL, find_model, require_model_files
 
     path = find_model(SHIPPED_MODEL)
     try:
@@ -200,7 +200,7 @@ def check_torch() -> Iterator[Finding]:
 
 def check_vllm() -> Iterator[Finding]:
     """Check whether vLLM is there, and whether the scheduler plug-in fits it."""
-    from timely_llm_ros.engines.vllm_contract import describe_range, installed
+    from timely_llm_ros.engines.vllm.plugin import describe_range, installed
 
     try:
         name, version = installed()
@@ -235,7 +235,7 @@ def check_packages() -> Iterator[Finding]:
 
 def check_programs() -> Iterator[Finding]:
     """Check that the nodes' programs can be found."""
-    from timely_llm_ros.demo.processes import find_program
+    from timely_llm_ros.demo import find_program
 
     try:
         folders = {str(Path(find_program(name)[1]).parent) for name in ('planner', 'executor')}
@@ -248,7 +248,7 @@ def check_programs() -> Iterator[Finding]:
 
 def check_skill_sets() -> Iterator[Finding]:
     """Check that the shipped skill sets are valid."""
-    from timely_llm_ros.skills.skillset import find_skill_set
+    from timely_llm_ros.skills.loading import find_skill_set
 
     names = ('tello', 'arm')
     for name in names:
@@ -272,7 +272,7 @@ def check_disk() -> Iterator[Finding]:
 
 def check_dds() -> Iterator[Finding]:
     """Send messages from one process to another and back."""
-    command = [sys.executable, '-m', 'timely_llm_ros.nodes.latency_probe']
+    command = [sys.executable, '-m', 'timely_llm_ros.nodes.tools.latency_probe']
     with subprocess.Popen(
         [*command, 'listen', '--limit', '20'], stderr=subprocess.PIPE
     ) as listener:

@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.cli import (
+    compose_command,
     demo_command,
     doctor_command,
+    generate_command,
     plan_command,
     profile_command,
+    profile_robot_command,
     serve_command,
     skills_command,
     train_commands,
+    what_if_command,
 )
 from timely_llm_ros.command_line import make_parser, run_command
 
@@ -29,6 +33,7 @@ examples:
   timely-llm profile                           measure the model on this machine
   timely-llm train-probe                       learn to predict how long plans will be
   timely-llm plan drone_1 "look for the cat" --scene scene.yaml
+  timely-llm what-if --policy utility,edf,fcfs demo_output/latest/segmented
 """
 
 
@@ -41,8 +46,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(required=True, metavar='COMMAND', title='commands')
     for command in (
-        demo_command, plan_command, serve_command, skills_command, profile_command, train_commands,
-        doctor_command,
+        demo_command, plan_command, serve_command, skills_command, doctor_command,
+        profile_command, profile_robot_command, compose_command, generate_command,
+        what_if_command, train_commands,
     ):  # fmt: skip
         command.add_parser(commands)
     return parser

@@ -20,10 +20,10 @@ import yaml
 
 from timely_llm_ros.command_line import EXIT_FAILED, EXIT_NO_PLANNER, seconds
 from timely_llm_ros.errors import ConfigurationError, InvalidTaskError, TimelyError
-from timely_llm_ros.skills.scene import Scene, SceneObject
+from timely_llm_ros.skills import Scene, SceneObject
 from timely_llm_ros.utility import NORMAL, URGENT, TimeUtility
 
-CLIENT = ('-m', 'timely_llm_ros.nodes.plan_client')
+CLIENT = ('-m', 'timely_llm_ros.nodes.tools.plan_client')
 """What Python runs for this command: ROS stays in a process of its own."""
 
 MOST_OBJECTS = 1000
@@ -163,7 +163,7 @@ def read_scene(path: Path) -> Scene:
 
 
 def _sampled(kind: str, objects: int, seed: int) -> tuple[str, Scene]:
-    from timely_llm_ros.model.data import KINDS, sample_task
+    from timely_llm_ros.sample_tasks import KINDS, sample_task
 
     numbers = {spec.name: spec.number for spec in KINDS.values()}
     if kind not in numbers:

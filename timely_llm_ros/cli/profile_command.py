@@ -15,10 +15,10 @@ from timely_llm_ros.errors import ConfigurationError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from timely_llm_ros.engines.torch_model import LoadedModel
-    from timely_llm_ros.prediction.execution_time import ExecutionTimeModel
-    from timely_llm_ros.prediction.profile_file import Profile
-    from timely_llm_ros.prediction.profiling import (
+    from timely_llm_ros.engines.torch.compute import LoadedModel
+    from timely_llm_ros.prediction.times import (
+        ExecutionTimeModel,
+        Profile,
         ProfileErrors,
         ProfilePlan,
         RequestOverhead,
@@ -116,9 +116,14 @@ def add_parser(commands: Any) -> None:
 def _run(options: argparse.Namespace) -> int:
     from rich.console import Console
 
-    from timely_llm_ros.engines.model_files import find_model, require_model_files
-    from timely_llm_ros.prediction.profile_file import Profile, write_profile
-    from timely_llm_ros.prediction.profiling import ProfilePlan, fit_profile, profile_errors
+    from timely_llm_ros.engines.tokens import find_model, require_model_files
+    from timely_llm_ros.prediction.times import (
+        Profile,
+        ProfilePlan,
+        fit_profile,
+        profile_errors,
+        write_profile,
+    )
 
     for name in ('threads', 'kv_tokens', 'prefill_chunk'):
         if getattr(options, name) < 1:
@@ -185,11 +190,10 @@ def _measure(
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
     from rich.progress import TimeRemainingColumn as RemainingColumn
 
-    from timely_llm_ros.prediction.profiling import ProfilePlan, StepPoint, measure
+    from timely_llm_ros.prediction.times import ProfilePlan, StepPoint, measure
 
     with screen.status(f'Loading {Path(path).name}'):
-        from timely_llm_ros.engines.torch_model import load_model
-        from timely_llm_ros.engines.torch_profile import TorchStopwatch
+        from timely_llm_ros.engines.torch.compute import TorchStopwatch, load_model
 
         loaded = load_model(
             path,
@@ -230,8 +234,7 @@ def _requests(
     screen: Console,
 ) -> RequestOverhead:
     """Serve whole requests, for what they take beside the model."""
-    from timely_llm_ros.engines.torch_eviction import find_method
-    from timely_llm_ros.engines.torch_requests import measure_requests
+    from timely_llm_ros.engines.torch.compute import find_method, measure_requests
 
     with screen.status('Serving requests'):
         return measure_requests(
@@ -281,7 +284,7 @@ def _measurements(timings: Timings) -> dict[str, list[dict[str, Any]]]:
     import statistics
     from dataclasses import asdict
 
-    from timely_llm_ros.prediction.profiling import PrefillPoint
+    from timely_llm_ros.prediction.times import PrefillPoint
 
     rows: dict[str, list[dict[str, Any]]] = {'prefill': [], 'step': []}
     for point, times_s in timings.items():

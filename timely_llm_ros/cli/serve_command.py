@@ -18,12 +18,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from timely_llm_ros.engines.model_files import SHIPPED_MODEL, find_model
-from timely_llm_ros.engines.openai_options import API_KEY_VARIABLE, read_api_key
-from timely_llm_ros.engines.vllm_server import ServeOptions
+from timely_llm_ros.engines.openai import API_KEY_VARIABLE, read_api_key
+from timely_llm_ros.engines.tokens import SHIPPED_MODEL, find_model
+from timely_llm_ros.engines.vllm import ServeOptions
 from timely_llm_ros.errors import ConfigurationError
-from timely_llm_ros.scheduling.policies import POLICIES, find_policy
-from timely_llm_ros.skills.skillset import find_skill_set
+from timely_llm_ros.scheduling import POLICIES, find_policy
+from timely_llm_ros.skills.loading import find_skill_set
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -278,7 +278,7 @@ def _serve(serve: ServeOptions, environment: Mapping[str, str]) -> int:
     # A group of its own: Ctrl-C reaches only us, and nothing of it outlives us.
     process = subprocess.Popen(
         [
-            sys.executable, '-m', 'timely_llm_ros.engines.vllm_server', serve.to_json(),
+            sys.executable, '-m', 'timely_llm_ros.engines.vllm.server', serve.to_json(),
             str(os.getpid()),
         ],
         stdin=subprocess.DEVNULL,

@@ -7,10 +7,10 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.errors import SkillSetError
-from timely_llm_ros.skills.skillset import SkillSet, find_skill_set, skill_set_folders
+from timely_llm_ros.skills.loading import find_skill_set, load_skill_set, skill_set_folders
 
 if TYPE_CHECKING:
-    from timely_llm_ros.skills.skillset import ArgumentSpec, Skill
+    from timely_llm_ros.skills import ArgumentSpec, Skill, SkillSet
 
 _EXAMPLES = """\
 examples:
@@ -107,7 +107,7 @@ def _check(options: argparse.Namespace) -> int:
     failed = False
     for path in options.file:
         try:
-            skill_set = SkillSet.load(path)
+            skill_set = load_skill_set(path)
         except SkillSetError as err:
             failed = True
             print(f'error: {err}', file=sys.stderr)

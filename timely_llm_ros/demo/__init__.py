@@ -1,3 +1,15 @@
 """The demo: a simulated fleet, planned twice by a real model over real ROS 2."""
 
-__all__: list[str] = []
+from timely_llm_ros.demo.fleet_demo import PACE_S, DemoOptions, run_demo
+from timely_llm_ros.demo.processes import Children, find_program
+from timely_llm_ros.demo.workload import Robot, TimedTask
+
+__all__ = [
+    'PACE_S',
+    'Children',
+    'DemoOptions',
+    'Robot',
+    'TimedTask',
+    'find_program',
+    'run_demo',
+]

@@ -9,16 +9,16 @@ import sys
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from timely_llm_ros.drivers.indy_environment import sdk_python
+from timely_llm_ros.drivers.indy import sdk_python
 from timely_llm_ros.errors import ConfigurationError
-from timely_llm_ros.skills.scene import Scene
+from timely_llm_ros.skills import Scene
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from timely_llm_ros.demo.workload import Robot, TimedTask
-    from timely_llm_ros.skills.scene import SceneObject
+    from timely_llm_ros.skills import SceneObject
 
 CEILING_M = 20.0
 """Height of the room of the mock aircraft (m): tasks of the demo climb, one after the other."""
@@ -116,13 +116,13 @@ class MockBodies(Bodies):
 
     def commands(self) -> Sequence[tuple[str, list[str]]]:
         """Return the programs of the mocks."""
-        tellos = [sys.executable, '-m', 'timely_llm_ros.drivers.mock.tello']
+        tellos = [sys.executable, '-m', 'timely_llm_ros.drivers.tello.mock']
         for address in self._tellos().values():
             tellos += ['--host', address]
         arms = [
             (
                 f'mock_{robot.name}',
-                [sys.executable, '-m', 'timely_llm_ros.drivers.mock.indy', '--host', address],
+                [sys.executable, '-m', 'timely_llm_ros.drivers.indy.mock.arm', '--host', address],
             )
             for robot, address in self._arms().items()
         ]

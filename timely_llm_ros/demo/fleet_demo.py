@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from rich.live import Live
 from rich.text import Text
 
-from lrtrace.reader import Trace
 from lrtrace.report import write_report
+from lrtrace.storage import Trace
 from lrtrace.timeline import read_run
 from timely_llm_ros.demo.bodies import Bodies, MockBodies
 from timely_llm_ros.demo.live_view import plain_line, render

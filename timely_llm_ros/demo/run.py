@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lrtrace.reader import Trace
+from lrtrace.storage import Trace
 from timely_llm_ros.demo.bodies import Bodies
 from timely_llm_ros.demo.fleet_model import FleetModel
 from timely_llm_ros.demo.processes import find_program
@@ -238,7 +238,7 @@ class DemoRun:
             },
         )
         names = [robot.name for robot in self._robots]
-        client = [sys.executable, '-m', 'timely_llm_ros.nodes.plan_client', '--watch', *names]
+        client = [sys.executable, '-m', 'timely_llm_ros.nodes.tools.plan_client', '--watch', *names]
         child = self._children.start(f'{options.name}.client', client, pipes=True)
         self._started.append(child)
         self._client = child

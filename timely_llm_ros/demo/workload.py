@@ -7,14 +7,13 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.errors import ConfigurationError, PlanError
-from timely_llm_ros.model.data import KINDS, sample_task
-from timely_llm_ros.skills.durations import expected_execution_s
-from timely_llm_ros.skills.language import parse
-from timely_llm_ros.skills.skillset import find_skill_set
+from timely_llm_ros.sample_tasks import KINDS, sample_task
+from timely_llm_ros.skills import expected_execution_s, parse
+from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.utility import NORMAL, URGENT
 
 if TYPE_CHECKING:
-    from timely_llm_ros.model.data import TaskSample
+    from timely_llm_ros.sample_tasks import TaskSample
     from timely_llm_ros.utility import TimeUtility
 
 MAX_DRONES, MAX_ARMS = 12, 4

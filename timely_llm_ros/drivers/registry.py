@@ -9,8 +9,8 @@ from timely_llm_ros.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from timely_llm_ros.drivers.driver import Driver
-    from timely_llm_ros.skills.skillset import SkillSet
+    from timely_llm_ros.execution import Driver
+    from timely_llm_ros.skills import SkillSet
 
 
 class DriverFactory(Protocol):

@@ -16,10 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from timely_llm_ros.clock import Clock
-    from timely_llm_ros.drivers.driver import CallValue
-    from timely_llm_ros.skills.scene import Scene
-    from timely_llm_ros.skills.skillset import SkillSet
-    from timely_llm_ros.skills.statements import Call
+    from timely_llm_ros.execution import CallValue
+    from timely_llm_ros.skills import Call, Scene, SkillSet
 
 
 class SimulatedDriver:

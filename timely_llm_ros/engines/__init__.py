@@ -12,11 +12,7 @@ from timely_llm_ros.engines.engine import (
     EvictionDecided,
     GenerationEnded,
     GenerationRequest,
-    GenerationState,
-    Phase,
     SegmentGenerated,
-    ServerState,
-    ServingMode,
 )
 from timely_llm_ros.engines.registry import ENGINES, create_engine
 
@@ -33,10 +29,6 @@ __all__ = [
     'EvictionDecided',
     'GenerationEnded',
     'GenerationRequest',
-    'GenerationState',
-    'Phase',
     'SegmentGenerated',
-    'ServerState',
-    'ServingMode',
     'create_engine',
 ]

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from timely_llm_ros.pickling import pickled_as_call
-from timely_llm_ros.scheduling.generation import Phase
-from timely_llm_ros.scheduling.scheduler import ServingMode
+from timely_llm_ros.scheduling import Phase, ServingMode
 
 __all__ = [
     'EndReason',
@@ -39,12 +38,9 @@ __all__ = [
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from timely_llm_ros.budget.eviction_rule import EvictionRule
-    from timely_llm_ros.prediction.execution_time import ExecutionTimeModel
-    from timely_llm_ros.skills.prompt import Prompt
-    from timely_llm_ros.skills.scene import Scene
-    from timely_llm_ros.skills.segmenter import Segment
-    from timely_llm_ros.skills.skillset import SkillSet
+    from timely_llm_ros.budget import EvictionRule
+    from timely_llm_ros.prediction.times import ExecutionTimeModel
+    from timely_llm_ros.skills import Prompt, Scene, Segment, SkillSet
     from timely_llm_ros.utility import TimeUtility
 
 EndReason = Literal['stop', 'length', 'canceled', 'invalid_plan', 'error']

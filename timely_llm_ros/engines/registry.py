@@ -21,7 +21,7 @@ class EngineFactory(Protocol):
 
 
 def _torch(**options: Any) -> Engine:
-    from timely_llm_ros.engines.torch_engine import TorchEngine
+    from timely_llm_ros.engines.torch import TorchEngine
 
     return TorchEngine(**options)
 
@@ -33,13 +33,13 @@ def _simulated(**options: Any) -> Engine:
 
 
 def _openai(**options: Any) -> Engine:
-    from timely_llm_ros.engines.openai_engine import OpenAIEngine
+    from timely_llm_ros.engines.openai import OpenAIEngine
 
     return OpenAIEngine(**options)
 
 
 def _vllm(**options: Any) -> Engine:
-    from timely_llm_ros.engines.vllm_choice import VllmChoice
+    from timely_llm_ros.engines.vllm import VllmChoice
 
     return VllmChoice(**options)
 

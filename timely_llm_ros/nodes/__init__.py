@@ -1,1 +1,1 @@
-"""The ROS 2 nodes: the planner, the executor, and what they are made of."""
+"""The ROS 2 nodes, a folder each."""

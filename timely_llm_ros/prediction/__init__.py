@@ -1,3 +1,1 @@
-"""Predictions from arithmetic alone: execution times, lengths, queueing."""
-
-__all__: list[str] = []
+"""Predictions from arithmetic alone: execution times and lengths."""

@@ -1,26 +1,79 @@
 """Which generation the engine serves next: the table, the policies, admission, the scheduler."""
 
-from timely_llm_ros.scheduling.admission import BatchLimit, PrintedBatchLimit, StepTimes
-from timely_llm_ros.scheduling.costs import ProfiledCosts, SegmentCosts
-from timely_llm_ros.scheduling.generation import GenerationTable, Phase, TableView
-from timely_llm_ros.scheduling.options import Admission, SchedulingOptions
-from timely_llm_ros.scheduling.policies import POLICIES, Policy, find_policy
-from timely_llm_ros.scheduling.scheduler import Scheduler, ServingMode
+from timely_llm_ros.scheduling.admission import StepTimes
+from timely_llm_ros.scheduling.bin_boundaries import (
+    equal_mass_boundaries,
+    exponential_boundaries,
+    mean_service,
+    optimal_boundaries,
+    uniform_boundaries,
+)
+from timely_llm_ros.scheduling.costs import SegmentCosts
+from timely_llm_ros.scheduling.generation import GenerationTable, Phase
+from timely_llm_ros.scheduling.microbatch import (
+    LinearCosts,
+    PipelineCosts,
+    best_count,
+    least_gap_count,
+    sure_count,
+)
+from timely_llm_ros.scheduling.microbatch_deadline import count_in_time, prefill_first_token_s
+from timely_llm_ros.scheduling.multibin import MultiBinQueue
+from timely_llm_ros.scheduling.multibin_theory import (
+    carried_throughput,
+    error_service_s,
+    exponential_service_s,
+    uniform_capacity,
+    uniform_latency_s,
+    uniform_throughput,
+)
+from timely_llm_ros.scheduling.options import (
+    AGE_BOUND_S,
+    BACKGROUND_BATCH,
+    BACKGROUND_CHUNK,
+    BACKGROUND_STEP_S,
+    Admission,
+    SchedulingOptions,
+)
+from timely_llm_ros.scheduling.pipeline_times import PipelineTimes
+from timely_llm_ros.scheduling.policies import POLICIES, find_policy
+from timely_llm_ros.scheduling.scheduler import ServingMode
+from timely_llm_ros.scheduling.token_budget import Budget, TokenBudget
 
 __all__ = [
+    'AGE_BOUND_S',
+    'BACKGROUND_BATCH',
+    'BACKGROUND_CHUNK',
+    'BACKGROUND_STEP_S',
     'POLICIES',
     'Admission',
-    'BatchLimit',
+    'Budget',
     'GenerationTable',
+    'LinearCosts',
+    'MultiBinQueue',
     'Phase',
-    'Policy',
-    'PrintedBatchLimit',
-    'ProfiledCosts',
-    'Scheduler',
+    'PipelineCosts',
+    'PipelineTimes',
     'SchedulingOptions',
     'SegmentCosts',
     'ServingMode',
     'StepTimes',
-    'TableView',
+    'TokenBudget',
+    'best_count',
+    'carried_throughput',
+    'count_in_time',
+    'equal_mass_boundaries',
+    'error_service_s',
+    'exponential_boundaries',
+    'exponential_service_s',
     'find_policy',
+    'least_gap_count',
+    'mean_service',
+    'optimal_boundaries',
+    'prefill_first_token_s',
+    'sure_count',
+    'uniform_boundaries',
+    'uniform_capacity',
+    'uniform_latency_s',
+    'uniform_throughput',
 ]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from timely_llm_ros.errors import ConfigurationError
-from timely_llm_ros.prediction.fitting import nonnegative_least_squares
+from timely_llm_ros.prediction.times import nonnegative_least_squares
 from timely_llm_ros.scheduling.microbatch import LinearCosts
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from timely_llm_ros.errors import ConfigurationError
-from timely_llm_ros.prediction.limited_preemption import preemption_limit
 from timely_llm_ros.scheduling.generation import Phase
+from timely_llm_ros.scheduling.preemption import preemption_limit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

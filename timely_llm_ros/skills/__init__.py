@@ -1,1 +1,56 @@
-"""Skill sets, the plan language, and what turns generated text into executable segments."""
+"""Skill sets, the plan language, and what turns text into executable segments."""
+
+from timely_llm_ros.skills.durations import (
+    MAX_VARIATION,
+    SPREAD,
+    ConstantDuration,
+    DurationModel,
+    EmpiricalDuration,
+    LinearDuration,
+    ReadingDuration,
+)
+from timely_llm_ros.skills.expected_times import expected_execution_s
+from timely_llm_ros.skills.language import MAX_PLAN_LENGTH, parse
+from timely_llm_ros.skills.prompt import Prompt, build_prompt, fixed_part, scene_line
+from timely_llm_ros.skills.scene import RELATIONS, Scene, SceneObject
+from timely_llm_ros.skills.scene_trim import trim_scene
+from timely_llm_ros.skills.segmenter import Segment
+from timely_llm_ros.skills.segmenters import TextSegmenter, read_statements, segmenter_for
+from timely_llm_ros.skills.skill_types import ArgumentSpec, FreeText, SegmentEnd, Skill, SkillSet
+from timely_llm_ros.skills.statements import Argument, Call, If, Repeat, Statement, calls_of
+
+__all__ = [
+    'MAX_PLAN_LENGTH',
+    'MAX_VARIATION',
+    'RELATIONS',
+    'SPREAD',
+    'Argument',
+    'ArgumentSpec',
+    'Call',
+    'ConstantDuration',
+    'DurationModel',
+    'EmpiricalDuration',
+    'FreeText',
+    'If',
+    'LinearDuration',
+    'Prompt',
+    'ReadingDuration',
+    'Repeat',
+    'Scene',
+    'SceneObject',
+    'Segment',
+    'SegmentEnd',
+    'Skill',
+    'SkillSet',
+    'Statement',
+    'TextSegmenter',
+    'build_prompt',
+    'calls_of',
+    'expected_execution_s',
+    'fixed_part',
+    'parse',
+    'read_statements',
+    'scene_line',
+    'segmenter_for',
+    'trim_scene',
+]

@@ -1,4 +1,4 @@
-"""How long skills take: a model per skill, and the expected execution time of statements.
+"""How long skills take: a model per skill.
 
 A model knows a call's expected time, the least it can take, and draws times for a simulation.
 Coefficients are per SI unit of an argument; an object argument counts with its distance from
@@ -11,15 +11,12 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.skills.statements import Call, If, Repeat
-
 if TYPE_CHECKING:
     import random
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from timely_llm_ros.skills.scene import Scene
-    from timely_llm_ros.skills.skillset import SkillSet
-    from timely_llm_ros.skills.statements import Statement
+    from timely_llm_ros.skills.statements import Call
 
 MAX_VARIATION = 0.5
 """Largest relative variation, so that a drawn time is never negative."""
@@ -148,29 +145,6 @@ class ReadingDuration:
 
 DurationModel = ConstantDuration | LinearDuration | EmpiricalDuration | ReadingDuration
 """What a skill's ``duration`` may be."""
-
-
-def expected_execution_s(
-    statements: Iterable[Statement], skill_set: SkillSet, scene: Scene
-) -> float:
-    """Return how long statements are expected to run (s).
-
-    A repeat counts as often as it says. A conditional takes its condition's time plus the mean of
-    its two branches; a missing branch takes no time.
-    """
-    total_s = 0.0
-    for statement in statements:
-        match statement:
-            case Call():
-                total_s += skill_set.skills[statement.skill].duration.expected_s(statement, scene)
-            case Repeat():
-                total_s += statement.count * expected_execution_s(statement.body, skill_set, scene)
-            case If():
-                total_s += expected_execution_s((statement.condition,), skill_set, scene) + 0.5 * (
-                    expected_execution_s(statement.then, skill_set, scene)
-                    + expected_execution_s(statement.otherwise, skill_set, scene)
-                )
-    return total_s
 
 
 def _least_s(expected_s: float, variation: float) -> float:

@@ -16,7 +16,7 @@ from timely_llm_ros.skills.segmenter import Segment
 from timely_llm_ros.skills.statements import Argument, Call
 
 if TYPE_CHECKING:
-    from timely_llm_ros.skills.skillset import SkillSet
+    from timely_llm_ros.skills.skill_types import SkillSet
     from timely_llm_ros.skills.statements import Statement
 
 FORBIDDEN_CHARACTERS = r'\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f'

@@ -18,7 +18,7 @@ from timely_llm_ros.skills.statements import Argument, Call, If, Repeat
 if TYPE_CHECKING:
     from collections.abc import Container
 
-    from timely_llm_ros.skills.skillset import ArgumentSpec, Skill, SkillSet
+    from timely_llm_ros.skills.skill_types import ArgumentSpec, Skill, SkillSet
     from timely_llm_ros.skills.statements import Statement
 
 MAX_DEPTH = 3

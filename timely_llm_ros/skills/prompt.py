@@ -13,7 +13,7 @@ from timely_llm_ros.errors import InvalidTaskError
 
 if TYPE_CHECKING:
     from timely_llm_ros.skills.scene import Scene, SceneObject
-    from timely_llm_ros.skills.skillset import ArgumentSpec, SkillSet
+    from timely_llm_ros.skills.skill_types import ArgumentSpec, SkillSet
 
 MAX_INSTRUCTION_LENGTH = 400
 """Characters that an instruction may have."""

@@ -30,7 +30,7 @@ from timely_llm_ros.skills.statements import Call, calls_of, render
 if TYPE_CHECKING:
     from collections.abc import Container
 
-    from timely_llm_ros.skills.skillset import SkillSet
+    from timely_llm_ros.skills.skill_types import SkillSet
     from timely_llm_ros.skills.statements import Statement
 
 _MARKS = ';{}#'

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Container
 
     from timely_llm_ros.errors import PlanError
-    from timely_llm_ros.skills.skillset import SkillSet
+    from timely_llm_ros.skills.skill_types import SkillSet
     from timely_llm_ros.skills.statements import Statement
 
 

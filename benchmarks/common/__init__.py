@@ -1,0 +1,28 @@
+"""What benchmarks share."""
+
+from benchmarks.common.browser import Browser
+from benchmarks.common.cpu_noise import QUIET_CORES, Others
+from benchmarks.common.interleaved import Way, gain, gain_errors, run_in_turns
+from benchmarks.common.page_tables import measured, table, verdicts
+from benchmarks.common.pictures import finish, picture
+from benchmarks.common.results import FOLDER, Target, command, machine, save
+
+__all__ = [
+    'FOLDER',
+    'QUIET_CORES',
+    'Browser',
+    'Others',
+    'Target',
+    'Way',
+    'command',
+    'finish',
+    'gain',
+    'gain_errors',
+    'machine',
+    'measured',
+    'picture',
+    'run_in_turns',
+    'save',
+    'table',
+    'verdicts',
+]

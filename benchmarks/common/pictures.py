@@ -1,0 +1,30 @@
+"""Pictures for pages, without a display."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.figure import Figure
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+
+
+def picture(path: Path, columns: int) -> tuple[Figure, Sequence[Axes]]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure = Figure(figsize=(4.5 * columns, 3.4), layout='constrained')
+    return figure, np.atleast_1d(figure.subplots(1, columns)).tolist()
+
+
+def finish(figure: Figure, axes: Sequence[Axes], x: str, y: Sequence[str], path: Path) -> None:
+    for one, label in zip(axes, y, strict=True):
+        one.set_xlabel(x)
+        one.set_ylabel(label)
+        one.grid(alpha=0.3)
+        one.legend(fontsize=8)
+    figure.savefig(path, dpi=110)
+    print(path)

@@ -1,1 +1,0 @@
-"""TimelyLLM's experiments, one module per figure; ``benchmarks/timelyllm.py`` runs them."""

@@ -1,0 +1,1 @@
+"""The recorder, replays and the report."""

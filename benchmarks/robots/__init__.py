@@ -1,0 +1,1 @@
+"""Robots: safety after faults, models of durations."""

@@ -1,0 +1,131 @@
+"""Serves chats with the real planner on virtual time: real text, real segmenter, real readers.
+
+The reader is a robot whose only skill takes as long as reading the text; nothing but the skill
+set tells the planner and the engine that this is a chat.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.clock import LoopClock
+from timely_llm_ros.drivers import SimulatedDriver
+from timely_llm_ros.engines.simulated import SimulatedEngine
+from timely_llm_ros.evaluation import GROUP, NETWORK_S, TaskRecord, chat_task
+from timely_llm_ros.execution import LocalRobotLink, SegmentExecutor
+from timely_llm_ros.planner import Planner, Task
+from timely_llm_ros.skills import FreeText, Scene, SkillSet
+from timely_llm_ros.skills.loading import find_skill_set
+from timely_llm_ros.utility import NORMAL
+from timely_llm_ros.virtual_time import run_virtual
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from timely_llm_ros.engines import GenerationRequest
+    from timely_llm_ros.engines.simulated import Hardware
+    from timely_llm_ros.evaluation import Chat, System
+    from timely_llm_ros.planner import TaskResult
+    from timely_llm_ros.skills import SegmentEnd
+
+_NOTHING = Scene(())
+
+
+def chatbot(segments: SegmentEnd) -> SkillSet:
+    """Return the shipped chat skill set with segments that end there."""
+    shipped = find_skill_set('chatbot')
+    skill = shipped.free_text.skill if shipped.free_text is not None else ''
+    return replace(shipped, free_text=FreeText(skill, segments))
+
+
+def run_chats(
+    chats: Sequence[Chat],
+    system: System,
+    skill_set: SkillSet,
+    hardware: Hardware,
+    *,
+    network_s: float = NETWORK_S,
+) -> tuple[TaskRecord, ...]:
+    """Serve chats, each to a reader of its own; return a record of each, in the given order.
+
+    Args:
+        chats: What to serve.
+        system: How to serve it.
+        skill_set: One for free text.
+        hardware: Says how long engine steps take.
+        network_s: One-way time from the engine to a reader (s).
+
+    Raises:
+        ConfigurationError: An option is not known or out of range.
+    """
+    answers = {f'chat {number}': chat.tokens for number, chat in enumerate(chats)}
+
+    def answer_of(request: GenerationRequest) -> Sequence[str]:
+        return answers[request.generation_id]
+
+    engine = SimulatedEngine(
+        plan_text=answer_of,
+        step_time=hardware.step_time,
+        mode=system.mode,
+        policy=system.policy,
+        max_running=system.max_running,
+        max_kv_tokens=hardware.kv_capacity_tokens,
+        scheduling=system.scheduling,
+    )
+    results = run_virtual(_serve(chats, engine, skill_set, network_s))
+    return tuple(
+        TaskRecord(chat_task(chat, skill_set), f'reader {number}', 0.0, result)
+        for number, (chat, result) in enumerate(zip(chats, results, strict=True))
+    )
+
+
+async def _serve(
+    chats: Sequence[Chat], engine: SimulatedEngine, skill_set: SkillSet, network_s: float
+) -> list[TaskResult]:
+    clock = LoopClock()
+    executors = [
+        SegmentExecutor(
+            SimulatedDriver(skill_set, seed=number, clock=clock),
+            skill_set,
+            clock,
+            # A reader who waits is not to be made safe.
+            idle_limit_s=1e9,
+            progress_period_s=None,
+        )
+        for number in range(len(chats))
+    ]
+    planner = Planner(
+        engine=engine,
+        robots={
+            f'reader {number}': LocalRobotLink(executor, clock, latency_s=network_s)
+            for number, executor in enumerate(executors)
+        },
+        skill_sets={skill_set.name: skill_set},
+        clock=clock,
+        max_tokens=max((len(chat.tokens) for chat in chats), default=1) + 1,
+    )
+    for executor in executors:
+        await executor.start()
+    await planner.start()
+    handles = []
+    try:
+        for number, chat in enumerate(chats):
+            if chat.at_s > clock.now():
+                await clock.sleep(chat.at_s - clock.now())
+            task = Task(
+                f'chat {number}',
+                f'reader {number}',
+                skill_set.name,
+                'Tell me a story.',
+                _NOTHING,
+                NORMAL,
+                task_kind=GROUP,
+            )
+            handles.append(planner.submit(task))
+        return list(await asyncio.gather(*(handle.result() for handle in handles)))
+    finally:
+        await planner.close()
+        for executor in executors:
+            await executor.close()

@@ -1,0 +1,298 @@
+"""The paper's contention on the real embedded model: every way to serve, on the torch engine.
+
+    .venv/bin/python -m benchmarks.timelyllm.contention [--minutes 1.0] [--batches 4 12] [--seed 0]
+
+Tasks come as in TimelyLLM's WID1: as many per event, of the same kinds, on as many robots. Scenes,
+instructions and plans are the embedded model's own, so a plan has other lengths than the paper's
+and a step takes a twentieth of the time. So gaps between events and deadlines are scaled by one
+factor: what a task costs this engine alone, measured when the benchmark begins, over what one
+costs the paper's. Actions of the robots are scaled such that a task keeps its robot as long, in
+that measure, as one of the paper's does. The load is the same then, on the engine and on the
+robots. Slopes of the utility are divided by the factor, so that utilities compare.
+
+``check_for`` is left out: its plan waits for what the robot sees, which a whole plan cannot.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import statistics
+from collections import deque
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import Progress
+
+from benchmarks.common import save
+from benchmarks.timelyllm.systems import WAYS, Served, Way, show, targets
+from timely_llm_ros.clock import WallClock
+from timely_llm_ros.drivers import SimulatedDriver
+from timely_llm_ros.engines import create_engine
+from timely_llm_ros.engines.simulated import find_hardware
+from timely_llm_ros.evaluation import WORKLOADS, Workload, compose
+from timely_llm_ros.execution import LocalRobotLink, SegmentExecutor
+from timely_llm_ros.planner import Planner, Task, TaskEnded
+from timely_llm_ros.sample_tasks import KINDS, TaskSample, sample_task
+from timely_llm_ros.skills import (
+    ConstantDuration,
+    LinearDuration,
+    Skill,
+    SkillSet,
+    expected_execution_s,
+    parse,
+)
+from timely_llm_ros.skills.loading import find_skill_set
+from timely_llm_ros.utility import TimeUtility
+
+if TYPE_CHECKING:
+    from timely_llm_ros.planner import PlannerEvent, TaskResult
+
+OBJECTS = (4, 12)
+"""How many objects a scene has."""
+
+KINDS_SERVED = (1, 3, 4, 5, 6, 7, 8)
+
+
+def scaled(skill_set: SkillSet, factor: float) -> SkillSet:
+    """Return the skill set with every duration multiplied."""
+
+    def shorter(skill: Skill) -> Skill:
+        match skill.duration:
+            case ConstantDuration(seconds, variation):
+                duration = ConstantDuration(seconds * factor, variation)
+            case LinearDuration(base_s, per, variation):
+                per = {name: value * factor for name, value in per.items()}
+                duration = LinearDuration(base_s * factor, per, variation)
+            case other:
+                raise TypeError(f'duration {other!r}: expected a constant or a linear one')
+        return replace(skill, duration=duration)
+
+    skills = {name: shorter(skill) for name, skill in skill_set.skills.items()}
+    return replace(skill_set, skills=skills)
+
+
+def execution_factor(
+    workload: Workload, samples: list[TaskSample], skill_set: SkillSet, factor: float
+) -> float:
+    """Return by what to multiply durations, so that robots are as busy as the workload's."""
+    ours_s = statistics.fmean(
+        expected_execution_s(parse(sample.plan, skill_set, sample.scene), skill_set, sample.scene)
+        for sample in samples
+    )
+    return factor * statistics.fmean(task.execution_s for task in workload.tasks) / ours_s
+
+
+def draw_samples(workload: Workload, seed: int) -> list[TaskSample]:
+    """Return a scene, an instruction and the right plan for every task."""
+    numbers = {kind.name: kind.number for kind in KINDS.values()}
+    rng = random.Random(seed)
+    return [sample_task(rng, numbers[task.kind], rng.randint(*OBJECTS)) for task in workload.tasks]
+
+
+class Fleet:
+    """Serves a workload once, in real time."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        samples: list[TaskSample],
+        way: Way,
+        batch: int,
+        factor: float,
+        skill_set: SkillSet,
+    ) -> None:
+        self._workload, self._samples, self._factor = workload, samples, factor
+        self._skill_set = skill_set
+        self._engine = create_engine(
+            'torch',
+            mode=way.mode,
+            policy=way.policy,
+            max_running=batch,
+            scheduling=way.scheduling,
+        )
+        self._random = random.Random(workload.seed)
+        self._free = [f'robot_{number}' for number in range(workload.robots)]
+        self._pending: deque[int] = deque()
+        self.results: dict[int, TaskResult] = {}
+        self._ended = asyncio.Event()
+
+    async def serve(self) -> None:
+        """Serve all tasks."""
+        clock = WallClock()
+        executors = {
+            robot: SegmentExecutor(
+                SimulatedDriver(self._skill_set, clock=clock, seed=number),
+                self._skill_set,
+                clock,
+                progress_period_s=None,
+            )
+            for number, robot in enumerate(self._free)
+        }
+        self._planner = Planner(
+            engine=self._engine,
+            robots={name: LocalRobotLink(one, clock) for name, one in executors.items()},
+            skill_sets={self._skill_set.name: self._skill_set},
+            clock=clock,
+            on_event=self._see,
+        )
+        for executor in executors.values():
+            await executor.start()
+        await self._planner.start()
+        try:
+            start_s = clock.now()
+            for number, task in enumerate(self._workload.tasks):
+                await clock.sleep(start_s + task.at_s * self._factor - clock.now())
+                self._pending.append(number)
+                self._assign()
+            async with asyncio.timeout(120):
+                await self._ended.wait()
+        finally:
+            await self._planner.close()
+            for executor in executors.values():
+                await executor.close()
+
+    def _assign(self) -> None:
+        while self._pending and self._free:
+            number = self._pending.popleft()
+            sample, task = self._samples[number], self._workload.tasks[number]
+            utility = self._workload.groups[task.group]
+            self._planner.submit(
+                Task(
+                    str(number),
+                    self._free.pop(self._random.randrange(len(self._free))),
+                    self._skill_set.name,
+                    sample.instruction,
+                    sample.scene,
+                    TimeUtility(
+                        utility.expected_response_s * self._factor,
+                        utility.slope_per_s / self._factor,
+                        utility.peak,
+                    ),
+                    task_kind=task.kind,
+                )
+            )
+
+    def _see(self, event: PlannerEvent) -> None:
+        if isinstance(event, TaskEnded):
+            self.results[int(event.task_id)] = event.result
+            self._free.append(event.robot)
+            if len(self.results) == len(self._samples):
+                self._ended.set()
+            elif self._pending:
+                asyncio.get_running_loop().call_soon(self._assign)
+
+
+async def task_cost_s(workload: Workload, samples: list[TaskSample], skill_set: SkillSet) -> float:
+    """Return how long the engine alone takes for one task's plan (s), in the mean."""
+    alone = replace(
+        workload,
+        tasks=tuple(replace(task, at_s=0.0) for task in workload.tasks[: len(samples)]),
+        robots=1,
+    )
+    # One robot whose actions take no time: one generation after the other.
+    fleet = Fleet(alone, samples, WAYS[0], 1, 1.0, scaled(skill_set, 0.0))
+    await fleet.serve()
+    return statistics.fmean(result.response_s or 0.0 for result in fleet.results.values())
+
+
+def paper_cost_s(workload: Workload) -> float:
+    """Return what one task costs the paper's engine (s), in the mean."""
+    times = find_hardware('toy').step_time
+    return statistics.fmean(
+        times.prefill_s + task.tokens * times.decode_s for task in workload.tasks
+    )
+
+
+def summarise(way: Way, batch: int, workload: Workload, fleet: Fleet) -> Served:
+    """Return the means over one run's tasks."""
+    by_group: dict[str, list[TaskResult]] = {name: [] for name in workload.groups}
+    for number, task in enumerate(workload.tasks):
+        by_group[task.group].append(fleet.results[number])
+    results = list(fleet.results.values())
+    share = {
+        name: statistics.fmean(one.utility for one in found) / workload.groups[name].peak
+        for name, found in by_group.items()
+    }
+    response_s = {
+        name: statistics.fmean(one.response_s or 0.0 for one in found)
+        for name, found in by_group.items()
+    }
+    failed = sum(one.error_code != 0 for one in results)
+    return Served(
+        way.name,
+        batch,
+        len(results) - failed,
+        failed,
+        statistics.fmean(one.utility for one in results),
+        share['urgent'],
+        share['normal'],
+        response_s['urgent'],
+        response_s['normal'],
+    )
+
+
+async def run(minutes: float, batches: list[int], seed: int) -> None:
+    spec = replace(WORKLOADS['wid1'], kinds=KINDS_SERVED)
+    skill_set = find_skill_set('tello')
+    whole = compose(spec, seed)
+    cost_s = await task_cost_s(whole, draw_samples(whole, seed)[:40], skill_set)
+    factor = cost_s / paper_cost_s(whole)
+    workload = compose(replace(spec, duration_s=60.0 * minutes / factor), seed)
+    samples = draw_samples(workload, seed)
+    robots = scaled(skill_set, execution_factor(workload, samples, skill_set, factor))
+    print(
+        f"a task costs the engine {1000 * cost_s:.1f} ms, the paper's "
+        f'{1000 * paper_cost_s(whole):.0f} ms; {len(workload.tasks)} tasks in {minutes:g} min'
+    )
+    served: list[Served] = []
+    with Progress(console=Console(stderr=True)) as progress:
+        bar = progress.add_task('', total=len(WAYS) * len(batches))
+        for batch in batches:
+            for way in WAYS:
+                progress.update(bar, description=f'{way.name}, batch {batch}')
+                fleet = Fleet(workload, samples, way, batch, factor, robots)
+                await fleet.serve()
+                one = summarise(way, batch, workload, fleet)
+                served.append(one)
+                progress.console.print(
+                    f'{way.name}, batch {batch}: mean {one.utility:.3f}, urgent {one.urgent:.3f}, '
+                    f'normal {one.normal:.3f}'
+                )
+                progress.advance(bar)
+    served.sort(key=lambda one: [way.name for way in WAYS].index(one.way))
+    show(served, factor)
+    save(
+        'contention',
+        {
+            'time_factor': factor,
+            'task_cost_s': cost_s,
+            'paper_task_cost_s': paper_cost_s(whole),
+            'tasks': len(workload.tasks),
+            'minutes': minutes,
+            'seed': seed,
+            'served': [asdict(one) for one in served],
+        },
+        targets(served),
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument('--minutes', type=float, default=1.0, help='of each run (default 1)')
+    parser.add_argument('--batches', type=int, nargs='+', default=[4, 12])
+    parser.add_argument('--seed', type=int, default=0)
+    options = parser.parse_args()
+    if not 0.05 <= options.minutes <= 60:
+        parser.error(f'--minutes {options.minutes}: expected 0.05 to 60')
+    if min(options.batches) < 1:
+        parser.error(f'--batches {options.batches}: expected numbers of at least 1')
+    asyncio.run(run(options.minutes, options.batches, options.seed))
+
+
+if __name__ == '__main__':
+    main()

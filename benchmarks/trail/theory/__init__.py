@@ -1,0 +1,1 @@
+"""The queueing theory of limited preemption."""

@@ -1,0 +1,1 @@
+"""vLLM with our scheduler beside vLLM without."""

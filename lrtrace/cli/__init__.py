@@ -1,0 +1,7 @@
+"""The command line ``lrtrace``."""
+
+from lrtrace.cli.main import main
+
+__all__ = [
+    'main',
+]

@@ -1,0 +1,154 @@
+"""``lrtrace export``: tasks, segments and engine states as tables, in CSV or Parquet."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from timely_llm_ros.errors import ConfigurationError, TraceError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping, Sequence
+
+    from lrtrace.timeline import Run
+
+Table = list[dict[str, Any]]
+"""Rows with the same keys; None where the trace holds no value."""
+
+_TASK = (
+    'plan_id', 'robot', 'kind', 'skill_set', 'instruction', 'received_s', 'free_s',
+    'expected_response_s', 'slope_per_s', 'peak', 'time_budget_s', 'ended_s', 'status',
+    'error_code', 'error', 'response_s', 'waiting_s', 'execution_s', 'completion_s', 'utility',
+    'tokens', 'late',
+)  # fmt: skip
+_SEGMENT = (
+    'index', 'text', 'tokens', 'generated_s', 'generation_s', 'expected_execution_s', 'started_s',
+    'ended_s', 'execution_s', 'awaits_value', 'error',
+)  # fmt: skip
+_SAMPLE = ('at_s', 'running', 'suspended', 'held', 'queued', 'kv_tokens', 'step_s')
+
+
+def add_export_command(commands: Any) -> None:
+    """Add the command to the subparsers of ``lrtrace``."""
+    parser = commands.add_parser(
+        'export',
+        help='write tables of tasks, segments and engine states',
+        description='Write the tables tasks, segments and engine, a file each. Times are seconds '
+        'since the run began; a cell is empty where the trace holds no value.',
+    )
+    parser.add_argument('trace', help='a trace folder or an MCAP file')
+    parser.add_argument(
+        '-o', '--output', default='.', help='folder for the files, made if needed (default: here)'
+    )
+    parser.add_argument(
+        '--format',
+        choices=('csv', 'parquet'),
+        default='csv',
+        help='parquet needs the Python package pyarrow (default: %(default)s)',
+    )
+    parser.add_argument('--force', action='store_true', help='replace files that exist')
+    parser.set_defaults(run=_export)
+
+
+def tables(run: Run) -> dict[str, Table]:
+    """Return a run as tables by name: ``tasks``, ``segments`` and ``engine``."""
+    return {
+        'tasks': [
+            {name: getattr(task, name) for name in _TASK} | {'segments': len(task.segments)}
+            for task in run.tasks
+        ],
+        'segments': [
+            {'plan_id': task.plan_id, 'robot': task.robot}
+            | {name: getattr(segment, name) for name in _SEGMENT}
+            for task in run.tasks
+            for segment in task.ordered_segments
+        ],
+        'engine': [{name: getattr(sample, name) for name in _SAMPLE} for sample in run.samples],
+    }
+
+
+def write_tables(
+    found: Mapping[str, Table], folder: str | Path, *, kind: str = 'csv', overwrite: bool = False
+) -> list[Path]:
+    """Write tables, a file each; return the paths. Tables without rows have a file without any.
+
+    Args:
+        found: The tables by name.
+        folder: Made if it is not there.
+        kind: ``csv`` or ``parquet``.
+        overwrite: Whether files that exist are replaced.
+
+    Raises:
+        ConfigurationError: pyarrow is not installed, or there is no such kind.
+        TraceError: A file exists or cannot be written; nothing was written if one exists.
+    """
+    write = {'csv': _write_csv, 'parquet': _parquet_writer}.get(kind)
+    if write is None:
+        raise ConfigurationError(f'format {kind!r}: expected csv or parquet')
+    if kind == 'parquet':
+        _require_pyarrow()
+    paths = {name: Path(folder) / f'{name}.{kind}' for name in found}
+    for path in paths.values():
+        if path.exists() and not overwrite:
+            raise TraceError(f'{str(path)!r}: exists: expected a new file, or --force')
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        for name, path in paths.items():
+            write(path, found[name], _COLUMNS[name])
+    except OSError as err:
+        raise TraceError(f'{str(folder)!r}: cannot be written: {err.strerror}') from err
+    return list(paths.values())
+
+
+_COLUMNS: dict[str, tuple[str, ...]] = {
+    'tasks': (*_TASK, 'segments'),
+    'segments': ('plan_id', 'robot', *_SEGMENT),
+    'engine': _SAMPLE,
+}
+
+
+def _write_csv(path: Path, rows: Table, columns: Sequence[str]) -> None:
+    # RFC 4180 has CR LF at the end of lines; every reader takes the shorter form too.
+    with path.open('w', encoding='utf-8', newline='') as stream:
+        writer = csv.DictWriter(stream, columns, lineterminator='\n')
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def _require_pyarrow() -> None:
+    try:
+        importlib.import_module('pyarrow.parquet')
+    except ImportError as err:
+        raise ConfigurationError(
+            'format parquet needs the Python package pyarrow, which is not installed: expected it, '
+            'or --format csv'
+        ) from err
+
+
+def _parquet_writer(path: Path, rows: Table, columns: Sequence[str]) -> None:
+    # By name, since nothing else here needs it: neither programs nor type checkers expect it.
+    content = importlib.import_module('pyarrow').table(
+        {name: [row[name] for row in rows] for name in columns}
+    )
+    importlib.import_module('pyarrow.parquet').write_table(content, path)
+
+
+def _export(options: argparse.Namespace) -> int:
+    import sys
+
+    from lrtrace.storage import Trace
+    from lrtrace.timeline import read_run
+
+    run = read_run(Trace(options.trace))
+    if not run.tasks:
+        raise TraceError(f'trace {options.trace!r}: no task in it: expected at least one')
+    if run.damage:
+        print(f'warning: {run.damage}', file=sys.stderr)
+    for path in write_tables(
+        tables(run), options.output, kind=options.format, overwrite=options.force
+    ):
+        print(path)
+    return 0

@@ -1,0 +1,193 @@
+"""``lrtrace resume``: the tasks of a trace that had not ended, for a running planner."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import queue
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from timely_llm_ros.command_line import EXIT_FAILED, EXIT_NO_PLANNER, seconds
+from timely_llm_ros.errors import ConfigurationError, EngineError, ShutdownError, TimelyError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lrtrace.timeline import Run, TaskRecord
+
+_EXAMPLES = """\
+examples:
+  lrtrace resume runs/monday --dry-run
+  lrtrace resume runs/monday
+  lrtrace resume runs/monday --interrupted --robot drone_1 --namespace /site_a
+"""
+
+INTERRUPTED = (ShutdownError.code, EngineError.code)
+"""Error codes of tasks that ended because planner or engine went down."""
+
+
+def add_resume_command(commands: Any) -> None:
+    """Add the command to the subparsers of ``lrtrace``."""
+    parser = commands.add_parser(
+        'resume',
+        help='submit the tasks of a trace again that had not ended',
+        description='After a crash: submit to a running planner the tasks that a trace accepted '
+        'and never ended, in their order, each from its beginning, since nobody knows where its '
+        'robot is now. Tasks of one robot wait for each other. The exit code is 0 if all '
+        'succeeded, 1 if not, 3 if no planner answers.',
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument('trace', help='a trace folder or an MCAP file; it may be cut off')
+    parser.add_argument('--dry-run', action='store_true', help='list them and submit nothing')
+    parser.add_argument(
+        '--interrupted',
+        action='store_true',
+        help='also those that ended because planner or engine went down',
+    )
+    parser.add_argument(
+        '--robot', action='append', default=[], help='only of this one; may be given again'
+    )
+    parser.add_argument('--namespace', default='', help='of the planner, for example /fleet')
+    parser.add_argument(
+        '--wait', type=seconds, default=10.0, metavar='SECONDS', help='for a planner (default: 10)'
+    )
+    parser.set_defaults(run=_resume)
+
+
+def open_tasks(
+    run: Run, *, interrupted: bool = False, robots: Sequence[str] = ()
+) -> list[TaskRecord]:
+    """Return the tasks that had not ended, in the order of acceptance.
+
+    Args:
+        run: What the trace says.
+        interrupted: Also those that ended because planner or engine went down.
+        robots: Only of these; empty for all.
+    """
+    return [
+        task
+        for task in run.tasks
+        if (task.ended_s is None or (interrupted and task.error_code in INTERRUPTED))
+        and (not robots or task.robot in robots)
+    ]
+
+
+def task_json(task: TaskRecord) -> dict[str, Any]:
+    """Return a task as ``nodes/plan_client`` takes it."""
+    return {
+        'key': task.plan_id,
+        'robot': task.robot,
+        'skill_set': task.skill_set,
+        'task_kind': '' if task.kind == 'other' else task.kind,
+        'instruction': task.instruction,
+        'scene': [asdict(item) for item in task.scene.objects],
+        'utility': {
+            'expected_response_s': task.expected_response_s,
+            'slope_per_s': task.slope_per_s,
+            'peak': task.peak,
+        },
+        'time_budget_s': task.time_budget_s,
+        'when_busy': 'queue',
+    }
+
+
+def _resume(options: argparse.Namespace) -> int:
+    from lrtrace.storage import Trace
+    from lrtrace.timeline import read_run
+
+    run = read_run(Trace(options.trace))
+    for robot in options.robot:
+        if robot not in run.robots:
+            raise ConfigurationError(
+                f'robot {robot!r}: expected one of the trace: {", ".join(run.robots) or "none"}'
+            )
+    tasks = open_tasks(run, interrupted=options.interrupted, robots=options.robot)
+    if run.damage:
+        print(f'note: {run.damage}', file=sys.stderr)
+    print(f'{len(tasks)} of {len(run.tasks)} tasks had not ended')
+    if options.dry_run or not tasks:
+        for task in tasks:
+            done = sum(segment.ended_s is not None for segment in task.segments.values())
+            print(f'  {task.robot}  {done} segments done  {task.instruction}')
+        return 0
+    return _submit(tasks, namespace=options.namespace, wait_s=options.wait)
+
+
+def _submit(tasks: Sequence[TaskRecord], *, namespace: str, wait_s: float) -> int:
+    command = [sys.executable, '-m', 'timely_llm_ros.nodes.tools.plan_client']
+    if namespace:
+        command += ['--ros-args', '-r', f'__ns:={namespace}']
+    client = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    events: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+    threading.Thread(target=_read, args=(client, events), daemon=True).start()
+    try:
+        if not _is_ready(events, wait_s):
+            print(f'error: no planner answers after {wait_s:g} s', file=sys.stderr)
+            return EXIT_NO_PLANNER
+        assert client.stdin is not None
+        try:
+            for task in tasks:
+                client.stdin.write(json.dumps(task_json(task)) + '\n')
+            client.stdin.flush()
+        except BrokenPipeError as err:
+            raise TimelyError('the ROS client ended; its output above says why') from err
+        return _follow(events, {task.plan_id: task for task in tasks})
+    finally:
+        # Its end cancels what has not ended: Ctrl-C leaves no task that nobody follows.
+        if client.stdin is not None:
+            with suppress(BrokenPipeError):
+                client.stdin.close()
+        try:
+            client.wait(timeout=12)
+        except subprocess.TimeoutExpired:
+            client.kill()
+            client.wait()
+
+
+def _is_ready(events: queue.SimpleQueue[dict[str, Any] | None], wait_s: float) -> bool:
+    limit_s = time.monotonic() + wait_s
+    while (left_s := limit_s - time.monotonic()) > 0:
+        try:
+            event = events.get(timeout=left_s)
+        except queue.Empty:
+            return False
+        if event is None:
+            raise TimelyError('the ROS client ended; its output above says why')
+        if event['event'] == 'ready':
+            return True
+    return False
+
+
+def _follow(events: queue.SimpleQueue[dict[str, Any] | None], tasks: dict[str, TaskRecord]) -> int:
+    left, failed = dict(tasks), 0
+    while left:
+        event = events.get()
+        if event is None:
+            raise TimelyError('the ROS client ended; its output above says why')
+        if event['event'] == 'lost':
+            print('error: the planner fell silent', file=sys.stderr)
+            return EXIT_FAILED
+        if event['event'] not in ('rejected', 'result'):
+            continue
+        task = left.pop(event['key'], None)
+        if task is None:
+            continue
+        status = event.get('status', 'refused')
+        failed += status != 'succeeded'
+        why = f': {event["error"]}' if event['error'] else ''
+        print(f'  {task.robot}  {status}  {task.instruction}{why}', flush=True)
+    return EXIT_FAILED if failed else 0
+
+
+def _read(client: subprocess.Popen[str], events: queue.SimpleQueue[dict[str, Any] | None]) -> None:
+    assert client.stdout is not None
+    for line in client.stdout:
+        events.put(json.loads(line))
+    events.put(None)

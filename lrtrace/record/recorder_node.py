@@ -1,0 +1,371 @@
+"""The ROS node that records a fleet: serialised bytes go into a trace as they were received.
+
+What it shares with the replay (main loop, QoS) stands here too: `rclpy` is in these two files only.
+"""
+
+from __future__ import annotations
+
+import datetime
+import signal
+import sys
+import time
+import uuid
+from collections import Counter
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import rclpy
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
+from rclpy.callback_groups import CallbackGroup
+from rclpy.clock import Clock
+from rclpy.clock_type import ClockType
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.serialization import deserialize_message
+from rclpy.signals import SignalHandlerOptions
+from rclpy.subscription import Subscription
+
+from lrtrace.record.message_classes import message_class
+from lrtrace.record.recorder_health import RecorderCounts, health, summary_line
+from lrtrace.record.recorder_options import is_recorded, read_options
+from lrtrace.record.recording import Recording
+from lrtrace.record.topic_queues import TopicQueues
+from lrtrace.storage import TopicQos, TraceWriter
+from timely_llm_ros.errors import TimelyError, TraceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rclpy.topic_endpoint_info import TopicEndpointInfo
+
+    from lrtrace.record.recorder_options import RecorderOptions
+    from lrtrace.record.topic_queues import Received
+
+PACKAGE_TYPES = 'timely_llm_ros/msg/'
+STATE_TYPE = f'{PACKAGE_TYPES}SchedulerState'
+
+QUEUE_DEPTH = 1000
+"""Messages per topic that may wait in the middleware."""
+
+TAKE_PERIOD_S = 0.04
+"""How often they are taken from there (s)."""
+
+NEW_TOPICS_PERIOD_S = 0.2
+"""How often new topics are looked for (s)."""
+
+DIAGNOSTICS_PERIOD_S = 1.0
+
+ENGINE_PERIOD_NS = 10_000_000_000
+"""How often a scheduler's state is decoded (ns), for the run's engine, model and policy."""
+
+END_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+"""Signals that end a program, once; it ends whole whatever follows."""
+
+SIGNAL_PERIOD_S = 0.2
+"""A signal is noticed within this time (s)."""
+
+
+class ProgramNode(Node):  # type: ignore[misc]
+    """A node that is a program of its own."""
+
+    def start(self) -> None:
+        """Begin; called once.
+
+        Raises:
+            TimelyError: It cannot.
+        """
+        raise NotImplementedError
+
+    @property
+    def over(self) -> bool:
+        """Whether it has nothing more to do."""
+        raise NotImplementedError
+
+    def finish(self) -> int:
+        """End, say what was done, and return the exit code."""
+        raise NotImplementedError
+
+
+def run_program(make_node: Callable[[], ProgramNode], arguments: Sequence[str] | None) -> int:
+    """Run a node until SIGINT, SIGTERM or its own end; return the exit code.
+
+    For a process of its own: it ignores both signals from then on.
+    """
+    ending: list[int] = []
+    for number in END_SIGNALS:
+        # Noted, never raised, and from before there is anything to end until the process is gone:
+        # rclpy's and Python's own handlers would break off whatever the second signal finds.
+        signal.signal(number, lambda received, _frame: ending.append(received))
+    rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
+    node = make_node()
+    # The events executor cannot hand out serialised messages: it ends in a SystemError.
+    executor = SingleThreadedExecutor()
+    try:
+        node.start()
+        executor.add_node(node)
+        with suppress(ExternalShutdownException):
+            while not ending and not node.over and node.context.ok():
+                executor.spin_once(timeout_sec=SIGNAL_PERIOD_S)
+        return node.finish()
+    except TimelyError as err:
+        print(f'error: {err}', file=sys.stderr)
+        return 1
+    finally:
+        # The interpreter takes its handlers away before its end, but leaves ignored signals so.
+        for number in END_SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+        # In this order: a node that outlives its context can crash the interpreter's end.
+        executor.shutdown()
+        node.destroy_node()
+        rclpy.try_shutdown()
+
+
+def qos_profile(*, reliability: str, durability: str, depth: int) -> QoSProfile:
+    """Return a QoS from what metadata of traces says: what it does not know is the stronger.
+
+    Args:
+        reliability: ``best_effort``, or else reliable.
+        durability: ``transient_local``, or else volatile.
+        depth: Messages that are kept.
+    """
+    best_effort, kept = reliability == 'best_effort', durability == 'transient_local'
+    return QoSProfile(
+        history=HistoryPolicy.KEEP_LAST,
+        depth=depth,
+        reliability=ReliabilityPolicy.BEST_EFFORT if best_effort else ReliabilityPolicy.RELIABLE,
+        durability=DurabilityPolicy.TRANSIENT_LOCAL if kept else DurabilityPolicy.VOLATILE,
+    )
+
+
+class HeldGroup(CallbackGroup):  # type: ignore[misc]
+    """Keeps an executor from subscriptions, and mostly from their events too."""
+
+    events = False
+    """Whether it may look at events now."""
+
+    def can_execute(self, entity: object) -> bool:
+        """Tell whether an executor should look at it."""
+        return self.events and not isinstance(entity, Subscription)
+
+    def beginning_execution(self, entity: object) -> bool:
+        """Tell whether an executor may handle it."""
+        return self.can_execute(entity)
+
+    def ending_execution(self, entity: object) -> None:
+        """Take note that it was handled."""
+
+
+class RecorderNode(ProgramNode):
+    """Records task events, segments, states, diagnostics and logs, from :meth:`start` on."""
+
+    def __init__(self, **node_options: Any) -> None:
+        super().__init__('recorder', **node_options)
+        self.lost: Counter[str] = Counter()
+        """Messages that the middleware lost before they came here, by topic."""
+        self._options: RecorderOptions | None = None
+        self._open: Recording | None = None
+        self._queues = TopicQueues(self, HeldGroup())
+        self._skipped: set[str] = set()
+        self._state_topics: set[str] = set()
+        self._latest: dict[tuple[str, bytes], int] = {}
+        self._engine_read_ns = 0
+        self._warned = 0
+
+    def start(self) -> None:
+        """Make the trace and begin to record; call once.
+
+        Raises:
+            TraceError: A parameter cannot be used or the trace cannot be made.
+        """
+        options = self._options = read_options(self._declare)
+        output = options.output or f'trace_{datetime.datetime.now(datetime.UTC):%Y%m%d_%H%M%S}'
+        writer = TraceWriter(
+            output,
+            custom_data={'run_id': str(uuid.uuid4()), **options.custom_data},
+            max_file_bytes=options.max_file_bytes,
+            max_file_s=options.max_file_s,
+        )
+        self._open = Recording(
+            writer,
+            max_backlog_bytes=options.max_backlog_bytes,
+            flush_period_s=options.flush_period_s,
+        )
+        for name, kind, qos in _known_topics(options.robots):
+            self._record(self.resolve_topic_name(name), f'{PACKAGE_TYPES}{kind}', qos)
+        self._health = self.create_publisher(DiagnosticArray, 'diagnostics', 10)
+        self._look()
+        # Not the node's clock: simulated time may stand still, but what was recorded must not wait.
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self.create_timer(TAKE_PERIOD_S, self._take, clock=steady)
+        self.create_timer(NEW_TOPICS_PERIOD_S, self._look, clock=steady)
+        self.create_timer(DIAGNOSTICS_PERIOD_S, self._diagnose, clock=steady)
+        self.get_logger().info(f'recording to {self._recording.folder}')
+
+    @property
+    def _recording(self) -> Recording:
+        if self._open is None:
+            raise TraceError('the recorder: expected to be started')
+        return self._open
+
+    @property
+    def over(self) -> bool:
+        """Whether the trace cannot be written on."""
+        return bool(self._recording.failure)
+
+    def finish(self) -> int:
+        """End the trace and say so. One that could not be written on is left as it is."""
+        self._take()
+        self._recording.note({'lost_messages': str(self.lost.total())})
+        self._recording.close()
+        failure = self._recording.failure
+        if failure:
+            self.get_logger().fatal(f'recording ends: {failure}')
+        print(summary_line(self.counts), flush=True)
+        if failure:
+            print(f'error: {failure}', file=sys.stderr)
+        return 1 if failure else 0
+
+    @property
+    def counts(self) -> RecorderCounts:
+        """What was recorded so far, and what was not."""
+        recording = self._recording
+        return RecorderCounts(
+            folder=str(recording.folder),
+            messages=recording.message_count,
+            topics=recording.topic_count,
+            files=recording.file_count,
+            backlog_bytes=recording.backlog_bytes,
+            dropped=recording.dropped,
+            lost=self.lost,
+            failure=recording.failure,
+        )
+
+    def _declare(
+        self, name: str, default: Any, description: str, limits: tuple[Any, Any] | None = None
+    ) -> Any:
+        descriptor = ParameterDescriptor(description=description, read_only=True)
+        if limits is not None:
+            low, high = limits
+            if isinstance(default, float):
+                descriptor.floating_point_range = [
+                    FloatingPointRange(from_value=low, to_value=high)
+                ]
+            else:
+                descriptor.integer_range = [IntegerRange(from_value=low, to_value=high)]
+        return self.declare_parameter(name, default, descriptor).value
+
+    def _look(self) -> None:
+        assert self._options is not None
+        namespace = self.get_namespace().rstrip('/') + '/'
+        for topic, kinds in self.get_topic_names_and_types():
+            if topic in self._queues or topic in self._skipped or len(kinds) != 1:
+                continue
+            if not is_recorded(topic, kinds[0], namespace, self._options.topics):
+                continue
+            publishers = self.get_publishers_info_by_topic(topic)
+            if publishers:
+                self._record(topic, kinds[0], _offered(publishers))
+
+    def _record(self, topic: str, kind: str, qos: TopicQos) -> None:
+        try:
+            kind_class = message_class(kind)
+            self._recording.add_topic(topic, kind, qos)
+        except TraceError as err:
+            self._skipped.add(topic)
+            self.get_logger().warning(f'topic {topic} is not recorded: {err}')
+            return
+        wanted = qos_profile(
+            reliability=qos.reliability, durability=qos.durability, depth=QUEUE_DEPTH
+        )
+        self._queues.add(topic, kind_class, wanted)
+        if kind == STATE_TYPE:
+            self._state_topics.add(topic)
+
+    def _take(self) -> None:
+        for message in self._queues.take():
+            self._count_lost(message.topic, message.publisher, message.sequence)
+            self._recording.take(
+                message.topic,
+                message.data,
+                log_ns=message.received_ns,
+                publish_ns=message.sent_ns,
+                sequence=message.sequence & 0xFFFFFFFF,
+            )
+            if message.topic in self._state_topics:
+                self._note_engine(message)
+
+    def _count_lost(self, topic: str, publisher: bytes, sequence: int) -> None:
+        """Note what a publisher numbered and what did not come."""
+        if not publisher or not sequence:
+            return
+        key = topic, publisher
+        missing = sequence - self._latest.get(key, sequence - 1) - 1
+        self._latest[key] = sequence
+        if missing > 0:
+            self.lost[topic] += missing
+
+    def _note_engine(self, message: Received) -> None:
+        """Note now and then what a scheduler's state says of the run."""
+        now_ns = time.monotonic_ns()
+        if self._engine_read_ns and now_ns - self._engine_read_ns < ENGINE_PERIOD_NS:
+            return
+        self._engine_read_ns = now_ns
+        state = deserialize_message(message.data, message_class(STATE_TYPE))
+        names = ('engine', 'model', 'mode', 'policy')
+        self._recording.note({name: getattr(state, name) for name in names})
+
+    def _diagnose(self) -> None:
+        self._queues.look_at_events()
+        counts = self.counts
+        level, text, values = health(counts)
+        status = DiagnosticStatus(
+            level=bytes([level]),
+            name=f'{self.get_fully_qualified_name().lstrip("/")}: trace',
+            message=text,
+            values=[KeyValue(key=key, value=value) for key, value in values.items()],
+        )
+        message = DiagnosticArray(status=[status])
+        message.header.stamp = self.get_clock().now().to_msg()
+        self._health.publish(message)
+        missing = counts.dropped.total() + counts.lost.total()
+        if missing > self._warned:
+            self._warned = missing
+            self.get_logger().warning(f'not recorded so far: {counts.missing_text}')
+
+
+def _known_topics(robots: tuple[str, ...]) -> list[tuple[str, str, TopicQos]]:
+    """Return (name, type, QoS) of what will be there: subscribed early, no message is lost.
+
+    The scheduler's state comes last, and the latest of it is kept for whoever comes late: a planner
+    whose state was recorded knows of all other subscriptions.
+    """
+    return [
+        ('task_events', 'TaskEvent', TopicQos(depth=200)),
+        *((f'{robot}/skill_segments', 'SkillSegment', TopicQos(depth=50)) for robot in robots),
+        ('scheduler_state', 'SchedulerState', TopicQos(durability='transient_local', depth=1)),
+    ]
+
+
+def _offered(publishers: Sequence[TopicEndpointInfo]) -> TopicQos:
+    """Return the weakest of what the publishers offer, which all of them can serve."""
+    profiles = [publisher.qos_profile for publisher in publishers]
+    reliable = all(p.reliability != ReliabilityPolicy.BEST_EFFORT for p in profiles)
+    kept = all(p.durability == DurabilityPolicy.TRANSIENT_LOCAL for p in profiles)
+    return TopicQos(
+        reliability='reliable' if reliable else 'best_effort',
+        durability='transient_local' if kept else 'volatile',
+        depth=max(1, *(p.depth for p in profiles))
+        if len(profiles) > 1
+        else max(1, profiles[0].depth),
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Record until SIGINT or SIGTERM, or until it fails; return the exit code."""
+    return run_program(RecorderNode, arguments)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,119 @@
+"""What leaves for an Indy is in its units and within its limits, or it does not leave."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from timely_llm_ros.drivers import create_driver
+from timely_llm_ros.drivers.indy.options import IndyOptions
+from timely_llm_ros.drivers.indy.units import (
+    ACCELERATION_RATIO,
+    VELOCITY_RATIO,
+    Workspace,
+    away_from_base,
+    ratio,
+)
+from timely_llm_ros.errors import ConfigurationError, SkillFailedError
+from timely_llm_ros.skills.loading import find_skill_set, parse_skill_set
+
+ARM = find_skill_set('arm')
+metres = st.floats(-3.0, 3.0)
+anything = st.floats(allow_nan=True, allow_infinity=True)
+
+
+@given(metres, metres, metres, st.tuples(*[st.floats(-math.pi, math.pi)] * 3))
+def test_points_inside_become_millimetres_and_degrees(
+    x_m: float, y_m: float, z_m: float, rotation_rad: tuple[float, float, float]
+) -> None:
+    workspace = Workspace(0.8, 0.0, 1.1, rotation_rad)
+    inside = math.hypot(x_m, y_m) <= 0.8 and 0 <= z_m <= 1.1
+    if not inside:
+        with pytest.raises(SkillFailedError, match=r'point \(.*\) m.*: expected'):
+            workspace.pose(x_m, y_m, z_m)
+        return
+    pose = workspace.pose(x_m, y_m, z_m)
+    assert pose[:3] == pytest.approx([1000 * x_m, 1000 * y_m, 1000 * z_m])
+    assert [math.radians(angle) for angle in pose[3:]] == pytest.approx(list(rotation_rad))
+
+
+@given(anything, anything, anything)
+def test_no_number_leaves_the_workspace(x_m: float, y_m: float, z_m: float) -> None:
+    try:
+        pose = Workspace(0.8, 0.0, 1.1, (0.0, math.pi, 0.0)).pose(x_m, y_m, z_m)
+    except SkillFailedError:
+        return
+    assert all(map(math.isfinite, pose))
+    assert math.hypot(*pose[:2]) <= 800.0 + 1e-9
+    assert 0.0 <= pose[2] <= 1100.0
+
+
+@pytest.mark.parametrize('limits', [VELOCITY_RATIO, ACCELERATION_RATIO])
+@given(share=anything)
+def test_ratios_are_whole_and_within_the_sdks_limits(limits: tuple[int, int], share: float) -> None:
+    if not limits[0] / 100 <= share <= limits[1] / 100:
+        with pytest.raises(ConfigurationError, match=f'speed {re.escape(repr(share))}: expected'):
+            ratio(share, limits, 'speed')
+        return
+    value = ratio(share, limits, 'speed')
+    assert isinstance(value, int)
+    assert limits[0] <= value <= limits[1]
+
+
+@given(metres, metres)
+def test_away_is_a_direction(x_m: float, y_m: float) -> None:
+    along = away_from_base(x_m, y_m)
+    assert math.hypot(*along) == pytest.approx(1.0)
+    assert x_m * along[0] + y_m * along[1] == pytest.approx(math.hypot(x_m, y_m), abs=2e-6)
+
+
+@pytest.mark.parametrize(
+    ('options', 'text'),
+    [
+        ({'index': 2}, 'index 2'),
+        ({'speed': 0.0}, 'speed 0.0'),
+        ({'speed': 1.01}, 'speed 1.01'),
+        ({'speed': 'fast'}, "speed 'fast'"),
+        ({'acceleration': 9.5}, 'acceleration 9.5'),
+        ({'reach_m': float('nan')}, 'reach_m nan'),
+        ({'answer_limit_s': 0}, 'answer_limit_s 0'),
+        ({'approach_m': -0.1}, 'approach_m -0.1'),
+        ({'floor_m': 2.0}, 'ceiling_m 1.1'),
+        ({'tool_rotation_rad': [0.0, 1.0]}, 'tool_rotation_rad'),
+        ({'tool_rotation_rad': 'abc'}, 'tool_rotation_rad'),
+        ({'gripper_port': 'D'}, "gripper_port 'D'"),
+        ({'gripper_open': 'on'}, "gripper_open 'on'"),
+        ({'gripper_port': 3}, "gripper_open 'LOW_PNP': expected one of off, on"),
+        ({'wings': 2}, 'wings'),
+    ],
+)
+def test_wrong_options_are_refused(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        create_driver('indy', ARM, **options)
+
+
+def test_grippers() -> None:
+    assert IndyOptions(gripper_port='').gripper is None
+    tool = IndyOptions(gripper_port='A').gripper
+    assert tool is not None
+    assert tool[1]['close'] == {'port': 'A', 'states': [2]}
+    box = IndyOptions(gripper_port='12', gripper_open='off', gripper_close='on').gripper
+    assert box == (
+        'box_output',
+        {'open': {'address': 12, 'state': 0}, 'close': {'address': 12, 'state': 1}},
+    )
+
+
+def test_a_skill_that_an_indy_does_not_have_is_refused_at_once() -> None:
+    with pytest.raises(ConfigurationError, match="skill set 'tello': skill 'takeoff'"):
+        create_driver('indy', find_skill_set('tello'))
+    few = parse_skill_set(
+        'name: few\ndescription: an arm that only stops\nsafe_action: stop\nskills:\n'
+        '  stop: {description: stop, duration: {model: constant, seconds: 0.3}}\n'
+    )
+    create_driver('indy', few)

@@ -1,0 +1,281 @@
+"""The core and the simulated engine, without a model."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.engines.core_bench import Bench, request
+
+from timely_llm_ros.engines import (
+    EngineStateChanged,
+    GenerationEnded,
+    SegmentGenerated,
+    create_engine,
+)
+from timely_llm_ros.engines.core.core import EngineCore
+from timely_llm_ros.engines.core.kv_ledger import KvLedger
+from timely_llm_ros.engines.simulated.engine import SimulatedEngine, StepTimeModel
+from timely_llm_ros.scheduling import Phase
+from timely_llm_ros.virtual_time import run_virtual
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from timely_llm_ros.engines import EngineEvent
+    from timely_llm_ros.scheduling import ServingMode
+
+PLAN = 'takeoff;goto(cat_3);repeat(2){take_picture;};land;'
+BLOCKING = 'takeoff;is_visible(cat_3);land;'
+
+
+def core_bench(plan: str = PLAN, **options: object) -> Bench[EngineCore]:
+    return Bench(EngineCore, plan, **options)
+
+
+@pytest.mark.parametrize('mode', ['segmented', 'stream', 'whole_plan'])
+def test_a_plan_in_every_mode(mode: ServingMode) -> None:
+    bench = core_bench(mode=mode)
+    bench.core.submit(request(), 0.0)
+    bench.run()
+    parts = ['takeoff;', 'goto(cat_3);', 'repeat(2){take_picture;};', 'land;']
+    assert bench.segments() == ([''.join(parts)] if mode == 'whole_plan' else parts)
+    assert bench.ended().reason == 'stop'
+    assert bench.core.state(bench.now_s).generations == ()
+
+
+def test_a_blocking_call_holds_the_generation() -> None:
+    bench = core_bench(BLOCKING)
+    bench.core.submit(request(), 0.0)
+    bench.run()
+    assert bench.segments() == ['takeoff;', 'is_visible(cat_3);']
+    assert bench.phase() is Phase.HELD
+    bench.core.resume('g', None, bench.now_s)
+    assert bench.step() is None
+    bench.core.resume('g', 'true', bench.now_s)
+    bench.run()
+    assert bench.segments()[2:] == ['land;']
+    assert bench.ended().reason == 'stop'
+
+
+def test_a_wrong_value_ends_the_generation() -> None:
+    bench = core_bench(BLOCKING)
+    bench.core.submit(request(), 0.0)
+    bench.run()
+    bench.core.resume('g', 'perhaps', bench.now_s)
+    bench.events += bench.core.take_events()
+    assert bench.ended().reason == 'error'
+    assert 'perhaps' in bench.ended().error
+
+
+def test_suspension_stops_and_resumption_goes_on() -> None:
+    bench = core_bench()
+    bench.core.submit(request(), 0.0)
+    bench.step()
+    bench.core.suspend('g', bench.now_s)
+    assert bench.step() is None
+    assert bench.phase() is Phase.HELD
+    assert bench.core.kv_tokens > 0
+    bench.core.resume('g', None, bench.now_s)
+    bench.run()
+    assert bench.ended().reason == 'stop'
+
+
+def test_what_is_no_plan_ends_with_invalid_plan() -> None:
+    bench = core_bench('takeoff;explode;')
+    bench.core.submit(request(), 0.0)
+    bench.run()
+    assert bench.segments() == ['takeoff;']
+    assert bench.ended().reason == 'invalid_plan'
+    assert 'explode' in bench.ended().error
+
+
+def test_an_unfinished_plan_ends_with_invalid_plan() -> None:
+    bench = core_bench('takeoff;land')
+    bench.core.submit(request(), 0.0)
+    bench.run()
+    assert bench.ended().reason == 'invalid_plan'
+
+
+def test_length_and_cancel() -> None:
+    bench = core_bench()
+    bench.core.submit(request('a', max_tokens=3), 0.0)
+    bench.core.submit(request('b'), 0.0)
+    for _ in range(4):
+        bench.step()
+    bench.core.cancel('b', bench.now_s)
+    bench.core.cancel('b', bench.now_s)
+    bench.core.cancel('nobody', bench.now_s)
+    bench.run()
+    assert (bench.ended('a').reason, bench.ended('a').tokens) == ('length', 3)
+    assert bench.ended('b').reason == 'canceled'
+
+
+def test_an_id_used_twice_ends_the_first() -> None:
+    bench = core_bench()
+    bench.core.submit(request(), 0.0)
+    bench.core.submit(request(), 0.0)
+    bench.run()
+    reasons = [e.reason for e in bench.events if isinstance(e, GenerationEnded)]
+    assert reasons == ['error', 'stop']
+
+
+def test_an_urgent_newcomer_takes_the_place_of_a_normal_one() -> None:
+    bench = core_bench(max_running=1)
+    bench.core.submit(request('a'), 0.0)
+    bench.step()
+    bench.core.submit(request('u', urgent=True, arrival_s=bench.now_s), bench.now_s)
+    bench.step()
+    assert bench.phase('u') is Phase.RUNNING
+    assert bench.phase('a') is Phase.SUSPENDED
+    bench.run()
+    assert bench.ended('a').reason == bench.ended('u').reason == 'stop'
+
+
+def test_a_robot_that_is_busy_for_long_gives_way() -> None:
+    bench = core_bench(max_running=1)
+    bench.core.submit(request('a'), 0.0)
+    bench.core.submit(request('b'), 0.0)
+    while not (bench.segments('a') and bench.segments('b')):
+        bench.step()
+    bench.core.robot_idle_at('a', bench.now_s + 0.2)
+    bench.core.robot_idle_at('b', bench.now_s + 50.0)
+    while len(bench.segments('a')) < 2:
+        bench.step()
+    assert len(bench.segments('b')) == 1
+
+
+def test_generation_times_add_up() -> None:
+    bench = core_bench()
+    bench.core.submit(request(), 0.0)
+    bench.run()
+    parts = [e.generation_s for e in bench.events if isinstance(e, SegmentGenerated)]
+    # The last step finds the end and belongs to no segment.
+    assert sum(parts) + 0.01 == pytest.approx(bench.ended().generation_s)
+
+
+def test_states_come_at_most_ten_times_a_second() -> None:
+    bench = core_bench()
+    bench.core.submit(request(), 0.0)
+    states = 0
+    while bench.step() is not None:
+        states += bench.core.take_state(bench.now_s) is not None
+    assert 1 <= states <= bench.now_s * 10 + 1
+    assert bench.core.state_due_s is not None
+    last = bench.core.take_state(bench.now_s + 1.0)
+    assert last is not None
+    assert last.state.generations == ()
+    assert bench.core.take_state(bench.now_s + 9.0) is None
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 1 << 30), st.sampled_from([45, 80, 200]), st.integers(1, 4))
+def test_no_generation_is_lost(seed: int, room: int, max_running: int) -> None:
+    """Whatever happens, each generation ends once and the account of KV is never exceeded."""
+    rng = random.Random(seed)
+    bench = core_bench(BLOCKING, max_kv_tokens=room, max_running=max_running, prefill_chunk=8)
+    names = [f'g{number}' for number in range(8)]
+    waiting = list(names)
+    for _ in range(300):
+        action, name = rng.random(), rng.choice(names)
+        if waiting and action < 0.3:
+            bench.core.submit(
+                request(waiting.pop(), fixed=rng.choice('ab') * 20, urgent=rng.random() < 0.5),
+                bench.now_s,
+            )
+        elif action < 0.4:
+            bench.core.suspend(name, bench.now_s)
+        elif action < 0.6:
+            bench.core.resume(name, rng.choice([None, 'true']), bench.now_s)
+        elif action < 0.63:
+            bench.core.cancel(name, bench.now_s)
+        bench.step()
+        assert 0 <= bench.core.kv_tokens <= room
+    while waiting or bench.core.state(0.0).generations:
+        if waiting:
+            bench.core.submit(request(waiting.pop()), bench.now_s)
+        for name in names:
+            bench.core.resume(name, 'true', bench.now_s)
+        bench.step()
+    for name in names:
+        assert bench.ended(name).reason in ('stop', 'canceled')
+    segments = {name: bench.segments(name) for name in names}
+    for name, texts in segments.items():
+        if bench.ended(name).reason == 'stop':
+            assert texts == ['takeoff;', 'is_visible(cat_3);', 'land;']
+
+
+def test_a_long_prompt_keeps_the_room_that_it_will_need() -> None:
+    bench = core_bench(max_kv_tokens=100, prefill_chunk=8)
+    bench.core.submit(request('a', fixed='', body='y' * 300, urgent=True, max_tokens=2), 0.0)
+    bench.core.submit(request('b', fixed='', body='y' * 160, max_tokens=2), 0.0)
+    bench.step()
+    assert bench.phase('a') is Phase.RUNNING
+    assert bench.phase('b') is Phase.QUEUED
+    bench.run()
+    assert bench.core.spilled == 0
+    assert bench.ended('a').reason == bench.ended('b').reason == 'length'
+
+
+def test_room_is_made_in_the_order_of_the_victims() -> None:
+    ledger = KvLedger(100)
+    contexts = [ledger.open(name, 'p', 10, 30) for name in 'abc']
+    ledger.compute_prefix(contexts[0].prefix, 10)
+    for context in contexts:
+        ledger.compute(context, 30)
+    dropped: list[str] = []
+
+    def room(needed: int, victims: Iterable[int]) -> bool:
+        return ledger.make_room(
+            needed,
+            (),
+            [contexts[i] for i in victims],
+            drop=lambda context: dropped.append(context.name),
+            drop_prefix=lambda prefix: dropped.append(prefix.key),
+        )
+
+    assert not room(71, (0, 1))
+    assert dropped == []
+    assert room(40, (1, 0))
+    assert dropped == ['b', 'a']
+    assert ledger.used == 40
+    assert room(100, (2,))
+    assert dropped[2:] == ['c', 'p']
+    assert (ledger.used, ledger.spilled) == (0, 3)
+
+
+def test_simulated_engine_runs_on_virtual_time() -> None:
+    async def main() -> list[tuple[float, str]]:
+        loop = asyncio.get_running_loop()
+        log: list[tuple[float, str]] = []
+        done = asyncio.Event()
+
+        def on_event(event: EngineEvent) -> None:
+            if isinstance(event, EngineStateChanged):
+                return
+            log.append((round(loop.time(), 6), type(event).__name__))
+            if isinstance(event, GenerationEnded):
+                done.set()
+
+        engine = create_engine(
+            'simulated',
+            plan_text=lambda request: PLAN,
+            step_time=StepTimeModel(decode_s=1.0, batch_factor=0.0, prefill_token_s=0.0),
+        )
+        assert isinstance(engine, SimulatedEngine)
+        await engine.start(on_event)
+        engine.submit(request(arrival_s=loop.time()))
+        await done.wait()
+        await engine.close()
+        return log
+
+    first, second = run_virtual(main()), run_virtual(main())
+    assert first == second
+    seconds = [at_s - first[0][0] for at_s, _ in first]
+    # Tokens: takeoff ; | goto ( cat_ 3 ) ; | repeat ( 2 ) { take_picture ; } ; | land ; | end
+    assert seconds == pytest.approx([0.0, 6.0, 15.0, 17.0, 18.0])
+    assert [kind for _, kind in first] == 4 * ['SegmentGenerated'] + ['GenerationEnded']

@@ -1,0 +1,131 @@
+"""The openai engine against a server on loopback that is well."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.engines.completion_server import CompletionServer
+from support.engines.server_runs import GENERATIONS, Run, request
+
+pytestmark = pytest.mark.usefixtures('quick_retries')
+
+
+def test_the_undisturbed_runs_are_worth_comparing_with(undisturbed_plans: dict[int, Any]) -> None:
+    assert len({plan[2] for plan in undisturbed_plans.values()}) == len(GENERATIONS)
+    assert sum(len(plan[3]) for plan in undisturbed_plans.values()) >= 15
+    assert any(segment.awaits_value for plan in undisturbed_plans.values() for segment in plan[3])
+
+
+async def test_connections_are_used_again() -> None:
+    server = await CompletionServer().start()
+    async with Run([server.url], {'max_running': 2}) as run:
+        for number in GENERATIONS:
+            run.engine.submit(request(number))
+        await run.all_ended(GENERATIONS)
+        assert server.most_running <= 3
+        # Held at a blocking call, a request is left; every other one ended by itself.
+        left = sum(
+            segment.segment.awaits_value for plan in run.segments.values() for segment in plan
+        )
+        assert len(server.requests) > 15
+        assert server.connections <= 4 + left
+    await server.stop()
+
+
+async def test_new_generations_go_where_they_are_complete_soonest() -> None:
+    slow = await CompletionServer(step_s=0.05).start()
+    quick = await CompletionServer(step_s=0.001).start()
+    async with Run([slow.url, quick.url]) as run:
+        await run.until(lambda: run.state and all(s.well for s in run.state.servers))
+        run.engine.submit(request(0))
+        run.engine.submit(request(1))
+        await run.all_ended([0, 1])
+        assert len(slow.requests) == len(quick.requests) == 1
+        for number in range(2, 6):
+            run.engine.submit(request(number))
+        await run.all_ended(range(2, 6))
+        assert len(slow.requests) == 1
+        # Started again it may be another machine: it is tried once more.
+        await slow.stop()
+        await run.until(lambda: run.state and not run.state.servers[0].well)
+        await slow.start()
+        await run.until(lambda: run.state and run.state.servers[0].well)
+        run.engine.submit(request(6))
+        await run.all_ended([6])
+        assert len(slow.requests) == 2
+    await slow.stop()
+    await quick.stop()
+
+
+async def test_cancelling_ends_the_request() -> None:
+    server = await CompletionServer(step_s=0.01).start()
+    async with Run([server.url]) as run:
+        run.engine.submit(request(0))
+        await run.until(lambda: server.running)
+        run.engine.cancel('g0')
+        run.engine.cancel('unknown')
+        await run.all_ended([0])
+        assert run.ended['g0'].reason == 'canceled'
+        await run.until(lambda: not server.running)
+    await server.stop()
+
+
+async def test_a_held_generation_gets_nothing_until_it_is_resumed(
+    undisturbed_plans: dict[int, Any],
+) -> None:
+    held = next(n for n, plan in undisturbed_plans.items() if any(s.awaits_value for s in plan[3]))
+    server = await CompletionServer().start()
+    async with Run([server.url], answers=False) as run:
+        run.engine.submit(request(held))
+        await run.until(lambda: run.state and run.state.held)
+        count = len(server.requests)
+        run.engine.resume(f'g{held}')
+        run.engine.suspend(f'g{held}')
+        run.engine.robot_idle_at(f'g{held}', 1.0)
+        await run.until(lambda: not server.running)
+        assert len(server.requests) == count
+        run.answers = True
+        run.engine.resume(f'g{held}', 'true')
+        await run.all_ended([held])
+        assert run.plan(held) == undisturbed_plans[held]
+    await server.stop()
+
+
+async def test_a_full_context_ends_the_generation() -> None:
+    server = await CompletionServer().start()
+    length = len(server_prompt(0))
+    server.context_limit = length + 12
+    async with Run([server.url]) as run:
+        run.engine.submit(request(0, max_tokens=400))
+        await run.all_ended([0])
+        assert (run.ended['g0'].reason, run.ended['g0'].tokens) == ('length', 12)
+        server.context_limit = length - 1
+        await server.stop()
+        await run.until(lambda: run.state and not run.state.servers[0].well)
+        await server.start()
+        await run.until(lambda: run.state and run.state.servers[0].well)
+        run.engine.submit(request(3))
+        await run.all_ended([3])
+        assert run.ended['g3'].reason == 'error'
+        assert 'prompt of' in run.ended['g3'].error
+    await server.stop()
+
+
+def server_prompt(number: int) -> list[int]:
+    from support.engines.completion_server import TEXTS
+
+    prompt = request(number).prompt
+    return [*TEXTS.encode(prompt.fixed, beginning=True), *TEXTS.encode(prompt.body)]
+
+
+async def test_what_servers_cannot_do_is_refused() -> None:
+    server = await CompletionServer().start()
+    async with Run([server.url]) as run:
+        run.engine.submit(request(0, forced_token_ids=(1, 2)))
+        await run.all_ended([0])
+        assert 'forced_token_ids' in run.ended['g0'].error
+        run.engine.submit(request(1, background=True))
+        await run.all_ended([1])
+        assert 'background' in run.ended['g1'].error
+    await server.stop()

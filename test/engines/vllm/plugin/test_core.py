@@ -1,0 +1,379 @@
+"""The part of the vLLM plug-in that needs no vLLM: choice, segments, requests, the contract."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from timely_llm_ros.engines.engine import GenerationEnded, GenerationRequest, SegmentGenerated
+from timely_llm_ros.engines.vllm.plugin import contract as vllm_contract
+from timely_llm_ros.engines.vllm.plugin.core import UNCUT, FreezeCore, New, Work
+from timely_llm_ros.engines.vllm.plugin.request import decode_request, encode_request
+from timely_llm_ros.errors import ConfigurationError, InvalidTaskError
+from timely_llm_ros.scheduling.generation import Phase
+from timely_llm_ros.scheduling.options import SchedulingOptions
+from timely_llm_ros.skills.loading import find_skill_set
+from timely_llm_ros.skills.prompt import Prompt
+from timely_llm_ros.skills.scene import Scene, SceneObject
+from timely_llm_ros.utility import NORMAL, URGENT
+
+if TYPE_CHECKING:
+    from timely_llm_ros.engines.engine import EngineState
+    from timely_llm_ros.utility import TimeUtility
+
+TELLO = find_skill_set('tello')
+SCENE = Scene((SceneObject('cat_1', 'cat', x_m=1.5), SceneObject('cup_2', 'cup', relation='under')))
+END = 256
+
+
+class Bytes:
+    """A tokenizer with one token per byte."""
+
+    end_ids = frozenset({END})
+    size = END
+
+    def bytes_of(self, token: int) -> bytes:
+        return bytes([token])
+
+    def encode(self, text: str) -> list[int]:
+        return list(text.encode())
+
+
+class Server:
+    """Stands in for vLLM: gives everyone chosen its plan's next byte."""
+
+    def __init__(self, **options: Any) -> None:
+        self.appended: dict[str, list[int]] = {}
+        self.core = FreezeCore(
+            Bytes(),  # type: ignore[arg-type]
+            append=lambda name, ids: self.appended.__setitem__(name, ids),
+            kv_tokens=lambda: 0,
+            **options,
+        )
+        self.now_s = 0.0
+        self.left: dict[str, list[int]] = {}
+        self.computed: dict[str, int] = {}
+        self.events: list[Any] = []
+        self.ran: list[list[str]] = []
+        self.late = 0
+
+    def add(self, name: str, plan: str, utility: TimeUtility = NORMAL, **changes: Any) -> None:
+        request = GenerationRequest(name, Prompt('', ''), TELLO, SCENE, utility, self.now_s)
+        self.core.add(replace(request, **changes), 10, self.now_s)
+        self.left[name] = [*plan.encode(), END]
+        self.computed[name] = 0
+
+    def step(self) -> list[str]:
+        chosen = self.core.choose(self.now_s)
+        rows, news = [], []
+        for name in chosen:
+            tokens = 1 if self.computed[name] else 10
+            self.computed[name] += tokens
+            rows.append(Work(name, tokens, self.computed[name]))
+            news.append(New(name, [self.left[name].pop(0)]))
+        step = self.core.begin_step(rows, self.now_s)
+        self.now_s += 0.005
+        self.events += self.core.take_events()
+        decides = self.core.decides(news)
+        competing = self.core.competing
+        self.core.finish_step(step, news, self.now_s)
+        events = self.core.take_events()
+        if not decides:
+            # So it may come late: all of them may have the next step too. Only a plan that is wrong
+            # has it for nothing.
+            ended = [event for event in events if isinstance(event, GenerationEnded)]
+            assert all(event.reason == 'invalid_plan' for event in ended)
+            assert self.core.competing == competing - len(ended)
+            may_run = (Phase.RUNNING, Phase.SUSPENDED, Phase.ENDED)
+            assert all(self.core.phase(name) in may_run for name in chosen)
+        self.late += not decides
+        self.events += events
+        self.ran.append(chosen)
+        return chosen
+
+    def texts(self, name: str) -> list[str]:
+        return [
+            event.segment.text
+            for event in self.events
+            if isinstance(event, SegmentGenerated) and event.generation_id == name
+        ]
+
+    def state(self) -> EngineState:
+        return self.core.state(self.now_s)
+
+
+def test_a_segment_ends_with_its_token_and_suspends() -> None:
+    server = Server(max_running=1)
+    server.add('a', 'takeoff;goto(cat_1);')
+    for _ in range(len('takeoff;')):
+        assert server.core.phase('a') is not Phase.HELD
+        server.step()
+    assert server.texts('a') == ['takeoff;']
+    assert server.core.phase('a') is Phase.SUSPENDED
+    while 'a' in server.core:
+        server.step()
+    assert server.texts('a') == ['takeoff;', 'goto(cat_1);']
+    assert server.late == len('takeoff;goto(cat_1);')
+    (ended,) = [event for event in server.events if isinstance(event, GenerationEnded)]
+    assert (ended.reason, bytes(ended.token_ids)) == ('stop', b'takeoff;goto(cat_1);')
+
+
+def test_the_end_of_a_segment_decides_only_where_the_robot_must_answer() -> None:
+    server = Server(max_running=1)
+    server.add('a', 'takeoff;is_visible(cat_1);')
+    while len(server.texts('a')) < 2:
+        server.step()
+    assert server.late == len('takeoff;is_visible(cat_1)')
+    assert server.core.phase('a') is Phase.HELD
+
+
+def test_in_a_pipeline_the_end_of_a_segment_decides_where_others_wait() -> None:
+    server = Server(max_running=1)
+    server.core.pipeline = True
+    server.add('a', 'takeoff;hover;', URGENT)
+    while not server.texts('a'):
+        server.step()
+    assert server.late == len('takeoff;')
+    server.add('b', 'scan;')
+    while not server.texts('b'):
+        assert server.step() == ['b'], 'a first segment goes before a later one that is not due'
+    assert server.late == len('takeoff;') + len('scan')
+
+
+@pytest.mark.parametrize('interrupts', [True, False])
+def test_who_was_begun_again_after_a_segment_competes_anew(interrupts: bool) -> None:
+    scheduling = SchedulingOptions(interrupts=interrupts)
+    server = Server(max_running=1, policy='edf', scheduling=scheduling)
+    core = server.core
+    server.add('a', 'takeoff;hover;')
+    while len(server.left['a']) > len('hover;') + 2:
+        server.step()
+    # The segment's last token is taken only after the next step was begun.
+    step = core.begin_step([Work('a', 1, 100)], server.now_s)
+    server.add('b', 'scan;', URGENT)
+    token = server.left['a'].pop(0)
+    assert not core.decides([New('a', [token])])
+    core.finish_step(step, [New('a', [token])], server.now_s)
+    again = core.begin_step([Work('a', 1, 101)], server.now_s)
+    core.compete_anew(step)
+    assert core.phase('a') is Phase.SUSPENDED
+    assert core.choose(server.now_s) == ['b']
+    core.finish_step(again, [New('a', [server.left['a'].pop(0)])], server.now_s)
+    core.begin_step([Work('b', 10, 10)], server.now_s)
+    # In the middle of a segment there is nothing to compete for.
+    core.compete_anew(again)
+    assert core.phase('b') is Phase.RUNNING
+
+
+def test_someone_urgent_takes_the_place_in_the_middle_of_a_segment() -> None:
+    server = Server(max_running=1, policy='utility')
+    server.add('slow', 'goto(cat_1);')
+    for _ in range(3):
+        assert server.step() == ['slow']
+    server.add('urgent', 'takeoff;', URGENT)
+    assert server.step() == ['urgent']
+    assert server.core.phase('slow') is Phase.SUSPENDED
+    while len(server.core):
+        server.step()
+    assert server.texts('slow') == ['goto(cat_1);']
+
+
+def test_whoever_is_in_another_step_of_a_pipeline_runs_too() -> None:
+    core = Server(max_running=2).core
+    core.pipeline = True
+    for name in ('a', 'b'):
+        core.add(GenerationRequest(name, Prompt('', ''), TELLO, SCENE, NORMAL, 0.0), 10, 0.0)
+    first = core.begin_step([Work('a', 10, 10)], 0.0)
+    second = core.begin_step([Work('b', 10, 10)], 0.0)
+    assert (core.phase('a'), core.phase('b')) == (Phase.RUNNING, Phase.RUNNING)
+    core.suspend('a', 0.1)
+    core.finish_step(first, [New('a', [ord('t')])], 0.2)
+    third = core.begin_step([], 0.2)
+    assert (core.phase('a'), core.phase('b')) == (Phase.HELD, Phase.RUNNING)
+    core.finish_step(second, [New('b', [ord('t')])], 0.3)
+    core.finish_step(third, [], 0.3)
+    core.begin_step([], 0.4)
+    assert core.phase('b') is Phase.SUSPENDED
+
+
+def test_a_value_is_awaited_and_appended() -> None:
+    server = Server(max_running=2)
+    server.add('a', 'is_visible(cat_1);land;')
+    while not server.core.awaits_value('a'):
+        server.step()
+    assert server.core.competing == 0
+    assert server.step() == []
+    server.core.resume('a', 'true', server.now_s)
+    assert bytes(server.appended['a']) == b'#true '
+    while 'a' in server.core:
+        server.step()
+    assert server.texts('a') == ['is_visible(cat_1);', 'land;']
+
+
+def test_a_bad_plan_ends_at_once() -> None:
+    server = Server()
+    server.add('a', 'goto(dog_9);land;')
+    for _ in range(len('goto(dog_9);')):
+        server.step()
+    assert 'a' not in server.core
+    (ended,) = server.events
+    assert ended.reason == 'invalid_plan'
+    assert 'dog_9' in ended.error
+
+
+def test_text_that_is_no_plan_is_never_cut() -> None:
+    server = Server()
+    server.add('chat', 'one; two; #three', skill_set=UNCUT)
+    while len(server.core):
+        server.step()
+    (ended,) = server.events
+    assert (ended.reason, bytes(ended.token_ids)) == ('stop', b'one; two; #three')
+
+
+def test_who_is_due_last_is_spilled_first() -> None:
+    server = Server(max_running=4)
+    for name in 'abcd':
+        server.add(name, 'takeoff;hover;')
+    server.step()
+    for name, idle_s in (('a', 3.0), ('b', 9.0), ('c', 1.0), ('d', 5.0)):
+        server.core.robot_idle_at(name, idle_s)
+    assert server.core.victims(keep=['d']) == ['b', 'a', 'c']
+    server.core.spill('b')
+    assert server.core.victims(keep=()) == ['d', 'a', 'c']
+    assert server.state().spilled == 1
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10_000))
+def test_whatever_happens_every_generation_ends_once_with_its_own_segments(seed: int) -> None:
+    rng = random.Random(seed)
+    server = Server(max_running=rng.randint(1, 4), policy=rng.choice(['utility', 'least_loss']))
+    plans = ['takeoff;goto(cat_1);land;', 'hover;', 'repeat(2){hover;};land;', 'scan;land;']
+    waiting = {f'g{number}': rng.choice(plans) for number in range(8)}
+    plan_of = dict(waiting)
+    canceled = set()
+    for _ in range(2000):
+        if waiting and rng.random() < 0.3:
+            name, plan = waiting.popitem()
+            server.add(name, plan, rng.choice([NORMAL, URGENT]))
+        live = [name for name in plan_of if name in server.core]
+        if live:
+            name, action = rng.choice(live), rng.random()
+            if action < 0.1:
+                server.core.suspend(name, server.now_s)
+            elif action < 0.3:
+                server.core.resume(name, None, server.now_s)
+            elif action < 0.31:
+                server.core.cancel(name, server.now_s)
+                canceled.add(name)
+        ran = server.step()
+        assert len(ran) == len(set(ran))
+        if not waiting and not len(server.core):
+            break
+    ends = [event for event in server.events if isinstance(event, GenerationEnded)]
+    assert sorted(event.generation_id for event in ends) == sorted(plan_of)
+    for event in ends:
+        whole = plan_of[event.generation_id]
+        text = ''.join(server.texts(event.generation_id))
+        if event.generation_id in canceled:
+            assert whole.startswith(text)
+        else:
+            assert (event.reason, text) == ('stop', whole)
+
+
+# The request
+
+
+def test_a_request_survives_the_border_as_json() -> None:
+    request = GenerationRequest('a', Prompt('x', 'y'), TELLO, SCENE, URGENT, 7.0, max_tokens=99)
+    for named in (True, False):
+        payload = json.dumps(encode_request(request, 7.5, named=named))
+        found = decode_request(
+            payload, name='b', max_tokens=99, skill_sets={'tello': TELLO}, now_s=107.5
+        )
+        assert found == replace(
+            request,
+            generation_id='a' if named else 'b',
+            prompt=Prompt('', ''),
+            arrival_s=107.0,
+        )
+
+
+@pytest.mark.parametrize(
+    ('payload', 'expected'),
+    [
+        ('{', 'expected a mapping'),
+        ('[1]', 'expected a mapping'),
+        ({'skill_set': 'os', 'scene': []}, "skill set 'os': expected one of"),
+        ({'skill_set': 'tello'}, 'expected a mapping with skill_set, scene'),
+        ({'skill_set': 'tello', 'scene': [['Cat!', 'cat']]}, "object name 'Cat!'"),
+        ({'skill_set': 'tello', 'scene': [[1, 2]]}, 'TypeError'),
+        ({'skill_set': 'tello', 'scene': [], 'age_s': -1}, 'age_s -1.0: expected a finite'),
+        ({'skill_set': 'tello', 'scene': [], 'utility': [1, 2, 3]}, 'utility slope 2.0'),
+        ({'skill_set': 'tello', 'scene': [], 'utility': [1]}, 'TypeError'),
+    ],
+)
+def test_a_bad_request_says_what_was_expected(payload: object, expected: str) -> None:
+    with pytest.raises(InvalidTaskError) as caught:
+        decode_request(payload, name='b', max_tokens=9, skill_sets={'tello': TELLO}, now_s=0.0)
+    assert str(caught.value).startswith("extra argument 'timely': ")
+    assert expected in str(caught.value)
+
+
+# The contract
+
+
+@pytest.mark.parametrize(
+    ('version', 'fits'),
+    [('0.32.0', True), ('0.32.1.post2', True), ('0.31.0', False), ('0.33.0', False), ('x', False)],
+)
+def test_only_tested_versions_are_in_range(version: str, fits: bool) -> None:
+    assert vllm_contract.in_range(version) is fits
+    assert vllm_contract.describe_range() == '>=0.32,<0.33'
+
+
+def test_without_vllm_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vllm_contract, 'DISTRIBUTIONS', ('no-such-package',))
+    with pytest.raises(ConfigurationError, match='vLLM is not installed; expected version >=0'):
+        vllm_contract.installed()
+
+
+@pytest.mark.parametrize(
+    ('place', 'methods', 'expected'),
+    [
+        ('json:JSONDecoder', {'decode': ('self', 's')}, None),
+        ('json:JSONDecoder', {'decode': ('self', 'text')}, 'JSONDecoder.decode: takes ('),
+        ('json:JSONDecoder', {'gone': ('self',)}, 'JSONDecoder.gone: expected it to be there'),
+        ('json:Gone', {'decode': ('self',)}, "json:Gone: module 'json' has no attribute 'Gone'"),
+        ('no.such:Thing', {'x': ()}, 'no.such:Thing: No module named'),
+    ],
+)
+def test_a_changed_name_or_signature_is_named(
+    place: str, methods: dict[str, tuple[str, ...]], expected: str | None
+) -> None:
+    found = vllm_contract._missing(place, methods)
+    assert not found if expected is None else found[0].startswith(expected)
+
+
+def test_a_prompt_that_is_partly_computed_competes_as_one_that_must_be() -> None:
+    server = Server()
+    server.add('a', 'land();')
+    core = server.core
+    assert core.choose(0.0) == ['a']
+    step = core.begin_step([Work('a', 6, 6)], 0.0)
+    core.finish_step(step, [], 0.5)
+    assert core.phase('a') is Phase.QUEUED
+    assert not core._step_times.known
+    step = core.begin_step([Work('a', 4, 10)], 0.5)
+    assert core.phase('a') is Phase.RUNNING
+    core.finish_step(step, [New('a', [ord('l')])], 0.75)
+    step = core.begin_step([Work('a', 1, 11)], 0.75)
+    core.finish_step(step, [New('a', [ord('a')])], 1.0)
+    assert core._step_times.expected_s(1) == 0.25
+    assert core._step_times.prefill_s == pytest.approx(0.5), 'both parts, less a step'

@@ -1,0 +1,105 @@
+"""Chats and robots on one planner and one engine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from timely_llm_ros.clock import LoopClock
+from timely_llm_ros.drivers import SimulatedDriver
+from timely_llm_ros.engines.simulated.engine import SimulatedEngine
+from timely_llm_ros.errors import PlanError
+from timely_llm_ros.execution import LocalRobotLink, SegmentExecutor
+from timely_llm_ros.planner import SegmentReady, SegmentStarted, Task, TaskResult, TaskStatus
+from timely_llm_ros.planner.planner import Planner
+from timely_llm_ros.skills.loading import find_skill_set
+from timely_llm_ros.skills.scene import Scene
+from timely_llm_ros.utility import NORMAL, URGENT
+from timely_llm_ros.virtual_time import run_virtual
+
+if TYPE_CHECKING:
+    from timely_llm_ros.planner import PlannerEvent
+
+SKILL_SETS = {name: find_skill_set(name) for name in ('tello', 'chatbot')}
+STORY = 'Once there was a king. ' + 'He had a long name that nobody knew. ' * 4 + '\n\nThe end.'
+TEXTS = {'fly': 'takeoff;move_up(50);land;', 'chat': STORY, 'bad': 'Good so far. Then \x1b[2J.'}
+
+
+def serve(names: tuple[str, ...], **options: Any) -> tuple[list[PlannerEvent], list[TaskResult]]:
+    async def main() -> tuple[list[PlannerEvent], list[TaskResult]]:
+        clock, events = LoopClock(), list[Any]()
+        engine = SimulatedEngine(
+            plan_text=lambda request: TEXTS[request.generation_id.split('-')[0]], **options
+        )
+        skill_set_of = {name: 'tello' if name.startswith('fly') else 'chatbot' for name in names}
+        executors = {
+            name: SegmentExecutor(
+                SimulatedDriver(SKILL_SETS[skill_set]), SKILL_SETS[skill_set], clock
+            )
+            for name, skill_set in skill_set_of.items()
+        }
+        planner = Planner(
+            engine=engine,
+            robots={n: LocalRobotLink(e, clock, latency_s=0.008) for n, e in executors.items()},
+            skill_sets=SKILL_SETS,
+            clock=clock,
+            on_event=events.append,
+        )
+        for executor in executors.values():
+            await executor.start()
+        await planner.start()
+        handles = [
+            planner.submit(
+                Task(
+                    name,
+                    name,
+                    skill_set,
+                    'whatever it says',
+                    Scene(()),
+                    URGENT if skill_set == 'tello' else NORMAL,
+                )
+            )
+            for name, skill_set in skill_set_of.items()
+        ]
+        results = [await handle.result() for handle in handles]
+        await planner.close()
+        for executor in executors.values():
+            await executor.close()
+        return events, results
+
+    return run_virtual(main())
+
+
+def texts_of(events: list[PlannerEvent], task_id: str) -> list[str]:
+    ready = [e for e in events if isinstance(e, SegmentReady) and e.task_id == task_id]
+    return [event.segment.text for event in ready]
+
+
+@pytest.mark.parametrize('mode', ['segmented', 'stream', 'whole_plan'])
+def test_readers_and_drones_share_one_planner(mode: str) -> None:
+    names = ('chat-1', 'fly-1', 'chat-2')
+    events, results = serve(names, mode=mode)
+    assert [result.status for result in results] == [TaskStatus.SUCCEEDED] * 3
+    parts = 1 if mode == 'whole_plan' else 6
+    assert [result.segments for result in results] == [parts, 1 if parts == 1 else 3, parts]
+    for name in ('chat-1', 'chat-2'):
+        assert ''.join(texts_of(events, name)) == STORY
+    words = len(STORY.split())
+    assert results[0].execution_s == pytest.approx(words / 5)
+
+
+def test_a_reader_is_busy_while_the_next_sentence_is_written() -> None:
+    events, (result,) = serve(('chat-1',))
+    starts = [event for event in events if isinstance(event, SegmentStarted)]
+    assert [event.index for event in starts] == list(range(6))
+    first, *later = result.waits_s
+    assert first > 0
+    assert sum(later) == pytest.approx(0.0, abs=1e-6)
+
+
+def test_what_a_reader_must_not_get_ends_the_chat() -> None:
+    events, (result,) = serve(('bad-1',))
+    assert texts_of(events, 'bad-1') == ['Good so far.']
+    assert result.error_code == PlanError.code
+    assert 'control characters' in result.error

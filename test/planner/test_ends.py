@@ -1,0 +1,305 @@
+"""All the ways in which a task ends before its plan does, on virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from timely_llm_ros.errors import (
+    ShutdownError,
+    TaskRefusedError,
+)
+from timely_llm_ros.planner import (
+    TaskEnded,
+    TaskPhase,
+    TaskStatus,
+)
+from timely_llm_ros.testing.planner_fakes import Script, acts, engine_of, in_fleet
+
+if TYPE_CHECKING:
+    from timely_llm_ros.testing.planner_fakes import Fleet
+
+
+@pytest.mark.parametrize('at_s', [0.0, 0.05, 0.1, 0.5, 1.1, 1.5])
+def test_cancel_at_any_point(at_s: float) -> None:
+    """Before the first token, while it is generated, while it is executed."""
+
+    async def body(fleet: Fleet) -> None:
+        handle = fleet.planner.submit(fleet.task('t', instruction='1 1'))
+        await asyncio.sleep(at_s)
+        handle.cancel()
+        handle.cancel()
+        result = await handle.result()
+        assert result.status is TaskStatus.CANCELED
+        assert result.completion_s == pytest.approx(result.waiting_s + result.execution_s)
+        assert handle.phase is TaskPhase.ENDED
+        count = len(fleet.journal)
+        await asyncio.sleep(10)
+        assert len(fleet.journal) == count
+
+    fleet = in_fleet(body)
+    if ('start', 'act(1000)') in fleet.notes():
+        assert fleet.notes().count(('safe', 'halt')) >= 1
+    assert len(fleet.events_of('t', TaskEnded)) == 1
+
+
+def test_cancel_while_held_for_a_value() -> None:
+    async def body(fleet: Fleet) -> None:
+        handle = fleet.planner.submit(fleet.task('t'))
+        await asyncio.sleep(0.2)
+        assert handle.phase is TaskPhase.HELD
+        handle.cancel()
+        assert (await handle.result()).status is TaskStatus.CANCELED
+
+    fleet = in_fleet(body, lambda _: Script('look(cup_1);act(100);'))
+    assert engine_of(fleet).resumed == []
+    assert ('end', 'look(cup_1)') not in fleet.notes()
+
+
+def test_cancel_in_the_queue_leaves_the_current_task_alone() -> None:
+    async def body(fleet: Fleet) -> None:
+        first = fleet.planner.submit(fleet.task('a', instruction='1'))
+        second = fleet.planner.submit(fleet.task('b', instruction='1', when_busy='queue'))
+        await asyncio.sleep(0.5)
+        assert second.phase is TaskPhase.QUEUED
+        second.cancel()
+        result = await second.result()
+        assert (result.status, result.response_s) == (TaskStatus.CANCELED, None)
+        assert (await first.result()).status is TaskStatus.SUCCEEDED
+
+    fleet = in_fleet(body)
+    assert [request.generation_id for request in engine_of(fleet).requests] == ['a']
+
+
+def test_a_newer_task_takes_over_and_nothing_of_the_old_one_runs_after() -> None:
+    async def body(fleet: Fleet) -> None:
+        old = fleet.planner.submit(fleet.task('old', instruction='1 1 1'))
+        await asyncio.sleep(1.3)
+        new = fleet.planner.submit(fleet.task('new', instruction='2'))
+        result = await old.result()
+        assert (result.error_code, result.status) == (3, TaskStatus.ABORTED)
+        assert 'new' in result.error
+        assert result.segments == 1
+        assert (await new.result()).status is TaskStatus.SUCCEEDED
+
+    notes = in_fleet(body).notes()
+    assert notes[:3] == [('start', 'act(1000)'), ('end', 'act(1000)'), ('start', 'act(1000)')]
+    assert set(notes[3:5]) == {('safe', 'halt')}
+    assert notes[-3:-1] == [('start', 'act(2000)'), ('end', 'act(2000)')]
+
+
+def test_a_robot_that_stops_slowly_gets_nothing_new_before_it_has_stopped() -> None:
+    async def body(fleet: Fleet) -> None:
+        fleet.drivers['r1'].safe_s = 1.0
+        handles = [fleet.planner.submit(fleet.task('a', instruction='5'))]
+        for name in 'bcd':
+            await asyncio.sleep(0.3)
+            handles.append(fleet.planner.submit(fleet.task(name, instruction='2 1')))
+        results = [await handle.result() for handle in handles]
+        assert [result.error_code for result in results] == [3, 3, 3, 0]
+        assert [result.segments for result in results] == [0, 0, 0, 2]
+
+    fleet = in_fleet(body)
+    # One stop of the call, one by the planner, and only then the last task; b and c never moved.
+    assert fleet.notes()[:7] == [
+        ('start', 'act(5000)'), ('safe', 'halt'), ('safe', 'halt'), ('start', 'act(2000)'),
+        ('end', 'act(2000)'), ('start', 'act(1000)'), ('end', 'act(1000)'),
+    ]  # fmt: skip
+
+
+def test_queued_tasks_follow_in_order_and_one_that_takes_over_goes_first() -> None:
+    async def body(fleet: Fleet) -> None:
+        a = fleet.planner.submit(fleet.task('a', instruction='1'))
+        b = fleet.planner.submit(fleet.task('b', instruction='2', when_busy='queue'))
+        c = fleet.planner.submit(fleet.task('c', instruction='3', when_busy='queue'))
+        await asyncio.sleep(0.5)
+        d = fleet.planner.submit(fleet.task('d', instruction='4'))
+        statuses = [(await handle.result()).status.value for handle in (a, b, c, d)]
+        assert statuses == ['aborted', 'succeeded', 'succeeded', 'succeeded']
+
+    fleet = in_fleet(body)
+    assert [request.generation_id for request in engine_of(fleet).requests] == ['a', 'd', 'b', 'c']
+
+
+def test_a_full_queue_refuses() -> None:
+    async def body(fleet: Fleet) -> None:
+        for name in 'abc':
+            fleet.planner.submit(fleet.task(name, instruction='1', when_busy='queue'))
+        with pytest.raises(TaskRefusedError, match='2 tasks queued: expected less than 2'):
+            fleet.planner.submit(fleet.task('d', instruction='1', when_busy='queue'))
+        fleet.planner.submit(fleet.task('e', 'r2', instruction='1', when_busy='queue'))
+
+    in_fleet(body, max_queue_per_robot=2)
+
+
+@pytest.mark.parametrize(
+    ('script', 'code', 'text'),
+    [
+        (Script(acts(5, 5), reason='invalid_plan', error='plan, character 9: xyz'), 5, 'xyz'),
+        (Script(acts(5, 5), reason='length'), 5, '20 tokens'),
+        (Script(''), 5, 'empty'),
+        (Script(acts(5, 5), reason='error', error='out of memory'), 6, 'out of memory'),
+        (Script('', reason='error', error='out of memory'), 6, 'out of memory'),
+        (Script(acts(5, 5), reason='canceled'), 6, 'dropped'),
+    ],
+)
+def test_a_generation_that_ends_badly_ends_the_task_and_stops_the_robot(
+    script: Script, code: int, text: str
+) -> None:
+    async def body(fleet: Fleet) -> None:
+        result = await fleet.planner.submit(fleet.task('t')).result()
+        assert (result.error_code, result.status) == (code, TaskStatus.ABORTED)
+        assert text in result.error
+
+    fleet = in_fleet(body, lambda _: script)
+    assert ('end', 'act(5000)') not in fleet.notes()
+    if script.plan:
+        assert ('safe', 'halt') in fleet.notes()[:2]
+
+
+def test_an_engine_failure_ends_what_it_generated_and_nothing_else() -> None:
+    async def body(fleet: Fleet) -> None:
+        generating = fleet.planner.submit(fleet.task('a', instruction='1 1 1 1 1 1 1'))
+        planned = fleet.planner.submit(fleet.task('b', 'r2', instruction='3'))
+        await asyncio.sleep(0.55)
+        engine_of(fleet).fail('worker died')
+        result = await generating.result()
+        assert result.error_code == 6
+        assert 'worker died' in result.error
+        # Accepted meanwhile, a task waits for the engine.
+        late = fleet.planner.submit(fleet.task('c', instruction='1'))
+        await asyncio.sleep(1.0)
+        assert late.phase is TaskPhase.QUEUED
+        engine_of(fleet).recover()
+        assert (await late.result()).status is TaskStatus.SUCCEEDED
+        assert (await planned.result()).status is TaskStatus.SUCCEEDED
+
+    in_fleet(body)
+
+
+def test_a_failed_skill_ends_the_task() -> None:
+    async def body(fleet: Fleet) -> None:
+        fleet.drivers['r1'].fails_at = 'act(2000)'
+        result = await fleet.planner.submit(fleet.task('t', instruction='1 2 3')).result()
+        assert (result.error_code, result.segments) == (8, 1)
+        assert 'motor stop' in result.error
+
+    fleet = in_fleet(body)
+    assert fleet.notes()[3] == ('safe', 'halt')
+    assert ('start', 'act(3000)') not in fleet.notes()
+
+
+def test_a_skill_that_hangs_is_stopped() -> None:
+    async def body(fleet: Fleet) -> None:
+        fleet.drivers['r1'].hangs_at = 'act(2000)'
+        result = await fleet.planner.submit(fleet.task('t', instruction='1 2')).result()
+        assert result.error_code == 8
+        assert 'at most 7.0 s' in result.error
+
+    assert in_fleet(body).notes()[3] == ('safe', 'halt')
+
+
+def test_shutdown_ends_every_task_with_its_robot_safe() -> None:
+    async def body(fleet: Fleet) -> None:
+        running = [
+            fleet.planner.submit(fleet.task(f't{robot}', robot, instruction='5 5'))
+            for robot in ('r1', 'r2')
+        ]
+        queued = fleet.planner.submit(fleet.task('q', instruction='1', when_busy='queue'))
+        await asyncio.sleep(1.0)
+        await fleet.planner.close()
+        assert fleet.planner.tasks == ()
+        for handle in (*running, queued):
+            result = await handle.result()
+            assert (result.error_code, result.status) == (10, TaskStatus.ABORTED)
+        for robot in ('r1', 'r2'):
+            assert fleet.notes(robot)[-1] == ('safe', 'halt')
+
+    fleet = in_fleet(body)
+    assert [request.generation_id for request in engine_of(fleet).requests] == ['tr1', 'tr2']
+
+
+def test_ending_all_tasks_keeps_the_planner_open() -> None:
+    async def body(fleet: Fleet) -> None:
+        handles = [
+            fleet.planner.submit(fleet.task(f't{n}', instruction='1', when_busy='queue'))
+            for n in range(3)
+        ]
+        await asyncio.sleep(0.5)
+        fleet.planner.end_all(ShutdownError('deactivated'))
+        assert [(await handle.result()).error_code for handle in handles] == [10] * 3
+        after = fleet.planner.submit(fleet.task('u', instruction='1'))
+        assert (await after.result()).status is TaskStatus.SUCCEEDED
+
+    fleet = in_fleet(body)
+    assert [request.generation_id for request in engine_of(fleet).requests] == ['t0', 'u']
+
+
+# Time budgets
+
+
+def test_an_estimate_above_the_budget_refuses_at_once() -> None:
+    async def body(fleet: Fleet) -> None:
+        with pytest.raises(
+            TaskRefusedError, match=r'1 s: expected at least the estimated 2\.500 s'
+        ):
+            fleet.planner.submit(fleet.task('t', time_budget_s=1.0))
+        fleet.planner.submit(fleet.task('u', time_budget_s=3.0, instruction='1'))
+        fleet.planner.submit(fleet.task('v', 'r2', instruction='1'))
+
+    in_fleet(body, estimate_generation_s=lambda task: 2.5)
+
+
+def test_kill_stops_the_generation_and_lets_the_robot_finish() -> None:
+    async def body(fleet: Fleet) -> None:
+        task = fleet.task('t', instruction='1 1 1 1', time_budget_s=0.25)
+        result = await fleet.planner.submit(task).result()
+        assert (result.error_code, result.segments) == (9, 2)
+        assert 'time budget 0.25 s' in result.error
+        assert result.execution_s == pytest.approx(2.0)
+
+    fleet = in_fleet(body)
+    assert engine_of(fleet).canceled == ['t']
+    assert fleet.notes().count(('end', 'act(1000)')) == 2
+
+
+def test_kill_before_the_first_segment_ends_at_once() -> None:
+    async def body(fleet: Fleet) -> None:
+        result = await fleet.planner.submit(
+            fleet.task('t', instruction='1', time_budget_s=0.05)
+        ).result()
+        assert (result.error_code, result.response_s, result.utility) == (9, None, 0.0)
+        assert asyncio.get_running_loop().time() == pytest.approx(0.05, abs=1e-5)
+
+    in_fleet(body)
+
+
+def test_a_generation_that_ends_exactly_at_its_budget_is_in_time() -> None:
+    async def body(fleet: Fleet) -> None:
+        for number, budget_s in enumerate((0.1, 0.2, 0.3)):
+            durations = '1 ' * (number + 1)
+            task = fleet.task(f't{number}', instruction=durations, time_budget_s=budget_s)
+            assert (await fleet.planner.submit(task).result()).status is TaskStatus.SUCCEEDED
+
+    in_fleet(body)
+
+
+def test_skip_next_runs_on_and_skips_only_what_queued_behind_it() -> None:
+    async def body(fleet: Fleet) -> None:
+        late = fleet.planner.submit(
+            fleet.task('late', instruction='1 1 1', time_budget_s=0.15, overrun='skip_next')
+        )
+        skipped = fleet.planner.submit(fleet.task('skipped', instruction='1', when_busy='queue'))
+        other = fleet.planner.submit(fleet.task('other', 'r2', instruction='2'))
+        behind = fleet.planner.submit(fleet.task('b', 'r2', instruction='1', when_busy='queue'))
+        await asyncio.sleep(0.5)
+        # Released after the late generation ended, though its robot still executes.
+        after = fleet.planner.submit(fleet.task('after', instruction='1', when_busy='queue'))
+        assert (await skipped.result()).error_code == 2
+        assert 'late' in (await skipped.result()).error
+        for handle in (late, other, behind, after):
+            assert (await handle.result()).status is TaskStatus.SUCCEEDED
+
+    in_fleet(body)

@@ -1,0 +1,111 @@
+"""A plan that is continued elsewhere has the choices there that it would have had here."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.skills.plan_texts import LAB, SCENE, SKILL_SETS, PlanWriter
+
+from timely_llm_ros.errors import EngineError
+from timely_llm_ros.skills.grammar.grammar import decoding_grammar
+from timely_llm_ros.skills.grammar.grammar_rest import GrammarRest
+from timely_llm_ros.skills.loading import find_skill_set
+from timely_llm_ros.skills.scene import Scene
+
+llguidance = pytest.importorskip('llguidance')
+
+END = 256
+HEADER = '%llguidance {"no_forcing": true}\n'
+
+
+class Bytes:
+    """A tokenizer whose tokens are the 256 bytes and some pieces that cross statement ends."""
+
+    eos_token_id = END
+    bos_token_id = None
+    pieces = (b';land', b'){', b'};', b';}else{', b'(cat_3', b'cup_1', b';is_', b'0);', b'else')
+    tokens = (*(bytes([byte]) for byte in range(256)), b'\xff<end>', *pieces)
+    special_token_ids = (END,)
+
+    def __call__(self, text: str | bytes) -> list[int]:
+        return list(text.encode() if isinstance(text, str) else text)
+
+
+TOKENIZER = llguidance.LLTokenizer(
+    llguidance.TokenizerWrapper(Bytes()), n_vocab=len(Bytes.tokens), eos_token=END
+)
+
+
+def matcher_of(grammar: str):
+    matcher = llguidance.LLMatcher(
+        TOKENIZER, llguidance.LLMatcher.grammar_from_lark(HEADER + grammar)
+    )
+    assert not matcher.is_error(), matcher.get_error()
+    assert not matcher.get_grammar_warnings(), matcher.get_grammar_warnings()
+    return matcher
+
+
+@given(skill_set=st.sampled_from(SKILL_SETS), seed=st.integers(0, 2**32), data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_the_rest_allows_exactly_what_the_whole_allows(skill_set, seed, data) -> None:
+    rng = random.Random(seed)
+    text = PlanWriter(skill_set, rng).plan(3).text
+    grammar = decoding_grammar(skill_set, SCENE, observations=False)
+    cut = data.draw(st.integers(0, len(text)))
+    further = data.draw(st.integers(cut, min(len(text), cut + 12)))
+    rest = GrammarRest(grammar)
+    for piece in (text[: cut // 2], text[cut // 2 : cut]):
+        rest.take(piece)
+    whole, continued = matcher_of(grammar), matcher_of(rest.text())
+    assert whole.consume_tokens(list(text[:cut].encode()))
+    assert whole.is_accepting() == rest.complete
+    for place in range(cut, further + 1):
+        assert continued.compute_bitmask() == whole.compute_bitmask(), text[:place]
+        if place < further:
+            token = [ord(text[place])]
+            assert whole.consume_tokens(token)
+            assert continued.consume_tokens(token)
+
+
+def test_text_that_the_grammar_does_not_allow_is_refused() -> None:
+    rest = GrammarRest(decoding_grammar(find_skill_set('tello'), Scene(), observations=False))
+    rest.take('takeoff;')
+    with pytest.raises(EngineError, match="'l4'"):
+        rest.take('l4nd;')
+
+
+def test_a_plan_stops_at_a_blocking_call() -> None:
+    grammar = decoding_grammar(LAB, SCENE, stops_at_blocking=True)
+    rest = GrammarRest(grammar)
+    rest.take('freeze;read_label(cup_1);')
+    assert rest.complete
+    matcher = matcher_of(grammar)
+    assert matcher.consume_tokens(list(b'freeze;read_label(cup_1)'))
+    mask = int.from_bytes(matcher.compute_bitmask(), 'little')
+    assert [token for token in range(len(Bytes.tokens)) if mask >> token & 1] == [ord(';')]
+    assert matcher.consume_tokens([ord(';')])
+    mask = int.from_bytes(matcher.compute_bitmask(), 'little')
+    assert [token for token in range(len(Bytes.tokens)) if mask >> token & 1] == [END]
+    with pytest.raises(EngineError, match='f'):
+        rest.take('f')
+
+
+def test_free_text_may_go_on_and_may_end() -> None:
+    rest = GrammarRest(decoding_grammar(find_skill_set('chatbot'), Scene()))
+    assert not rest.complete
+    rest.take('ä "word"/\n')
+    assert rest.complete
+    assert matcher_of(rest.text()).consume_tokens(list('Ω'.encode()))
+    with pytest.raises(EngineError, match=r'\\x00'):
+        rest.take('\x00')
+
+
+@pytest.mark.parametrize(
+    'grammar', ['start', 'start: %', 'start: ("a"', 'start: "a")', 'start: /(/', 'start: /[/']
+)
+def test_another_dialect_is_refused(grammar: str) -> None:
+    with pytest.raises(EngineError):
+        GrammarRest(grammar).take('a')

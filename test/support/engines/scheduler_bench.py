@@ -1,0 +1,346 @@
+"""vLLM's own bookkeeping with our scheduler, and a worker that remembers what each block holds.
+
+No model runs, so asynchronous scheduling, which vLLM only has on GPUs, is tested on any machine:
+the worker computes a step after the next one has been scheduled, as vLLM's does. For every token it
+checks that the context it would attend to is the right one, block by block.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from timely_llm_ros.engines.engine import GenerationEnded, GenerationRequest, SegmentGenerated
+from timely_llm_ros.engines.tokens.model_files import SHIPPED_MODEL, find_model
+from timely_llm_ros.engines.torch.wire import RobotIdleAt
+from timely_llm_ros.engines.vllm.plugin.request import KEY, encode_request
+from timely_llm_ros.skills.loading import find_skill_set
+from timely_llm_ros.skills.prompt import Prompt
+from timely_llm_ros.skills.scene import Scene, SceneObject
+from timely_llm_ros.utility import NORMAL, URGENT
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Iterator
+
+    from timely_llm_ros.engines.texts.token_texts import TokenTexts
+    from timely_llm_ros.utility import TimeUtility
+
+BLOCK = 32
+TELLO = find_skill_set('tello')
+SCENE = Scene((SceneObject('cat_1', 'cat', x_m=1.5), SceneObject('cup_2', 'cup')))
+JUNK = 7
+PLANS = (
+    ('takeoff;', 'goto(cat_1);', 'take_picture;', 'land;'),
+    ('takeoff;', 'is_visible(cat_1);#true ', 'move_up(150);', 'hover;'),
+    ('is_visible(cup_2);#false ', 'is_visible(cat_1);#true ', 'land;'),
+    ('repeat(2){scan;hover;};', 'goto(cup_2);', 'land;'),
+)
+
+
+class Worker:
+    """What a model runner keeps, and a check of every block it would read."""
+
+    def __init__(self, whole: dict[str, list[int]], sampled: dict[str, set[int]]) -> None:
+        self._whole, self._sampled = whole, sampled
+        self._tokens: dict[str, list[int]] = {}
+        self._blocks: dict[str, list[int]] = {}
+        self._written: dict[tuple[int, int], tuple[int, ...]] = {}
+        self._prompts: dict[str, int] = {}
+        self.checked = 0
+
+    def execute(self, output: Any) -> Any:
+        """Run a step and return what vLLM's runner would."""
+        from vllm.v1.outputs import ModelRunnerOutput
+
+        for request_id in output.finished_req_ids:
+            self._tokens.pop(request_id, None)
+        for new in output.scheduled_new_reqs:
+            self._tokens[new.req_id] = list(new.prompt_token_ids)
+            self._prompts[new.req_id] = len(new.prompt_token_ids)
+            self._blocks[new.req_id] = list(new.block_ids[0])
+        cached = output.scheduled_cached_reqs
+        starts = {new.req_id: new.num_computed_tokens for new in output.scheduled_new_reqs}
+        for place, request_id in enumerate(cached.req_ids):
+            starts[request_id] = cached.num_computed_tokens[place]
+            blocks = cached.new_block_ids[place]
+            if request_id in cached.resumed_req_ids:
+                self._blocks[request_id] = list(blocks[0])
+            elif blocks is not None:
+                self._blocks[request_id] += blocks[0]
+            known = cached.all_token_ids.get(request_id)
+            if known is not None:
+                # Not in the step before: the worker takes the tokens from the scheduler, so none
+                # may still be on its way there.
+                assert known == self._tokens[request_id]
+        sampled = []
+        ids = list(output.num_scheduled_tokens)
+        for request_id in ids:
+            sampled.append(self._compute(request_id, starts[request_id], output))
+        return ModelRunnerOutput(
+            req_ids=ids,
+            req_id_to_index={request_id: place for place, request_id in enumerate(ids)},
+            sampled_token_ids=sampled,
+        )
+
+    def _compute(self, request_id: str, start: int, output: Any) -> list[int]:
+        tokens, blocks = self._tokens[request_id], self._blocks[request_id]
+        end = start + output.num_scheduled_tokens[request_id]
+        assert end <= len(tokens), 'a token that nobody has sampled'
+        assert len(blocks) * BLOCK >= end, 'a place without a block'
+        for position in range(start):
+            where = blocks[position // BLOCK], position % BLOCK
+            assert self._written[where] == tuple(tokens[: position + 1]), 'KV of something else'
+            self.checked += 1
+        for position in range(start, end):
+            where = blocks[position // BLOCK], position % BLOCK
+            self._written[where] = tuple(tokens[: position + 1])
+        if end < len(tokens):
+            return []
+        token = JUNK
+        if end in self._sampled[request_id]:
+            assert tokens == self._whole[request_id][:end]
+            token = self._whole[request_id][end]
+        tokens.append(token)
+        return [token]
+
+
+class Bench:
+    """A scheduler, its worker and what comes of them."""
+
+    def __init__(
+        self,
+        texts: TokenTexts,
+        *,
+        asynchronous: bool,
+        blocks: int,
+        slots: int = 64,
+        stages: int = 1,
+        max_running: int = 3,
+    ) -> None:
+        import torch
+        from vllm.engine.arg_utils import EngineArgs
+        from vllm.v1.kv_cache_interface import (
+            FullAttentionSpec,
+            KVCacheConfig,
+            KVCacheGroupSpec,
+        )
+        from vllm.v1.structured_output import StructuredOutputManager
+
+        from timely_llm_ros.engines.vllm.plugin.scheduler import (
+            TimelyAsyncScheduler,
+            TimelyScheduler,
+        )
+
+        config = EngineArgs(
+            model=find_model(SHIPPED_MODEL),
+            max_num_seqs=slots,
+            max_num_batched_tokens=256,
+            max_model_len=min(512, (blocks - 1) * BLOCK),
+            block_size=BLOCK,
+            enforce_eager=True,
+            kv_cache_memory_bytes=1 << 28,
+            additional_config={
+                KEY: {
+                    'max_running': max_running,
+                    'skill_sets': ['tello'],
+                    'policy': 'utility',
+                    'micro_batches': stages,
+                }
+            },
+        ).create_engine_config()
+        config.cache_config.num_gpu_blocks = blocks
+        kind = TimelyAsyncScheduler if asynchronous else TimelyScheduler
+        self.scheduler = kind(
+            config,
+            KVCacheConfig(
+                num_blocks=blocks,
+                kv_cache_tensors=[],
+                kv_cache_groups=[
+                    KVCacheGroupSpec(
+                        ['layer'],
+                        FullAttentionSpec(
+                            block_size=BLOCK, num_kv_heads=1, head_size=32, dtype=torch.float32
+                        ),
+                    )
+                ],
+            ),
+            StructuredOutputManager(config),
+            block_size=BLOCK,
+            hash_block_size=BLOCK,
+        )
+        self.scheduler._report = self
+        self._texts = texts
+        self._depth = max(2 if asynchronous else 1, stages)
+        self._whole: dict[str, list[int]] = {}
+        self._sampled: dict[str, set[int]] = {}
+        self.worker = Worker(self._whole, self._sampled)
+        self._queue: deque[tuple[Any, Any]] = deque()
+        self.steps: list[dict[str, int]] = []
+        self.plans: dict[str, tuple[str, ...]] = {}
+        self.segments: dict[str, list[str]] = {}
+        self.ended: dict[str, GenerationEnded] = {}
+        self.awaiting: list[str] = []
+        self.said: list[RobotIdleAt] = []
+        self.spilled = 0
+        self.meanwhile: Callable[[], None] = lambda: None
+
+    def heard(self) -> Iterator[RobotIdleAt]:
+        """Yield what robots say."""
+        while self.said:
+            yield self.said.pop(0)
+
+    def send(self, messages: list[Any]) -> None:
+        """Take what the scheduler reports."""
+        for event in messages:
+            if isinstance(event, GenerationEnded):
+                assert event.generation_id not in self.ended
+                self.ended[event.generation_id] = event
+            elif isinstance(event, SegmentGenerated):
+                self.segments.setdefault(event.generation_id, []).append(event.segment.text)
+                if event.segment.awaits_value:
+                    self.awaiting.append(event.generation_id)
+            else:
+                self.spilled = event.state.spilled
+
+    def add(
+        self,
+        name: str,
+        plan: tuple[str, ...],
+        rng: random.Random,
+        *,
+        prompt_tokens: int = 0,
+        utility: TimeUtility | None = None,
+        seed: int | None = None,
+    ) -> None:
+        shared = [JUNK + 1 + n % 50 for n in range(40)]
+        own = prompt_tokens or rng.randint(5, 60)
+        prompt = shared + [rng.randrange(100, 2000) for _ in range(own)]
+        whole, sampled = list(prompt), set()
+        for part in plan:
+            text, mark, value = part.partition('#')
+            ids = self._texts.encode(text)
+            sampled.update(range(len(whole), len(whole) + len(ids)))
+            whole += ids
+            if mark:
+                whole += self._texts.encode(mark + value)
+        sampled.add(len(whole))
+        (end, *_) = self._texts.end_ids
+        self._whole[name], self._sampled[name] = [*whole, end], sampled
+        self.plans[name] = plan
+        if utility is None:
+            utility = URGENT if rng.random() < 0.3 else NORMAL
+        generation = GenerationRequest(
+            name, Prompt('', ''), TELLO, SCENE, utility, time.monotonic(), max_tokens=200
+        )
+        extra = encode_request(generation, time.monotonic(), named=True)
+        self._submit(name, prompt, extra, seed)
+
+    def _submit(
+        self, name: str, prompt: list[int], extra: dict[str, Any] | None, seed: int | None = None
+    ) -> None:
+        from vllm.sampling_params import SamplingParams
+        from vllm.utils.hashing import sha256
+        from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
+        from vllm.v1.request import Request
+
+        init_none_hash(sha256)
+        (end, *_) = self._texts.end_ids
+        parameters = SamplingParams(
+            max_tokens=200 if seed is None else 40,
+            stop_token_ids=[end],
+            seed=seed,
+            extra_args=None if extra is None else {KEY: extra},
+        )
+        hasher = get_request_block_hasher(BLOCK, sha256)
+        self.scheduler.add_request(Request(name, prompt, parameters, None, block_hasher=hasher))
+
+    def add_other(self, name: str, tokens: int, rng: random.Random) -> None:
+        """Add a request of somebody who knows nothing of robots."""
+        whole = [rng.randrange(100, 2000) for _ in range(rng.randint(5, 90))]
+        prompt = len(whole)
+        (end, *_) = self._texts.end_ids
+        whole += [rng.randrange(100, 2000) for _ in range(tokens)]
+        self._whole[name], self._sampled[name] = [*whole, end], set(range(prompt, len(whole) + 1))
+        self.plans[name] = ()
+        self._submit(name, whole[:prompt], None)
+
+    def step(self) -> bool:
+        """Schedule a step and, where the pipeline is full, take the oldest one's tokens."""
+        scheduler = self.scheduler
+        if scheduler.has_requests():
+            output = scheduler.schedule()
+            self.steps.append(dict(output.num_scheduled_tokens))
+            if output.num_scheduled_tokens:
+                scheduler.get_grammar_bitmask(output)
+            self.meanwhile()
+            self._queue.append((output, self.worker.execute(output)))
+        elif not self._queue:
+            return False
+        if len(self._queue) >= self._depth or not scheduler.has_requests():
+            scheduler.update_from_output(*self._queue.popleft())
+        return True
+
+    def answer(self) -> None:
+        """Give one robot's value."""
+        name = self.awaiting.pop(0)
+        place = len(self.segments[name]) - 1
+        value = self.plans[name][place].partition('#')[2].strip()
+        self.scheduler.control('resume', name, value)
+
+    def check(self, canceled: set[str]) -> None:
+        """Everyone has ended with its whole plan, and nothing is left behind."""
+        assert sorted(self.ended) == sorted(self.plans)
+        for name, plan in self.plans.items():
+            whole = [part.partition('#')[0] for part in plan]
+            segments = self.segments.get(name, [])
+            if name in canceled and self.ended[name].reason == 'canceled':
+                assert segments == whole[: len(segments)]
+            else:
+                assert self.ended[name].reason == 'stop', self.ended[name]
+                assert segments == whole
+        scheduler = self.scheduler
+        assert not scheduler.requests
+        assert not scheduler.running
+        assert not scheduler._outside
+        assert not scheduler._request_of
+        assert not scheduler._name_of
+        assert scheduler.kv_cache_manager.usage == 0.0
+
+
+def tear(bench: Bench, rng: random.Random, blocks: int) -> None:
+    """Serve sixteen plans with random suspensions, cancels and corrections, and check them."""
+    waiting = [(f'g{number}', rng.choice(PLANS)) for number in range(16)]
+    held: set[str] = set()
+    canceled: set[str] = set()
+    idle = 0
+    while waiting or len(bench.ended) < len(bench.plans):
+        action = rng.random()
+        if waiting and action < 0.2:
+            bench.add(*waiting.pop(), rng)
+        live = [name for name in bench.plans if name not in bench.ended]
+        if live and action > 0.8:
+            name = rng.choice(live)
+            if action < 0.9:
+                bench.scheduler.control('suspend', name, None)
+                held.add(name)
+            elif action < 0.98:
+                bench.said.append(RobotIdleAt(name, time.monotonic() + rng.uniform(-1, 3)))
+            elif len(canceled) < 3:
+                from vllm.v1.request import RequestStatus
+
+                canceled.add(name)
+                bench.scheduler.finish_requests(name, RequestStatus.FINISHED_ABORTED)
+                bench.awaiting = [other for other in bench.awaiting if other != name]
+        if held and 0.3 < action < 0.5:
+            bench.scheduler.control('resume', held.pop(), None)
+        if bench.awaiting and 0.5 < action < 0.6:
+            bench.answer()
+        idle = 0 if bench.step() else idle + 1
+        assert idle < 10_000
+    while bench.step():
+        pass
+    bench.check(canceled)
+    assert bench.worker.checked > 1000
+    assert (bench.spilled > 0) == (blocks < 100)

@@ -1,0 +1,92 @@
+"""A mock Tello, the driver that flies it, and the executor that runs segments on the driver."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from support.loopback import free_addresses
+
+from timely_llm_ros.clock import WallClock
+from timely_llm_ros.drivers.tello.driver import TelloDriver
+from timely_llm_ros.drivers.tello.mock.server import MockTello
+from timely_llm_ros.execution import SegmentExecutor, SegmentOutcome
+from timely_llm_ros.execution.perception import SimulatedPerception
+from timely_llm_ros.skills.language import parse
+from timely_llm_ros.skills.loading import find_skill_set
+from timely_llm_ros.skills.scene import Scene, SceneObject
+from timely_llm_ros.skills.segmenter import Segment
+from timely_llm_ros.skills.statements import Call
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from timely_llm_ros.drivers.tello.mock.pose import Phase
+
+SKILLS = find_skill_set('tello')
+SCENE = Scene((SceneObject('cat_1', 'cat', x_m=1.5, y_m=1.0), SceneObject('cup_1', 'cup')))
+LIMIT_S = 60.0
+
+PATIENT = {'link_timeout_s': 30.0, 'halt_limit_s': 1.5}
+"""On a busy machine everybody may be silent for a while."""
+
+
+class Bench:
+    """A mock in the air or on the ground, its driver, connected, and its executor."""
+
+    def __init__(self, mock: MockTello, driver: TelloDriver, executor: SegmentExecutor) -> None:
+        self.mock, self.driver, self.executor = mock, driver, executor
+
+    async def do(self, text: str) -> Any:
+        """Make one call."""
+        return await self.driver.execute(call(text), SCENE)
+
+    def run(self, text: str, plan: str = 'p', index: int = 0) -> asyncio.Task[SegmentOutcome]:
+        """Run a segment."""
+        segment = Segment(index, text, parse(text, SKILLS, SCENE), 1)
+        return asyncio.create_task(
+            self.executor.execute(plan, segment, SCENE, lambda _progress: None)
+        )
+
+    async def until(self, condition: Callable[[], object], what: str) -> None:
+        end_s = time.monotonic() + LIMIT_S
+        while not condition():
+            assert time.monotonic() < end_s, f'{what}: not within {LIMIT_S:g} s'
+            await asyncio.sleep(0.005)
+
+    async def until_phase(self, *phases: Phase) -> None:
+        await self.until(lambda: self.mock.phase in phases, f'one of {phases}')
+
+
+def call(text: str) -> Call:
+    (statement,) = parse(f'{text};', SKILLS, SCENE)
+    assert isinstance(statement, Call)
+    return statement
+
+
+@asynccontextmanager
+async def bench(
+    *, mock: dict[str, Any] | None = None, executor: dict[str, Any] | None = None, **driver: Any
+) -> AsyncIterator[Bench]:
+    """Start all three; the mock flies ten times as fast as a Tello."""
+    local, host = free_addresses(2)
+    body = MockTello(host, **{'speed': 10.0, 'drain_percent_s': 0.0, **(mock or {})})
+    await body.start()
+    flown = TelloDriver(
+        SKILLS,
+        address=host,
+        local_address=local,
+        **{'perception': SimulatedPerception(probability=1.0), **PATIENT, **driver},
+    )
+    runs = SegmentExecutor(
+        flown, SKILLS, WallClock(), **{'timeout_margin_s': LIMIT_S, **(executor or {})}
+    )
+    try:
+        await runs.start()
+        yield Bench(body, flown, runs)
+    finally:
+        body.set_fault('heal')
+        await runs.close()
+        await body.close()

@@ -1,0 +1,179 @@
+"""A node in the test's process that talks to the programs, and the goals that it sends."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import rclpy
+from action_msgs.msg import GoalStatus
+from rclpy.experimental import EventsExecutor
+from rclpy.node import Node
+from rclpy.signals import SignalHandlerOptions
+from rclpy.task import Future
+from support.ros.programs import LIMIT_S, wait_for
+from unique_identifier_msgs.msg import UUID
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rclpy.action import ActionClient
+    from rclpy.client import Client as ServiceClient
+
+SUCCEEDED = GoalStatus.STATUS_SUCCEEDED
+CANCELED = GoalStatus.STATUS_CANCELED
+ABORTED = GoalStatus.STATUS_ABORTED
+
+Result = TypeVar('Result')
+
+ASK_AGAIN_S = 5.0
+"""When a question that nobody answered is asked again (s)."""
+
+
+class Goal:
+    """A goal that was sent."""
+
+    def __init__(self, client: Client, action: ActionClient, message: Any) -> None:
+        self._client = client
+        self.feedback: list[Any] = []
+        self.accepted: bool | None = None
+        self.handle: Any = None
+        self.answer: Any = None
+        self.uuid = UUID(uuid=list(uuid.uuid4().bytes))
+        client.call(self._send, action, message)
+
+    def _send(self, action: ActionClient, message: Any) -> None:
+        future = action.send_goal_async(
+            message,
+            feedback_callback=lambda f: self.feedback.append(f.feedback),
+            goal_uuid=self.uuid,
+        )
+        future.add_done_callback(self._accepted)
+
+    def _accepted(self, future: Any) -> None:
+        self.handle = future.result()
+        if self.handle.accepted:
+            self.handle.get_result_async().add_done_callback(self._ended)
+        self.accepted = self.handle.accepted
+
+    def _ended(self, future: Any) -> None:
+        self.answer = future.result()
+
+    def wait_accepted(self) -> Goal:
+        wait_for(lambda: self.accepted is not None, 'answer to a goal')
+        assert self.accepted, 'goal rejected'
+        return self
+
+    def wait_rejected(self) -> None:
+        wait_for(lambda: self.accepted is not None, 'answer to a goal')
+        assert not self.accepted, 'goal accepted'
+
+    def cancel(self) -> Any:
+        """Ask for its cancellation; return the answer."""
+        self.wait_accepted()
+        answers: list[Any] = []
+        self._client.call(
+            lambda: self.handle.cancel_goal_async().add_done_callback(
+                lambda future: answers.append(future.result())
+            )
+        )
+        return wait_for(lambda: answers, 'answer to a cancel')[0]
+
+    def result(self, limit_s: float = LIMIT_S) -> tuple[int, Any]:
+        """Return its status and result."""
+        self.wait_accepted()
+        wait_for(lambda: self.answer is not None, 'result of a goal', limit_s)
+        return self.answer.status, self.answer.result
+
+
+class Client:
+    """A node in the test's process."""
+
+    def __init__(self) -> None:
+        rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
+        self.node = Node('test_client')
+        self._services: dict[str, ServiceClient] = {}
+        self._executor = EventsExecutor()
+        self._executor.add_node(self.node)
+        self._closing: Future = Future()
+        self._thread = threading.Thread(target=self._spin, daemon=True)
+        self._thread.start()
+
+    def _spin(self) -> None:
+        while not self._closing.done():
+            self._executor.spin_until_future_complete(self._closing, 5.0)
+
+    def do(self, function: Callable[..., Result], *arguments: Any) -> Result:
+        """Have a function called on the executor's thread; return its value.
+
+        Whatever makes or ends parts of the node belongs there: the executor may look at an action
+        client that is half made, which ends its thread, and then nobody is heard any more.
+        """
+        done: list[tuple[Any, BaseException | None]] = []
+
+        def run() -> None:
+            try:
+                done.append((function(*arguments), None))
+            except BaseException as err:
+                done.append((None, err))
+
+        self.call(run)
+
+        def over() -> bool:
+            assert self._thread.is_alive(), 'the executor of the test has ended'
+            return bool(done)
+
+        wait_for(over, f'{function}')
+        value, error = done[0]
+        if error is not None:
+            raise error
+        return value
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """Have a function called on the executor's thread."""
+        self._executor.create_task(function, *arguments)
+
+    def service_client(self, service_type: Any, name: str) -> ServiceClient:
+        """Return the client of a service, made once: a server answers only clients it has met."""
+        if name not in self._services:
+            self._services[name] = self.do(self.node.create_client, service_type, name)
+        return self._services[name]
+
+    def service(self, service_type: Any, name: str, request: Any, *, again: bool = True) -> Any:
+        """Call a service and return the response.
+
+        Args:
+            service_type: Its type.
+            name: Its full name.
+            request: What to ask.
+            again: Whether to ask until there is an answer. A server that was killed is known for
+                a while longer than it lives.
+        """
+        client = self.service_client(service_type, name)
+        answers: list[Any] = []
+
+        def ask() -> None:
+            client.call_async(request).add_done_callback(
+                lambda future: answers.append(future.result())
+            )
+
+        wait_for(client.service_is_ready, f'service {name}')
+        self.call(ask)
+        asked_s = time.monotonic()
+
+        def answered() -> bool:
+            nonlocal asked_s
+            if again and not answers and time.monotonic() - asked_s > ASK_AGAIN_S:
+                asked_s = time.monotonic()
+                self.call(ask)
+            return bool(answers)
+
+        wait_for(answered, f'response of {name}')
+        return answers[0]
+
+    def close(self) -> None:
+        self.call(self._closing.set_result, None)
+        self._thread.join(LIMIT_S)
+        rclpy.try_shutdown()

@@ -1,0 +1,120 @@
+"""Writes overlays: fitted durations of a skill set and the evidence for them, as YAML."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from timely_llm_ros.skills import (
+    ConstantDuration,
+    EmpiricalDuration,
+    LinearDuration,
+    ReadingDuration,
+)
+from timely_llm_ros.skills.loading import (
+    MAX_PATH_LENGTH,
+    MAX_TRACES,
+    QUANTILES,
+    is_skill_path,
+    parse_skill_set,
+    quantile_key,
+)
+
+if TYPE_CHECKING:
+    import datetime
+
+    from timely_llm_ros.calibration.skill_fit import SkillFit
+    from timely_llm_ros.calibration.skill_profile import SkillProfile
+    from timely_llm_ros.skills import DurationModel
+
+_DIGITS = 4
+
+
+def overlay_text(
+    profile: SkillProfile, *, extends: str, output: str | Path, date: datetime.date
+) -> str:
+    """Return the overlay of a profile's fits as YAML text.
+
+    Args:
+        profile: The profile, with one fit at least.
+        extends: Name or path of the skill set, as it was given.
+        output: Where the overlay will lie: a path in it is relative to that folder.
+        date: When the fit was made.
+
+    Raises:
+        SkillSetError: ``extends`` does not lead to a whole skill set, or the fits do not fit it.
+    """
+    if is_skill_path(extends):
+        relative = os.path.relpath(extends, Path(output).parent)
+        extends = relative if is_skill_path(relative) else f'./{relative}'
+    content = {
+        'extends': extends,
+        'evidence': {
+            'date': date.isoformat(),
+            'traces': [_line(trace) for trace in profile.traces[:MAX_TRACES]],
+            'fingerprint': profile.skill_set.fingerprint(),
+        },
+        'skills': {name: _skill(fit) for name, fit in profile.fits.items()},
+    }
+    head = (
+        f'# Durations of the skill set {profile.skill_set.name}, fitted to recorded traces by '
+        '`timely-llm profile-robot`.\n# Every key is explained in docs/reference/skill_sets.md.\n'
+    )
+    text = head + yaml.safe_dump(
+        content, sort_keys=False, default_flow_style=None, width=100, allow_unicode=True
+    )
+    # What cannot be read back must not be written.
+    parse_skill_set(text, source=str(output))
+    return text
+
+
+def _skill(fit: SkillFit) -> dict[str, Any]:
+    least, middle, greatest = (_rounded(time_s) for time_s in fit.measured_s)
+    evidence: dict[str, Any] = {
+        'calls': fit.calls,
+        'outliers': fit.outliers,
+        'measured_s': {'least': least, 'median': middle, 'greatest': greatest},
+        'residuals': {
+            quantile_key(share): _rounded(value)
+            for share, value in zip(QUANTILES, fit.residuals, strict=True)
+        },
+    }
+    if fit.ranges:
+        evidence['ranges'] = {
+            name: [_rounded(limit) for limit in limits] for name, limits in fit.ranges.items()
+        }
+    return {'duration': _duration(fit.model), 'evidence': evidence}
+
+
+def _duration(model: DurationModel) -> dict[str, Any]:
+    match model:
+        case ConstantDuration():
+            return {'model': 'constant', 'seconds': model.seconds, 'variation': model.variation}
+        case LinearDuration():
+            return {
+                'model': 'linear',
+                'base_s': model.base_s,
+                'per': dict(model.per),
+                'variation': model.variation,
+            }
+        case EmpiricalDuration():
+            return {'model': 'empirical', 'samples_s': list(model.samples_s)}
+        case ReadingDuration():
+            return {
+                'model': 'reading',
+                'words_per_minute': model.words_per_minute,
+                'variation': model.variation,
+            }
+
+
+def _rounded(value: float) -> float:
+    return float(f'{value:.{_DIGITS}g}')
+
+
+def _line(path: str) -> str:
+    """Return a path as overlays may hold it: one printable line, cut where it is too long."""
+    printable = ''.join(letter if letter.isprintable() else '?' for letter in path)
+    return ' '.join(printable.split())[:MAX_PATH_LENGTH]

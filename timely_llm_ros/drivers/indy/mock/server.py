@@ -1,0 +1,280 @@
+"""Serves a mock Indy over gRPC with the SDK's own stubs. Runs in the SDK's environment."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, cast
+
+import grpc
+from neuromeka import indydcp3, proto
+
+from timely_llm_ros.drivers.indy.mock.body import IndyBody, Refusal
+from timely_llm_ros.drivers.journal import Journal
+from timely_llm_ros.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+RATIOS = {'velocity ratio': (1, 100), 'acceleration ratio': (1, 900)}
+"""What the SDK's ``Limits`` allow (%)."""
+
+TICK_S = 0.005
+"""How often time passes for the body, asked or not (s)."""
+
+
+class Gate:
+    """Lets requests through, or none: a controller that hangs answers nobody."""
+
+    def __init__(self) -> None:
+        self._open = threading.Event()
+        self._open.set()
+
+    def close(self) -> None:
+        """Answer nobody from now on."""
+        self._open.clear()
+
+    def open(self) -> None:
+        """Answer again; requests that nobody waits for any more are dropped."""
+        self._open.set()
+
+    def pass_through(self, context: Any) -> None:
+        """Wait for the gate; raise where the client has gone in the meantime."""
+        while not self._open.wait(0.05):
+            if not context.is_active():
+                raise RuntimeError('the client is gone')
+
+
+class Control(proto.ControlServicer):  # type: ignore[misc]
+    """Motions."""
+
+    def __init__(self, body: IndyBody, gate: Gate) -> None:
+        self._body, self._gate = body, gate
+
+    def MoveJ(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """Begin a joint motion."""
+        relative = request.target.base_type == proto.control_msgs.RELATIVE_JOINT
+        return self._move(
+            self._body.move_joints, request.target.j_target, relative, request, context
+        )
+
+    def MoveL(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """Begin a straight motion."""
+        relative = request.target.base_type == proto.control_msgs.RELATIVE_TASK
+        return self._move(self._body.move_line, request.target.t_target, relative, request, context)
+
+    def StopMotion(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """Stop."""
+        self._gate.pass_through(context)
+        self._body.stop(request.category)
+        return proto.common_msgs.Response(code=0)
+
+    def Recover(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """Recover from a violation."""
+        self._gate.pass_through(context)
+        return _response(self._body.recover())
+
+    def _move(
+        self,
+        begin: Callable[..., tuple[Refusal, str]],
+        target: Sequence[float],
+        relative: bool,
+        request: Any,
+        context: Any,
+    ) -> Any:
+        self._gate.pass_through(context)
+        ratios = (request.vel_ratio, request.acc_ratio)
+        for (name, (least, most)), value in zip(RATIOS.items(), ratios, strict=True):
+            if not least <= value <= most:
+                text = f'{name} {value:g}: expected {least} to {most}'
+                return _response((Refusal.NOT_READY, text))
+        if len(target) != 6:
+            return _response((Refusal.NOT_READY, f'{len(target)} values: expected 6'))
+        return _response(
+            begin(list(target), relative=relative, velocity=ratios[0], acceleration=ratios[1])
+        )
+
+
+class Device(proto.DeviceServicer):  # type: ignore[misc]
+    """Outputs of the tool and of the control box."""
+
+    def __init__(self, body: IndyBody, gate: Gate) -> None:
+        self._body, self._gate = body, gate
+
+    def SetEndDO(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """Switch outputs of the tool."""
+        self._gate.pass_through(context)
+        return self._set((signal.port, list(signal.states)) for signal in request.signals)
+
+    def SetDO(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """Switch outputs of the control box."""
+        self._gate.pass_through(context)
+        return self._set((str(signal.address), [signal.state]) for signal in request.signals)
+
+    def GetEndDO(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """Tell the outputs of the tool."""
+        self._gate.pass_through(context)
+        signals = [
+            proto.device_msgs.EndtoolSignal(port=port, states=states)
+            for port, states in self._body.outputs.items()
+            if not port.isdigit()
+        ]
+        return proto.device_msgs.EndtoolSignalList(signals=signals)
+
+    def _set(self, signals: Any) -> Any:
+        for name, states in signals:
+            answer = self._body.set_output(name, states)
+            if answer[0]:
+                return _response(answer)
+        return _response((Refusal.NONE, ''))
+
+
+class Config(proto.ConfigServicer):  # type: ignore[misc]
+    """The home position."""
+
+    def __init__(self, body: IndyBody, gate: Gate) -> None:
+        self._body, self._gate = body, gate
+
+    def GetHomePosition(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """Tell the joint angles of the home position."""
+        self._gate.pass_through(context)
+        return proto.config_msgs.JointPos(jpos=self._body.home)
+
+
+class State(proto.RTDataExchangeServicer):  # type: ignore[misc]
+    """What the arm does."""
+
+    def __init__(self, body: IndyBody, gate: Gate) -> None:
+        self._body, self._gate = body, gate
+
+    def GetControlData(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """Tell position and state."""
+        self._gate.pass_through(context)
+        status = cast('dict[str, Any]', self._body.status())
+        return proto.rtde_msgs.ControlData(
+            op_state=status['op_state'], q=status['q'], p=status['p'], is_robot_connected=True
+        )
+
+    def GetMotionData(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """Tell how far the motion is."""
+        self._gate.pass_through(context)
+        status = cast('dict[str, Any]', self._body.status())
+        names = (
+            'is_in_motion', 'is_target_reached', 'is_stopping', 'has_motion', 'traj_progress',
+            'remain_distance', 'motion_id',
+        )  # fmt: skip
+        return proto.rtde_msgs.MotionData(speed_ratio=100, **{name: status[name] for name in names})
+
+    def GetViolationData(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """Tell what is wrong."""
+        self._gate.pass_through(context)
+        text = str(self._body.status()['violation'])
+        return proto.rtde_msgs.ViolationData(violation_code=int(bool(text)), violation_str=text)
+
+
+class Link:
+    """The four ports that the driver uses, served until unplugged.
+
+    Raises:
+        ConfigurationError: A port is taken.
+    """
+
+    def __init__(self, body: IndyBody, gate: Gate, host: str, index: int) -> None:
+        self._body, self._gate, self._host, self._index = body, gate, host, index
+        self._servers: list[Any] = []
+        self.plug()
+
+    def plug(self) -> None:
+        """Serve."""
+        body, gate = self._body, self._gate
+        for ports, add, servicer in (
+            (indydcp3.CONTROL_SOCKET_PORT, proto.add_ControlServicer_to_server, Control),
+            (indydcp3.DEVICE_SOCKET_PORT, proto.add_DeviceServicer_to_server, Device),
+            (indydcp3.CONFIG_SOCKET_PORT, proto.add_ConfigServicer_to_server, Config),
+            (indydcp3.RTDE_SOCKET_PORT, proto.add_RTDataExchangeServicer_to_server, State),
+        ):
+            server = grpc.server(
+                ThreadPoolExecutor(4),
+                options=[('grpc.so_reuseport', 0)],
+                maximum_concurrent_rpcs=64,
+            )
+            add(servicer(body, gate), server)
+            address = f'{self._host}:{ports[self._index]}'
+            try:
+                server.add_insecure_port(address)
+            except RuntimeError as err:
+                raise ConfigurationError(f'{address}: expected the port to be free') from err
+            server.start()
+            self._servers.append(server)
+
+    def unplug(self) -> None:
+        """Cut every connection and take none; the arm goes on with what it does."""
+        for server in self._servers:
+            server.stop(0).wait()
+        self._servers.clear()
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Serve until ``quit``; the only argument is the options as a JSON object."""
+    options = json.loads(arguments[0])
+    try:
+        journal = Journal(options['record'])
+        body = IndyBody(
+            journal.note, speed=options['speed'], jitter=options['jitter'], seed=options['seed']
+        )
+        gate = Gate()
+        link = Link(body, gate, options['host'], options['index'])
+    except (ConfigurationError, OSError) as err:
+        print(f'error: {err}', file=sys.stderr)
+        return 1
+    threading.Thread(target=_tick, args=(body,), daemon=True).start()
+    print(f'ready {options["host"]} {options["index"]}', flush=True)
+    try:
+        for line in sys.stdin:
+            word, _, text = line.strip().partition(' ')
+            if word == 'quit':
+                break
+            if word:
+                print(_obey(word, text, body, gate, link), flush=True)
+        else:
+            while not options['until_eof']:
+                time.sleep(3600)
+    except KeyboardInterrupt:
+        return 130
+    gate.open()
+    link.unplug()
+    return 0
+
+
+def _obey(word: str, text: str, body: IndyBody, gate: Gate, link: Link) -> str:
+    commands: dict[str, Callable[[], None]] = {
+        'refuse': lambda: body.refuse_next(text),
+        'violate': lambda: body.violate(text),
+        'collide': lambda: body.collide(text),
+        'estop': body.press_emergency_stop,
+        'release': body.release_emergency_stop,
+        'silence': gate.close,
+        'answer': gate.open,
+        'reset': body.reset,
+        'unplug': link.unplug,
+        'plug': link.plug,
+    }
+    command = commands.get(word)
+    if command is None:
+        return f'error: {word!r}: expected one of {", ".join(commands)}, quit'
+    command()
+    return f'ok {word}'
+
+
+def _tick(body: IndyBody) -> None:
+    while True:
+        time.sleep(TICK_S)
+        body.advance()
+
+
+def _response(answer: tuple[Refusal, str]) -> Any:
+    code, text = answer
+    return proto.common_msgs.Response(code=int(code), msg=text)

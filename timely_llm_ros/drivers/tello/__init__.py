@@ -1,0 +1,9 @@
+"""The driver of DJI Tello drones."""
+
+from timely_llm_ros.drivers.tello.driver import TelloDriver
+from timely_llm_ros.drivers.tello.wire import COMMAND_GAP_S
+
+__all__ = [
+    'COMMAND_GAP_S',
+    'TelloDriver',
+]

@@ -1,0 +1,298 @@
+"""Flying one Tello: what it does, where it is, and the limits within which it may."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.drivers.tello.units import move_legs_cm, speed_cm_s, turn_legs_deg
+from timely_llm_ros.errors import ConfigurationError, DriverTimeoutError, SkillFailedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from timely_llm_ros.drivers.tello.wire import TelloWire
+
+ON_GROUND_M = 0.1
+"""An aircraft that says it is no higher than this (m) is taken to stand on the ground."""
+
+MIN_HEIGHT_M = 0.2
+"""No move down ends lower than this above the place of take-off (m)."""
+
+MIN_TURN_RAD = math.radians(3)
+"""Smaller turns towards an object are left out (rad)."""
+
+STANDOFF_M = 0.5
+"""How far from an object the aircraft stops (m)."""
+
+STAY_PERIOD_S = 0.5
+"""How often a waiting aircraft is told to stay (s); it lands by itself after 15 s of silence."""
+
+LAND_AGAIN_S = 1.5
+"""After this time without going down (s) the aircraft is told again to land."""
+
+SEE_LIMIT_S = 1.0
+"""How much later than its answer the state of an aircraft may come (s)."""
+
+_TAKEOFF_LIMIT_S, _LAND_LIMIT_S, _TURN_RAD_S = 20.0, 15.0, 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class TelloLimits:
+    """What a flight has to keep to.
+
+    Attributes:
+        speed_m_s: Of moves (m/s), 0.1 to 1.
+        maximum_height_m: No higher than this above the place of take-off (m).
+        minimum_battery_percent: No take-off with less charge.
+        landing_battery_percent: With so much or less a flight is broken off.
+        link_timeout_s: Silence of the aircraft that counts as its loss (s).
+        halt_limit_s: How long it may take to be heard after it was told to hover (s).
+        land_after_s: In the air with nothing to do for this long (s), it lands.
+        takeoff_when_needed: Whether a move on the ground takes off first, or fails.
+
+    Raises:
+        ConfigurationError: A value is out of range.
+    """
+
+    speed_m_s: float = 0.5
+    maximum_height_m: float = 3.0
+    minimum_battery_percent: int = 20
+    landing_battery_percent: int = 10
+    link_timeout_s: float = 0.4
+    halt_limit_s: float = 0.45
+    land_after_s: float = 15.0
+    takeoff_when_needed: bool = False
+
+    def __post_init__(self) -> None:
+        ranges = {
+            'speed_m_s': (0.1, 1.0),
+            'maximum_height_m': (0.5, 30.0),
+            'minimum_battery_percent': (0, 100),
+            'landing_battery_percent': (0, 100),
+            'link_timeout_s': (0.25, 60.0),
+            'halt_limit_s': (0.1, 10.0),
+            'land_after_s': (0.0, 3600.0),
+        }
+        for name, (least, greatest) in ranges.items():
+            value = getattr(self, name)
+            if not least <= value <= greatest:
+                raise ConfigurationError(f'{name} {value!r}: expected {least:g} to {greatest:g}')
+
+
+class TelloFlight:
+    """Takes off, moves, turns and lands, one thing at a time.
+
+    Args:
+        wire: The aircraft.
+        limits: What to keep to.
+    """
+
+    def __init__(self, wire: TelloWire, limits: TelloLimits) -> None:
+        self.wire, self.limits = wire, limits
+        self.may_fly = True
+        """Whether the motors may turn: only a landing that was confirmed says no."""
+        self._x_m = self._y_m = 0.0
+        self._start_yaw_deg = 0
+
+    @property
+    def position_m(self) -> tuple[float, float]:
+        """Where it is (m): forward and left of where it took off, from the moves it made."""
+        return self._x_m, self._y_m
+
+    @property
+    def heading_rad(self) -> float:
+        """Counter-clockwise from its heading at take-off (rad)."""
+        yaw_deg = self.wire.yaw_deg
+        return -math.radians((yaw_deg if yaw_deg is not None else 0) - self._start_yaw_deg)
+
+    @property
+    def height_m(self) -> float:
+        """Height above where it took off (m); 0 if unknown."""
+        return self.wire.height_m or 0.0
+
+    @property
+    def in_the_air(self) -> bool:
+        """Whether the aircraft says that it is above the ground."""
+        return self.height_m > ON_GROUND_M
+
+    async def take_off(self) -> None:
+        """Climb to its hovering height; no-op in the air.
+
+        Raises:
+            SkillFailedError: The battery is too low, or it refuses.
+            DriverTimeoutError: It does not answer.
+        """
+        if self.in_the_air:
+            return
+        battery, least = self.wire.battery_percent, self.limits.minimum_battery_percent
+        if battery is None or battery < least:
+            raise SkillFailedError(
+                f'battery {"unknown" if battery is None else f"{battery} %"}: expected at least '
+                f'{least} % to take off'
+            )
+        self.may_fly = True
+        self._x_m = self._y_m = 0.0
+        self._start_yaw_deg = self.wire.yaw_deg or 0
+        await self._do('takeoff', _TAKEOFF_LIMIT_S)
+        await self._see(in_the_air=True)
+
+    async def land(self) -> None:
+        """Go down until it stands; no-op on the ground.
+
+        Raises:
+            SkillFailedError: It refuses.
+            DriverTimeoutError: It does not answer.
+        """
+        if not self.may_fly and not self.in_the_air:
+            return
+        again = asyncio.create_task(self._land_again())
+        try:
+            await self._do('land', _LAND_LIMIT_S)
+        except (SkillFailedError, DriverTimeoutError):
+            # On the ground it says that it does not fly, on its way down that it lands by itself;
+            # and its last answer may be lost.
+            if not await self._comes_down():
+                raise
+        finally:
+            again.cancel()
+        await self._see(in_the_air=False)
+        self.may_fly = False
+
+    async def move(self, direction: str, distance_m: float) -> None:
+        """Fly straight on, in legs where it is far.
+
+        Args:
+            direction: As the SDK says it: forward, back, left, right, up or down.
+            distance_m: How far (m).
+
+        Raises:
+            SkillFailedError: It does not fly, would come too high or too low, or refuses.
+            DriverTimeoutError: It does not answer.
+        """
+        legs_cm = move_legs_cm(distance_m)
+        await self._need_air(f'{direction} {distance_m:g} m')
+        await self._check_height(direction, distance_m)
+        for leg_cm in legs_cm:
+            with self._reckoning(direction, leg_cm / 100):
+                await self._do(
+                    f'{direction} {leg_cm}', 7.0 + 2 * leg_cm / speed_cm_s(self.limits.speed_m_s)
+                )
+
+    async def turn(self, angle_rad: float) -> None:
+        """Turn on the spot.
+
+        Args:
+            angle_rad: How far (rad), counter-clockwise if positive.
+
+        Raises:
+            SkillFailedError: It does not fly, or refuses.
+            DriverTimeoutError: It does not answer.
+        """
+        legs_deg = turn_legs_deg(abs(angle_rad))
+        await self._need_air(f'turn by {math.degrees(angle_rad):.0f} degrees')
+        word = 'ccw' if angle_rad > 0 else 'cw'
+        for leg_deg in legs_deg:
+            await self._do(f'{word} {leg_deg}', 7.0 + math.radians(leg_deg) / _TURN_RAD_S)
+
+    async def approach(self, x_m: float, y_m: float) -> None:
+        """Turn towards a place and fly to it at this height, stopping short of it.
+
+        Args:
+            x_m: Forward of the place of take-off (m).
+            y_m: Left of it (m).
+
+        Raises:
+            SkillFailedError: It does not fly, or refuses.
+            DriverTimeoutError: It does not answer.
+        """
+        await self._need_air('a flight to an object')
+        ahead_m, aside_m = x_m - self._x_m, y_m - self._y_m
+        distance_m = math.hypot(ahead_m, aside_m) - STANDOFF_M
+        if distance_m < 0.2:
+            return
+        angle_rad = math.remainder(math.atan2(aside_m, ahead_m) - self.heading_rad, math.tau)
+        if abs(angle_rad) >= MIN_TURN_RAD:
+            await self.turn(angle_rad)
+        await self.move('forward', distance_m)
+
+    async def stay(self, duration_s: float) -> None:
+        """Hover in place, or stand on the ground, for so long (s)."""
+        end_s = time.monotonic() + duration_s
+        while (left_s := end_s - time.monotonic()) > 0:
+            if self.may_fly:
+                self.wire.tell('rc 0 0 0 0')
+            await asyncio.sleep(min(left_s, STAY_PERIOD_S))
+
+    async def _do(self, command: str, limit_s: float) -> None:
+        answer = await self.wire.ask(command, limit_s)
+        if answer.lower() != 'ok':
+            raise SkillFailedError(f'the aircraft refused {command!r}: it said {answer!r}')
+
+    async def _see(self, *, in_the_air: bool) -> None:
+        """Wait until its state says what its answer did: states come a moment later."""
+        end_s = time.monotonic() + SEE_LIMIT_S
+        while self.in_the_air != in_the_air and (left_s := end_s - time.monotonic()) > 0:
+            await self.wire.wait_state(left_s)
+
+    async def _comes_down(self) -> bool:
+        """Watch it; return whether it came to stand on the ground."""
+        while self.wire.silence_s <= self.limits.link_timeout_s:
+            before_m = self.height_m
+            if not self.in_the_air:
+                return True
+            await asyncio.sleep(SEE_LIMIT_S)
+            if self.in_the_air and self.height_m >= before_m:
+                return False
+        return False
+
+    async def _need_air(self, what: str) -> None:
+        if self.in_the_air:
+            return
+        if not self.limits.takeoff_when_needed:
+            raise SkillFailedError(f'{what}: the aircraft is on the ground: expected takeoff first')
+        await self.take_off()
+
+    async def _check_height(self, direction: str, distance_m: float) -> None:
+        rise_m = {'up': distance_m, 'down': -distance_m}.get(direction, 0.0)
+        if rise_m:
+            await self.wire.wait_settled(SEE_LIMIT_S)
+        height_m = self.height_m + rise_m
+        if rise_m > 0 and height_m > self.limits.maximum_height_m:
+            raise SkillFailedError(
+                f'{direction} {distance_m:g} m: would be {height_m:.1f} m high: expected at most '
+                f'{self.limits.maximum_height_m:g} m'
+            )
+        if rise_m < 0 and height_m < MIN_HEIGHT_M:
+            raise SkillFailedError(
+                f'{direction} {distance_m:g} m: would be {height_m:.1f} m high: expected at least '
+                f'{MIN_HEIGHT_M:g} m'
+            )
+
+    @contextlib.contextmanager
+    def _reckoning(self, direction: str, distance_m: float) -> Iterator[None]:
+        """Keep account of a leg; of one that is broken off as far as it may have come."""
+        started_s, done = time.monotonic(), 0.0
+        try:
+            yield
+            done = 1.0
+        finally:
+            if not done:
+                done = min(1.0, self.limits.speed_m_s * (time.monotonic() - started_s) / distance_m)
+            aside = {'forward': 0.0, 'left': 0.5, 'back': 1.0, 'right': -0.5}.get(direction)
+            if aside is not None:
+                angle_rad = self.heading_rad + aside * math.pi
+                self._x_m += done * distance_m * math.cos(angle_rad)
+                self._y_m += done * distance_m * math.sin(angle_rad)
+
+    async def _land_again(self) -> None:
+        """Repeat the command while nothing comes of it: it may have been lost."""
+        while True:
+            before_m = self.height_m
+            await asyncio.sleep(LAND_AGAIN_S)
+            if self.height_m >= before_m and self.in_the_air:
+                self.wire.mention('land')

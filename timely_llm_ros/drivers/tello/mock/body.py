@@ -1,0 +1,356 @@
+"""The body of a mock Tello: where it is, what it does, and how it answers commands.
+
+Written against the Tello SDK 2.0 user guide. Time is a number that the caller passes in, so the
+body runs as fast as anybody likes. What the guide leaves open is decided for the worse: a move is
+ended by ``stop`` and not by ``rc``, and whoever cuts the motors in the air has a wreck.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.drivers.tello.mock.pose import Phase, Pose
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TAKEOFF_M = 0.8
+"""Height to which it takes off (m)."""
+
+SILENCE_LAND_S = 15.0
+"""After this time without a command, or after the end of its last, it lands by itself (s)."""
+
+TURN_DEG_S = 60.0
+CLIMB_M_S = 0.5
+SETTLE_S = 0.4
+"""What every move takes beside its way (s)."""
+
+TAKEOFF_S, LAND_S = 3.5, 2.5
+EMPTY_PERCENT = 3.0
+"""With so little charge it lands by itself."""
+
+
+@dataclass(slots=True)
+class Maneuver:
+    """What it flies by itself: from one pose to another, and whom to tell at its end."""
+
+    phase: Phase
+    start: Pose
+    end: Pose
+    started_s: float
+    duration_s: float
+    then: Phase
+    answer: Callable[[str], None]
+    """Told the answer to its command; does nothing where nobody asked."""
+
+
+class TelloBody:
+    """One aircraft. Call :meth:`advance` before anything else at a new time.
+
+    Args:
+        battery_percent: Its charge at first.
+        drain_percent_s: How much of it a second in the air costs.
+        on_phase: Told the time (s) and the phase, whenever that changes.
+    """
+
+    def __init__(
+        self,
+        *,
+        battery_percent: float = 87.0,
+        drain_percent_s: float = 0.12,
+        on_phase: Callable[[float, Phase], None] = lambda _time_s, _phase: None,
+    ) -> None:
+        self.pose = Pose()
+        self.phase = Phase.GROUND
+        self.battery_percent, self._drain_percent_s = battery_percent, drain_percent_s
+        self.speed_m_s = 0.5
+        self.takes_commands = False
+        self.stalled = False
+        """Whether moves never end: it drifts on, as with a camera that sees no ground."""
+        self.refusals: dict[str, str] = {}
+        """What it answers, and does not do, by the first word of the command."""
+        self._on_phase = on_phase
+        self._maneuver: Maneuver | None = None
+        self._rates = (0.0, 0.0, 0.0, 0.0)
+        self._now_s = self._told_s = self._airborne_s = 0.0
+
+    @property
+    def flies(self) -> bool:
+        """Whether its motors turn."""
+        return self.phase not in (Phase.GROUND, Phase.WRECK)
+
+    def advance(self, now_s: float) -> None:
+        """Let time pass until ``now_s`` (s, never less than before)."""
+        step_s = max(0.0, now_s - self._now_s)
+        if self.flies:
+            self._airborne_s += step_s
+            drained = self.battery_percent - self._drain_percent_s * step_s
+            self.battery_percent = max(0.0, drained)
+        self._now_s = now_s
+        maneuver = self._maneuver
+        if maneuver is not None:
+            self._follow(maneuver, now_s)
+        elif self.phase is Phase.RC:
+            right, forward, up, turn = self._rates
+            self.pose = self.pose.moved(
+                forward * step_s, -right * step_s, up * step_s, turn * step_s
+            )
+        silent = now_s - self._told_s > SILENCE_LAND_S and self._maneuver is None
+        empty = self.battery_percent <= EMPTY_PERCENT
+        if self.flies and self.phase is not Phase.LANDING and (silent or empty):
+            self._break_off('error Auto land')
+            self._land(lambda _: None)
+
+    def take(self, command: str, answer: Callable[[str], None]) -> None:
+        """Do a command.
+
+        Args:
+            command: What was received.
+            answer: Told what to answer: at once, at the end of what it does, or never.
+        """
+        word, *arguments = command.split() or ['']
+        if word != 'command' and not self.takes_commands:
+            return
+        self._told_s = self._now_s
+        if word in self.refusals:
+            answer(self.refusals[word])
+            return
+        if word.endswith('?'):
+            answer(self._reading(word))
+            return
+        match word:
+            case 'command':
+                self.takes_commands = True
+                answer('ok')
+            case 'takeoff':
+                self._take_off(answer)
+            case 'land':
+                self._land_if_it_flies(answer)
+            case 'emergency':
+                self._cut(answer)
+            case 'stop':
+                self._stop(answer)
+            case 'rc':
+                self._steer(_whole(arguments, 4, -100, 100))
+            case 'speed':
+                self._set_speed(_whole(arguments, 1, 10, 100), answer)
+            case 'up' | 'down' | 'left' | 'right' | 'forward' | 'back':
+                self._move(word, _whole(arguments, 1, 20, 500), answer)
+            case 'cw' | 'ccw':
+                self._turn(word, _whole(arguments, 1, 1, 360), answer)
+            case 'go':
+                self._go(arguments, answer)
+            case 'streamon' | 'streamoff' | 'keepalive':
+                answer('ok')
+            case _:
+                answer(f'unknown command: {word}')
+
+    def state_line(self) -> str:
+        """Return the state as it is sent: the fields of SDK 2.0, without mission pads."""
+        forward, left, up = self._velocity_m_s()
+        yaw = round(math.remainder(self.pose.yaw_deg, 360.0))
+        height_cm = round(self.pose.z_m * 100)
+        # Velocities in dm/s, as aircraft send them whatever the guide says.
+        return (
+            f'mid:-1;x:-100;y:-100;z:-100;mpry:0,0,0;pitch:0;roll:0;yaw:{yaw};'
+            f'vgx:{_dm(forward)};vgy:{_dm(-left)};vgz:{_dm(-up)};templ:61;temph:63;'
+            f'tof:{max(10, height_cm)};h:{height_cm};bat:{int(self.battery_percent)};'
+            f'baro:{58.9 + self.pose.z_m:.2f};time:{int(self._airborne_s)};'
+            'agx:0.00;agy:0.00;agz:-1000.00;\r\n'
+        )
+
+    # What it does
+
+    def _follow(self, maneuver: Maneuver, now_s: float) -> None:
+        share = (now_s - maneuver.started_s) / max(maneuver.duration_s, 1e-9)
+        if self.stalled and maneuver.phase is Phase.MOVE:
+            self.pose = maneuver.start.towards(maneuver.end, 0.5 * share)
+            return
+        self.pose = maneuver.start.towards(maneuver.end, min(1.0, share))
+        if share >= 1.0:
+            self._maneuver = None
+            self._told_s = max(self._told_s, maneuver.started_s + maneuver.duration_s)
+            self._enter(maneuver.then, maneuver.started_s + maneuver.duration_s)
+            maneuver.answer('ok')
+
+    def _take_off(self, answer: Callable[[str], None]) -> None:
+        if self.phase is not Phase.GROUND:
+            answer('error')
+        elif self.battery_percent < 10:
+            answer('error Low battery')
+        else:
+            end = Pose(self.pose.x_m, self.pose.y_m, TAKEOFF_M, self.pose.yaw_deg)
+            self._begin(Phase.TAKEOFF, end, TAKEOFF_S, Phase.HOVER, answer)
+
+    def _land_if_it_flies(self, answer: Callable[[str], None]) -> None:
+        if not self.flies:
+            answer('error Motor stop')
+        elif self.phase is Phase.LANDING:
+            answer('error Auto land')
+        else:
+            self._break_off('error Auto land')
+            self._land(answer)
+
+    def _land(self, answer: Callable[[str], None]) -> None:
+        end = Pose(self.pose.x_m, self.pose.y_m, 0.0, self.pose.yaw_deg)
+        duration_s = max(LAND_S, self.pose.z_m / CLIMB_M_S)
+        self._begin(Phase.LANDING, end, duration_s, Phase.GROUND, answer)
+
+    def _cut(self, answer: Callable[[str], None]) -> None:
+        fell = self.flies
+        self._break_off('error Motor stop')
+        if fell:
+            self.pose = Pose(self.pose.x_m, self.pose.y_m, 0.0, self.pose.yaw_deg)
+            self._enter(Phase.WRECK, self._now_s)
+        answer('ok')
+
+    def _stop(self, answer: Callable[[str], None]) -> None:
+        if self.phase in (Phase.TAKEOFF, Phase.MOVE, Phase.RC):
+            self._break_off('forced stop')
+            self._enter(Phase.HOVER, self._now_s)
+        answer('ok' if self.flies else 'error Motor stop')
+
+    def _steer(self, rates: tuple[int, ...] | None) -> None:
+        if rates is None or self.phase not in (Phase.HOVER, Phase.RC):
+            return
+        right, forward, up, turn = (rate / 100 for rate in rates)
+        self._rates = (right, forward, up * CLIMB_M_S, turn * TURN_DEG_S)
+        self._enter(Phase.RC if any(rates) else Phase.HOVER, self._now_s)
+
+    def _set_speed(self, given: tuple[int, ...] | None, answer: Callable[[str], None]) -> None:
+        if given is not None:
+            self.speed_m_s = given[0] / 100
+        answer('ok' if given is not None else 'out of range')
+
+    def _move(
+        self, word: str, given: tuple[int, ...] | None, answer: Callable[[str], None]
+    ) -> None:
+        if not self._is_ready(given, answer):
+            return
+        assert given is not None
+        way_m = given[0] / 100
+        forward, left, up = {
+            'forward': (1, 0, 0),
+            'back': (-1, 0, 0),
+            'left': (0, 1, 0),
+            'right': (0, -1, 0),
+            'up': (0, 0, 1),
+            'down': (0, 0, -1),
+        }[word]
+        speed_m_s = self.speed_m_s if not up else min(self.speed_m_s, CLIMB_M_S)
+        end = self.pose.moved(forward * way_m, left * way_m, up * way_m)
+        self._begin(Phase.MOVE, end, SETTLE_S + way_m / speed_m_s, Phase.HOVER, answer)
+
+    def _turn(
+        self, word: str, given: tuple[int, ...] | None, answer: Callable[[str], None]
+    ) -> None:
+        if not self._is_ready(given, answer):
+            return
+        assert given is not None
+        end = self.pose.moved(0, 0, 0, given[0] if word == 'cw' else -given[0])
+        self._begin(Phase.MOVE, end, SETTLE_S + given[0] / TURN_DEG_S, Phase.HOVER, answer)
+
+    def _go(self, arguments: list[str], answer: Callable[[str], None]) -> None:
+        way, speed = _whole(arguments[:3], 3, -500, 500), _whole(arguments[3:], 1, 10, 100)
+        if way is not None and all(abs(part) < 20 for part in way):
+            way = None
+        if not self._is_ready(way if speed is not None else None, answer):
+            return
+        assert way is not None
+        assert speed is not None
+        forward_m, left_m, up_m = (part / 100 for part in way)
+        duration_s = SETTLE_S + math.hypot(forward_m, left_m, up_m) / (speed[0] / 100)
+        end = self.pose.moved(forward_m, left_m, up_m)
+        self._begin(Phase.MOVE, end, duration_s, Phase.HOVER, answer)
+
+    def _is_ready(self, given: tuple[int, ...] | None, answer: Callable[[str], None]) -> bool:
+        """Tell whether it can move; answer if it cannot."""
+        if given is None:
+            answer('out of range')
+        elif not self.flies:
+            answer('error Motor stop')
+        elif self.phase in (Phase.LANDING, Phase.TAKEOFF):
+            answer('error Auto land')
+        elif self.phase is Phase.MOVE:
+            answer('error Not joystick')
+        else:
+            return True
+        return False
+
+    def _begin(
+        self,
+        phase: Phase,
+        end: Pose,
+        duration_s: float,
+        then: Phase,
+        answer: Callable[[str], None],
+    ) -> None:
+        self._maneuver = Maneuver(phase, self.pose, end, self._now_s, duration_s, then, answer)
+        self._enter(phase, self._now_s)
+
+    def _break_off(self, answer: str) -> None:
+        maneuver, self._maneuver = self._maneuver, None
+        if maneuver is not None:
+            maneuver.answer(answer)
+
+    def _enter(self, phase: Phase, at_s: float) -> None:
+        if phase is not self.phase:
+            self.phase = phase
+            self._on_phase(at_s, phase)
+
+    # What it says
+
+    def _velocity_m_s(self) -> tuple[float, float, float]:
+        """Return how fast it is: forward, left and up (m/s)."""
+        if self.phase is Phase.RC:
+            right, forward, up, _ = self._rates
+            return forward, -right, up
+        maneuver = self._maneuver
+        if maneuver is None:
+            return 0.0, 0.0, 0.0
+        start, end, duration_s = maneuver.start, maneuver.end, maneuver.duration_s
+        ahead, aside = end.x_m - start.x_m, end.y_m - start.y_m
+        angle_rad = math.radians(self.pose.yaw_deg)
+        return (
+            (ahead * math.cos(angle_rad) - aside * math.sin(angle_rad)) / duration_s,
+            (ahead * math.sin(angle_rad) + aside * math.cos(angle_rad)) / duration_s,
+            (end.z_m - start.z_m) / duration_s,
+        )
+
+    def _reading(self, word: str) -> str:
+        readings = {
+            'battery?': f'{int(self.battery_percent)}',
+            'speed?': f'{self.speed_m_s * 100:.1f}',
+            'time?': f'{int(self._airborne_s)}s',
+            'height?': f'{round(self.pose.z_m * 10)}dm',
+            'tof?': f'{max(100, round(self.pose.z_m * 1000))}mm',
+            'baro?': f'{58.9 + self.pose.z_m:.6f}',
+            'temp?': '61~63C',
+            'attitude?': f'pitch:0;roll:0;yaw:{round(math.remainder(self.pose.yaw_deg, 360.0))};',
+            'acceleration?': 'agx:0.00;agy:0.00;agz:-1000.00;',
+            'wifi?': '90',
+            'sdk?': '20',
+            'sn?': '0TQMOCK0000000',
+        }
+        return readings.get(word, f'unknown command: {word}')
+
+
+def _whole(arguments: list[str], count: int, least: int, greatest: int) -> tuple[int, ...] | None:
+    """Return so many whole numbers, or None where one is none or out of range."""
+    try:
+        values = tuple(int(argument) for argument in arguments)
+    except ValueError:
+        return None
+    if len(values) != count or not all(least <= value <= greatest for value in values):
+        return None
+    return values
+
+
+def _dm(velocity_m_s: float) -> int:
+    """Return a velocity in dm/s; what moves at all is at least 1."""
+    rounded = round(velocity_m_s * 10)
+    if rounded == 0 and abs(velocity_m_s) > 1e-6:
+        return 1 if velocity_m_s > 0 else -1
+    return rounded

@@ -1,0 +1,239 @@
+"""A mock Tello: speaks the SDK over UDP, like an aircraft, on an address of its own.
+
+Every address of 127.0.0.0/8 is the machine itself, so a fleet of mocks is a row of addresses. Each
+has the aircraft's own port 8889 there and sends its state to port 8890 of whoever commands it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.drivers.tello.mock.body import TelloBody
+from timely_llm_ros.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from io import TextIOWrapper
+    from pathlib import Path
+
+    from timely_llm_ros.drivers.tello.mock.pose import Phase
+
+CONTROL_PORT, STATE_PORT = 8889, 8890
+STATE_PERIOD_S = 0.1
+TICK_S = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of what happened to a mock.
+
+    Attributes:
+        t: When (s on the machine's monotonic clock, which all its processes share).
+        event: ``command`` (received), ``phase`` (entered) or ``fault`` (set).
+        what: The command, the phase or the fault.
+    """
+
+    t: float
+    event: str
+    what: str
+
+
+class MockTello:
+    """One mock aircraft. Use :meth:`start` and :meth:`close` on one asyncio loop.
+
+    Args:
+        host: Its address, for example 127.0.0.2.
+        speed: So many times faster than a real one it flies and turns.
+        loss: Share of datagrams that get lost, each way.
+        seed: Of the losses.
+        battery_percent: Its charge at first.
+        drain_percent_s: How much of it a second in the air costs, on its own clock.
+        journal_path: JSON lines of its entries, appended and flushed one by one; None for none.
+        on_entry: Told every entry.
+
+    Raises:
+        ConfigurationError: An option is out of range.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        *,
+        speed: float = 1.0,
+        loss: float = 0.0,
+        seed: int = 0,
+        battery_percent: float = 87.0,
+        drain_percent_s: float = 0.12,
+        journal_path: str | Path | None = None,
+        on_entry: Callable[[Entry], None] = lambda _: None,
+    ) -> None:
+        for name, value, least, greatest in (
+            ('speed', speed, 0.01, 1000.0),
+            ('loss', loss, 0.0, 1.0),
+            ('battery', battery_percent, 0.0, 100.0),
+            ('drain', drain_percent_s, 0.0, 100.0),
+        ):
+            if not least <= value <= greatest:
+                raise ConfigurationError(f'{name} {value!r}: expected {least:g} to {greatest:g}')
+        self.host, self.speed, self.loss = host, speed, loss
+        self.deaf = False
+        """Whether it hears nothing."""
+        self.mute = False
+        """Whether nothing it says is heard: no answers, no states."""
+        self.entries: list[Entry] = []
+        self.body = TelloBody(
+            battery_percent=battery_percent,
+            drain_percent_s=drain_percent_s,
+            on_phase=lambda at_s, phase: self._note('phase', phase.value, at_s / self.speed),
+        )
+        self._random = random.Random(f'{seed} {host}')
+        self._journal_path, self._on_entry = journal_path, on_entry
+        self._journal: TextIOWrapper | None = None
+        self._transport: asyncio.DatagramTransport | None = None
+        self._pilot: str | None = None
+        self._ticks: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Take commands from now on.
+
+        Raises:
+            ConfigurationError: Its address or its journal cannot be used.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            self._transport, _ = await loop.create_datagram_endpoint(
+                lambda: _Ear(self), local_addr=(self.host, CONTROL_PORT)
+            )
+            if self._journal_path is not None:
+                self._journal = open(self._journal_path, 'a', encoding='utf-8')  # noqa: SIM115
+        except OSError as err:
+            if self._transport is not None:
+                self._transport.close()
+            raise ConfigurationError(
+                f'mock Tello at {self.host}: {err.strerror or err}: expected an address of '
+                f'127.0.0.0/8 whose UDP port {CONTROL_PORT} is free, and a writable journal'
+            ) from err
+        self.body.advance(self._now_s())
+        self._ticks = asyncio.create_task(self._live())
+
+    async def close(self) -> None:
+        """Take nothing any more; idempotent."""
+        if self._ticks is not None:
+            self._ticks.cancel()
+            await asyncio.wait({self._ticks})
+            self._ticks = None
+        if self._transport is not None:
+            self._transport.close()
+            self._transport = None
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None
+
+    @property
+    def phase(self) -> Phase:
+        """What it does now."""
+        self.body.advance(self._now_s())
+        return self.body.phase
+
+    def phases(self) -> list[str]:
+        """Return the phases that it entered, in order."""
+        return [entry.what for entry in self.entries if entry.event == 'phase']
+
+    def commands(self) -> list[str]:
+        """Return the commands that it received, in order."""
+        return [entry.what for entry in self.entries if entry.event == 'command']
+
+    def set_fault(self, text: str) -> None:
+        """Have something go wrong, or heal.
+
+        Args:
+            text: ``deaf``, ``mute``, ``lost`` (both), ``heal``, ``stall``, ``loss 0.2``,
+                ``battery 8``, or ``refuse forward error Not joystick``.
+
+        Raises:
+            ConfigurationError: It is none of these.
+        """
+        body = self.body
+        body.advance(self._now_s())
+        match text.split():
+            case ['deaf' | 'mute' | 'lost' as fault]:
+                self.deaf, self.mute = fault != 'mute', fault != 'deaf'
+            case ['heal']:
+                self.deaf = self.mute = body.stalled = False
+                self.loss = 0.0
+                body.refusals.clear()
+            case ['stall']:
+                body.stalled = True
+            case ['loss', share] if _is_number(share, 0, 1):
+                self.loss = float(share)
+            case ['battery', percent] if _is_number(percent, 0, 100):
+                body.battery_percent = float(percent)
+            case ['refuse', word, *answer] if answer:
+                body.refusals[word] = ' '.join(answer)
+            case _:
+                raise ConfigurationError(
+                    f'fault {text!r}: expected deaf, mute, lost, heal, stall, "loss 0.2", '
+                    '"battery 8" or "refuse forward error Not joystick"'
+                )
+        self._note('fault', text)
+
+    def receive(self, data: bytes, sender: tuple[str, int]) -> None:
+        """Take one datagram, if it is not lost on its way."""
+        if self.deaf or self._is_lost():
+            return
+        command = data.decode('ascii', errors='replace').strip()
+        self.body.advance(self._now_s())
+        self._note('command', command)
+        if command == 'command':
+            self._pilot = sender[0]
+        self.body.take(command, lambda answer: self._send(answer, sender))
+
+    async def _live(self) -> None:
+        next_state_s = time.monotonic()
+        while True:
+            self.body.advance(self._now_s())
+            if time.monotonic() >= next_state_s:
+                next_state_s = max(next_state_s + STATE_PERIOD_S, time.monotonic())
+                if self._pilot is not None:
+                    self._send(self.body.state_line(), (self._pilot, STATE_PORT))
+            await asyncio.sleep(TICK_S)
+
+    def _send(self, text: str, receiver: tuple[str, int]) -> None:
+        if self._transport is not None and not self.mute and not self._is_lost():
+            self._transport.sendto(text.encode('ascii', errors='replace'), receiver)
+
+    def _is_lost(self) -> bool:
+        return self.loss > 0 and self._random.random() < self.loss
+
+    def _now_s(self) -> float:
+        """Return the time on its own clock, which runs ``speed`` times as fast (s)."""
+        return time.monotonic() * self.speed
+
+    def _note(self, event: str, what: str, at_s: float | None = None) -> None:
+        entry = Entry(time.monotonic() if at_s is None else at_s, event, what)
+        self.entries.append(entry)
+        self._on_entry(entry)
+        if self._journal is not None:
+            line = {'t': entry.t, 'host': self.host, 'event': event, 'what': what}
+            self._journal.write(json.dumps(line) + '\n')
+            self._journal.flush()
+
+
+class _Ear(asyncio.DatagramProtocol):
+    def __init__(self, mock: MockTello) -> None:
+        self._mock = mock
+
+    def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
+        self._mock.receive(data, addr)
+
+
+def _is_number(text: str, least: float, greatest: float) -> bool:
+    try:
+        return least <= float(text) <= greatest
+    except ValueError:
+        return False

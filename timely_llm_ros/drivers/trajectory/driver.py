@@ -1,0 +1,281 @@
+"""Any arm that follows joint trajectories, between named poses from a file.
+
+A skill is a list of poses. Each motion is a trajectory of one point at rest, whose time follows
+from the joints' limits, and is over when the joints are there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.drivers.trajectory.joint_poses import read_joint_poses
+from timely_llm_ros.errors import ConfigurationError, RobotUnavailableError, SkillFailedError
+from timely_llm_ros.execution import Insistence
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from timely_llm_ros.drivers.trajectory.joint_link import JointLink, JointReading
+    from timely_llm_ros.execution import CallValue, Perception
+    from timely_llm_ros.skills import Call, Scene, SkillSet
+
+CONNECT_LIMIT_S = 5.0
+"""How long the arm may take to be heard of (s)."""
+
+MIN_MOTION_S = 0.1
+"""The shortest trajectory (s)."""
+
+_TIME_STEP_S = 1e-6
+"""A shorter wait (s) may not move a floating-point clock at all."""
+
+REST_SPEED = 0.02
+"""Below this speed (rad/s or m/s) a joint stands still."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """A motion that was asked for: from rest to rest, as a controller interpolates one point."""
+
+    start: Mapping[str, float]
+    end: Mapping[str, float]
+    began_s: float
+    duration_s: float
+
+    def at(self, now_s: float) -> dict[str, float]:
+        """Return where each joint should be at a time of the loop (s)."""
+        share = min(1.0, max(0.0, (now_s - self.began_s) / self.duration_s))
+        eased = share**2 * (3 - 2 * share)
+        return {name: way + eased * (self.end[name] - way) for name, way in self.start.items()}
+
+
+class TrajectoryDriver:
+    """Drives an arm behind a joint trajectory controller.
+
+    Args:
+        skill_set: The robot's skills. Its safe action is to hold; every other skill goes through
+            the poses that the file names for it, or to the pose of its own name.
+        link: The arm's joints.
+        poses_file: Its joints, poses and skills, see ``JointPoses``.
+        speed: Share of the joints' greatest speed, above 0 to 1.
+        goal_tolerance: How near each joint comes to its goal (rad or m).
+        goal_time_s: How much later than planned that may be (s).
+        state_limit_s: Silence of the joint states (s) that counts as a lost link.
+        stop_s: How long a stop takes (s): so much time a joint has to slow down.
+        perception: What sees, once the arm is there, for skills that return whether an object can
+            be seen; without one they fail.
+
+    Raises:
+        ConfigurationError: An option is out of range, or the file does not fit the skill set.
+    """
+
+    def __init__(
+        self,
+        skill_set: SkillSet,
+        *,
+        link: JointLink,
+        poses_file: str,
+        speed: float = 0.5,
+        goal_tolerance: float = 0.02,
+        goal_time_s: float = 2.0,
+        state_limit_s: float = 0.2,
+        stop_s: float = 0.2,
+        perception: Perception | None = None,
+    ) -> None:
+        if not 0 < speed <= 1:
+            raise ConfigurationError(f'speed {speed!r}: expected a number above 0, at most 1')
+        for name, value in (
+            ('goal_tolerance', goal_tolerance),
+            ('goal_time_s', goal_time_s),
+            ('state_limit_s', state_limit_s),
+            ('stop_s', stop_s),
+        ):
+            if not 0 < value < math.inf:
+                raise ConfigurationError(f'{name} {value!r}: expected a number above 0')
+        for name, skill in skill_set.skills.items():
+            if skill.returns == 'text' or (
+                skill.returns == 'bool' and [spec.kind for spec in skill.arguments] != ['object']
+            ):
+                raise ConfigurationError(
+                    f'skill set {skill_set.name!r}: skill {name!r} returns {skill.returns!r}: '
+                    'expected an arm to return nothing, or whether one object can be seen'
+                )
+        moves = {
+            name: tuple(spec.name for spec in skill.arguments)
+            for name, skill in skill_set.skills.items()
+            if name != skill_set.safe_action
+        }
+        self._skill_set, self._link = skill_set, link
+        self._poses = read_joint_poses(poses_file, moves)
+        self._speed, self._tolerance = speed, goal_tolerance
+        self._goal_time_s, self._state_limit_s, self._stop_s = goal_time_s, state_limit_s, stop_s
+        self._perception = perception
+        self._goal: dict[str, float] = {}
+        self._way: _Way | None = None
+        self._insistence = Insistence(self._hold_when_heard)
+        self._connected = False
+
+    async def connect(self) -> None:
+        """Wait until every joint is heard of and somebody takes trajectories."""
+        await self._link.open()
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + CONNECT_LIMIT_S
+        while (missing := self._missing()) is not None:
+            left_s = end_s - loop.time()
+            if left_s <= _TIME_STEP_S:
+                raise RobotUnavailableError(f'{missing} within {CONNECT_LIMIT_S:g} s')
+            await self._link.heard(min(left_s, 0.1))
+        self._goal = {name: reading.position for name, reading in self._joints().items()}
+        self._connected = True
+
+    async def close(self) -> None:
+        """Stop listening."""
+        await self._insistence.end()
+        self._connected = False
+        await self._link.close()
+
+    async def execute(self, call: Call, scene: Scene) -> CallValue:
+        """Go through a skill's poses; a cancelled one ends with the arm told to hold."""
+        self._require_connection()
+        if call.skill not in self._skill_set.skills:
+            raise SkillFailedError(
+                f'skill {call.skill!r}: expected one of skill set {self._skill_set.name!r}'
+            )
+        try:
+            if call.skill == self._skill_set.safe_action:
+                await self.safe()
+                await self._until_at_rest(call)
+            else:
+                for pose in self._poses.steps(call):
+                    await self._go(pose, call)
+                if self._skill_set.skills[call.skill].blocking:
+                    return await self._see(call, scene)
+        except asyncio.CancelledError:
+            # Whoever cancels asks for the safe action next, and that reports its failures.
+            with contextlib.suppress(RobotUnavailableError):
+                await self.safe()
+            raise
+        return None
+
+    async def safe(self) -> None:
+        """Hold where it is, or where it comes to rest when it slows down from its speed.
+
+        One that is not heard of is told to hold on the way that it was told to go, and again, from
+        a reading, as soon as there is one, also after this has raised.
+        """
+        self._require_connection()
+        await self._insistence.end()
+        try:
+            await self._hold()
+        except RobotUnavailableError:
+            self._hold_unseen()
+            self._insistence.begin()
+            raise
+
+    async def _hold(self) -> None:
+        # Never from an old reading: that would be a motion back to it.
+        readings = self._joints()
+        self._rest_at(
+            {
+                name: reading.position + 0.5 * self._stop_s * reading.velocity
+                for name, reading in readings.items()
+            }
+        )
+
+    async def _hold_when_heard(self) -> None:
+        await self._link.heard(self._state_limit_s)
+        await self._hold()
+
+    def _hold_unseen(self) -> None:
+        """Have an arm whose states stopped rest where it should be, if it follows its trajectory.
+
+        Whatever it does, this is between where it was and where it was told to go.
+        """
+        if self._way is not None:
+            now_s = asyncio.get_running_loop().time()
+            self._rest_at(self._way.at(now_s + 0.5 * self._stop_s))
+
+    def _rest_at(self, positions: Mapping[str, float]) -> None:
+        joints = self._poses.joints
+        hold = {
+            name: min(max(position, joints[name].lower), joints[name].upper)
+            for name, position in positions.items()
+        }
+        self._goal, self._way = hold, None
+        self._link.command(hold, self._stop_s)
+
+    async def _go(self, pose: Mapping[str, float], call: Call) -> None:
+        start = self._joints()
+        goal = {**self._goal, **pose}
+        ways = {name: goal[name] - reading.position for name, reading in start.items()}
+        duration_s = max(
+            MIN_MOTION_S,
+            *(self._poses.joints[name].least_s(way) / self._speed for name, way in ways.items()),
+        )
+        self._goal = goal
+        self._link.command(goal, duration_s)
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        came_from = {name: reading.position for name, reading in start.items()}
+        self._way = _Way(came_from, goal, began_s, duration_s)
+        while True:
+            await self._link.heard(self._state_limit_s)
+            joints = self._joints()
+            off = {name: abs(goal[name] - joint.position) for name, joint in joints.items()}
+            worst = max(off, key=lambda name: off[name])
+            if off[worst] <= self._tolerance and _at_rest(joints):
+                self._way = None
+                return
+            if loop.time() - began_s > duration_s + self._goal_time_s:
+                raise SkillFailedError(
+                    f'{call.text}: {worst} is {off[worst]:.3f} from its goal {goal[worst]:.3f} '
+                    f'after {duration_s + self._goal_time_s:.1f} s: expected at most '
+                    f'{self._tolerance:g}; the controller may have refused the trajectory'
+                )
+
+    async def _see(self, call: Call, scene: Scene) -> bool:
+        if self._perception is None:
+            raise SkillFailedError(f'{call.text}: the arm has no perception')
+        return call.arguments[0].value in await self._perception.look(scene)
+
+    async def _until_at_rest(self, call: Call) -> None:
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + self._stop_s + self._goal_time_s
+        while not _at_rest(self._joints()):
+            if loop.time() > end_s:
+                raise SkillFailedError(f'{call.text}: the arm still moves')
+            await self._link.heard(self._state_limit_s)
+
+    def _joints(self) -> dict[str, JointReading]:
+        """Return a fresh reading of every joint.
+
+        Raises:
+            RobotUnavailableError: There is none.
+        """
+        missing = self._missing()
+        if missing is not None:
+            raise RobotUnavailableError(missing)
+        return {name: self._link.readings[name] for name in self._poses.joints}
+
+    def _missing(self) -> str | None:
+        """Return what is missing of a link, as text; None where nothing is."""
+        now_s = asyncio.get_running_loop().time()
+        for name in self._poses.joints:
+            reading = self._link.readings.get(name)
+            if reading is None:
+                return f'joint states: nothing of {name!r} heard'
+            silent_s = now_s - reading.heard_s
+            if silent_s > self._state_limit_s:
+                return f'joint states: nothing of {name!r} heard for {silent_s:.2f} s'
+        return None if self._link.has_controller else 'nobody takes the joint trajectories'
+
+    def _require_connection(self) -> None:
+        if not self._connected:
+            raise RobotUnavailableError('arm: expected to be connected')
+
+
+def _at_rest(joints: Mapping[str, JointReading]) -> bool:
+    return all(abs(joint.velocity) <= REST_SPEED for joint in joints.values())

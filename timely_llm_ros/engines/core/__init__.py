@@ -1,0 +1,23 @@
+"""The heart that engines share: table, scheduler, KV account, segmenters, events."""
+
+from timely_llm_ros.engines.core.batching import PREFILL_CHUNK
+from timely_llm_ros.engines.core.core import EngineCore
+from timely_llm_ros.engines.core.eviction import EvictionMethod, EvictionName
+from timely_llm_ros.engines.core.kv_ledger import KvLedger, Prefix
+from timely_llm_ros.engines.core.step import Generation, Output, PrefixRow, Row, StepPlan
+from timely_llm_ros.engines.core.two_lanes import LanedCore
+
+__all__ = [
+    'PREFILL_CHUNK',
+    'EngineCore',
+    'EvictionMethod',
+    'EvictionName',
+    'Generation',
+    'KvLedger',
+    'LanedCore',
+    'Output',
+    'Prefix',
+    'PrefixRow',
+    'Row',
+    'StepPlan',
+]

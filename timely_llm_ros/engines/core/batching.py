@@ -1,0 +1,147 @@
+"""From the generations chosen for a step to the tokens that it computes, within the KV bound."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.engines.core.step import PrefixRow, Row, StepPlan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+
+    from timely_llm_ros.engines.core.kv_ledger import Context, KvLedger, Prefix
+    from timely_llm_ros.engines.core.step import Backend, Generation
+    from timely_llm_ros.scheduling import GenerationTable
+
+PREFILL_CHUNK = 128
+"""Most prompt tokens in one step where nothing else is said: decoding goes on beside long ones."""
+
+
+class Batcher:
+    """Shares out KV and the prefill chunk, best rank first.
+
+    A generation whose context does not fit makes room by dropping the KV of generations that
+    matter less: those outside the step first, latest due first, then lower-ranked ones in it.
+    What is dropped is computed again when it is chosen next.
+
+    Args:
+        kv: The account of KV.
+        backend: Frees the memory.
+        table: Ranks and due times.
+        prefill_chunk: Most prompt tokens computed in one step.
+        first_step: Number of the step before the first one.
+    """
+
+    def __init__(
+        self,
+        kv: KvLedger,
+        backend: Backend,
+        table: GenerationTable,
+        prefill_chunk: int,
+        first_step: int = 0,
+    ) -> None:
+        self._kv = kv
+        self._backend = backend
+        self._table = table
+        self.prefill_chunk = prefill_chunk
+        """Most prompt tokens computed in one step."""
+        self._steps = first_step
+        self.spill_first: Callable[[], Iterable[Context]] = tuple
+        """Contexts of another core that shares the KV, which go before all of this one's."""
+
+    def fit(
+        self,
+        chosen: list[Generation],
+        everyone: Iterable[Generation],
+        keep: Iterable[Prefix] = (),
+    ) -> StepPlan | None:
+        """Return the step of the chosen ones, best first; None where not one of them fits.
+
+        Args:
+            chosen: The generations, best rank first.
+            everyone: All of this core's, which may have to make room.
+            keep: Prefixes that may not.
+        """
+        self._steps += 1
+        prefixes: dict[Prefix, PrefixRow] = {}
+        rows: list[Row] = []
+        running: list[Generation] = []
+        kept = dict.fromkeys(keep)
+        counted: set[Prefix] = set()
+        promised = 0
+        chunk = self.prefill_chunk
+        kv, step = self._kv, self._steps
+        for place, generation in enumerate(chosen):
+            context = generation.context
+            prefix = context.prefix
+            missing = needed = context.tokens - context.computed
+            shares = not context.evicted
+            if shares and prefix not in counted:
+                needed += prefix.tokens - prefix.computed
+            # What is kept of the prefix will need room of its own.
+            copied = prefix.tokens if generation.evicts else 0
+            if promised + needed + copied > kv.capacity - kv.used:
+                keep = {**kept, prefix: None} if shares else kept
+                sizes = [promised + needed + copied]
+                if copied and not running:
+                    sizes.append(promised + needed)  # Not even alone: then all of it stays.
+                if not any(self._make_room(size, keep, chosen, place, everyone) for size in sizes):
+                    continue
+            running.append(generation)
+            if shares:
+                kept[prefix] = None
+                counted.add(prefix)
+                prefix.used_at = max(prefix.used_at, step)
+            ready = not shares or prefix.computed == prefix.tokens
+            if not ready and prefix not in prefixes and chunk:
+                tokens = min(chunk, prefix.tokens - prefix.computed)
+                prefixes[prefix] = PrefixRow(prefix, tokens)
+                kv.compute_prefix(prefix, tokens)
+                chunk -= tokens
+                needed -= tokens
+                ready = prefix.ready
+            if ready:
+                due = missing
+                if generation.evicts:
+                    # What follows the prompt reads what is left of it.
+                    due = generation.prompt_tokens - context.computed
+                tokens = due if due == 1 else min(chunk, due)
+                if tokens:
+                    chunk -= tokens if tokens > 1 else 0
+                    rows.append(Row(generation, tokens, tokens == missing))
+                    kv.compute(context, tokens)
+                    needed -= tokens
+            needed += copied
+            promised += needed
+        if not running:
+            return None
+        return StepPlan(tuple(prefixes.values()), tuple(rows), tuple(running))
+
+    def _make_room(
+        self,
+        needed: int,
+        keep: Collection[Prefix],
+        chosen: list[Generation],
+        place: int,
+        everyone: Iterable[Generation],
+    ) -> bool:
+        """Drop KV that matters less than that of ``chosen[place]`` until there is room."""
+        running = set(chosen)
+        others = sorted((item for item in everyone if item not in running), key=self.harm)
+        return self._kv.make_room(
+            needed,
+            keep,
+            [*self.spill_first(), *(item.context for item in others + chosen[:place:-1])],
+            drop=lambda context: self._backend.drop(context.name),
+            drop_prefix=lambda prefix: self._backend.drop_prefix(prefix.key),
+        )
+
+    def harm(self, generation: Generation) -> tuple[float, float]:
+        """Sort key of who is dropped first: latest due, lowest rank among equals."""
+        name = generation.generation_id
+        rank = self._table.get(name, 'rank')
+        due_s = self._table.get(name, 'due_s')
+        if not generation.segments:
+            due_s += generation.request.utility.expected_response_s
+        return -due_s, -math.inf if math.isnan(rank) else rank

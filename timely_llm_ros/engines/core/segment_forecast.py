@@ -1,0 +1,113 @@
+"""What is expected of each generation's next segment: when it is due and how long it takes.
+
+It stands in the scheduler's table, and what segments really took is learned from.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.skills import expected_execution_s
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from timely_llm_ros.engines.core.remaining_lengths import PlanLengths
+    from timely_llm_ros.engines.core.step import Generation, StepPlan
+    from timely_llm_ros.scheduling import GenerationTable, SegmentCosts, StepTimes
+    from timely_llm_ros.skills import Segment
+
+_SOONEST_S = 1e-4
+"""Least expected remaining generation time, so that densities stay finite."""
+
+
+class Outlook:
+    """Keeps the table's columns of expected times.
+
+    Args:
+        table: The generations.
+        costs: What segments cost.
+        step_times: How long steps take.
+        lengths: What is expected of plans' lengths.
+    """
+
+    def __init__(
+        self,
+        table: GenerationTable,
+        costs: SegmentCosts,
+        step_times: StepTimes,
+        lengths: PlanLengths,
+    ) -> None:
+        self._table = table
+        self._costs = costs
+        self._step_times = step_times
+        self._lengths = lengths
+
+    def begin_segment(self, generation: Generation, batch: int) -> None:
+        """Put what is expected of the next segment into the table.
+
+        Args:
+            generation: Whose.
+            batch: Generations that run at present.
+        """
+        name, request = generation.generation_id, generation.request
+        task_class = request.skill_set.name, request.utility
+        first = not generation.segments
+        generation.segment_tokens = 0
+        generation.expected_s = max(_SOONEST_S, self._costs.expected_s(*task_class, first=first))
+        if not first:
+            self._table.requeue(name)
+            self._lengths.between_segments(generation)
+        self._table.set(name, 'segment_index', generation.segments)
+        self._table.set(name, 'generated_tokens', 0)
+        self._table.set(name, 'expected_generation_s', self.expected_s(generation, batch))
+        self._table.set(name, 'worst_tokens', self._costs.worst_tokens(*task_class, first=first))
+
+    def expected_s(self, generation: Generation, batch: int) -> float:
+        """Return the expected time until a segment is complete (s): no longer than the plan."""
+        expected_s = generation.expected_s - generation.segment_s
+        left = self._lengths.remaining(generation.generation_id)
+        if left is not None:
+            step_s = self._step_times.expected_s(max(1, batch))
+            if step_s is not None:
+                expected_s = min(expected_s, left * step_s)
+        return max(_SOONEST_S, expected_s)
+
+    def observe(self, plan: StepPlan, step_s: float) -> None:
+        """Learn from how long a step took."""
+        if plan.decodes_only:
+            self._step_times.observe(len(plan.rows), step_s)
+        else:
+            begun = sum(row.generation.context.computed == row.tokens for row in plan.rows)
+            batch = sum(row.samples for row in plan.rows)
+            self._step_times.observe_prefill(batch, begun, step_s)
+
+    def step(self, served: Sequence[Generation], batch: int) -> None:
+        """Count a step's tokens.
+
+        Args:
+            served: Who got one.
+            batch: Generations that run at present.
+        """
+        self._lengths.step(served)
+        ids = [generation.generation_id for generation in served]
+        expected_s = [self.expected_s(generation, batch) for generation in served]
+        self._table.set_many(ids, 'expected_generation_s', expected_s)
+        self._table.set_many(ids, 'generated_tokens', [item.segment_tokens for item in served])
+
+    def end_segment(self, generation: Generation, segment: Segment, now_s: float) -> None:
+        """Learn from a segment that is complete, and say when its robot will have executed it."""
+        request, name = generation.request, generation.generation_id
+        if generation.segment_s:
+            self._costs.observe(
+                request.skill_set.name,
+                request.utility,
+                first=not generation.segments,
+                generation_s=generation.segment_s,
+                tokens=segment.tokens,
+            )
+        start_s = max(now_s, self._table.get(name, 'due_s')) if generation.segments else now_s
+        execution_s = expected_execution_s(segment.statements, request.skill_set, request.scene)
+        self._table.set(name, 'due_s', start_s + execution_s)
+        generation.segments += 1
+        generation.segment_s = 0.0

@@ -1,0 +1,169 @@
+"""One step's plan: which tokens of which generations the model computes, and what comes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from timely_llm_ros.engines.core.kv_ledger import Context, Prefix
+    from timely_llm_ros.engines.engine import GenerationRequest
+    from timely_llm_ros.skills import TextSegmenter
+
+
+class Backend(Protocol):
+    """What the core needs of a model: texts to tokens, and memory to be freed."""
+
+    @property
+    def evicts(self) -> bool:
+        """Whether it can evict; else requests' rules are not asked."""
+        ...
+
+    def open(self, request: GenerationRequest) -> tuple[str, int, int]:
+        """Prepare a generation.
+
+        Returns:
+            The key of the shared prefix, its length and the length of the rest, in tokens.
+
+        Raises:
+            EngineError: The request cannot be served.
+        """
+        ...
+
+    def observe(self, generation_id: str, text: str) -> int:
+        """Append an observation to the context and return its length in tokens.
+
+        Raises:
+            EngineError: It does not fit what the grammar allows.
+        """
+        ...
+
+    def evict(self, generation_id: str, tokens: int) -> None:
+        """Give up the KV of so many tokens of a generation's prompt, all of which is computed.
+
+        What is kept becomes its own. After a :meth:`drop`, the same tokens are kept again.
+        """
+        ...
+
+    def drop(self, generation_id: str) -> None:
+        """Free the KV of a generation's own part; its token ids stay."""
+        ...
+
+    def drop_prefix(self, key: str) -> None:
+        """Free a prefix's KV; its token ids stay while a generation uses it."""
+        ...
+
+    def close(self, generation_id: str) -> tuple[int, ...]:
+        """Forget a generation and return the token ids that it generated."""
+        ...
+
+
+class LanedBackend(Backend, Protocol):
+    """What two lanes on one model need of it beside that."""
+
+    @property
+    def pauses(self) -> bool:
+        """Whether a step can be interrupted between two layers and go on from there."""
+        ...
+
+    def take_back(self, generation_id: str, tokens: int) -> None:
+        """Free the KV of a generation's latest tokens, whose step was interrupted for good."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixRow:
+    """A prefix's part in a step: compute its next ``tokens``."""
+
+    prefix: Prefix
+    tokens: int
+
+
+class Row(NamedTuple):
+    """A generation's part in a step: compute its next ``tokens``.
+
+    ``samples`` says whether this reaches the context's end, so that a new token comes out.
+    """
+
+    generation: Generation
+    tokens: int
+    samples: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StepPlan:
+    """What one step computes; the prefixes first.
+
+    ``running`` also has generations that wait for their share of the prefill chunk.
+    """
+
+    prefixes: tuple[PrefixRow, ...]
+    rows: tuple[Row, ...]
+    running: tuple[Generation, ...]
+
+    @property
+    def tokens(self) -> int:
+        """Tokens computed."""
+        return sum(row.tokens for row in self.prefixes) + sum(row.tokens for row in self.rows)
+
+    @property
+    def background(self) -> bool:
+        """Whether no robot waits for it."""
+        return self.running[0].request.background
+
+    @property
+    def decodes_only(self) -> bool:
+        """Whether each row computes just its latest token."""
+        return not self.prefixes and all(row.tokens == 1 and row.samples for row in self.rows)
+
+
+class Output(NamedTuple):
+    """What a sampling row brought.
+
+    Attributes:
+        text: Text of the new token; empty where it is not complete yet.
+        ended: The plan ends, after ``text`` if there is any.
+        error: The generation cannot go on, and why.
+    """
+
+    text: str
+    ended: bool = False
+    error: str = ''
+
+
+@dataclass(slots=True, eq=False)
+class Generation:
+    """A generation on the engine, between submission and end.
+
+    ``prompt_tokens`` are those of its own, without the prefix. ``evicted`` is how many tokens its
+    rule gives up; None before it was asked.
+    """
+
+    generation_id: str = field(init=False)
+    request: GenerationRequest
+    context: Context
+    segmenter: TextSegmenter
+    tokens: int = 0
+    segments: int = 0
+    segment_tokens: int = 0
+    segment_s: float = 0.0
+    total_s: float = 0.0
+    expected_s: float = 0.0
+    awaits_value: bool = False
+    ended: bool = False
+    evicted: int | None = 0
+    prompt_tokens: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.generation_id = self.request.generation_id
+        self.prompt_tokens = self.context.tokens
+
+    @property
+    def evicts(self) -> bool:
+        """Whether something is to be evicted as soon as its prompt is computed."""
+        return self.evicted != 0 and not self.context.evicted
+
+    @property
+    def kv_tokens(self) -> int:
+        """Tokens whose KV is held, the prefix included where it builds on it."""
+        return self.context.attended if self.context.computed else 0

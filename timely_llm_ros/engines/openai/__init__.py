@@ -1,0 +1,27 @@
+"""The engine ``openai``: plans from servers that are there already."""
+
+from timely_llm_ros.engines.openai.completions import (
+    Chunk,
+    Completions,
+    ServedModel,
+    check_probe,
+    grammar_probe,
+)
+from timely_llm_ros.engines.openai.engine import OpenAIEngine
+from timely_llm_ros.engines.openai.options import API_KEY_VARIABLE, ServerOptions, read_api_key
+from timely_llm_ros.engines.openai.served_times import times_or_none
+from timely_llm_ros.engines.openai.servers_engine import ServersEngine
+
+__all__ = [
+    'API_KEY_VARIABLE',
+    'Chunk',
+    'Completions',
+    'OpenAIEngine',
+    'ServedModel',
+    'ServerOptions',
+    'ServersEngine',
+    'check_probe',
+    'grammar_probe',
+    'read_api_key',
+    'times_or_none',
+]

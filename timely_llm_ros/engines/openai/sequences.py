@@ -1,0 +1,183 @@
+"""What goes to a server for a generation: its token ids are all there is to know.
+
+A request is the prompt and everything generated so far, so any server can go on with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from timely_llm_ros.engines.core import Output
+from timely_llm_ros.engines.openai.completions import GRAMMAR_HEADER
+from timely_llm_ros.engines.texts import TextStream
+from timely_llm_ros.engines.tokens import MAX_SEED
+from timely_llm_ros.errors import EngineError
+from timely_llm_ros.skills.grammar import GrammarRest, decoding_grammar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from timely_llm_ros.engines.engine import GenerationRequest
+    from timely_llm_ros.engines.texts import ServerTexts
+
+_MOST_PREFIXES = 256
+"""Tokenised fixed parts of prompts that are kept."""
+
+
+@dataclass(slots=True)
+class _Sequence:
+    """One generation: ``ids`` is its whole context, ``generated`` what the servers chose of it.
+
+    ``grammar`` is the whole grammar since the last observation, ``rest`` what is left of it after
+    all text but ``new_text``. ``choice`` is how tokens are chosen, as a request says it.
+    """
+
+    ids: list[int]
+    max_tokens: int
+    stops: tuple[int, ...]
+    choice: Mapping[str, Any] = field(default_factory=dict)
+    grammar: str = ''
+    rest: GrammarRest | None = None
+    new_text: str = ''
+    generated: list[int] = field(default_factory=list)
+    text: TextStream = field(default_factory=TextStream)
+
+
+class ServerSequences:
+    """The generations of all servers: the core's backend, and what becomes a request.
+
+    Args:
+        texts: The tokenizer.
+        observations: Whether blocking calls wait for their value.
+        sampling: Returns how a generation's tokens are chosen, in the names of vLLM's API; None
+            for greedily.
+    """
+
+    def __init__(
+        self,
+        texts: ServerTexts,
+        *,
+        observations: bool = True,
+        sampling: Callable[[GenerationRequest], Mapping[str, Any]] | None = None,
+    ) -> None:
+        self._texts = texts
+        self._sampling = sampling
+        self._observations = observations
+        self._prefixes: dict[str, list[int]] = {}
+        self._sequences: dict[str, _Sequence] = {}
+
+    def open(self, request: GenerationRequest) -> tuple[str, int, int]:
+        """Tokenise the prompt and prepare the grammar.
+
+        Raises:
+            EngineError: The request cannot be served.
+        """
+        if request.background:
+            raise EngineError(
+                'a background generation: expected an engine that has the background lane '
+                '("torch" or "simulated"); a server would not let robots go first'
+            )
+        if request.forced_token_ids is not None:
+            raise EngineError('forced_token_ids: expected None, a server chooses its tokens itself')
+        key = request.prompt.fixed
+        prefix = self._prefixes.get(key)
+        if prefix is None:
+            if len(self._prefixes) >= _MOST_PREFIXES:
+                del self._prefixes[next(iter(self._prefixes))]
+            prefix = self._prefixes[key] = self._texts.encode(key, beginning=True)
+        ids = self._texts.encode(request.prompt.body, beginning=not prefix)
+        if not ids:
+            raise EngineError(f'prompt body {request.prompt.body!r}: expected at least one token')
+        robot = request.skill_set.free_text is None
+        sequence = _Sequence(
+            [*prefix, *ids],
+            request.max_tokens,
+            self._texts.statement_ends if robot else (),
+            {'temperature': 0} if self._sampling is None else self._sampling(request),
+        )
+        if request.constrained:
+            sequence.grammar = decoding_grammar(
+                request.skill_set,
+                request.scene,
+                observations=self._observations,
+                stops_at_blocking=self._observations,
+            )
+            sequence.rest = GrammarRest(sequence.grammar)
+        self._sequences[request.generation_id] = sequence
+        return key, len(prefix), len(ids)
+
+    def observe(self, generation_id: str, text: str) -> int:
+        """Append an observation; the grammar begins anew behind it."""
+        sequence = self._sequences[generation_id]
+        ids = self._texts.encode(text)
+        sequence.ids += ids
+        if sequence.rest is not None:
+            sequence.rest, sequence.new_text = GrammarRest(sequence.grammar), ''
+        return len(ids)
+
+    @property
+    def evicts(self) -> bool:
+        """A server keeps all of a prompt's KV."""
+        return False
+
+    def evict(self, generation_id: str, tokens: int) -> None:
+        """Is never called, since nothing evicts here."""
+
+    def drop(self, generation_id: str) -> None:
+        """Nothing is held here; a server frees what it does not need."""
+
+    def drop_prefix(self, key: str) -> None:
+        """Nothing is held here."""
+
+    def close(self, generation_id: str) -> tuple[int, ...]:
+        """Forget a generation and return what was generated."""
+        return tuple(self._sequences.pop(generation_id).generated)
+
+    def length(self, generation_id: str) -> int:
+        """Return the length of a generation's context in tokens."""
+        return len(self._sequences[generation_id].ids)
+
+    def take(self, generation_id: str, token: int) -> Output:
+        """Append a token that a server chose."""
+        if token in self._texts.end_ids:
+            return Output('', ended=True)
+        sequence = self._sequences[generation_id]
+        sequence.ids.append(token)
+        sequence.generated.append(token)
+        text = sequence.text.push(self._texts.bytes_of(token))
+        sequence.new_text += text
+        return Output(text)
+
+    def body(self, generation_id: str, *, stop_at_statement: bool) -> dict[str, Any]:
+        """Return the request that goes on with a generation.
+
+        Args:
+            generation_id: Whose.
+            stop_at_statement: Whether the server is to end it where a statement may end.
+
+        Raises:
+            EngineError: The text so far is not within the grammar.
+        """
+        sequence = self._sequences[generation_id]
+        body: dict[str, Any] = {
+            **sequence.choice,
+            'prompt': sequence.ids,
+            'max_tokens': max(1, sequence.max_tokens - len(sequence.generated)),
+        }
+        if 'seed' in body:
+            # A server's chance begins anew with each request, so it must not begin the same way.
+            body['seed'] = (body['seed'] + len(sequence.generated)) % (MAX_SEED + 1)
+        stops = [*sorted(self._texts.end_ids)]
+        if stop_at_statement:
+            stops += sequence.stops
+        body['stop_token_ids'] = stops
+        if sequence.rest is not None:
+            if sequence.text.incomplete:
+                # A grammar speaks of characters: what is left of this one comes without it.
+                body['max_tokens'] = 1
+            else:
+                sequence.rest.take(sequence.new_text)
+                sequence.new_text = ''
+                body['structured_outputs'] = {'grammar': GRAMMAR_HEADER + sequence.rest.text()}
+        return body

@@ -1,0 +1,299 @@
+"""One server as the engine sees it: its generations, their streams, and whether it is well."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.engines.engine import ServerState
+from timely_llm_ros.errors import EngineError, ModelLoadError, RequestRefusedError, ServerLostError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from timely_llm_ros.engines.core import Generation
+    from timely_llm_ros.engines.openai.completions import Chunk, Completions, ServedModel
+    from timely_llm_ros.engines.openai.core import ServerCore
+    from timely_llm_ros.engines.openai.sequences import ServerSequences
+    from timely_llm_ros.engines.texts import ServerTexts
+
+_logger = logging.getLogger(__name__)
+
+FIRST_RETRY_S, LAST_RETRY_S = 0.25, 15.0
+"""Pause before a lost server is tried again; it doubles up to the last."""
+
+MOST_FRUITLESS = 5
+"""Requests in a row that may bring a generation nothing before it ends with an error."""
+
+
+@dataclass(slots=True, eq=False)
+class _Stream:
+    """A request under way. It is read only while no token of it was missed."""
+
+    generation: Generation
+    task: asyncio.Task[None] | None = None
+    length: int = 0
+    latest_s: float = 0.0
+    begun: bool = False
+
+
+class Server:
+    """A server, lost until :meth:`connect` found it well. All methods return at once but close.
+
+    Args:
+        client: Speaks to it.
+        core: Its generations.
+        sequences: Their token ids.
+        texts: The tokenizer that it must have.
+        segmented: Whether generations are suspended between segments.
+        priority: Whether requests carry their due time.
+        health_period_s: How often it is asked whether it is well (s).
+        on_change: Called when there may be events or its state changed.
+        on_lost: Called when it was well and is not any more.
+        on_well: Called when it is well again, or for the first time.
+    """
+
+    def __init__(
+        self,
+        client: Completions,
+        core: ServerCore,
+        sequences: ServerSequences,
+        texts: ServerTexts,
+        *,
+        segmented: bool,
+        priority: bool,
+        health_period_s: float,
+        on_change: Callable[[], None],
+        on_lost: Callable[[Server], None],
+        on_well: Callable[[Server], None],
+    ) -> None:
+        self.url = client.url
+        self.core = core
+        self.served: ServedModel | None = None
+        self.well = False
+        self.error = 'not connected yet'
+        self.mismatch: ModelLoadError | None = None
+        """Why it can never serve as it is, if it was reached at all."""
+        self.client = client
+        self._sequences = sequences
+        self._texts = texts
+        self._segmented = segmented
+        self._priority = priority
+        self._health_period_s = health_period_s
+        self._on_change, self._on_lost, self._on_well = on_change, on_lost, on_well
+        self._streams: dict[str, _Stream] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._fruitless: dict[str, int] = {}
+        self._losses = 0
+        self._watch: asyncio.Task[None] | None = None
+        self._lost = asyncio.Event()
+
+    def start(self) -> None:
+        """Begin to look after it."""
+        self._watch = asyncio.create_task(self._look_after(), name=f'watch {self.url}')
+
+    async def close(self) -> None:
+        """End its streams and connections."""
+        self.well = False
+        tasks = [*self._tasks, *([self._watch] if self._watch else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._streams.clear()
+        await self.client.close()
+
+    @property
+    def state(self) -> ServerState:
+        """How it is, for people."""
+        state = self.core.state(time.monotonic())
+        return ServerState(
+            self.url,
+            self.well,
+            '' if self.well else self.error,
+            len(state.generations),
+            state.running if self.well else 0,
+            state.step_s,
+            self._losses,
+        )
+
+    def pump(self) -> None:
+        """Serve those that the policy chooses, and only those."""
+        if not self.well:
+            return
+        core = self.core
+        core.plan(time.monotonic())
+        for name, stream in tuple(self._streams.items()):
+            if not core.is_running(name) or core.find(name) is not stream.generation:
+                self._drop(name)
+        for name in core.running:
+            if name not in self._streams:
+                self._open(name)
+
+    def lose(self, error: str) -> None:
+        """Note that it is not well; its generations are the engine's to move."""
+        if not self.well:
+            return
+        _logger.warning('server lost: %s', error)
+        self.well, self.error = False, error
+        self._losses += 1
+        self._lost.set()
+        for name in tuple(self._streams):
+            self._drop(name)
+        self._on_lost(self)
+
+    # Its health ----------------------------------------------------------------------------------
+
+    async def _look_after(self) -> None:
+        """Ask a server that is well for its health, and try one that is lost again and again."""
+        pause_s = FIRST_RETRY_S
+        while True:
+            try:
+                if self.well:
+                    await self._stay_well()
+                    await asyncio.sleep(FIRST_RETRY_S)
+                    continue
+                self.served = await self.client.check(self._texts)
+            except ServerLostError as err:
+                self.error, self.mismatch = str(err), None
+            except ModelLoadError as err:
+                self.error, self.mismatch = str(err), err
+                _logger.error('server not used: %s', err)
+            except Exception as err:
+                self.error = f'{self.url}: fault in the client: {err!r}'
+                _logger.exception('server %s', self.url)
+            else:
+                self.well, self.error, self.mismatch = True, '', None
+                pause_s = FIRST_RETRY_S
+                self.core.limit_context(self.served.context_limit)
+                self.core.forget_times()
+                _logger.info('server %s serves %s', self.url, self.served.name)
+                self._on_well(self)
+                continue
+            self._on_change()
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LAST_RETRY_S)
+
+    async def _stay_well(self) -> None:
+        """Ask for its health until it is lost."""
+        self._lost.clear()
+        while self.well:
+            try:
+                async with asyncio.timeout(self._health_period_s):
+                    await self._lost.wait()
+            except TimeoutError:
+                try:
+                    await self.client.check_health()
+                except ServerLostError as err:
+                    self.lose(str(err))
+
+    # Its streams ---------------------------------------------------------------------------------
+
+    def _open(self, name: str) -> None:
+        generation = self.core.find(name)
+        if generation is None:
+            return
+        stream = _Stream(generation, length=self._sequences.length(name))
+        self._streams[name] = stream
+        # Where others wait it will give way at its next segment: the server then ends the request
+        # itself, which leaves no token uncounted and the connection open.
+        stop = self._segmented and self.core.waiting > 0
+        stream.task = asyncio.create_task(self._read(name, stream, stop), name=f'stream of {name}')
+        self._tasks.add(stream.task)
+        stream.task.add_done_callback(self._tasks.discard)
+
+    def _drop(self, name: str) -> None:
+        """Read no more of a stream; the server frees what it holds for it."""
+        task = self._streams.pop(name).task
+        if task is not None and task is not asyncio.current_task():
+            task.cancel()
+
+    async def _read(self, name: str, stream: _Stream, stop: bool) -> None:
+        stream.latest_s = time.monotonic()
+        try:
+            body = self._sequences.body(name, stop_at_statement=stop)
+            if self._priority:
+                # Other planners' clocks agree with ours on the date at best.
+                due_s = self.core.due_s(name) - time.monotonic() + time.time()
+                body['priority'] = round(1000 * due_s)
+            async with aclosing(self.client.tokens(body)) as chunks:
+                async for chunk in chunks:
+                    if self._streams.get(name) is stream:
+                        self._take(name, stream, chunk)
+                    if self._streams.get(name) is not stream and not chunk.finish:
+                        return
+        except ServerLostError as err:
+            if self._streams.get(name) is stream:
+                self._fail_fruitless(name, stream, str(err))
+                self.lose(str(err))
+        except RequestRefusedError as err:
+            if self._streams.get(name) is stream:
+                self.core.fail(name, str(err))
+        except EngineError as err:
+            self.core.fail(name, str(err))
+        except Exception as err:
+            _logger.exception('stream of %s', name)
+            self.core.fail(name, f'fault in the client: {err!r}')
+        finally:
+            if self._streams.get(name) is stream:
+                del self._streams[name]
+            self._on_change()
+
+    def _take(self, name: str, stream: _Stream, chunk: Chunk) -> None:
+        """Take a chunk's tokens, as far as they are wanted."""
+        core, now_s = self.core, time.monotonic()
+        each_s = (now_s - stream.latest_s) / max(1, len(chunk.token_ids))
+        stream.latest_s = now_s
+        for token in chunk.token_ids:
+            if not core.is_running(name):
+                # Its segment ended. If it goes on at once, so does the stream.
+                self.pump()
+            wanted = core.is_running(name) and core.find(name) is stream.generation
+            if not wanted or stream.length != self._sequences.length(name):
+                break
+            output = self._sequences.take(name, token)
+            stream.length += not output.ended
+            self._fruitless.pop(name, None)
+            begins, stream.begun = not stream.begun, True
+            core.take(name, output, elapsed_s=each_s, begins=begins, now_s=now_s)
+            if core.find(name) is None:
+                break
+        if chunk.finish:
+            self._finish(name, stream, chunk)
+        elif not core.is_running(name):
+            self.pump()
+        self._on_change()
+
+    def _finish(self, name: str, stream: _Stream, chunk: Chunk) -> None:
+        """The server ended the request; what is left of the generation needs another."""
+        self._streams.pop(name, None)
+        if self.core.find(name) is not stream.generation:
+            self._fruitless.pop(name, None)
+            return
+        limit = self.served.context_limit if self.served else 0
+        if chunk.finish == 'length' and stream.length >= limit:
+            self.core.run_out(name)
+        elif not stream.begun:
+            self._fail_fruitless(name, stream, f'{self.url}: a completion without a token')
+
+    def _fail_fruitless(self, name: str, stream: _Stream, error: str) -> None:
+        """Count requests that brought nothing: one that no server survives must not go on."""
+        if stream.begun:
+            return
+        count = self._fruitless.pop(name, 0) + 1
+        if count >= MOST_FRUITLESS:
+            self.core.fail(name, f'{count} requests brought no token; the last: {error}')
+        else:
+            self._fruitless[name] = count
+
+    def take_fruitless(self, name: str) -> int:
+        """Return and forget how many requests in a row brought a generation nothing."""
+        return self._fruitless.pop(name, 0)
+
+    def put_fruitless(self, name: str, count: int) -> None:
+        """Go on counting for a generation that comes from another server."""
+        if count:
+            self._fruitless[name] = count

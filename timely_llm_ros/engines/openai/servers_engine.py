@@ -1,0 +1,403 @@
+"""An engine whose model is elsewhere, on servers of completions.
+
+Scheduling and segmentation are here, by the same code as in every other engine. A generation is
+suspended by ending its request and resumed by a new one with all its token ids; the server's prefix
+cache has its KV. Thus a server that dies loses nothing: another one goes on from the token ids, or
+the same one when it is back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, get_args
+
+from timely_llm_ros.engines.engine import (
+    EngineFailed,
+    EngineReady,
+    EngineState,
+    EngineStateChanged,
+    GenerationEnded,
+    deliver,
+)
+from timely_llm_ros.engines.openai.core import UNKNOWN_STEP_S, ServerCore
+from timely_llm_ros.errors import ConfigurationError, EngineError, ModelLoadError
+from timely_llm_ros.scheduling import ServingMode, find_policy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from timely_llm_ros.engines.engine import EngineEvent, EngineInfo, GenerationRequest
+    from timely_llm_ros.engines.openai.completions import Completions, Patience, ServedModel
+    from timely_llm_ros.engines.openai.server import Server
+    from timely_llm_ros.prediction.times import ExecutionTimeModel
+    from timely_llm_ros.scheduling import SchedulingOptions
+
+_logger = logging.getLogger(__name__)
+
+STATE_PERIOD_S = 0.1
+"""Least time between two state events."""
+
+_UNKNOWN_TOKENS = 32.0
+"""Expected length of a generation before one has ended."""
+
+_WHOLE_PROMPT = 1 << 30
+
+
+class ServersEngine:
+    """Generates on servers; a subclass says which, by :meth:`_connect` and :meth:`_describe`.
+
+    Args:
+        model_path: Folder with the tokenizer of the servers' model, or a shipped model's name.
+        mode: The serving mode.
+        policy: Name of the policy.
+        max_running: Most generations that one server serves at once.
+        max_kv_tokens: Tokens whose KV one server is taken to keep.
+        scheduling: Further options of the scheduler.
+        patience: How long what may take.
+        sampling: Returns how a request's tokens are chosen, in the names of vLLM's API; greedily
+            without.
+        measure: Time the first server at start, which takes some seconds; it is
+            ``EngineInfo.times``.
+
+    Raises:
+        ConfigurationError: An option cannot be used.
+    """
+
+    def __init__(
+        self,
+        *,
+        model_path: str,
+        mode: ServingMode,
+        policy: str,
+        max_running: int,
+        max_kv_tokens: int,
+        scheduling: SchedulingOptions | None,
+        patience: Patience,
+        sampling: Callable[[GenerationRequest], Mapping[str, Any]] | None = None,
+        measure: bool = False,
+    ) -> None:
+        find_policy(policy)
+        if mode not in get_args(ServingMode):
+            raise ConfigurationError(f'mode {mode!r}: expected one of {get_args(ServingMode)}')
+        for name, value in (('max_running', max_running), ('max_kv_tokens', max_kv_tokens)):
+            if value < 1:
+                raise ConfigurationError(f'{name} {value!r}: expected at least 1')
+        self._patience = patience
+        self._model_path = model_path
+        self._mode: ServingMode = mode
+        self._policy = policy
+        self._max_running, self._max_kv_tokens = max_running, max_kv_tokens
+        self._scheduling, self._sampling, self._measures = scheduling, sampling, measure
+        self._servers: list[Server] = []
+        self._server_of: dict[str, Server] = {}
+        self._on_event: Callable[[EngineEvent], None] | None = None
+        self._info: EngineInfo | None = None
+        self._changed = asyncio.Event()
+        self._first = asyncio.Event()
+        self._given_up = False
+        self._run: asyncio.Task[None] | None = None
+        self._give_up: asyncio.TimerHandle | None = None
+        self._mean_tokens = _UNKNOWN_TOKENS
+        self._state_at_s = 0.0
+        self._state_timer: asyncio.TimerHandle | None = None
+
+    async def start(self, on_event: Callable[[EngineEvent], None]) -> EngineInfo:
+        """Connect, and wait until one server is well; the others may come later.
+
+        Raises:
+            ModelLoadError: None is in time, or one serves something else than it should.
+            ConfigurationError: The API key or the certificates cannot be read.
+            EngineError: It was started before.
+        """
+        if self._on_event is not None or self._servers:
+            raise EngineError('start() a second time: expected one call')
+        started_s = time.monotonic()
+        self._on_event = on_event
+        try:
+            self._make_servers()
+            self._run = asyncio.create_task(self._serve(), name='servers engine')
+            for server in self._servers:
+                server.start()
+            await self._first_server()
+            times = await self._measure() if self._measures else None
+        except BaseException:
+            await self.close()
+            raise
+        served = next(server.served for server in self._servers if server.served)
+        load_s = time.monotonic() - started_s
+        self._info = replace(self._describe(served, self._vocabulary, load_s), times=times)
+        self._changed.set()
+        return self._info
+
+    async def close(self) -> None:
+        """Leave every server; no event comes after this."""
+        self._on_event = None
+        for timer in (self._give_up, self._state_timer):
+            if timer is not None:
+                timer.cancel()
+        if self._run is not None:
+            self._run.cancel()
+            await asyncio.gather(self._run, return_exceptions=True)
+        await asyncio.gather(*(server.close() for server in self._servers))
+
+    def submit(self, request: GenerationRequest) -> None:
+        """Queue a generation where it will be complete soonest."""
+        if self._info is None or self._given_up:
+            ended = GenerationEnded(
+                request.generation_id, 'error', 'the engine is not running', 0, 0.0
+            )
+            asyncio.get_running_loop().call_soon(self._tell, ended)
+            return
+        name = request.generation_id
+        server = self._server_of.get(name) or self._soonest(self._servers)
+        self._server_of[name] = server
+        server.core.submit(request, time.monotonic())
+        self._changed.set()
+
+    def suspend(self, generation_id: str) -> None:
+        """Hold a generation until it is resumed."""
+        server = self._server_of.get(generation_id)
+        if server is not None:
+            server.core.suspend(generation_id, time.monotonic())
+            server.pump()
+            self._changed.set()
+
+    def resume(self, generation_id: str, observation: str | None = None) -> None:
+        """Go on with a held generation."""
+        server = self._server_of.get(generation_id)
+        if server is not None:
+            server.core.resume(generation_id, observation, time.monotonic())
+            self._changed.set()
+
+    def robot_idle_at(self, generation_id: str, idle_at_s: float) -> None:
+        """Correct when the robot runs out of work (s, ``time.monotonic``)."""
+        server = self._server_of.get(generation_id)
+        if server is not None:
+            server.core.robot_idle_at(generation_id, idle_at_s)
+
+    def cancel(self, generation_id: str) -> None:
+        """End a generation."""
+        server = self._server_of.get(generation_id)
+        if server is not None:
+            server.core.cancel(generation_id, time.monotonic())
+            server.pump()
+            self._changed.set()
+
+    # Servers -------------------------------------------------------------------------------------
+
+    def _connect(self) -> Sequence[Completions]:
+        """Return the servers, not connected yet.
+
+        Raises:
+            TimelyError: What they need is not there.
+        """
+        raise NotImplementedError
+
+    def _describe(self, served: ServedModel, vocabulary: int, load_s: float) -> EngineInfo:
+        """Return what runs there, once one server is well."""
+        raise NotImplementedError
+
+    async def _measure(self) -> ExecutionTimeModel | None:
+        """Time a server that is well; None where that cannot be done."""
+        from timely_llm_ros.engines.openai.served_times import times_or_none
+
+        server = next(server for server in self._servers if server.well)
+        return await times_or_none(
+            server.client.tokens,
+            server.url,
+            vocabulary=self._vocabulary,
+            context_limit=server.served.context_limit if server.served else 0,
+            max_running=self._max_running,
+            kv_tokens=self._max_kv_tokens,
+        )
+
+    def _make_servers(self) -> None:
+        # Only here, because these packages are needed by engines like this one alone.
+        try:
+            from timely_llm_ros.engines.openai.sequences import ServerSequences
+            from timely_llm_ros.engines.openai.server import Server
+            from timely_llm_ros.engines.texts import ServerTexts
+
+            clients = self._connect()
+        except ImportError as err:
+            raise ModelLoadError(f'{err}; expected the packages of the extra "openai"') from err
+        texts = ServerTexts(self._model_path)
+        self._vocabulary = texts.size
+        sequences = ServerSequences(
+            texts, observations=self._mode != 'whole_plan', sampling=self._sampling
+        )
+        for client in clients:
+            core = ServerCore(
+                sequences,
+                mode=self._mode,
+                policy=self._policy,
+                max_running=self._max_running,
+                max_kv_tokens=self._max_kv_tokens,
+                prefill_chunk=_WHOLE_PROMPT,
+                scheduling=self._scheduling,
+            )
+            self._servers.append(
+                Server(
+                    client,
+                    core,
+                    sequences,
+                    texts,
+                    segmented=self._mode == 'segmented',
+                    priority=self._patience.priority,
+                    health_period_s=self._patience.health_period_s,
+                    on_change=self._changed.set,
+                    on_lost=self._on_lost,
+                    on_well=self._on_well,
+                )
+            )
+
+    async def _first_server(self) -> None:
+        """Wait for the first server that is well.
+
+        Raises:
+            ModelLoadError: None is in time, or one serves something else than it should.
+        """
+        end_s = time.monotonic() + self._patience.start_limit_s
+        while True:
+            for server in self._servers:
+                if server.mismatch is not None:
+                    raise server.mismatch
+            if any(server.well for server in self._servers):
+                return
+            left_s = end_s - time.monotonic()
+            if left_s <= 0:
+                errors = '; '.join(server.error for server in self._servers)
+                raise ModelLoadError(
+                    f'no server after {self._patience.start_limit_s:g} s: {errors}; expected a '
+                    'server there, started for example by "timely-llm serve"'
+                )
+            self._first.clear()
+            try:
+                async with asyncio.timeout(left_s):
+                    await self._first.wait()
+            except TimeoutError:
+                continue
+
+    def _soonest(self, servers: Sequence[Server]) -> Server:
+        """Return the server on which one more generation would be complete first."""
+        well = [server for server in servers if server.well] or list(servers)
+        done, number = map(sum, zip(*(server.core.left_tokens for server in servers), strict=True))
+        tokens = self._mean_tokens
+        left_tokens = max(1.0, tokens - done / number) if number else tokens
+        # A server never seen at work counts as the fastest: it will be tried, and then is known.
+        steps_s = [server.core.single_step_s for server in well]
+        unknown_step_s = min((step_s for step_s in steps_s if step_s), default=UNKNOWN_STEP_S)
+        return min(
+            well,
+            key=lambda server: (
+                server.core.wait_s(self._max_running, tokens, left_tokens, unknown_step_s),
+                server.core.contenders,
+            ),
+        )
+
+    def _on_lost(self, lost: Server) -> None:
+        """Move a lost server's generations to the others; without one they wait."""
+        if any(server.well for server in self._servers):
+            self._move_from(lost)
+        elif self._give_up is None and self._info is not None:
+            self._give_up = asyncio.get_running_loop().call_later(
+                self._patience.give_up_s, self._give_up_all
+            )
+        self._changed.set()
+
+    def _on_well(self, server: Server) -> None:
+        """A server is well: nobody need wait for one that is not."""
+        if self._give_up is not None:
+            self._give_up.cancel()
+            self._give_up = None
+        for other in self._servers:
+            if not other.well:
+                self._move_from(other)
+        if self._given_up and self._info is not None:
+            self._given_up = False
+            self._tell(EngineReady(self._info))
+        self._changed.set()
+
+    def _move_from(self, lost: Server) -> None:
+        names = lost.core.names()
+        for name in names:
+            server = self._soonest([server for server in self._servers if server.well])
+            server.core.adopt(lost.core.release(name))
+            server.put_fruitless(name, lost.take_fruitless(name))
+            self._server_of[name] = server
+        if names:
+            _logger.warning('%d generations of %s go on elsewhere', len(names), lost.url)
+
+    def _give_up_all(self) -> None:
+        """No server for too long: say so and end every generation."""
+        self._give_up = None
+        self._given_up = True
+        error = f'no server for {self._patience.give_up_s:g} s: ' + '; '.join(
+            server.error for server in self._servers
+        )
+        self._tell(EngineFailed(error))
+        for server in self._servers:
+            for name in server.core.names():
+                server.core.fail(name, error)
+        self._changed.set()
+
+    # Events --------------------------------------------------------------------------------------
+
+    async def _serve(self) -> None:
+        """Have the policy choose whenever something changed, and bring events out."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            self._first.set()
+            for server in self._servers:
+                server.pump()
+            for server in self._servers:
+                for event in server.core.take_events():
+                    if isinstance(event, GenerationEnded):
+                        self._forget(event)
+                    self._tell(event)
+            now_s = time.monotonic()
+            if now_s >= self._state_at_s + STATE_PERIOD_S:
+                self._state_at_s = now_s
+                self._tell(EngineStateChanged(self._state(now_s)))
+            elif self._state_timer is None:
+                self._state_timer = asyncio.get_running_loop().call_later(
+                    self._state_at_s + STATE_PERIOD_S - now_s, self._state_due
+                )
+
+    def _state_due(self) -> None:
+        self._state_timer = None
+        self._changed.set()
+
+    def _forget(self, event: GenerationEnded) -> None:
+        server = self._server_of.get(event.generation_id)
+        if server is not None and server.core.find(event.generation_id) is None:
+            del self._server_of[event.generation_id]
+        if event.reason == 'stop':
+            self._mean_tokens += 0.1 * (event.tokens - self._mean_tokens)
+
+    def _tell(self, event: EngineEvent) -> None:
+        if self._on_event is not None and (
+            self._info is not None or not isinstance(event, EngineStateChanged)
+        ):
+            deliver(self._on_event, event)
+
+    def _state(self, now_s: float) -> EngineState:
+        """Return the state of all servers together."""
+        states = [server.core.state(now_s) for server in self._servers]
+        steps_s = [state.step_s for state in states if state.step_s]
+        return EngineState(
+            sum(state.running for state in states),
+            sum(state.suspended for state in states),
+            sum(state.held for state in states),
+            sum(state.queued for state in states),
+            sum(state.kv_tokens for state in states),
+            sum(state.kv_capacity_tokens for state in states),
+            sum(steps_s) / len(steps_s) if steps_s else 0.0,
+            tuple(item for state in states for item in state.generations),
+            sum(state.spilled for state in states),
+            servers=tuple(server.state for server in self._servers),
+        )

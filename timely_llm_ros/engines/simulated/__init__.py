@@ -1,0 +1,17 @@
+"""The engine ``simulated``: plans that are given, at the pace of modelled hardware."""
+
+from timely_llm_ros.engines.simulated.engine import SimulatedEngine
+from timely_llm_ros.engines.simulated.step_time import (
+    HARDWARE,
+    Hardware,
+    StepTimeModel,
+    find_hardware,
+)
+
+__all__ = [
+    'HARDWARE',
+    'Hardware',
+    'SimulatedEngine',
+    'StepTimeModel',
+    'find_hardware',
+]

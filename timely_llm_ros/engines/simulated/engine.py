@@ -1,0 +1,269 @@
+"""An engine without a model: known plans, and step times from a formula.
+
+It runs on the asyncio loop's own time, so a virtual-time loop makes hours pass in seconds, and it
+shares the scheduler, the segmenter and the KV account with the real engines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.engines.core import LanedCore, Output
+from timely_llm_ros.engines.engine import EngineInfo, deliver
+from timely_llm_ros.engines.simulated.step_time import StepTimeModel, work_of
+from timely_llm_ros.errors import EngineError
+
+if TYPE_CHECKING:
+    from timely_llm_ros.engines.core import StepPlan
+    from timely_llm_ros.engines.engine import EngineEvent, GenerationRequest
+    from timely_llm_ros.prediction.lengths import LengthSource
+    from timely_llm_ros.scheduling import SchedulingOptions, ServingMode
+
+__all__ = ['PlanText', 'SimulatedEngine', 'StepTimeModel', 'safe_action_plan']
+
+PlanText = Callable[['GenerationRequest'], str | Sequence[str]]
+"""A request's plan: its text, or its tokens, of which the last one also ends the plan."""
+
+_PIECE = re.compile(r'[A-Za-z_]+|[0-9]+|\s+|.', re.DOTALL)
+"""What counts as one token of a simulated plan."""
+
+_CHARACTERS_PER_PROMPT_TOKEN = 4
+
+_NOTHING = Output('')
+"""A token whose text is not complete yet."""
+
+
+def safe_action_plan(request: GenerationRequest) -> str:
+    """Return the plan that does nothing but the skill set's safe action."""
+    return f'{request.skill_set.safe_action};'
+
+
+@dataclass(slots=True)
+class _Plan:
+    """A plan's tokens and how many are out; ``last`` is the number of the one that ends it."""
+
+    pieces: Sequence[str]
+    last: int
+    done: int = 0
+
+
+class _PlanTexts:
+    """The simulated backend: tokens are pieces of the plan's text."""
+
+    def __init__(self, plan_text: PlanText, *, evicts: bool = True) -> None:
+        self._plan_text = plan_text
+        self.evicts = evicts
+        self.pauses = False
+        self._plans: dict[str, _Plan] = {}
+
+    def open(self, request: GenerationRequest) -> tuple[str, int, int]:
+        plan = self._plan_text(request)
+        if isinstance(plan, str):
+            # Its end is a token of its own.
+            pieces: Sequence[str] = _PIECE.findall(plan)
+            last = len(pieces) + 1
+        else:
+            pieces, last = plan, len(plan)
+        self._plans[request.generation_id] = _Plan(pieces, last)
+        fixed, body = request.prompt.fixed, request.prompt.body
+        per = _CHARACTERS_PER_PROMPT_TOKEN
+        return fixed, -(-len(fixed) // per), max(1, -(-len(body) // per))
+
+    def observe(self, generation_id: str, text: str) -> int:
+        if generation_id not in self._plans:
+            raise EngineError(f'generation {generation_id!r}: expected one that has not ended')
+        return len(_PIECE.findall(text))
+
+    def evict(self, generation_id: str, tokens: int) -> None:
+        """Nothing is held."""
+
+    def drop(self, generation_id: str) -> None:
+        """Nothing is held."""
+
+    def drop_prefix(self, key: str) -> None:
+        """Nothing is held."""
+
+    def take_back(self, generation_id: str, tokens: int) -> None:
+        """Nothing is held."""
+
+    def close(self, generation_id: str) -> tuple[int, ...]:
+        return tuple(range(self._plans.pop(generation_id).done))
+
+    def length(self, generation_id: str) -> int:
+        """Return how many tokens a generation's plan takes, its end included."""
+        return self._plans[generation_id].last
+
+    def next(self, generation_id: str) -> Output:
+        """Return a generation's next token."""
+        plan = self._plans[generation_id]
+        done = plan.done
+        if done == len(plan.pieces):
+            return Output('', ended=True)
+        plan.done = done + 1
+        text, ended = plan.pieces[done], done + 1 == plan.last
+        return Output(text, ended) if text or ended else _NOTHING
+
+
+class SimulatedEngine:
+    """Generates given plans in simulated time.
+
+    Args:
+        plan_text: Returns a request's plan; by default only the safe action.
+        step_time: How long a step takes.
+        mode: The serving mode.
+        policy: Name of the policy.
+        max_running: Most generations in one step.
+        max_kv_tokens: The bound on KV.
+        prefill_chunk: Most prompt tokens computed in one step.
+        scheduling: Further options of the scheduler.
+        lengths: Predicts how long plans are; None for no prediction but the requests' own.
+        evicts: Whether it can evict, for trials of engines that cannot.
+    """
+
+    def __init__(
+        self,
+        *,
+        plan_text: PlanText = safe_action_plan,
+        step_time: StepTimeModel | None = None,
+        mode: ServingMode = 'segmented',
+        policy: str = 'utility',
+        max_running: int = 8,
+        max_kv_tokens: int = 65536,
+        prefill_chunk: int = 2048,
+        scheduling: SchedulingOptions | None = None,
+        lengths: LengthSource | None = None,
+        evicts: bool = True,
+    ) -> None:
+        self._lengths = lengths
+        self._texts = _PlanTexts(plan_text, evicts=evicts)
+        self._step_time = step_time or StepTimeModel()
+        self._core = LanedCore(
+            self._texts,
+            mode=mode,
+            policy=policy,
+            max_running=max_running,
+            max_kv_tokens=max_kv_tokens,
+            prefill_chunk=prefill_chunk,
+            scheduling=scheduling,
+        )
+        self._max_kv_tokens = max_kv_tokens
+        self._on_event: Callable[[EngineEvent], None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._work = asyncio.Event()
+
+    async def start(self, on_event: Callable[[EngineEvent], None]) -> EngineInfo:
+        """Begin; there is nothing to load."""
+        self._loop = asyncio.get_running_loop()
+        self._on_event = on_event
+        self._task = asyncio.create_task(self._run(), name='simulated engine')
+        return EngineInfo(
+            'simulated',
+            'simulated',
+            0,
+            'none',
+            0,
+            self._max_kv_tokens,
+            0.0,
+            eviction='simulated' if self._texts.evicts else '',
+            times=self._step_time.times(),
+        )
+
+    async def close(self) -> None:
+        """Stop; no event comes after this."""
+        self._on_event = None
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    def submit(self, request: GenerationRequest) -> None:
+        """Queue a generation."""
+        self._core.submit(request, self._now_s())
+        if self._lengths is not None and request.generation_id in self._core:
+            name = request.generation_id
+            self._core.predict(name, self._lengths.predict(name, self._texts.length(name)))
+        self._work.set()
+
+    def suspend(self, generation_id: str) -> None:
+        """Hold a generation until it is resumed."""
+        self._core.suspend(generation_id, self._now_s())
+        self._work.set()
+
+    def resume(self, generation_id: str, observation: str | None = None) -> None:
+        """Go on with a held generation."""
+        self._core.resume(generation_id, observation, self._now_s())
+        self._work.set()
+
+    def robot_idle_at(self, generation_id: str, idle_at_s: float) -> None:
+        """Correct when the robot runs out of work (s, loop time)."""
+        self._core.robot_idle_at(generation_id, idle_at_s)
+
+    def cancel(self, generation_id: str) -> None:
+        """End a generation."""
+        self._core.cancel(generation_id, self._now_s())
+        self._work.set()
+
+    def _now_s(self) -> float:
+        if self._loop is None:
+            raise EngineError('the engine has not started: expected start() before')
+        return self._loop.time()
+
+    async def _run(self) -> None:
+        texts = self._texts
+        kept: Collection[str] = ()
+        while True:
+            self._work.clear()
+            plan = self._core.plan(self._now_s())
+            self._deliver()
+            if plan is None:
+                if not self._core.prepare(self._now_s()):
+                    await self._idle()
+                continue
+            started_s = self._now_s()
+            work = work_of(plan, kept, self._core.waiting)
+            await asyncio.sleep(self._step_time.step_s(work))
+            outputs = [
+                _NOTHING if row.generation.ended else texts.next(row.generation.generation_id)
+                for row in plan.rows
+                if row.samples
+            ]
+            self._core.complete(plan, outputs, started_s, self._now_s())
+            if self._lengths is not None:
+                self._refine(self._lengths, plan)
+            kept = frozenset(self._core.running)
+            self._deliver()
+
+    def _refine(self, lengths: LengthSource, plan: StepPlan) -> None:
+        """Predict anew what is left of the plans that got a token."""
+        found = {}
+        for row in plan.rows:
+            name, tokens = row.generation.generation_id, row.generation.tokens
+            if row.samples and not row.generation.ended:
+                left = lengths.refine(name, tokens, self._texts.length(name))
+                if left is not None:
+                    found[name] = left
+        if found:
+            self._core.refine(found)
+
+    async def _idle(self) -> None:
+        """Wait for a command; meanwhile bring the last state out."""
+        due_s = self._core.state_due_s
+        try:
+            async with asyncio.timeout_at(due_s):
+                await self._work.wait()
+        except TimeoutError:
+            self._deliver()
+
+    def _deliver(self) -> None:
+        events = self._core.take_events()
+        state = self._core.take_state(self._now_s())
+        if state is not None:
+            events.append(state)
+        for event in events:
+            if self._on_event is not None:
+                deliver(self._on_event, event)

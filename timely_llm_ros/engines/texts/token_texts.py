@@ -1,0 +1,127 @@
+"""Token ids to text and back, byte-exact, and the grammar's masks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from timely_llm_ros.engines.texts.token_codec import TokenCodec
+from timely_llm_ros.errors import EngineError, ModelLoadError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from timely_llm_ros.engines.engine import GenerationRequest
+
+MAX_CACHED_GRAMMARS = 64
+"""Compiled grammars kept for tasks with the same skill set and scene."""
+
+
+class TokenTexts(TokenCodec):
+    """A tokenizer as the engine needs it.
+
+    Args:
+        tokenizer: A fast tokenizer of transformers; from now on the text of a special token is
+            text like any other, so that no instruction can end a prompt or a plan.
+        vocabulary: Width of the model's logits.
+        end_ids: Tokens that end a plan.
+        path: Where it was loaded from, for errors.
+
+    Raises:
+        ModelLoadError: It is not a fast tokenizer or knows more tokens than the model.
+    """
+
+    def __init__(self, tokenizer: Any, vocabulary: int, end_ids: Sequence[int], path: str) -> None:
+        import llguidance.hf
+
+        if not getattr(tokenizer, 'is_fast', False):
+            raise ModelLoadError(
+                f'{path}: tokenizer {type(tokenizer).__name__}: expected a fast one, '
+                'which has a tokenizer.json'
+            )
+        self._guide: Any = llguidance.hf.from_tokenizer(tokenizer, eos_token=list(end_ids))
+        super().__init__(tokenizer.backend_tokenizer, self._guide, end_ids)
+        tokens = self._encoder.get_vocab_size(with_added_tokens=False)
+        if tokens > vocabulary:
+            raise ModelLoadError(
+                f'{path}: tokenizer of {tokens} tokens: expected at most {vocabulary}, '
+                "the model's vocabulary"
+            )
+        self.size: int = min(self._guide.vocab_size, vocabulary)
+        self.mask_words: int = (self._guide.vocab_size + 31) // 32
+        self._writable = self._without(b'#')
+        # Where a text is certain, llguidance allows only its usual tokens: not the ";" of ";#".
+        mixed = any(b'#' in self.bytes_of(token)[1:] for token in range(self.size))
+        self._header = '%llguidance {"no_forcing": true}\n' if mixed else ''
+        self._grammars: dict[object, Any] = {}
+
+    def rules(self, grammar: str) -> str:
+        """Return a grammar with what llguidance needs for this tokenizer."""
+        return self._header + grammar
+
+    @property
+    def unwritable_ids(self) -> list[int]:
+        """Tokens that only the runtime may write, because they hold a ``#``."""
+        return [token for token in range(self.size) if b'#' in self.bytes_of(token)]
+
+    def matcher(self, request: GenerationRequest, grammar: str) -> GrammarState:
+        """Return a fresh state of a grammar; compiled once per skill set and scene.
+
+        Raises:
+            EngineError: The grammar cannot be compiled.
+        """
+        from llguidance import LLMatcher
+
+        compiled = self._grammars.get(grammar)
+        if compiled is None:
+            compiled = LLMatcher(
+                self._guide,
+                LLMatcher.grammar_from_lark(self.rules(grammar)),
+                log_level=0,
+            )
+            if compiled.is_error():
+                raise EngineError(
+                    f'grammar of skill set {request.skill_set.name!r}: {compiled.get_error()}'
+                )
+            if len(self._grammars) >= MAX_CACHED_GRAMMARS:
+                del self._grammars[next(iter(self._grammars))]
+            self._grammars[grammar] = compiled
+        return GrammarState(compiled.deep_copy(), self._writable)
+
+    def _without(self, data: bytes) -> NDArray[np.int32]:
+        """Return one bit per token: whether it is free of ``data``."""
+        bits = np.zeros(32 * self.mask_words, np.uint8)
+        bits[: self.size] = [data not in self.bytes_of(token) for token in range(self.size)]
+        return np.packbits(bits, bitorder='little').view(np.int32)
+
+
+class GrammarState:
+    """Where one generation stands in its grammar.
+
+    Args:
+        matcher: llguidance's state.
+        writable: One bit per token: whether a model may choose it at all. The grammar has
+            observations, which only the runtime writes; without this a token like ``;#`` could
+            begin one.
+    """
+
+    def __init__(self, matcher: Any, writable: NDArray[np.int32]) -> None:
+        self._matcher = matcher
+        self._writable = writable
+
+    def fill(self, mask: NDArray[np.int32]) -> None:
+        """Write one bit per token into ``mask``: whether it may come next."""
+        self._matcher.unsafe_compute_mask_ptr(mask.ctypes.data, mask.nbytes)
+        mask &= self._writable
+
+    def take(self, tokens: Sequence[int]) -> None:
+        """Advance by tokens.
+
+        Raises:
+            EngineError: The grammar does not allow them.
+        """
+        if not self._matcher.consume_tokens(list(tokens)):
+            raise EngineError(f'tokens {list(tokens)}: {self._matcher.get_error()}')

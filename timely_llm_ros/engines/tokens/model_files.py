@@ -1,0 +1,51 @@
+"""Where models are: the shipped one by name, any other by path."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from timely_llm_ros.errors import ModelLoadError
+
+SHIPPED_MODEL = 'timely-planner'
+"""Name of the model that comes with this package."""
+
+PREDICTORS = 'predictors'
+"""Folder, within a model's, of what predicts the lengths of its plans."""
+
+
+def find_model(name_or_path: str) -> str:
+    """Return the folder of a model, given the name of a shipped one or a path.
+
+    A name is looked up in a checkout, in ROS prefixes and beside this Python. What is not found is
+    returned as it is, so that loading says what was expected.
+    """
+    if '/' in name_or_path:
+        return name_or_path
+    prefixes = [
+        Path(entry) for entry in os.environ.get('AMENT_PREFIX_PATH', '').split(':') if entry
+    ]
+    folders = [
+        Path(__file__).resolve().parents[3] / 'models',
+        *(prefix / 'share' / 'timely_llm_ros' / 'models' for prefix in prefixes),
+        Path(sys.prefix) / 'share' / 'timely_llm_ros' / 'models',
+    ]
+    for folder in folders:
+        if (folder / name_or_path / 'config.json').is_file():
+            return str(folder / name_or_path)
+    return name_or_path
+
+
+def require_model_files(path: str) -> None:
+    """Check that a folder looks like a model; costs next to nothing.
+
+    Raises:
+        ModelLoadError: It does not.
+    """
+    for name in ('config.json', 'tokenizer.json'):
+        if not (Path(path) / name).is_file():
+            raise ModelLoadError(
+                f'model {path!r}: no {name} there; expected a local folder with config.json, '
+                'tokenizer.json and *.safetensors'
+            )

@@ -1,0 +1,15 @@
+"""The engine ``torch``: the embedded model in a process of its own."""
+
+from timely_llm_ros.engines.torch.engine import TorchEngine
+from timely_llm_ros.engines.torch.lengths import FEW, RARE, StateReader
+from timely_llm_ros.engines.torch.wire import FrameReader, RobotIdleAt, frame
+
+__all__ = [
+    'FEW',
+    'RARE',
+    'FrameReader',
+    'RobotIdleAt',
+    'StateReader',
+    'TorchEngine',
+    'frame',
+]

@@ -1,0 +1,382 @@
+"""The torch side of the engine core: token ids, KV slots, grammar states, forward passes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from timely_llm_ros.engines.core import Output
+from timely_llm_ros.engines.texts import TextStream
+from timely_llm_ros.engines.tokens import Sampling
+from timely_llm_ros.engines.torch.compute.attention import AttentionStep
+from timely_llm_ros.engines.torch.compute.eviction import QueryWindow
+from timely_llm_ros.engines.torch.compute.kv import SlotList
+from timely_llm_ros.engines.torch.compute.sampling import choose, draw
+from timely_llm_ros.errors import EngineError
+from timely_llm_ros.skills.grammar import decoding_grammar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from timely_llm_ros.engines.core import EvictionMethod, StepPlan
+    from timely_llm_ros.engines.engine import GenerationRequest
+    from timely_llm_ros.engines.texts import GrammarState
+    from timely_llm_ros.engines.torch.compute.fused import ForwardPass
+    from timely_llm_ros.engines.torch.compute.kv import Slots
+    from timely_llm_ros.engines.torch.compute.model import LoadedModel
+
+    Scores = NDArray[np.float32]
+
+
+@dataclass(slots=True)
+class _Prefix:
+    """A fixed text's ids and KV slots."""
+
+    key: str
+    ids: list[int]
+    slots: SlotList = field(default_factory=SlotList)
+
+
+@dataclass(slots=True)
+class _Sequence:
+    """One generation.
+
+    ``ids`` are the tokens after the prefix. ``slots`` begin with the prefix's and cover what was
+    computed; once something is ``evicted``, all of them are its own. ``window`` gathers the
+    queries that eviction asks for, ``kept`` are the positions that it chose, by layer.
+    """
+
+    prefix: _Prefix
+    ids: list[int]
+    grammar: GrammarState | None
+    forced: tuple[int, ...] | None
+    slots: SlotList = field(default_factory=SlotList)
+    generated: list[int] = field(default_factory=list)
+    text: TextStream = field(default_factory=TextStream)
+    evicted: int = 0
+    prompt: int = field(init=False)
+    window: QueryWindow | None = None
+    kept: dict[int, torch.Tensor] | None = None
+
+    def __post_init__(self) -> None:
+        self.prompt = len(self.ids)
+
+    @property
+    def observed_by(self) -> QueryWindow | None:
+        """Who wants the queries of what is computed now: only the prompt's are of interest."""
+        return self.window if self.computed <= self.prompt else None
+
+    @property
+    def position(self) -> int:
+        """Tokens of its context that were computed, the prefix included."""
+        return len(self.slots) + self.evicted
+
+    @property
+    def computed(self) -> int:
+        """Tokens of its own that were computed."""
+        return max(0, self.position - len(self.prefix.ids))
+
+
+@dataclass(slots=True)
+class _Begun:
+    """A step that was interrupted, or may be; ``names`` are the generations that sample."""
+
+    plan: StepPlan
+    names: list[str]
+    work: ForwardPass
+
+
+class TorchBackend:
+    """Generations on a loaded model.
+
+    Args:
+        loaded: The model.
+        observations: Whether grammars demand observations after blocking calls.
+        eviction: Chooses what of a prompt is kept where a request's rule evicts; None keeps all.
+        sampling: How tokens are chosen; None for the likeliest always.
+        pauses: Whether steps may be interrupted between layers, where the model can.
+    """
+
+    def __init__(
+        self,
+        loaded: LoadedModel,
+        *,
+        observations: bool = True,
+        eviction: EvictionMethod | None = None,
+        sampling: Sampling | None = None,
+        pauses: bool = True,
+    ) -> None:
+        self._model = loaded
+        self._texts = loaded.texts
+        self._pool = loaded.pool
+        self._observations = observations
+        self._eviction = eviction
+        self._sampling = sampling or Sampling()
+        self.pauses = pauses and loaded.fused is not None
+        """Whether a step can be interrupted between two layers and go on from there."""
+        self._begun: _Begun | None = None
+        self._prefixes: dict[str, _Prefix] = {}
+        self._sequences: dict[str, _Sequence] = {}
+        self.computed_tokens = 0
+        """Tokens computed since the start, prefixes included."""
+        self.computed_prefixes = 0
+        """Prefixes whose KV was begun since the start."""
+        self.sampled: tuple[list[str], list[int]] = [], []
+        """Generations that sampled in the latest step, and their tokens' places in it."""
+
+    @property
+    def evicts(self) -> bool:
+        """Whether it can evict."""
+        return self._eviction is not None
+
+    @property
+    def prefixes(self) -> list[str]:
+        """Fixed texts whose KV is there, or will be."""
+        return list(self._prefixes)
+
+    def open(self, request: GenerationRequest) -> tuple[str, int, int]:
+        """Tokenise the prompt and prepare the grammar.
+
+        Raises:
+            EngineError: The prompt is empty or the grammar cannot be compiled.
+        """
+        key = request.prompt.fixed
+        prefix = self._prefixes.get(key)
+        if prefix is None:
+            prefix = _Prefix(key, self._texts.encode(key, beginning=True))
+        ids = self._texts.encode(request.prompt.body, beginning=not prefix.ids)
+        if not ids:
+            # A model needs one token of the generation's own to continue from.
+            raise EngineError(f'prompt body {request.prompt.body!r}: expected at least one token')
+        grammar = None
+        if request.constrained and request.forced_token_ids is None:
+            rules = decoding_grammar(
+                request.skill_set,
+                request.scene,
+                # No robot executes a background plan, so no value ever comes back.
+                observations=self._observations and not request.background,
+            )
+            grammar = self._texts.matcher(request, rules)
+        self._prefixes[key] = prefix
+        sequence = _Sequence(prefix, ids, grammar, request.forced_token_ids)
+        if request.eviction is not None and self._eviction is not None and self._eviction.window:
+            sequence.window = QueryWindow(self._eviction.window)
+        self._sequences[request.generation_id] = sequence
+        return key, len(prefix.ids), len(ids)
+
+    def observe(self, generation_id: str, text: str) -> int:
+        """Append an observation.
+
+        Raises:
+            EngineError: The grammar does not allow it.
+        """
+        sequence = self._sequences[generation_id]
+        ids = self._texts.encode(text)
+        if sequence.grammar is not None:
+            sequence.grammar.take(ids)
+        sequence.ids.extend(ids)
+        return len(ids)
+
+    def evict(self, generation_id: str, tokens: int) -> None:
+        """Keep a generation's own copy of what matters in its prompt, and free its part of it.
+
+        Keys stay rotated to their positions, and what follows goes on from the prompt's length.
+        """
+        sequence = self._sequences[generation_id]
+        if self._eviction is None:
+            raise RuntimeError('eviction without a method: expected none to be asked for')
+        old, window = sequence.slots.array.copy(), sequence.window
+        with torch.inference_mode():
+            if sequence.kept is None:
+                sequence.kept = self._pool.select(old, self._eviction, window, len(old) - tokens)
+                sequence.window = None
+            copies = self._pool.gather(old, sequence.kept)
+            self._pool.free(sequence.slots.cut(len(sequence.prefix.ids)))
+            sequence.slots.cut(0)
+            sequence.slots.extend(self._pool.allocate(len(old) - tokens))
+            self._pool.scatter(sequence.slots.array, copies)
+        sequence.evicted = tokens
+
+    def drop(self, generation_id: str) -> None:
+        """Free a generation's own KV."""
+        sequence = self._sequences[generation_id]
+        if sequence.slots:
+            shared = 0 if sequence.evicted else len(sequence.prefix.ids)
+            self._pool.free(sequence.slots.cut(shared))
+            sequence.slots.cut(0)
+            sequence.evicted = 0
+        if sequence.window is not None:
+            sequence.window = QueryWindow(sequence.window.size)
+
+    def drop_prefix(self, key: str) -> None:
+        """Free a prefix's KV and forget it where no generation uses it."""
+        prefix = self._prefixes[key]
+        self._pool.free(prefix.slots.cut(0))
+        self._forget_unused(prefix)
+
+    def close(self, generation_id: str) -> tuple[int, ...]:
+        """Forget a generation and return what it generated."""
+        self.drop(generation_id)
+        sequence = self._sequences.pop(generation_id)
+        if not sequence.prefix.slots:
+            self._forget_unused(sequence.prefix)
+        return tuple(sequence.generated)
+
+    def _forget_unused(self, prefix: _Prefix) -> None:
+        if not any(sequence.prefix is prefix for sequence in self._sequences.values()):
+            del self._prefixes[prefix.key]
+
+    def pad(self, generation_id: str) -> None:
+        """Give an ended generation one more token to compute, which is no part of its text."""
+        self._sequences[generation_id].ids.append(next(iter(self._texts.end_ids)))
+
+    def execute(self, plan: StepPlan) -> list[Output]:
+        """Compute one step; return an output for each row that samples."""
+        names, rows, inputs = self._lay_out(plan)
+        with torch.inference_mode():
+            logits = self._model.forward(*inputs, rows)
+            self.sampled = names, rows
+            scores = self._scores(logits)
+        return self._sample(names, scores)
+
+    def advance(self, plan: StepPlan, stop: Callable[[], bool]) -> list[Output] | None:
+        """Compute a step until ``stop`` interrupts it; None where it did.
+
+        It goes on with the next call for the same plan; other steps may be computed meanwhile, but
+        none that reads what this one computes. Where the model does not pause, it is one piece.
+        """
+        model = self._model.fused
+        if not self.pauses or model is None:
+            return self.execute(plan)
+        begun = self._begun
+        if begun is None or begun.plan is not plan:
+            names, rows, inputs = self._lay_out(plan)
+            # Nobody asks for the states of what may be interrupted.
+            begun = self._begun = _Begun(plan, names, model.begin(*inputs, rows))
+        with torch.inference_mode():
+            if not begun.work.advance(stop):
+                return None
+            self._begun = None
+            scores = self._scores(begun.work.logits)
+        return self._sample(begun.names, scores)
+
+    def take_back(self, generation_id: str, tokens: int) -> None:
+        """Free the KV of a generation's latest tokens, whose step was interrupted for good."""
+        sequence = self._sequences[generation_id]
+        if sequence.computed == tokens:
+            self.drop(generation_id)
+        else:
+            self._pool.free(sequence.slots.cut(len(sequence.slots) - tokens))
+
+    def _scores(self, logits: torch.Tensor) -> Scores:
+        scores: Scores = logits[:, : self._texts.size].float().cpu().numpy()
+        return scores
+
+    def _lay_out(
+        self, plan: StepPlan
+    ) -> tuple[list[str], list[int], tuple[list[int], list[int], AttentionStep]]:
+        """Give a step's tokens their KV slots and places.
+
+        Returns:
+            The generations that sample, the places of their tokens, and the forward pass's
+            inputs: token ids, positions, and where they are.
+        """
+        ids: list[int] = []
+        positions: list[int] = []
+        singles: list[Slots] = []
+        chunks: list[tuple[int, Slots]] = []
+        wanted: dict[str, int] = {}
+        observed: list[tuple[int, int, QueryWindow]] = []
+        for part in plan.prefixes:
+            prefix = self._prefixes[part.prefix.key]
+            self.computed_prefixes += not prefix.slots
+            prefix.slots.extend(self._pool.allocate(part.tokens))
+        own = [(row, self._extend(row.generation.generation_id, row.tokens)) for row in plan.rows]
+        for row, sequence in own:
+            if row.tokens == 1:
+                if (gathering := sequence.observed_by) is not None:
+                    observed.append((len(ids), 1, gathering))
+                ids.append(sequence.ids[sequence.computed - 1])
+                positions.append(sequence.position - 1)
+                singles.append(sequence.slots.array)
+                if row.samples:
+                    wanted[row.generation.generation_id] = len(ids) - 1
+        for part in plan.prefixes:
+            prefix = self._prefixes[part.prefix.key]
+            end = len(prefix.slots)
+            ids += prefix.ids[end - part.tokens : end]
+            positions += range(end - part.tokens, end)
+            chunks.append((part.tokens, prefix.slots.array))
+        for row, sequence in own:
+            if row.tokens > 1:
+                end, position = sequence.computed, sequence.position
+                if (gathering := sequence.observed_by) is not None:
+                    observed.append((len(ids), row.tokens, gathering))
+                ids += sequence.ids[end - row.tokens : end]
+                positions += range(position - row.tokens, position)
+                chunks.append((row.tokens, sequence.slots.array))
+                if row.samples:
+                    wanted[row.generation.generation_id] = len(ids) - 1
+        self.computed_tokens += len(ids)
+        names = [row.generation.generation_id for row in plan.rows if row.samples]
+        with torch.inference_mode():
+            step = AttentionStep.build(singles, chunks, self._model.device)
+        step.observed = observed
+        return names, [wanted[name] for name in names], (ids, positions, step)
+
+    def _extend(self, name: str, tokens: int) -> _Sequence:
+        """Give a sequence slots for its next tokens."""
+        sequence = self._sequences[name]
+        if not sequence.slots:
+            sequence.slots.extend(sequence.prefix.slots.array)
+        sequence.slots.extend(self._pool.allocate(tokens))
+        return sequence
+
+    def _sample(self, names: list[str], scores: Scores) -> list[Output]:
+        """Choose each generation's next token."""
+        if not names:
+            return []
+        sequences = [self._sequences[name] for name in names]
+        masks = np.full((len(names), self._texts.mask_words), -1, np.int32)
+        for row, sequence in zip(masks, sequences, strict=True):
+            if sequence.grammar is not None:
+                sequence.grammar.fill(row)
+        sampling = self._sampling
+        if sampling.greedy:
+            chosen = choose(scores, masks)
+        else:
+            chances = [
+                sampling.chance(name, len(sequence.generated))
+                for name, sequence in zip(names, sequences, strict=True)
+            ]
+            chosen = draw(
+                scores, masks, chances, temperature=sampling.temperature, top_p=sampling.top_p
+            )
+        return [
+            self._append(sequence, token)
+            for sequence, token in zip(sequences, chosen.tolist(), strict=True)
+        ]
+
+    def _append(self, sequence: _Sequence, token: int) -> Output:
+        """Append a chosen token to its context."""
+        if sequence.forced is not None:
+            if len(sequence.generated) == len(sequence.forced):
+                return Output('', ended=True)
+            token = sequence.forced[len(sequence.generated)]
+        elif token < 0:
+            return Output('', error='the grammar allows no token: expected at least an end')
+        elif token in self._texts.end_ids:
+            return Output('', ended=True)
+        sequence.ids.append(token)
+        sequence.generated.append(token)
+        if sequence.grammar is not None:
+            try:
+                sequence.grammar.take((token,))
+            except EngineError as err:
+                return Output('', error=str(err))
+        return Output(sequence.text.push(self._texts.bytes_of(token)))

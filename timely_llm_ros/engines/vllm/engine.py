@@ -1,0 +1,322 @@
+"""The vLLM engine: vLLM's engine core in a process of its own, with our scheduler inside.
+
+Segments are found and generations suspended in the engine core, next to the tokens; what comes
+from there is events, as from the torch engine's worker. This module imports no vLLM.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+from timely_llm_ros.engines.engine import (
+    EngineFailed,
+    EngineInfo,
+    EngineReady,
+    GenerationEnded,
+    deliver,
+)
+from timely_llm_ros.engines.tokens import find_model, require_model_files
+from timely_llm_ros.engines.torch import RobotIdleAt
+from timely_llm_ros.engines.vllm.completions import UNNAMED
+from timely_llm_ros.engines.vllm.options import VllmOptions
+from timely_llm_ros.engines.vllm.writer import RequestWriter, check_seed, greedy
+from timely_llm_ros.errors import (
+    EngineError,
+    ModelLoadError,
+    TimelyError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from timely_llm_ros.engines.engine import EngineEvent, GenerationRequest
+    from timely_llm_ros.engines.texts import TokenTexts
+    from timely_llm_ros.engines.vllm.process import VllmProcess
+    from timely_llm_ros.prediction.times import ExecutionTimeModel
+
+FIRST_RESTART_S, LAST_RESTART_S = 0.25, 15.0
+"""Pause before the first restart in a row; it doubles up to the last."""
+
+
+class VllmEngine:
+    """Generates with vLLM, which runs any model of its own on CPUs and GPUs.
+
+    If the engine core dies, every generation on it ends with ``error``, :class:`EngineFailed` says
+    why and a new one is started.
+
+    Args:
+        options: Those of :class:`VllmOptions`.
+
+    Raises:
+        ConfigurationError: An option is out of range.
+        TypeError: There is no such option.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        self._options = VllmOptions(**options)
+        self._model = find_model(self._options.model_path)
+        self._measures = self._options.measure
+        self._times: ExecutionTimeModel | None = None
+        self._seed_tokens: int | None = None
+        self._texts: TokenTexts | None = None
+        self._writer: RequestWriter | None = None
+        self._context_limit = self._options.kv_tokens
+        self._on_event: Callable[[EngineEvent], None] | None = None
+        self._process: VllmProcess | None = None
+        self._restart: asyncio.Task[None] | None = None
+        self._pump: asyncio.Task[None] | None = None
+        self._work: asyncio.Queue[Coroutine[Any, Any, None]] = asyncio.Queue()
+        self._pause_s = FIRST_RESTART_S
+        self._started = self._ready = False
+        self._generations: set[str] = set()
+
+    @property
+    def core_pid(self) -> int | None:
+        """The engine core's process id; None while there is none."""
+        return None if self._process is None else self._process.pid
+
+    async def start(self, on_event: Callable[[EngineEvent], None]) -> EngineInfo:
+        """Start vLLM and wait until its model is loaded.
+
+        Raises:
+            ConfigurationError: There is no vLLM.
+            ContractError: There is one that the scheduler does not fit.
+            ModelLoadError: The model cannot be loaded.
+        """
+        if self._started:
+            raise EngineError('start() a second time: expected one call')
+        self._started = True
+        started_s = time.monotonic()
+        require_model_files(self._model)
+        self._on_event = on_event
+        try:
+            info = await self._start(started_s)
+        except BaseException:
+            await self.close()
+            raise
+        self._pump = asyncio.get_running_loop().create_task(self._send_all(), name='vllm commands')
+        return info
+
+    async def close(self) -> None:
+        """End vLLM; no event comes after this."""
+        self._on_event = None
+        self._ready = False
+        for task in (self._restart, self._pump):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+        self._restart = self._pump = None
+        self._discard_work()
+        process, self._process = self._process, None
+        if process is not None:
+            await process.stop()
+
+    def submit(self, request: GenerationRequest) -> None:
+        """Queue a generation; while vLLM is down it ends with ``error``."""
+        if not self._ready:
+            asyncio.get_running_loop().call_soon(
+                self._tell_ended, request.generation_id, 'the engine is not running'
+            )
+            return
+        if request.generation_id in self._generations:
+            # Ending the new one would read as the end of the old one, so the old one goes first.
+            self._work.put_nowait(self._abort(request.generation_id))
+        self._generations.add(request.generation_id)
+        self._work.put_nowait(self._submit(request))
+
+    def suspend(self, generation_id: str) -> None:
+        """Hold a generation."""
+        self._control('suspend', generation_id)
+
+    def resume(self, generation_id: str, observation: str | None = None) -> None:
+        """Go on with a held generation."""
+        self._control('resume', generation_id, observation)
+
+    def robot_idle_at(self, generation_id: str, idle_at_s: float) -> None:
+        """Correct when the robot runs out of work (s, ``time.monotonic``)."""
+        # For every segment one: it is no command that others must wait for.
+        if self._ready and generation_id in self._generations and self._process is not None:
+            self._process.correct(RobotIdleAt(generation_id, idle_at_s))
+
+    def cancel(self, generation_id: str) -> None:
+        """End a generation."""
+        if self._ready and generation_id in self._generations:
+            self._work.put_nowait(self._abort(generation_id))
+
+    # Towards vLLM --------------------------------------------------------------------------------
+
+    def _control(self, command: str, generation_id: str, value: object = None) -> None:
+        if self._ready and generation_id in self._generations:
+            self._work.put_nowait(self._send(command, generation_id, value))
+
+    async def _send_all(self) -> None:
+        """Do one thing after the other, so that nothing overtakes the request it is about."""
+        while True:
+            work = await self._work.get()
+            try:
+                await work
+            except Exception as err:
+                if self._ready:
+                    asyncio.get_running_loop().call_exception_handler(
+                        {'message': 'vllm engine', 'exception': err}
+                    )
+
+    def _discard_work(self) -> None:
+        while not self._work.empty():
+            self._work.get_nowait().close()
+
+    async def _submit(self, request: GenerationRequest) -> None:
+        process, writer = self._process, self._writer
+        if process is None or writer is None:
+            return
+        try:
+            token_ids = writer.token_ids(request)
+            parameters = writer.parameters(request)
+            check_seed(parameters.seed, len(token_ids) + request.max_tokens, self._seed_tokens)
+            await process.introduce(request.skill_set)
+            await process.add(request.generation_id, token_ids, parameters)
+        except TimelyError as err:
+            self._fail(request.generation_id, str(err))
+        except Exception as err:
+            # vLLM refuses what it cannot serve with errors of all kinds.
+            self._fail(request.generation_id, f'{type(err).__name__}: {err}')
+
+    async def _abort(self, generation_id: str) -> None:
+        if self._process is not None:
+            await self._process.abort(generation_id)
+
+    async def _send(self, command: str, generation_id: str, value: object) -> None:
+        if self._process is not None:
+            self._process.tell(command, generation_id, value)
+
+    # From vLLM -----------------------------------------------------------------------------------
+
+    async def _start(self, started_s: float) -> EngineInfo:
+        """Start an engine core and return what it runs."""
+        from timely_llm_ros.engines.openai import times_or_none
+        from timely_llm_ros.engines.vllm.process import VllmProcess
+        from timely_llm_ros.engines.vllm.start import prepare_environment
+
+        prepare_environment(self._options.threads)
+        arguments = await asyncio.to_thread(self._prepare)
+        process = VllmProcess(
+            arguments, self._options.plugin(), on_message=self._on_message, on_lost=self._on_lost
+        )
+        self._process = process
+        try:
+            await process.start()
+        except Exception as err:
+            raise ModelLoadError(
+                f'model {self._model!r}: vLLM did not start: {type(err).__name__}: {err}'
+            ) from err
+        texts = self._texts
+        if self._measures and texts is not None:
+            self._measures = False
+            self._times = await times_or_none(
+                process.tokens,
+                'vllm',
+                vocabulary=texts.size,
+                context_limit=self._context_limit,
+                max_running=self._options.max_running,
+                kv_tokens=self._options.kv_tokens,
+            )
+        self._ready = True
+        from timely_llm_ros.engines.vllm.text import count_parameters
+
+        return EngineInfo(
+            'vllm',
+            self._model,
+            count_parameters(self._model),
+            self._options.dtype,
+            0 if texts is None else texts.size,
+            self._options.kv_tokens,
+            time.monotonic() - started_s,
+            times=self._times,
+        )
+
+    def _prepare(self) -> dict[str, Any]:
+        """Check vLLM, load the tokenizer and return the arguments of vLLM."""
+        from timely_llm_ros.engines.vllm.plugin import ASYNC_SCHEDULER, SCHEDULER, require_contract
+        from timely_llm_ros.engines.vllm.text import context_limit, load_texts
+
+        require_contract()
+        from vllm.platforms import current_platform
+
+        if self._texts is None:
+            self._texts = load_texts(self._model)
+        options = self._options
+        self._context_limit = options.context_limit(context_limit(self._model))
+        if self._writer is None:
+            self._writer = RequestWriter(
+                self._texts,
+                context_limit=self._context_limit,
+                sampling=options.sampling or greedy,
+                observations=options.mode != 'whole_plan',
+            )
+        arguments = options.arguments(
+            self._model,
+            slots=options.max_running + options.max_suspended,
+            context_limit=self._context_limit,
+        )
+        if current_platform.is_cpu():
+            stages = options.more.get('pipeline_parallel_size', 1)
+            whole = arguments['max_num_batched_tokens'] - options.max_running
+            self._seed_tokens = whole if stages == 1 else 0
+        arguments['scheduler_cls'] = SCHEDULER if current_platform.is_cpu() else ASYNC_SCHEDULER
+        return arguments | options.more
+
+    def _tell(self, event: EngineEvent) -> None:
+        if self._on_event is not None:
+            deliver(self._on_event, event)
+
+    def _tell_ended(self, generation_id: str, error: str) -> None:
+        self._tell(GenerationEnded(generation_id, 'error', error, 0, 0.0))
+
+    def _fail(self, generation_id: str, error: str) -> None:
+        """End a generation that has not ended yet."""
+        if generation_id in self._generations:
+            self._generations.discard(generation_id)
+            self._tell_ended(generation_id, error)
+
+    def _on_message(self, process: VllmProcess, message: Any) -> None:
+        """Take an event of the present engine core."""
+        if process is not self._process:
+            return
+        if isinstance(message, GenerationEnded):
+            if message.generation_id.startswith(UNNAMED):
+                return
+            self._generations.discard(message.generation_id)
+        self._tell(message)
+
+    def _on_lost(self, process: VllmProcess) -> None:
+        """The present engine core is gone: it died or gave up."""
+        if process is not self._process or self._on_event is None or not self._ready:
+            return
+        self._ready = False
+        self._restart = asyncio.get_running_loop().create_task(
+            self._recover(process), name='vllm engine restart'
+        )
+
+    async def _recover(self, process: VllmProcess) -> None:
+        """Say what was lost, then start anew until it succeeds."""
+        error = "vLLM's engine core ended"
+        self._discard_work()
+        self._tell(EngineFailed(error))
+        for generation_id in sorted(self._generations):
+            self._fail(generation_id, error)
+        await process.stop()
+        while True:
+            await asyncio.sleep(self._pause_s)
+            self._pause_s = min(2 * self._pause_s, LAST_RESTART_S)
+            try:
+                info = await self._start(time.monotonic())
+            except TimelyError as err:
+                self._tell(EngineFailed(str(err)))
+                if self._process is not None:
+                    await self._process.stop()
+                continue
+            self._pause_s = FIRST_RESTART_S
+            self._tell(EngineReady(info))
+            return

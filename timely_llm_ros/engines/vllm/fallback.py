@@ -1,0 +1,79 @@
+"""The engine ``vllm``: with our scheduler inside where it fits the installed vLLM, else without.
+
+Which it is shows only at the start, because looking at vLLM means importing it.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from timely_llm_ros.engines.vllm.engine import VllmEngine
+from timely_llm_ros.errors import ContractError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from timely_llm_ros.engines.engine import Engine, EngineEvent, EngineInfo, GenerationRequest
+
+_logger = logging.getLogger(__name__)
+
+
+class VllmChoice:
+    """Generates with vLLM, one way or the other.
+
+    Args:
+        options: Those of :class:`VllmOptions`.
+
+    Raises:
+        ConfigurationError: An option is out of range.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        self._options = options
+        self._engine: Engine = VllmEngine(**options)
+
+    async def start(self, on_event: Callable[[EngineEvent], None]) -> EngineInfo:
+        """Start vLLM and wait until its model is loaded.
+
+        Raises:
+            ConfigurationError: There is no vLLM.
+            ModelLoadError: The model cannot be loaded.
+        """
+        try:
+            return await self._engine.start(on_event)
+        except ContractError as err:
+            from timely_llm_ros.engines.vllm.stock import StockVllmEngine
+
+            _logger.warning(
+                "engine vllm: vLLM's own scheduler serves, a request for each segment: %s. Plans "
+                'are the same; each segment costs a little more, and nothing but vLLM knows which '
+                'KV it keeps',
+                err,
+            )
+            self._engine = StockVllmEngine(**self._options)
+            return await self._engine.start(on_event)
+
+    async def close(self) -> None:
+        """End vLLM; no event comes after this."""
+        await self._engine.close()
+
+    def submit(self, request: GenerationRequest) -> None:
+        """Queue a generation."""
+        self._engine.submit(request)
+
+    def suspend(self, generation_id: str) -> None:
+        """Hold a generation."""
+        self._engine.suspend(generation_id)
+
+    def resume(self, generation_id: str, observation: str | None = None) -> None:
+        """Go on with a held generation."""
+        self._engine.resume(generation_id, observation)
+
+    def robot_idle_at(self, generation_id: str, idle_at_s: float) -> None:
+        """Correct when the robot runs out of work (s, ``time.monotonic``)."""
+        self._engine.robot_idle_at(generation_id, idle_at_s)
+
+    def cancel(self, generation_id: str) -> None:
+        """End a generation."""
+        self._engine.cancel(generation_id)

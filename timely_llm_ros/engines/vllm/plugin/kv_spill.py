@@ -1,0 +1,77 @@
+"""KV and worker slots for those who are to run, taken from generations that are frozen.
+
+vLLM preempts running requests when KV runs out; frozen ones it does not see. So before it
+schedules, room is made here, and only from those who do not run.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from vllm.v1.request import RequestStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from vllm.v1.core.sched.scheduler import Scheduler
+
+    from timely_llm_ros.engines.vllm.plugin.core import FreezeCore
+
+    _Vllm = Scheduler
+else:
+    _Vllm = object
+
+
+class KvRelief(_Vllm):  # type: ignore[misc, valid-type]
+    """Spills frozen generations; a part of the scheduler that has this table of them."""
+
+    _core: FreezeCore
+    _name_of: dict[str, str]
+    _request_of: dict[str, Any]
+    _outside: dict[str, Any]
+
+    def _relieve(self, running: Sequence[Any], entering: Sequence[Any]) -> None:
+        """Spill frozen generations until there is room for those who are to run."""
+        manager = self.kv_cache_manager
+        block = self.block_size
+        needed = manager.watermark_blocks if entering else 0
+        for request in running:
+            tokens = request.num_tokens_with_spec + request.num_output_placeholders
+            needed += -(-tokens // block) - -(-request.num_computed_tokens // block)
+        for request in entering:
+            needed += -(-(request.num_tokens + 1) // block)
+        needed *= len(self.kv_cache_config.kv_cache_groups)
+        pool = manager.block_pool
+        slots = self.max_num_running_reqs
+        if pool.get_num_free_blocks() >= needed and len(self._request_of) <= slots:
+            return
+        frozen = self._frozen(running)
+        slots -= len(running) + len(entering)
+        chosen = {self._name_of[request.request_id] for request in (*running, *entering)}
+        for name in self._core.victims(chosen):
+            if pool.get_num_free_blocks() >= needed and len(frozen) <= slots:
+                return
+            request = frozen.pop(name, None)
+            if request is not None:
+                self._spill(name, request)
+
+    def _frozen(self, running: Collection[Any]) -> dict[str, Any]:
+        """Return those who hold KV and a worker's slot and do not run."""
+        inside = {request.request_id for request in running}
+        return {
+            name: request
+            for name, request in self._request_of.items()
+            if request.request_id not in inside and request.num_computed_tokens
+        }
+
+    def _spill(self, name: str, request: Any) -> None:
+        """Give up a frozen generation's KV; what others do not overwrite is found again."""
+        status, request.status = request.status, RequestStatus.RUNNING
+        self._preempt_request(request, time.monotonic())
+        self.waiting.remove_requests([request])
+        if status == RequestStatus.WAITING:
+            # The worker does not know of its observation yet: it must enter as a new one.
+            request.status = status
+        self._outside[request.request_id] = request
+        self._core.spill(name)

@@ -1,0 +1,403 @@
+"""A scheduler for vLLM that knows robots: suspension inside the engine core, by freezing.
+
+A suspended generation stays RUNNING for vLLM but is withheld from ``self.running``. So its blocks,
+its state in the worker, its random numbers, its grammar's state and a token in flight all stay
+valid, and it goes on with the very next step that it is chosen for. vLLM sees in every step only
+those who are to run in it; who that is says the same code as in every other engine.
+
+Named in ``scheduler_cls`` and imported in vLLM's engine core process. Options come in vLLM's
+``additional_config['timely']``, see :class:`PluginOptions`, and a request's own part in its
+``extra_args['timely']``, see :mod:`timely_llm_ros.engines.vllm.plugin.request`. Requests without one are
+served too, as ordinary text that is never cut.
+
+A step's critical path is what happens between the worker's answer and its next order. On it is only
+what decides who runs next; everything else, and the choice of the step after, is done while the
+worker computes.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import time
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from vllm.platforms import current_platform
+from vllm.v1.core.sched.async_scheduler import AsyncScheduler
+from vllm.v1.core.sched.interface import PauseState
+from vllm.v1.core.sched.scheduler import Scheduler
+from vllm.v1.engine.core import EngineCore
+from vllm.v1.request import RequestStatus
+
+from timely_llm_ros.engines.vllm.plugin.control import PluginOptions, RequestReader, has_seed
+from timely_llm_ros.engines.vllm.plugin.core import FreezeCore, New, Work
+from timely_llm_ros.engines.vllm.plugin.kv_spill import KvRelief
+from timely_llm_ros.engines.vllm.plugin.observation import append_observation, drop_in_flight
+from timely_llm_ros.engines.vllm.plugin.outputs import drop_tokens, end_reason, tell_ended
+from timely_llm_ros.engines.vllm.plugin.report import Report
+from timely_llm_ros.engines.vllm.plugin.request import KEY
+from timely_llm_ros.engines.vllm.plugin.token_budget import PipelineBudget
+from timely_llm_ros.engines.vllm.text import load_texts
+from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.scheduling import SchedulingOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from timely_llm_ros.engines.vllm.plugin.core import Step
+
+
+_logger = logging.getLogger(__name__)
+
+
+class FreezeMixin(KvRelief):
+    """What the two schedulers share; comes before vLLM's own in the order of inheritance."""
+
+    pipeline_budget: ClassVar[type[PipelineBudget]] = PipelineBudget
+    """Composes steps where there are stages; tests put one here that writes down what it does."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        config: Any = self.vllm_config
+        try:
+            options = PluginOptions(**config.additional_config.get(KEY, {}))
+        except TypeError as err:
+            raise ConfigurationError(f'additional_config {KEY!r}: {err}') from err
+        if self.scheduler_config.policy != 'fcfs':
+            raise ConfigurationError(
+                f'scheduling policy {self.scheduler_config.policy!r} of vLLM: expected "fcfs", '
+                'the order is made here'
+            )
+        model = config.model_config
+        self._core = FreezeCore(
+            load_texts(model.tokenizer or model.model),
+            append=self._append_observation,
+            kv_tokens=self._kv_tokens,
+            mode=options.mode,
+            policy=options.policy,
+            max_running=options.max_running,
+            max_kv_tokens=config.cache_config.num_gpu_blocks * self.block_size,
+            context_limit=self.max_model_len,
+            scheduling=SchedulingOptions(**options.scheduling),
+        )
+        self._reader = RequestReader(options.skill_sets)
+        self._report = Report(options.report) if options.report else None
+        self._tokens = options.tokens
+        self._name_of: dict[str, str] = {}
+        self._request_of: dict[str, Any] = {}
+        self._outside: dict[str, Any] = {}
+        self._compiling: dict[str, bool] = {}
+        self._chosen: list[str] | None = None
+        self._scheduled: tuple[Any, float] | None = None
+        self._in_flight: list[tuple[Any, Step]] = []
+        self._unread: tuple[Step, list[New], float] | None = None
+        self._unsaid: list[Any] = []
+        self._answers: list[Future[None]] = []
+        self._competing: int | None = None
+        self._last: Collection[str] = ()
+        # vLLM's CPU worker fails where a prompt that has a seed is computed in several steps.
+        self._whole_seeds = current_platform.is_cpu()
+        self._seed_tokens = self.max_num_scheduled_tokens - options.max_running
+        stages = config.parallel_config.pipeline_parallel_size
+        micro_batches = options.micro_batches or stages
+        self._pipeline: PipelineBudget | None = None
+        if micro_batches > 1:
+            self._core.pipeline = True
+            self._pipeline = self.pipeline_budget(
+                max(2, stages),
+                most_micro_batches=micro_batches,
+                most_tokens=self.max_num_scheduled_tokens,
+                due_s=lambda request: self._core.due_s(self._name_of[request.request_id]),
+            )
+
+    # vLLM's interface ----------------------------------------------------------------------------
+
+    def add_request(self, request: Any) -> None:
+        """Take a new request out of vLLM's queue into our own order."""
+        known = request.request_id in self.requests
+        super().add_request(request)
+        if known:  # Another input of a streaming session, which is not ours to order.
+            return
+        now_s = time.monotonic()
+        generation = self._reader.read(request, self._core, now_s)
+        name = generation.generation_id
+        self._name_of[request.request_id] = name
+        self._request_of[name] = request
+        self._disturb()
+        self._core.add(generation, request.num_prompt_tokens, now_s)
+        self._take_outside()
+        if self._whole_seeds and has_seed(request):
+            most = request.num_prompt_tokens + request.max_tokens
+            if most > self._seed_tokens:
+                text = 'request %s is ended: seed with %d tokens, expected at most %d on a CPU'
+                _logger.warning(text, request.request_id, most, self._seed_tokens)
+                self._core.cancel(name, now_s)
+        if request.status == RequestStatus.WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR:
+            self._compiling[name] = False
+            self._core.suspend(name, now_s)
+        if name not in self._core:
+            self.finish_requests(request.request_id, RequestStatus.FINISHED_ABORTED)
+
+    def schedule(self, *args: Any, **kwargs: Any) -> Any:
+        """Let vLLM schedule those who are to run, and nobody else."""
+        now_s = time.monotonic()
+        core, request_of = self._core, self._request_of
+        if self._compiling:
+            self._release_compiled(now_s)
+        chosen, self._chosen = self._chosen, None
+        if chosen is None:
+            self._catch_up()
+            chosen = self._choose(now_s)
+        running, entering = [], []
+        for name in chosen:
+            request = request_of[name]
+            if request.status != RequestStatus.RUNNING:
+                entering.append(request)
+            elif not request.num_output_placeholders or request.request_id in self._last:
+                # Else its latest token is still on its way, and the worker has dropped its place.
+                running.append(request)
+        self.running = running
+        if entering and self._whole_seeds:
+            entering = self._keep_whole(entering)
+        if entering or len(running) != len(core):
+            self._relieve(running, entering)
+        if self._pipeline is not None:
+            running, entering, most_tokens = self._pipeline.compose(running, entering, now_s)
+            self.running, self.max_num_scheduled_tokens = running, most_tokens
+        for request in entering:
+            self._outside.pop(request.request_id, None)
+            self._enqueue_waiting_request(request)
+        output = super().schedule(*args, **kwargs)
+        if self.waiting or self.kv_holding_waiting:
+            self._take_outside()
+        self._last = output.num_scheduled_tokens
+        if self._pipeline is not None:
+            new = output.total_num_scheduled_tokens
+            known = sum(self.requests[name].num_computed_tokens for name in self._last)
+            self._pipeline.entered(new, now_s, known - new)
+        self._scheduled = output, now_s
+        return output
+
+    def get_grammar_bitmask(self, scheduler_output: Any) -> Any:
+        """Use the time while the worker computes: for the books, and to choose the next step."""
+        bitmask = super().get_grammar_bitmask(scheduler_output)
+        self._catch_up()
+        now_s = time.monotonic()
+        self._chosen = self._choose(now_s)
+        self._tell(now_s)
+        return bitmask
+
+    def update_from_output(self, scheduler_output: Any, model_runner_output: Any) -> Any:
+        """Take the tokens; who is at the end of a segment competes anew in the next step."""
+        self._catch_up()
+        outputs = super().update_from_output(scheduler_output, model_runner_output)
+        now_s = time.monotonic()
+        step = self._step_of(scheduler_output)
+        if self._pipeline is not None:
+            self._pipeline.left(scheduler_output.total_num_scheduled_tokens, now_s)
+        name_of, core = self._name_of, self._core
+        news = [
+            New(name_of[out.request_id], out.new_token_ids, end_reason(out.finish_reason))
+            for group in outputs.values()
+            for out in group.outputs
+            if out.request_id in name_of
+        ]
+        self._unread = step, news, now_s
+        if core.decides(news):
+            self._disturb()
+            for new in news:
+                request = self._request_of.get(new.name)
+                if request and request.num_in_flight_tokens and core.awaits_value(new.name):
+                    drop_in_flight(request)
+        if self._unsaid:
+            tell_ended(outputs, self._unsaid)
+            self._unsaid.clear()
+        if not self._tokens:
+            drop_tokens(outputs, name_of)
+        if not self.get_num_unfinished_requests() or not self._last:
+            # No step follows at once in which there would be time.
+            self._catch_up()
+            self._tell(now_s)
+        return outputs
+
+    def finish_requests(self, request_ids: Any, finished_status: Any) -> Any:
+        """End requests, frozen ones too."""
+        self._disturb()
+        finished = super().finish_requests(request_ids, finished_status)
+        now_s = time.monotonic()
+        for request in finished:
+            name = self._name_of.pop(request.request_id, None)
+            if name is not None:
+                self._drop(request, name)
+                self._core.cancel(name, now_s)
+        self._tell(now_s)
+        return finished
+
+    def get_num_unfinished_requests(self) -> int:
+        """Count those who could run: held ones let the engine core sleep."""
+        if self._pause_state is PauseState.PAUSED_ALL:
+            return 0
+        if self._competing is None:
+            self._competing = self._core.competing
+        return self._competing + len(self._compiling)
+
+    # The control channel -------------------------------------------------------------------------
+
+    def control(self, command: str, name: str, value: Any) -> Future[None] | None:
+        """Do what the engine asks for; unknown names are no error.
+
+        Returns:
+            What is done when the answer may go: where there is a step to make, that goes first.
+
+        Raises:
+            ValueError: There is no such command.
+        """
+        now_s = time.monotonic()
+        self._disturb()
+        match command:
+            case 'skill_set':
+                self._reader.learn(pickle.loads(value))
+            case 'suspend' | 'resume' if name in self._compiling:
+                self._compiling[name] = command == 'suspend'
+            case 'suspend':
+                self._core.suspend(name, now_s)
+            case 'resume':
+                self._core.resume(name, value, now_s)
+            case _:
+                raise ValueError(f'command {command!r}: expected one that the plug-in knows')
+        request = self._request_of.get(name)
+        if request is not None and name not in self._core:
+            self.finish_requests(request.request_id, RequestStatus.FINISHED_ABORTED)
+        if not self.get_num_unfinished_requests():
+            self._tell(now_s)
+            return None
+        answer: Future[None] = Future()
+        self._answers.append(answer)
+        return answer
+
+    # The parts -----------------------------------------------------------------------------------
+
+    def _choose(self, now_s: float) -> list[str]:
+        """Choose who is to run, by the latest of what robots say."""
+        if self._report is not None:
+            for message in self._report.heard():
+                self._core.robot_idle_at(message.generation_id, message.idle_at_s)
+        return self._core.choose(now_s)
+
+    def _release_compiled(self, now_s: float) -> None:
+        """Let those compete whose grammar is ready, or could not be compiled."""
+        for name, held in list(self._compiling.items()):
+            if self._request_of[name].structured_output_request.is_grammar_ready:
+                del self._compiling[name]
+                self._disturb()
+                if not held:
+                    self._core.resume(name, None, now_s)
+
+    def _keep_whole(self, entering: list[Any]) -> list[Any]:
+        """Return who may enter this step: no prompt with a seed is cut."""
+        seeded = has_seed(entering[0])
+        self.scheduler_config.enable_chunked_prefill = not seeded
+        return [request for request in entering if has_seed(request) == seeded]
+
+    def _take_outside(self) -> None:
+        """Take out of vLLM's queues what it left there: all who wait are ordered by us."""
+        for waiting in (self.waiting, self.kv_holding_waiting):
+            while waiting:
+                request = waiting.pop_request()
+                name = self._name_of.get(request.request_id)
+                if name is not None:
+                    self._outside[request.request_id] = request
+                    if request.status == RequestStatus.PREEMPTED:
+                        self._core.spill(name)
+        self.deferred_waiting.clear()
+
+    def _append_observation(self, name: str, token_ids: list[int]) -> None:
+        request = self._request_of[name]
+        append_observation(request, token_ids)
+        self._outside[request.request_id] = request
+
+    def _disturb(self) -> None:
+        """Something happens that the next step's choice has not seen."""
+        self._catch_up()
+        self._chosen = self._competing = None
+
+    def _catch_up(self) -> None:
+        """Do what could wait: take a step's tokens, note the step that was scheduled behind it."""
+        unread, self._unread = self._unread, None
+        if unread is not None:
+            step, news, taken_s = unread
+            self._core.finish_step(step, news, taken_s)
+            for new in news:
+                if new.name not in self._core and new.name in self._request_of:
+                    self._end(new.name)
+        scheduled, self._scheduled = self._scheduled, None
+        if scheduled is not None:
+            output, scheduled_s = scheduled
+            requests, name_of = self.requests, self._name_of
+            rows = [
+                Work(name_of[request_id], tokens, requests[request_id].num_computed_tokens)
+                for request_id, tokens in output.num_scheduled_tokens.items()
+                if request_id in name_of
+            ]
+            self._in_flight.append((output, self._core.begin_step(rows, scheduled_s)))
+            if unread is not None:
+                self._core.compete_anew(unread[0])
+
+    def _end(self, name: str) -> None:
+        """Drop a generation that has ended here, and end it in vLLM where it goes on."""
+        request = self._request_of[name]
+        del self._name_of[request.request_id]
+        self._drop(request, name)
+        self._chosen = self._competing = None
+        if not request.is_finished():
+            super().finish_requests(request.request_id, RequestStatus.FINISHED_STOPPED)
+            self._unsaid.append(request)
+
+    def _drop(self, request: Any, name: str) -> None:
+        self._outside.pop(request.request_id, None)
+        self._request_of.pop(name, None)
+        self._compiling.pop(name, None)
+
+    def _step_of(self, scheduler_output: Any) -> Step:
+        """Return the step that an output belongs to; steps without one are forgotten."""
+        while True:
+            output, step = self._in_flight.pop(0)
+            if output is scheduler_output:
+                return step
+
+    def _kv_tokens(self) -> int:
+        capacity = self.cache_config.num_gpu_blocks * self.block_size
+        return round(float(self.kv_cache_manager.usage) * float(capacity))
+
+    def _tell(self, now_s: float) -> None:
+        """Send what happened to the engine, and the state at times or before a sleep."""
+        answers, self._answers = self._answers, []
+        for answer in answers:
+            answer.set_result(None)
+        events: list[Any] = self._core.take_events()
+        if self._report is None:
+            return
+        state = self._core.take_state(now_s, at_once=not self.get_num_unfinished_requests())
+        if state is not None:
+            events.append(state)
+        if events:
+            self._report.send(events)
+
+
+class TimelyScheduler(FreezeMixin, Scheduler):  # type: ignore[misc]
+    """Freezing, for synchronous scheduling."""
+
+
+class TimelyAsyncScheduler(FreezeMixin, AsyncScheduler):  # type: ignore[misc]
+    """Freezing, for asynchronous scheduling."""
+
+
+def _control(self: Any, command: str, name: str, value: Any = None) -> Future[None] | None:
+    """The utility call ``timely`` of the engine core."""
+    if not isinstance(self.scheduler, FreezeMixin):
+        raise TypeError(f'scheduler {type(self.scheduler).__name__}: expected the timely plug-in')
+    return self.scheduler.control(command, name, value)
+
+
+EngineCore.timely = _control

@@ -1,0 +1,219 @@
+"""How many tokens vLLM may schedule in its next step where its model is a pipeline of stages.
+
+vLLM by itself puts all that can run into the first step, and the steps behind it, which the other
+stages wait for, get nothing. Here every step gets its share: of those that decode, and of what is
+to be prefilled; urgent prompts go first and as a whole. The number of micro-batches that tokens
+are shared between follows from times that were measured, among those that leave the tightest live
+deadline in time.
+
+The scheduler calls :meth:`PipelineBudget.compose` once per step. This module imports no vLLM.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from timely_llm_ros.scheduling import (
+    PipelineTimes,
+    TokenBudget,
+    count_in_time,
+    prefill_first_token_s,
+    sure_count,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from timely_llm_ros.scheduling import LinearCosts
+
+
+class Composed(NamedTuple):
+    """A step.
+
+    Attributes:
+        running: Requests inside vLLM that take part.
+        entering: Requests that enter with it.
+        tokens: Most tokens that it may have.
+    """
+
+    running: list[Any]
+    entering: list[Any]
+    tokens: int
+
+
+class _Prefill(NamedTuple):
+    request: Any
+    tokens: int
+    left_s: float
+    inside: bool
+
+
+class _Round(NamedTuple):
+    """What the coming micro-batches share."""
+
+    decoding: int
+    context_tokens: int
+    prefills: list[_Prefill]
+
+    @property
+    def prefill_tokens(self) -> int:
+        return _sum(self.prefills)
+
+
+class PipelineBudget:
+    """Composes steps. What it learns it learns from the steps that it composed.
+
+    Args:
+        stages: Stages of the pipeline.
+        most_micro_batches: The most that tokens are shared between.
+        most_tokens: The most tokens of a step, ``max_num_batched_tokens``.
+        due_s: Returns when a request's first token is due (s).
+
+    Raises:
+        ConfigurationError: A number is out of range.
+    """
+
+    def __init__(
+        self,
+        stages: int,
+        *,
+        most_micro_batches: int,
+        most_tokens: int,
+        due_s: Callable[[Any], float],
+    ) -> None:
+        self._stages, self._most = stages, most_micro_batches
+        self._due_s = due_s
+        self._budget = TokenBudget(most_tokens)
+        self.times = PipelineTimes(stages)
+        self.micro_batches = min(stages, most_micro_batches)
+        """Between how many micro-batches tokens are shared now."""
+
+    def compose(self, running: Sequence[Any], entering: Sequence[Any], now_s: float) -> Composed:
+        """Return the next step's part of those who are to run, best rank first in either list.
+
+        Args:
+            running: vLLM's requests that are in its worker, those in flight among them.
+            entering: Those that are not.
+            now_s: The time (s).
+        """
+        decodes: list[Any] = []
+        prefills: list[_Prefill] = []
+        in_flight = 0
+        for request in running:
+            tokens = _left(request)
+            if tokens > 1:
+                left_s = self._due_s(request) - now_s
+                prefills.append(_Prefill(request, tokens, left_s, True))
+            elif tokens:
+                decodes.append(request)
+            else:
+                in_flight += 1
+        for request in entering:
+            left_s = self._due_s(request) - now_s
+            prefills.append(_Prefill(request, max(1, _left(request)), left_s, False))
+        costs = self.times.costs
+        decoding = len(decodes) + in_flight
+        contexts = sum(request.num_computed_tokens for request in running)
+        work = _Round(decoding, contexts, prefills)
+        self.micro_batches = count = self._count(work, costs)
+        shared_s = self._shared_first_s(work, count, costs)
+        urgent = [item for item in prefills if item.left_s < shared_s]
+        urgent.sort(key=lambda item: item.left_s)
+        others = [item for item in prefills if item not in urgent]
+        new = self._new(_sum(others), urgent=False), self._new(_sum(urgent), urgent=True)
+        share = self._budget.issue(count, decoding, *new)
+        while not share.total and prefills:
+            # Fewer tokens than micro-batches: no step is to be empty while there are any.
+            share = self._budget.issue(count, decoding)
+        taken = decodes[: share.decode]
+        if not share.prefill:
+            others = []
+        elif not all(item.inside for item in urgent):
+            # vLLM serves those inside before those that enter.
+            others = [item for item in others if not item.inside]
+        return Composed(
+            [*_requests(urgent, inside=True), *taken, *_requests(others, inside=True)],
+            [*_requests(urgent, inside=False), *_requests(others, inside=False)],
+            len(taken) + share.urgent + share.prefill,
+        )
+
+    def entered(self, tokens: int, now_s: float, context_tokens: int) -> None:
+        """A step with so many tokens, which attend to so many, goes into the pipeline."""
+        if tokens:
+            self.times.enter(tokens, now_s, context_tokens)
+
+    def left(self, tokens: int, now_s: float) -> None:
+        """A step with so many tokens comes out; in the order in which they went in."""
+        if tokens:
+            self.times.leave(now_s)
+
+    def _count(self, work: _Round, costs: LinearCosts | None) -> int:
+        """Return between how many micro-batches tokens are shared."""
+        stages, most, contexts = self._stages, self._most, work.context_tokens
+        if costs is None:
+            return min(stages, most)
+        tokens = work.decoding + work.prefill_tokens
+        usual = sure_count(stages, most, tokens, costs, context_tokens=contexts)
+        if not work.prefills:
+            return usual
+        tightest = min(work.prefills, key=lambda item: item.left_s)
+        if self._shared_first_s(work, usual, costs) <= tightest.left_s:
+            return usual
+        found = count_in_time(
+            stages,
+            most,
+            work.decoding,
+            work.prefill_tokens,
+            tightest.left_s,
+            costs,
+            urgent=False,
+            context_tokens=contexts,
+        )
+        if not found.in_time:
+            # Late if it were shared out: it will go first, and as a whole.
+            found = count_in_time(
+                stages,
+                most,
+                work.decoding,
+                tightest.tokens,
+                tightest.left_s,
+                costs,
+                context_tokens=contexts,
+            )
+        return found.micro_batches
+
+    def _shared_first_s(self, work: _Round, count: int, costs: LinearCosts | None) -> float:
+        """Return when the last prompt would have its first token if all were shared out (s)."""
+        if costs is None:
+            return 0.0
+        return prefill_first_token_s(
+            self._stages,
+            count,
+            work.decoding,
+            work.prefill_tokens,
+            costs,
+            urgent=False,
+            context_tokens=work.context_tokens,
+        )
+
+    def _new(self, tokens: int, *, urgent: bool) -> int:
+        """Return what has come of the tokens that really wait: unused shares come back with it."""
+        budget = self._budget
+        known = budget.urgent_waiting if urgent else budget.waiting - budget.urgent_waiting
+        if tokens < known:
+            budget.withdraw(known - tokens, urgent=urgent)
+        return max(0, tokens - known)
+
+
+def _left(request: Any) -> int:
+    """Return how many tokens of a request vLLM could compute now."""
+    tokens = request.num_tokens_with_spec + request.num_output_placeholders
+    return int(tokens - request.num_computed_tokens)
+
+
+def _sum(items: Sequence[_Prefill]) -> int:
+    return sum(item.tokens for item in items)
+
+
+def _requests(items: Sequence[_Prefill], *, inside: bool) -> list[Any]:
+    return [item.request for item in items if item.inside is inside]

@@ -1,0 +1,155 @@
+"""One start of vLLM: its engine core in a process of its own, and the events from there."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import shutil
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from timely_llm_ros.engines.torch import FrameReader, frame
+from timely_llm_ros.engines.vllm.completions import completion_tokens
+from timely_llm_ros.engines.vllm.plugin import UNCUT
+from timely_llm_ros.engines.vllm.start import prepare_stages, start_llm, stop_llm
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable
+
+    from timely_llm_ros.engines.openai import Chunk
+    from timely_llm_ros.engines.torch import RobotIdleAt
+    from timely_llm_ros.skills import SkillSet
+
+
+_CLOSE_TIMEOUT_S = 2.0
+"""How long the engine core may take to end after it was told to (s)."""
+
+
+class VllmProcess:
+    """A started vLLM with our scheduler in its engine core.
+
+    Args:
+        arguments: Keyword arguments of vLLM's ``AsyncEngineArgs``, ``additional_config`` left out.
+        plugin: Options of the scheduler, see ``PluginOptions``.
+        on_message: Called with every event from the engine core, on the loop's thread.
+        on_lost: Called once when the engine core is gone.
+    """
+
+    def __init__(
+        self,
+        arguments: dict[str, Any],
+        plugin: dict[str, Any],
+        *,
+        on_message: Callable[[VllmProcess, Any], None],
+        on_lost: Callable[[VllmProcess], None],
+    ) -> None:
+        self._arguments, self._plugin = arguments, plugin
+        self._on_message, self._on_lost = on_message, on_lost
+        self._folder = ''
+        self._server: asyncio.Server | None = None
+        self._llm: Any = None
+        self._known = {UNCUT.name}
+        self._replies: set[asyncio.Task[Any]] = set()
+        self._closing = False
+        self._gone = asyncio.Event()
+        self._writer: asyncio.StreamWriter | None = None
+
+    async def start(self) -> None:
+        """Start it; takes as long as loading the model.
+
+        Raises:
+            Exception: Whatever vLLM raises.
+        """
+        self._folder = tempfile.mkdtemp(prefix='timely-vllm-')
+        path = str(Path(self._folder) / 'report')
+        self._server = await asyncio.start_unix_server(self._listen, path)
+        # Segments come over the report: tokens for nobody would only cost time.
+        plugin = self._plugin | {'report': path, 'tokens': False}
+        # In a thread: it waits for the engine core, and the loop has others to serve.
+        self._llm = await asyncio.to_thread(
+            start_llm, self._arguments | {'additional_config': {'timely': plugin}}
+        )
+        await prepare_stages(self._llm)
+
+    @property
+    def pid(self) -> int | None:
+        """The engine core's process id; None where it is not known."""
+        resources = getattr(getattr(self._llm, 'engine_core', None), 'resources', None)
+        manager = getattr(resources, 'engine_manager', None)
+        processes = getattr(manager, 'processes', [])
+        return processes[0].pid if processes else None
+
+    async def add(self, request_id: str, token_ids: list[int], parameters: Any) -> None:
+        """Send a request."""
+        from vllm.inputs import TokensPrompt
+
+        await self._llm.add_request(
+            request_id, TokensPrompt(prompt_token_ids=token_ids), parameters
+        )
+
+    def tokens(self, body: dict[str, Any]) -> AsyncGenerator[Chunk, None]:
+        """Yield a completion's tokens, of a request that is no plan."""
+        return completion_tokens(self._llm, body)
+
+    async def abort(self, request_id: str) -> None:
+        """Abort a request."""
+        await self._llm.abort(request_id)
+
+    async def introduce(self, skill_set: SkillSet) -> None:
+        """Make a skill set known to the engine core, once."""
+        if skill_set.name not in self._known:
+            self._known.add(skill_set.name)
+            await self._call('skill_set', skill_set.name, pickle.dumps(skill_set))
+
+    def correct(self, correction: RobotIdleAt) -> None:
+        """Send when a robot runs out of work: without an answer, and it wakes nobody up."""
+        if self._writer is not None:
+            self._writer.write(frame([correction]))
+
+    def tell(self, command: str, name: str, value: Any = None) -> None:
+        """Send a command over the control channel; commands arrive in their order."""
+        task = asyncio.get_running_loop().create_task(self._call(command, name, value))
+        self._replies.add(task)
+        task.add_done_callback(self._replied)
+
+    async def stop(self) -> None:
+        """End it, by force where it does not listen."""
+        self._closing = True
+        llm, self._llm = self._llm, None
+        if self._writer is not None:
+            # At this the engine core ends itself; vLLM's own way takes seconds, then a kill.
+            self._writer.write_eof()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._gone.wait(), _CLOSE_TIMEOUT_S)
+        if llm is not None:
+            await asyncio.to_thread(stop_llm, llm)
+        for task in tuple(self._replies):
+            task.cancel()
+        if self._server is not None:
+            self._server.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    async def _call(self, command: str, name: str, value: Any) -> None:
+        await self._llm.engine_core.call_utility_async('timely', command, name, value)
+
+    def _replied(self, task: asyncio.Task[Any]) -> None:
+        self._replies.discard(task)
+        if not task.cancelled() and task.exception() is not None and not self._closing:
+            asyncio.get_running_loop().call_exception_handler(
+                {'message': 'control channel of vLLM', 'exception': task.exception()}
+            )
+
+    async def _listen(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+        frames = FrameReader()
+        with suppress(ConnectionError):
+            while data := await reader.read(1 << 18):
+                for message in frames.push(data):
+                    if not self._closing:
+                        self._on_message(self, message)
+        writer.close()
+        self._gone.set()
+        if not self._closing:
+            self._on_lost(self)

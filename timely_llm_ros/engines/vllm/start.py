@@ -1,0 +1,112 @@
+"""Starting vLLM, whichever scheduler it has. Importing this imports no vLLM."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import signal
+import tempfile
+from contextlib import suppress
+from typing import Any
+
+from timely_llm_ros.engines.vllm.text import kv_bytes
+
+_THREADS_BIND = 'VLLM_CPU_OMP_THREADS_BIND'
+_SOCKETS = 'VLLM_RPC_BASE_PATH'
+
+
+def engine_arguments(
+    model: str,
+    *,
+    dtype: str,
+    kv_tokens: int,
+    block_size: int,
+    chunk: int,
+    slots: int,
+    context_limit: int,
+) -> dict[str, Any]:
+    """Return keyword arguments of vLLM's ``AsyncEngineArgs``; imports vLLM.
+
+    Args:
+        model: The model's folder.
+        dtype: Number format.
+        kv_tokens: Tokens of KV.
+        block_size: Tokens of a KV block.
+        chunk: Most tokens computed in one step.
+        slots: Most generations that a worker knows.
+        context_limit: Most tokens that one context may have.
+    """
+    from vllm.platforms import current_platform
+
+    arguments: dict[str, Any] = {
+        'model': model,
+        'dtype': dtype,
+        'max_num_seqs': slots,
+        'max_num_batched_tokens': max(chunk, slots),
+        'max_model_len': context_limit,
+        'block_size': block_size,
+        'num_gpu_blocks_override': kv_tokens // block_size + 1,
+        'enable_prefix_caching': True,
+        'structured_outputs_config': {'backend': 'guidance'},
+        'disable_log_stats': True,
+        'seed': 0,
+    }
+    if current_platform.is_cpu():
+        # Compiling takes longer than it ever saves on a model that a CPU is fast enough for.
+        pool_bytes = kv_bytes(model, kv_tokens + block_size, dtype)
+        arguments |= {'enforce_eager': True, 'kv_cache_memory_bytes': pool_bytes}
+    return arguments
+
+
+def start_llm(arguments: dict[str, Any]) -> Any:
+    """Start vLLM; its processes never see the terminal's Ctrl-C."""
+    from vllm.engine.arg_utils import AsyncEngineArgs
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+    workers = int(arguments.get('pipeline_parallel_size', 1))
+    workers *= int(arguments.get('tensor_parallel_size', 1))
+    unbound = workers > 1 and _THREADS_BIND not in os.environ
+    if unbound:
+        # Else vLLM wants a NUMA node for each worker on a CPU. Only what starts now inherits it.
+        os.environ[_THREADS_BIND] = 'nobind'
+    # The signal mask of this thread is what the new process inherits.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if unbound:
+            del os.environ[_THREADS_BIND]
+
+
+async def prepare_stages(llm: Any) -> None:
+    """Make the stages of a pipeline ready for what the stage before them sends.
+
+    vLLM does it in a trial run at start, which it leaves out on CPUs where nothing is compiled;
+    the first step then fails.
+    """
+    if llm.vllm_config.parallel_config.pipeline_parallel_size > 1:
+        await llm.collective_rpc('execute_dummy_batch')
+
+
+def stop_llm(llm: Any) -> None:
+    """End vLLM."""
+    with suppress(Exception):
+        llm.shutdown()
+
+
+def prepare_environment(threads: int) -> None:
+    """Set what vLLM reads from the environment; where the user has, only the threads."""
+    for name, value in (
+        ('HF_HUB_OFFLINE', '1'),
+        ('VLLM_NO_USAGE_STATS', '1'),
+        ('VLLM_LOGGING_LEVEL', 'ERROR'),
+        ('VLLM_WORKER_MULTIPROC_METHOD', 'spawn'),
+    ):
+        os.environ.setdefault(name, value)
+    if _SOCKETS not in os.environ:
+        # vLLM leaves its sockets where they are; so they get a place that goes with this process.
+        folder = os.environ[_SOCKETS] = tempfile.mkdtemp(prefix='timely-vllm-')
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.environ['OMP_NUM_THREADS'] = str(threads)

@@ -1,0 +1,125 @@
+"""Writes generation requests as vLLM takes them: token ids and sampling parameters."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from timely_llm_ros.engines.vllm.plugin import KEY, encode_request
+from timely_llm_ros.errors import EngineError
+from timely_llm_ros.skills.grammar import decoding_grammar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from timely_llm_ros.engines.engine import GenerationRequest
+    from timely_llm_ros.engines.texts import TokenTexts
+
+    Sampling = Callable[[GenerationRequest], Mapping[str, Any]]
+
+_UNWRITABLE = -100.0
+"""Logit bias of tokens that only the runtime may write: the lowest that vLLM takes."""
+
+_MOST_PREFIXES = 256
+"""Tokenised fixed parts of prompts that are kept."""
+
+
+def greedy(request: GenerationRequest) -> Mapping[str, Any]:
+    """Return the sampling parameters that always take the likeliest token."""
+    return {'temperature': 0.0}
+
+
+def check_seed(seed: int | None, tokens: int, most: int | None) -> None:
+    """Refuse a seed that would end vLLM's worker.
+
+    On a CPU it fails where a prompt with a seed is computed in several steps: it cannot take back
+    what a step has drawn in vain (``CPU Generator does not use offset``).
+
+    Args:
+        seed: The request's.
+        tokens: Tokens of its prompt, and of its plan at most: all are prompt once KV was spilled.
+        most: Tokens that certainly go into one step; 0 where none do, None where all may have one.
+
+    Raises:
+        EngineError: There is one and it does not fit.
+    """
+    if seed is None or most is None or tokens <= most:
+        return
+    bound = f'at most {most} tokens of prompt and plan, not {tokens}' if most else 'none'
+    raise EngineError(
+        f'seed {seed}: expected {bound}, on a CPU vLLM fails where a prompt with one is computed '
+        'in several steps, as it is beyond prefill_chunk and over stages'
+    )
+
+
+class RequestWriter:
+    """Writes requests for one model.
+
+    Args:
+        texts: The tokenizer.
+        context_limit: Most tokens that one context may have.
+        sampling: Returns a request's keyword arguments of vLLM's ``SamplingParams``.
+        observations: Whether grammars leave room for what robots answer.
+    """
+
+    def __init__(
+        self, texts: TokenTexts, *, context_limit: int, sampling: Sampling, observations: bool
+    ) -> None:
+        self._texts, self._context_limit = texts, context_limit
+        self._sampling, self._observations = sampling, observations
+        self._unwritable = dict.fromkeys(texts.unwritable_ids, _UNWRITABLE)
+        self._ends = sorted(texts.end_ids)
+        self._prefixes: dict[str, list[int]] = {}
+
+    def token_ids(self, request: GenerationRequest) -> list[int]:
+        """Return a prompt's tokens.
+
+        Raises:
+            EngineError: The request cannot be served.
+        """
+        key = request.prompt.fixed
+        fixed = self._prefixes.get(key)
+        if fixed is None:
+            if len(self._prefixes) >= _MOST_PREFIXES:
+                del self._prefixes[next(iter(self._prefixes))]
+            fixed = self._prefixes[key] = self._texts.encode(key, beginning=True)
+        body = self._texts.encode(request.prompt.body, beginning=not fixed)
+        if not body:
+            raise EngineError(f'prompt body {request.prompt.body!r}: expected at least one token')
+        if len(fixed) + len(body) >= self._context_limit:
+            raise EngineError(
+                f'prompt of {len(fixed) + len(body)} tokens: expected fewer than '
+                f'{self._context_limit}, the limit of the model and of max_kv_tokens'
+            )
+        if request.background:
+            raise EngineError("background: expected a robot's task, this engine has no such lane")
+        if request.forced_token_ids is not None:
+            raise EngineError('forced_token_ids: expected none, vLLM chooses the tokens itself')
+        return fixed + body
+
+    def parameters(self, request: GenerationRequest) -> Any:
+        """Return vLLM's sampling parameters of a request."""
+        from vllm.sampling_params import (
+            RequestOutputKind,
+            SamplingParams,
+            StructuredOutputsParams,
+        )
+
+        grammar = bias = None
+        if request.constrained:
+            rules = decoding_grammar(
+                request.skill_set, request.scene, observations=self._observations
+            )
+            grammar = StructuredOutputsParams(grammar=self._texts.rules(rules))
+            bias = self._unwritable or None
+        return SamplingParams(
+            max_tokens=request.max_tokens,
+            stop_token_ids=self._ends,
+            structured_outputs=grammar,
+            logit_bias=bias,
+            # Nobody here reads tokens: segments come from the engine core.
+            output_kind=RequestOutputKind.FINAL_ONLY,
+            detokenize=False,
+            extra_args={KEY: encode_request(request, time.monotonic(), named=True)},
+            **self._sampling(request),
+        )

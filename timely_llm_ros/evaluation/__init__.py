@@ -1,0 +1,61 @@
+"""Workloads, and what serving them on virtual time gives."""
+
+from timely_llm_ros.evaluation.chats import (
+    CHAT_HARDWARE,
+    GROUP,
+    Chat,
+    ChatSpec,
+    chat_task,
+    compose_chats,
+)
+from timely_llm_ros.evaluation.experiment import (
+    NETWORK_S,
+    TIMED,
+    System,
+    TaskRecord,
+    check_all_succeeded,
+    plan_tokens,
+    run_workload,
+)
+from timely_llm_ros.evaluation.paper_tasks import PROFILES
+from timely_llm_ros.evaluation.recorded_workload import (
+    RecordedSpec,
+    compose_recorded,
+    recorded_tasks,
+)
+from timely_llm_ros.evaluation.workload import (
+    WORKLOADS,
+    SegmentShape,
+    Workload,
+    WorkloadTask,
+    compose,
+    fleet_spec,
+)
+from timely_llm_ros.evaluation.workload_file import dumps
+
+__all__ = [
+    'CHAT_HARDWARE',
+    'GROUP',
+    'NETWORK_S',
+    'PROFILES',
+    'TIMED',
+    'WORKLOADS',
+    'Chat',
+    'ChatSpec',
+    'RecordedSpec',
+    'SegmentShape',
+    'System',
+    'TaskRecord',
+    'Workload',
+    'WorkloadTask',
+    'chat_task',
+    'check_all_succeeded',
+    'compose',
+    'compose_chats',
+    'compose_recorded',
+    'dumps',
+    'fleet_spec',
+    'plan_tokens',
+    'recorded_tasks',
+    'run_workload',
+]

@@ -1,0 +1,247 @@
+"""Serves a workload with the real planner on virtual time and says how every task fared.
+
+The planner, the scheduler, the segmenter and the executors are those that run on robots; only the
+engine's step time comes from a formula and the robots only sleep. Equal seeds give equal results.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.clock import LoopClock
+from timely_llm_ros.drivers import SimulatedDriver
+from timely_llm_ros.engines.simulated import SimulatedEngine, find_hardware
+from timely_llm_ros.errors import TimelyError
+from timely_llm_ros.execution import LocalRobotLink, SegmentExecutor
+from timely_llm_ros.planner import Planner, Task, TaskEnded
+from timely_llm_ros.scheduling import SchedulingOptions
+from timely_llm_ros.skills import Scene
+from timely_llm_ros.skills.loading import parse_skill_set
+from timely_llm_ros.virtual_time import run_virtual
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from timely_llm_ros.engines import Engine, GenerationRequest
+    from timely_llm_ros.evaluation.workload import Workload, WorkloadTask
+    from timely_llm_ros.planner import PlannerEvent, TaskResult
+    from timely_llm_ros.scheduling import ServingMode
+
+NETWORK_S = 0.008
+"""One-way time from the engine to a robot (s): TimelyLLM, section 7.1."""
+
+TIMED = parse_skill_set(
+    """
+name: timed
+description: a robot whose actions take as long as the plan says
+safe_action: halt
+skills:
+  act:
+    description: act for that long
+    arguments: {duration: {kind: int, unit: ms, minimum: 0, maximum: 1000000}}
+    duration: {model: linear, base_s: 0.0, per: {duration: 1.0}}
+  halt:
+    description: stop
+    duration: {model: constant, seconds: 0.0}
+""",
+    'timely_llm_ros.evaluation.experiment',
+)
+"""The skill set of a workload's robots."""
+
+_NOTHING = Scene(())
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """One way to serve a workload.
+
+    Attributes:
+        name: What tables call it.
+        mode: The serving mode.
+        policy: Name of the policy in mode ``segmented``.
+        max_running: Most generations in one engine step.
+        scheduling: Further options of the scheduler.
+    """
+
+    name: str
+    mode: ServingMode = 'segmented'
+    policy: str = 'utility'
+    max_running: int = 8
+    scheduling: SchedulingOptions = field(default_factory=SchedulingOptions)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRecord:
+    """How one task fared.
+
+    Attributes:
+        task: The task.
+        robot: Who did it.
+        queued_s: How long it waited for a free robot (s); not part of the other times.
+        result: What the planner reports.
+    """
+
+    task: WorkloadTask
+    robot: str
+    queued_s: float
+    result: TaskResult
+
+
+def run_workload(
+    workload: Workload,
+    system: System,
+    *,
+    hardware: str = 'toy',
+    network_s: float = NETWORK_S,
+    on_event: Callable[[PlannerEvent], None] | None = None,
+) -> tuple[TaskRecord, ...]:
+    """Serve a whole workload on virtual time; return a record of each task, in the given order.
+
+    Each task goes to a robot drawn from the free ones, and waits where none is free.
+
+    Args:
+        workload: What to serve.
+        system: How to serve it.
+        hardware: Name of the preset that says how long engine steps take.
+        network_s: One-way time from the engine to a robot (s).
+        on_event: Called with every planner event.
+
+    Raises:
+        ConfigurationError: An option is not known or out of range.
+        TimelyError: A task ended with an error, which a simulated one never should.
+    """
+    preset = find_hardware(hardware)
+
+    def plan_of(request: GenerationRequest) -> list[str]:
+        return plan_tokens(workload.tasks[int(request.generation_id)])
+
+    engine = SimulatedEngine(
+        plan_text=plan_of,
+        step_time=preset.step_time,
+        mode=system.mode,
+        policy=system.policy,
+        max_running=system.max_running,
+        max_kv_tokens=preset.kv_capacity_tokens,
+        scheduling=system.scheduling,
+    )
+    fleet = _Fleet(workload, engine, network_s, on_event)
+    return run_virtual(fleet.serve())
+
+
+def plan_tokens(task: WorkloadTask) -> list[str]:
+    """Return a plan of the task's shape, token by token."""
+    pieces: list[str] = []
+    for shape in task.segments:
+        pieces += [''] * (shape.tokens - 1)
+        pieces.append(f'act({round(shape.execution_s * 1000)});')
+    return pieces
+
+
+class _Fleet:
+    """A workload's robots and planner for one run."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        engine: Engine,
+        network_s: float,
+        on_event: Callable[[PlannerEvent], None] | None,
+    ) -> None:
+        self._workload, self._network_s, self._on_event = workload, network_s, on_event
+        self._engine = engine
+        self._random = random.Random(f'robots of {workload.name}:{workload.seed}')
+        self._free = [f'robot_{number}' for number in range(workload.robots)]
+        self._pending: deque[int] = deque()
+        self._begun: dict[str, tuple[str, float]] = {}
+        self._records: dict[int, TaskRecord] = {}
+        self._all_ended = asyncio.Event()
+
+    async def serve(self) -> tuple[TaskRecord, ...]:
+        clock = LoopClock()
+        executors = {
+            robot: SegmentExecutor(
+                SimulatedDriver(TIMED, clock=clock), TIMED, clock, progress_period_s=None
+            )
+            for robot in self._free
+        }
+        self._planner = Planner(
+            engine=self._engine,
+            robots={
+                robot: LocalRobotLink(executor, clock, latency_s=self._network_s)
+                for robot, executor in executors.items()
+            },
+            skill_sets={TIMED.name: TIMED},
+            clock=clock,
+            on_event=self._see,
+            max_tokens=max((task.tokens for task in self._workload.tasks), default=1) + 1,
+        )
+        for executor in executors.values():
+            await executor.start()
+        await self._planner.start()
+        try:
+            for number, task in enumerate(self._workload.tasks):
+                # Tasks of one moment come in one go: the engine must not begin in between.
+                if task.at_s > clock.now():
+                    await clock.sleep(task.at_s - clock.now())
+                self._pending.append(number)
+                self._assign()
+            if self._workload.tasks:
+                await self._all_ended.wait()
+        finally:
+            await self._planner.close()
+            for executor in executors.values():
+                await executor.close()
+        return tuple(self._records[number] for number in range(len(self._workload.tasks)))
+
+    def _assign(self) -> None:
+        """Give tasks to free robots."""
+        now_s = asyncio.get_running_loop().time()
+        while self._pending and self._free:
+            number = self._pending.popleft()
+            task = self._workload.tasks[number]
+            robot = self._free.pop(self._random.randrange(len(self._free)))
+            self._begun[str(number)] = robot, now_s
+            self._planner.submit(
+                Task(
+                    str(number),
+                    robot,
+                    TIMED.name,
+                    task.kind,
+                    _NOTHING,
+                    self._workload.groups[task.group],
+                    task_kind=task.kind,
+                )
+            )
+
+    def _see(self, event: PlannerEvent) -> None:
+        if self._on_event is not None:
+            self._on_event(event)
+        if isinstance(event, TaskEnded):
+            self._end(event)
+
+    def _end(self, event: TaskEnded) -> None:
+        number = int(event.task_id)
+        robot, begun_s = self._begun.pop(event.task_id)
+        task = self._workload.tasks[number]
+        self._records[number] = TaskRecord(task, robot, begun_s - task.at_s, event.result)
+        self._free.append(robot)
+        if len(self._records) == len(self._workload.tasks):
+            self._all_ended.set()
+        elif self._pending:
+            # The planner forgets the task only after this event.
+            asyncio.get_running_loop().call_soon(self._assign)
+
+
+def check_all_succeeded(records: tuple[TaskRecord, ...]) -> None:
+    """Raise if a task did not succeed.
+
+    Raises:
+        TimelyError: Names the first such task and its error.
+    """
+    for number, record in enumerate(records):
+        if record.result.error_code:
+            raise TimelyError(f'task {number}, {record.task.kind}: {record.result.error}')

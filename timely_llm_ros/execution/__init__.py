@@ -1,0 +1,34 @@
+"""What makes a robot do segments and keeps it safe, whatever its driver."""
+
+from timely_llm_ros.execution.driver import CallValue, Driver
+from timely_llm_ros.execution.emergency_stop import cut_power
+from timely_llm_ros.execution.executor import ExecutorState, SegmentExecutor
+from timely_llm_ros.execution.guard import Guard, run_guarded
+from timely_llm_ros.execution.local_link import LocalRobotLink
+from timely_llm_ros.execution.perception import NoPerception, Perception, SimulatedPerception
+from timely_llm_ros.execution.robot_link import (
+    RobotLink,
+    SegmentCode,
+    SegmentOutcome,
+    SegmentProgress,
+)
+from timely_llm_ros.execution.safe_action_retry import Insistence
+
+__all__ = [
+    'CallValue',
+    'Driver',
+    'ExecutorState',
+    'Guard',
+    'Insistence',
+    'LocalRobotLink',
+    'NoPerception',
+    'Perception',
+    'RobotLink',
+    'SegmentCode',
+    'SegmentExecutor',
+    'SegmentOutcome',
+    'SegmentProgress',
+    'SimulatedPerception',
+    'cut_power',
+    'run_guarded',
+]

@@ -1,0 +1,388 @@
+"""Runs plans on one driver: segments in order, and the robot safe after every abnormal end.
+
+However a segment ends that is not success, the robot's declared safe action is issued before the
+outcome is known to anybody. A robot to which it could not be issued counts as lost, and gets it
+before anything else once it is back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from timely_llm_ros.errors import RobotUnavailableError
+from timely_llm_ros.execution.robot_link import SegmentCode, SegmentOutcome
+from timely_llm_ros.execution.segment_job import Halt, Limits, SegmentJob
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from timely_llm_ros.clock import Clock
+    from timely_llm_ros.execution.driver import Driver
+    from timely_llm_ros.execution.robot_link import SegmentProgress
+    from timely_llm_ros.skills import Scene, Segment, SkillSet
+
+_logger = logging.getLogger(__name__)
+
+ExecutorPhase = Literal['idle', 'executing', 'waiting', 'safe', 'lost']
+"""``idle``: nothing to do. ``waiting``: between two segments of a plan. ``safe``: was brought to
+its safe action after an abnormal end. ``lost``: the driver has no contact."""
+
+ENDED_PLANS_KEPT = 64
+"""Plans that ended, of which a late segment is still recognised and refused."""
+
+_CUT_SHORT = Halt(SegmentCode.SHUTDOWN, 'the executor was cut short')
+_NO_CONTACT = Halt(SegmentCode.ROBOT_LOST, 'the driver has no contact with the robot')
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorState:
+    """What an executor is doing.
+
+    Attributes:
+        phase: In one word.
+        plan_id: The plan in hand; empty when idle.
+        index: Index of the segment in hand, or of the latest one.
+        call: Text of the call in hand; empty where there is none.
+        elapsed_s: In the segment in hand (s).
+        remaining_s: Expected, of the segments in hand and queued (s).
+        queued: Segments that wait for their turn.
+    """
+
+    phase: ExecutorPhase
+    plan_id: str
+    index: int
+    call: str
+    elapsed_s: float
+    remaining_s: float
+    queued: int
+
+
+class SegmentExecutor:
+    """Executes segments on one robot. Used from one asyncio loop.
+
+    Segments of one plan may come early and in any order; they run in the order of their index. A
+    segment of another plan supersedes the plan in hand. After a segment that did not succeed no
+    other of its plan runs.
+
+    Args:
+        driver: Makes the robot do single skills.
+        skill_set: The robot's skills.
+        clock: Measures durations.
+        timeout_factor: A call may take this times its expected time,
+        timeout_margin_s: or its expected time plus this (s), whichever is more.
+        idle_limit_s: If a plan's next segment is not there this long after the last (s), the
+            robot is brought to its safe action; the plan may go on afterwards.
+        safe_limit_s: How long the driver may take to stop a call and to issue the safe action (s).
+        progress_period_s: Progress is repeated this often (s) during a long call; None: only at
+            the start of calls.
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        skill_set: SkillSet,
+        clock: Clock,
+        *,
+        timeout_factor: float = 2.0,
+        timeout_margin_s: float = 5.0,
+        idle_limit_s: float = 30.0,
+        safe_limit_s: float = 2.0,
+        progress_period_s: float | None = 1.0,
+    ) -> None:
+        self.driver, self.skill_set = driver, skill_set
+        self._clock = clock
+        self._limits = Limits(timeout_factor, timeout_margin_s, safe_limit_s, progress_period_s)
+        self._idle_limit_s = idle_limit_s
+        self._plan_id = ''
+        self._next_index = 0
+        self._cut_at: int | None = None
+        self._jobs: dict[int, SegmentJob] = {}
+        self._running: SegmentJob | None = None
+        self._ended: deque[str] = deque(maxlen=ENDED_PLANS_KEPT)
+        self._runner: asyncio.Task[None] | None = None
+        self._idle_watch: asyncio.TimerHandle | asyncio.Task[None] | None = None
+        self._idle_watches: set[asyncio.Task[None]] = set()
+        self._driver_lock = asyncio.Lock()
+        self._connected = False
+        self._was_made_safe = False
+        self._owes_safe_action = False
+        self._closing = self._released = False
+
+    # Life
+
+    async def start(self) -> None:
+        """Connect the driver; also to be tried again after contact was lost.
+
+        Raises:
+            RobotUnavailableError: The robot does not answer, or the executor goes down.
+        """
+        if self._closing:
+            raise RobotUnavailableError('robot: expected its executor not to go down')
+        await self.driver.connect()
+        async with self._driver_lock:
+            if self._owes_safe_action:
+                await self._make_safe()
+            if self._owes_safe_action:
+                raise RobotUnavailableError('robot: expected it to take its safe action')
+            self._connected = True
+
+    async def close(self) -> bool:
+        """Bring the robot to its safe action and release it; idempotent.
+
+        Returns:
+            Whether nothing is left for others to do: the safe action was issued.
+        """
+        # From here on nothing starts: the driver is released, and a call could not be ended any
+        # more, not even by this program's guard, which trusts in the exit code.
+        self._closing = True
+        if not self._released and (self._connected or self._runner is not None):
+            await self.stop(SegmentCode.SHUTDOWN, 'the executor goes down')
+        self._drop_idle_watch()
+        async with self._driver_lock:
+            self._connected, self._released = False, True
+            await self.driver.close()
+        return self._was_made_safe
+
+    @property
+    def connected(self) -> bool:
+        """Whether the driver has contact."""
+        return self._connected
+
+    @property
+    def state(self) -> ExecutorState:
+        """What it is doing."""
+        remaining_s = sum(job.remaining_s for job in self._jobs.values())
+        job = self._running
+        if job is not None:
+            return ExecutorState(
+                'executing',
+                job.plan_id,
+                job.segment.index,
+                job.call,
+                job.elapsed_s,
+                job.remaining_s + remaining_s,
+                len(self._jobs),
+            )
+        phase: ExecutorPhase = 'waiting' if self._idle_watch is not None else 'idle'
+        if not self._connected:
+            phase = 'lost'
+        elif self._was_made_safe:
+            phase = 'safe'
+        index = max(0, self._next_index - 1)
+        return ExecutorState(phase, self._plan_id, index, '', 0.0, remaining_s, len(self._jobs))
+
+    # What it is told
+
+    async def execute(
+        self,
+        plan_id: str,
+        segment: Segment,
+        scene: Scene,
+        on_progress: Callable[[SegmentProgress], None],
+    ) -> SegmentOutcome:
+        """Run one segment when its turn comes; as ``RobotLink.execute``, but never raises."""
+        refusal = self._refusal(plan_id, segment)
+        if refusal is not None:
+            return SegmentOutcome(segment.index, refusal.code, refusal.error)
+        if plan_id != self._plan_id:
+            self._halt_plan(Halt(SegmentCode.SUPERSEDED, f'plan {plan_id} took over'))
+            self._plan_id, self._next_index, self._cut_at = plan_id, 0, None
+        job = SegmentJob(
+            plan_id, segment, scene, on_progress, skill_set=self.skill_set, clock=self._clock
+        )
+        self._jobs[segment.index] = job
+        self._wake()
+        try:
+            return await asyncio.shield(job.outcome)
+        except asyncio.CancelledError:
+            if not job.outcome.done():
+                self._halt_from(job, Halt(SegmentCode.CANCELED, 'cancelled'))
+                await asyncio.wait({job.outcome})
+            raise
+
+    def end_plan(self, plan_id: str) -> None:
+        """Note that nothing more of a plan will come; no-op if it is not the one in hand.
+
+        A plan whose end is not announced counts as waiting until the idle limit.
+        """
+        if plan_id == self._plan_id and self._runner is None and not self._jobs:
+            self._ended.append(plan_id)
+            self._plan_id, self._next_index, self._cut_at = '', 0, None
+            self._drop_idle_watch()
+
+    async def stop(
+        self, code: SegmentCode = SegmentCode.CANCELED, error: str = 'the robot was stopped'
+    ) -> bool:
+        """Bring the robot to its safe action now; what runs or waits ends with that code.
+
+        Returns:
+            Whether the safe action was issued.
+        """
+        running = self._running
+        self._halt_plan(Halt(code, error))
+        self._drop_idle_watch()
+        if running is not None:
+            await asyncio.wait({running.outcome})
+            if not running.outcome.result().succeeded:
+                return not self._owes_safe_action
+            if self._running is not None:
+                # It was at its very end, and a newer plan has the robot by now.
+                return True
+        async with self._driver_lock:
+            if not self._released:
+                await self._make_safe()
+            return self._was_made_safe
+
+    # The order of segments
+
+    def _refusal(self, plan_id: str, segment: Segment) -> Halt | None:
+        if self._closing:
+            return Halt(SegmentCode.ROBOT_LOST, 'the executor goes down')
+        if not self._connected:
+            return _NO_CONTACT
+        if plan_id in self._ended:
+            return Halt(SegmentCode.CANCELED, f'plan {plan_id} ended before this segment')
+        if plan_id == self._plan_id:
+            if self._cut_at is not None and segment.index >= self._cut_at:
+                return Halt(
+                    SegmentCode.CANCELED, f'segment {self._cut_at} of its plan was cancelled'
+                )
+            if segment.index < self._next_index or segment.index in self._jobs:
+                return Halt(
+                    SegmentCode.INVALID_SEGMENT,
+                    f'segment {segment.index} came twice: expected each index once',
+                )
+        for call in segment.calls:
+            if call.skill not in self.skill_set.skills:
+                return Halt(
+                    SegmentCode.INVALID_SEGMENT,
+                    f'skill {call.skill!r}: expected one of skill set {self.skill_set.name!r}',
+                )
+        return None
+
+    def _wake(self) -> None:
+        if self._runner is None:
+            self._drop_idle_watch()
+            if self._next_index in self._jobs:
+                self._runner = asyncio.get_running_loop().create_task(self._run_jobs())
+            else:
+                self._watch_idle()
+
+    async def _run_jobs(self) -> None:
+        try:
+            async with self._driver_lock:
+                while (job := self._jobs.pop(self._next_index, None)) is not None:
+                    self._running = job
+                    self._next_index += 1
+                    self._was_made_safe = False
+                    self._conclude(job, await self._run(job))
+        finally:
+            # Also when a fault or the loop's end cuts it short: nobody may wait for ever.
+            if self._running is not None:
+                self._conclude(self._running, self._running.ended(_CUT_SHORT))
+            self._runner = None
+        self._watch_idle()
+
+    async def _run(self, job: SegmentJob) -> SegmentOutcome:
+        if not self._connected:
+            # Lost while the job waited, perhaps in the middle of what it did before.
+            return job.ended(_NO_CONTACT)
+        try:
+            outcome = await job.run(self.driver, self._limits)
+        except asyncio.CancelledError:
+            await self._make_safe()
+            raise
+        if outcome.error_code == SegmentCode.ROBOT_LOST:
+            self._connected = False
+        if not outcome.succeeded:
+            await self._make_safe()
+        return outcome
+
+    def _conclude(self, job: SegmentJob, outcome: SegmentOutcome) -> None:
+        self._running = None
+        if not outcome.succeeded and job.plan_id == self._plan_id:
+            self._halt_plan(
+                Halt(
+                    SegmentCode.CANCELED,
+                    f'segment {outcome.index} of its plan did not succeed: {outcome.error}',
+                )
+            )
+        job.outcome.set_result(outcome)
+
+    def _halt_plan(self, halt: Halt) -> None:
+        """Halt everything of the plan in hand and have none."""
+        if self._plan_id:
+            self._ended.append(self._plan_id)
+        self._end_queued(0, halt)
+        self._plan_id, self._next_index, self._cut_at = '', 0, None
+        if self._running is not None:
+            self._running.halt(halt)
+
+    def _halt_from(self, job: SegmentJob, halt: Halt) -> None:
+        """Halt one segment and those after it; the ones before it go on."""
+        if job is self._running:
+            self._halt_plan(halt)
+        elif self._jobs.get(job.segment.index) is job:
+            self._cut_at = job.segment.index
+            self._end_queued(job.segment.index, halt)
+
+    def _end_queued(self, from_index: int, halt: Halt) -> None:
+        for index in sorted(index for index in self._jobs if index >= from_index):
+            job = self._jobs.pop(index)
+            job.outcome.set_result(job.ended(halt))
+
+    # Safety
+
+    async def _make_safe(self) -> None:
+        """Issue the safe action; the driver's lock is held."""
+        try:
+            async with asyncio.timeout(self._limits.safe_limit_s):
+                await self.driver.safe()
+        except RobotUnavailableError as err:
+            _logger.error('safe action not issued, owed until the robot is back: %s', err)
+        except TimeoutError:
+            _logger.error('safe action not issued within %g s: lost', self._limits.safe_limit_s)
+        except Exception:
+            _logger.exception('safe action not issued: lost')
+        else:
+            self._was_made_safe, self._owes_safe_action = True, False
+            return
+        # Nobody may take it for safe, nor use it as it is.
+        self._was_made_safe, self._owes_safe_action, self._connected = False, True, False
+
+    def _watch_idle(self) -> None:
+        if self._plan_id:
+            loop = asyncio.get_running_loop()
+            self._idle_watch = loop.call_later(self._idle_limit_s, self._end_idling)
+
+    def _end_idling(self) -> None:
+        watch = asyncio.get_running_loop().create_task(self._safe_when_idle())
+        self._idle_watch = watch
+        self._idle_watches.add(watch)
+        watch.add_done_callback(self._idle_watches.discard)
+
+    async def _safe_when_idle(self) -> None:
+        async with self._driver_lock:
+            if self._closing:
+                return
+            if self._jobs:
+                halt = Halt(
+                    SegmentCode.INVALID_SEGMENT,
+                    f'segment {self._next_index} did not come within {self._idle_limit_s:g} s: '
+                    f'expected it before {min(self._jobs)}',
+                )
+                self._halt_plan(halt)
+            await self._make_safe()
+            self._was_made_safe = False
+        self._idle_watch = None
+
+    def _drop_idle_watch(self) -> None:
+        watch, self._idle_watch = self._idle_watch, None
+        # Once the watch holds the lock it is at the safe action, which is not to be cut short.
+        is_safe_action = isinstance(watch, asyncio.Task) and self._driver_lock.locked()
+        if watch is not None and not is_safe_action:
+            watch.cancel()

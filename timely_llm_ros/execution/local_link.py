@@ -1,0 +1,57 @@
+"""A robot link inside one process, for simulation and tests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.errors import RobotUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from timely_llm_ros.clock import Clock
+    from timely_llm_ros.execution.executor import SegmentExecutor
+    from timely_llm_ros.execution.robot_link import SegmentOutcome, SegmentProgress
+    from timely_llm_ros.skills import Scene, Segment
+
+
+class LocalRobotLink:
+    """Hands segments to an executor of the same process.
+
+    Args:
+        executor: The robot's executor, started.
+        clock: What delays are measured on.
+        latency_s: Delay (s) from the planner to the robot. Answers come back without delay, so
+            that times are those the robot itself sees.
+    """
+
+    def __init__(self, executor: SegmentExecutor, clock: Clock, *, latency_s: float = 0.0) -> None:
+        self.executor = executor
+        self._clock, self._latency_s = clock, latency_s
+
+    @property
+    def available(self) -> bool:
+        """Whether the executor's driver has contact."""
+        return self.executor.connected
+
+    async def execute(
+        self,
+        plan_id: str,
+        segment: Segment,
+        scene: Scene,
+        on_progress: Callable[[SegmentProgress], None],
+    ) -> SegmentOutcome:
+        """Run one segment; see ``RobotLink``."""
+        self._require_contact()
+        if self._latency_s > 0:
+            await self._clock.sleep(self._latency_s)
+        return await self.executor.execute(plan_id, segment, scene, on_progress)
+
+    async def stop(self) -> None:
+        """Bring the robot to its safe action; see ``RobotLink``."""
+        if not await self.executor.stop():
+            raise RobotUnavailableError('robot: expected it to take its safe action')
+
+    def _require_contact(self) -> None:
+        if not self.available:
+            raise RobotUnavailableError('robot: expected its driver to have contact')

@@ -1,0 +1,77 @@
+"""What a robot sees, as drivers ask for it; over ROS it is ``nodes/topic_perception.py``."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Protocol
+
+from timely_llm_ros.errors import ConfigurationError, SkillFailedError
+
+if TYPE_CHECKING:
+    from timely_llm_ros.skills import Scene
+
+
+class Perception(Protocol):
+    """One robot's eyes. Used from the loop of its driver."""
+
+    async def look(self, scene: Scene) -> frozenset[str]:
+        """Return the names of the scene's objects that the robot sees now.
+
+        Raises:
+            SkillFailedError: Nothing is heard from whatever does the seeing.
+        """
+        ...
+
+    async def take_picture(self) -> None:
+        """Have a picture taken.
+
+        Raises:
+            SkillFailedError: There is nobody to take one.
+        """
+        ...
+
+
+class NoPerception:
+    """A robot without eyes: every skill that needs them fails and says so."""
+
+    async def look(self, scene: Scene) -> frozenset[str]:
+        """Raise ``SkillFailedError``."""
+        raise _blind()
+
+    async def take_picture(self) -> None:
+        """Raise ``SkillFailedError``."""
+        raise _blind()
+
+
+def _blind() -> SkillFailedError:
+    return SkillFailedError('the robot has no perception: expected one to be configured')
+
+
+class SimulatedPerception:
+    """Eyes that are not there: each object is seen, or not, by a draw.
+
+    Args:
+        seed: Equal seeds see equal things.
+        probability: How likely an object is seen at a look.
+
+    Raises:
+        ConfigurationError: The probability is out of range.
+    """
+
+    def __init__(self, *, seed: int = 0, probability: float = 0.7) -> None:
+        if not 0 <= probability <= 1:
+            raise ConfigurationError(
+                f'probability of seeing {probability!r}: expected a number from 0 to 1'
+            )
+        self._random = random.Random(seed)
+        self._probability = probability
+        self.pictures = 0
+        """Pictures that were taken."""
+
+    async def look(self, scene: Scene) -> frozenset[str]:
+        """Draw what is seen."""
+        return frozenset(name for name in scene.names if self._random.random() < self._probability)
+
+    async def take_picture(self) -> None:
+        """Count it."""
+        self.pictures += 1

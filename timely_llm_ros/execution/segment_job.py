@@ -1,0 +1,278 @@
+"""One segment on one driver: its calls made one by one, each timed and limited."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.errors import (
+    DriverTimeoutError,
+    RobotUnavailableError,
+    SkillFailedError,
+    TimelyError,
+)
+from timely_llm_ros.execution.call_walker import steps
+from timely_llm_ros.execution.robot_link import SegmentCode, SegmentOutcome, SegmentProgress
+from timely_llm_ros.skills import expected_execution_s
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from timely_llm_ros.clock import Clock
+    from timely_llm_ros.execution.call_walker import Step
+    from timely_llm_ros.execution.driver import CallValue, Driver
+    from timely_llm_ros.skills import Scene, Segment, SkillSet
+
+_logger = logging.getLogger(__name__)
+
+MIN_PROGRESS_PERIOD_S = 0.1
+"""Progress comes at most this often (s), a segment's first excepted."""
+
+_TIME_STEP_S = 1e-6
+"""A shorter wait (s) may not move a floating-point clock at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long things may take.
+
+    Attributes:
+        timeout_factor: A call may take this times its expected time,
+        timeout_margin_s: or its expected time plus this (s), whichever is more.
+        safe_limit_s: How long the driver may take to stop a call and to issue the safe action (s).
+        progress_period_s: Progress is repeated this often (s) during a long call; None: only at
+            the start of calls.
+    """
+
+    timeout_factor: float
+    timeout_margin_s: float
+    safe_limit_s: float
+    progress_period_s: float | None
+
+    def call_s(self, expected_s: float) -> float:
+        """Return the limit (s) of a call."""
+        return max(self.timeout_factor * expected_s, expected_s + self.timeout_margin_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """Why a segment ends: a code and a text."""
+
+    code: SegmentCode
+    error: str = ''
+
+
+SUCCESS = Halt(SegmentCode.NONE)
+
+
+class _HaltedError(Exception):
+    """The job was told to halt."""
+
+    def __init__(self, halt: Halt) -> None:
+        super().__init__(halt.error)
+        self.halt = halt
+
+
+class SegmentJob:
+    """One segment that an executor was given.
+
+    Args:
+        plan_id: Whose it is.
+        segment: What to run.
+        scene: What it refers to.
+        on_progress: Called with progress; may raise, which is logged.
+        skill_set: The robot's skills.
+        clock: Measures durations.
+    """
+
+    def __init__(
+        self,
+        plan_id: str,
+        segment: Segment,
+        scene: Scene,
+        on_progress: Callable[[SegmentProgress], None],
+        *,
+        skill_set: SkillSet,
+        clock: Clock,
+    ) -> None:
+        self.plan_id, self.segment, self.scene = plan_id, segment, scene
+        loop = asyncio.get_running_loop()
+        self.outcome: asyncio.Future[SegmentOutcome] = loop.create_future()
+        """How it ended; the executor sets it once the robot is safe."""
+        self._on_progress, self._skill_set, self._clock = on_progress, skill_set, clock
+        self._halt: Halt | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._started_s: float | None = None
+        self._calls: list[str] = []
+        self._durations_s: list[float] = []
+        self._remaining_s = expected_execution_s(segment.statements, skill_set, scene)
+        self._remaining_as_of_s: float | None = None
+        self._reported_s = float('-inf')
+
+    @property
+    def call(self) -> str:
+        """Text of the latest call; empty before the first."""
+        return self._calls[-1] if self._calls else ''
+
+    @property
+    def elapsed_s(self) -> float:
+        """Since its first call started (s)."""
+        return 0.0 if self._started_s is None else self._clock.now() - self._started_s
+
+    @property
+    def remaining_s(self) -> float:
+        """Expected until it ends (s)."""
+        if self._remaining_as_of_s is None:
+            return self._remaining_s
+        return max(0.0, self._remaining_s - (self._clock.now() - self._remaining_as_of_s))
+
+    def halt(self, halt: Halt) -> None:
+        """Have it end at once; the first reason counts."""
+        if self._halt is None:
+            self._halt = halt
+            self._wake()
+
+    def ended(self, halt: Halt, value: str | None = None) -> SegmentOutcome:
+        """Return the outcome of its ending now."""
+        return SegmentOutcome(
+            self.segment.index,
+            halt.code,
+            halt.error,
+            tuple(self._calls),
+            tuple(self._durations_s),
+            self.elapsed_s,
+            value,
+        )
+
+    async def run(self, driver: Driver, limits: Limits) -> SegmentOutcome:
+        """Make the calls; whatever goes wrong is in the outcome. The caller makes it safe."""
+        try:
+            value = await self._walk(driver, limits)
+        except _HaltedError as err:
+            return self.ended(err.halt)
+        except DriverTimeoutError as err:
+            return self.ended(Halt(SegmentCode.DRIVER_TIMEOUT, str(err)))
+        except RobotUnavailableError as err:
+            return self.ended(Halt(SegmentCode.ROBOT_LOST, str(err)))
+        except TimelyError as err:
+            return self.ended(Halt(SegmentCode.SKILL_FAILED, str(err)))
+        except Exception as err:
+            _logger.exception('driver')
+            return self.ended(Halt(SegmentCode.SKILL_FAILED, f'fault in the driver: {err!r}'))
+        return self.ended(SUCCESS, value)
+
+    async def _walk(self, driver: Driver, limits: Limits) -> str | None:
+        value: CallValue = None
+        walk = steps(self.segment.statements, self._skill_set, self.scene)
+        step = next(walk, None)
+        while step is not None:
+            value = await self._make(step, driver, limits)
+            try:
+                step = walk.send(value)
+            except StopIteration:
+                step = None
+        if not self.segment.awaits_value:
+            return None
+        if value is None:
+            raise SkillFailedError(f'{self.call} returned nothing: expected a value')
+        return value if isinstance(value, str) else 'true' if value else 'false'
+
+    async def _make(self, step: Step, driver: Driver, limits: Limits) -> CallValue:
+        """Make one call, unless the job is halted."""
+        if self._halt is not None:
+            raise _HaltedError(self._halt)
+        started_s = self._clock.now()
+        if self._started_s is None:
+            self._started_s = started_s
+        text = step.call.text
+        self._calls.append(text)
+        limit_s = limits.call_s(step.expected_s)
+        call = asyncio.get_running_loop().create_task(driver.execute(step.call, self.scene))
+        try:
+            while not call.done():
+                left_s = started_s + limit_s - self._clock.now()
+                if left_s <= _TIME_STEP_S:
+                    raise DriverTimeoutError(
+                        f'{text} did not end: expected {step.expected_s:.1f} s, '
+                        f'at most {limit_s:.1f} s'
+                    )
+                next_report_s = self._report(step, started_s, limits.progress_period_s)
+                halt = await self._wait(call, min(left_s, next_report_s))
+                if halt is not None and not call.done():
+                    raise _HaltedError(halt)
+            return call.result()
+        finally:
+            self._durations_s.append(self._clock.now() - started_s)
+            if call.done():
+                _look_at(call)
+            else:
+                await _end(call, limits.safe_limit_s)
+
+    async def _wait(self, call: asyncio.Future[CallValue], limit_s: float) -> Halt | None:
+        """Wait until the call has ended, the job is to halt, or ``limit_s`` (s) have passed.
+
+        Returns:
+            Why the job is to halt; None if it is not.
+        """
+        if self._halt is not None:
+            return self._halt
+        loop = asyncio.get_running_loop()
+        self._waiter = loop.create_future()
+        call.add_done_callback(self._wake)
+        timer = loop.call_later(limit_s, self._wake)
+        try:
+            await self._waiter
+        finally:
+            timer.cancel()
+            call.remove_done_callback(self._wake)
+            self._waiter = None
+        return self._halt
+
+    def _wake(self, _: object = None) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _report(self, step: Step, call_started_s: float, period_s: float | None) -> float:
+        """Report progress if it is due; return how long until it is again (s)."""
+        now_s = self._clock.now()
+        in_call_s = now_s - call_started_s
+        self._remaining_s = max(0.0, step.expected_s - in_call_s) + step.after_s
+        self._remaining_as_of_s = now_s
+        is_new = in_call_s == 0 or self._reported_s < call_started_s
+        due_s = MIN_PROGRESS_PERIOD_S if is_new else period_s
+        if due_s is None:
+            return float('inf')
+        since_s = now_s - self._reported_s
+        if since_s < due_s - _TIME_STEP_S:
+            return due_s - since_s
+        self._reported_s = now_s
+        progress = SegmentProgress(
+            self.segment.index,
+            self.call,
+            self.elapsed_s,
+            self._remaining_s,
+            len(self._calls),
+        )
+        try:
+            self._on_progress(progress)
+        except Exception:
+            _logger.exception('progress callback')
+        return float('inf') if period_s is None else period_s
+
+
+async def _end(call: asyncio.Future[CallValue], limit_s: float) -> None:
+    """See to it that a call does not run on."""
+    call.cancel()
+    await asyncio.wait({call}, timeout=limit_s)
+    if call.done():
+        _look_at(call)
+    else:
+        _logger.error('the driver does not end a call within %g s of a cancel', limit_s)
+
+
+def _look_at(call: asyncio.Future[CallValue]) -> None:
+    """See a call's error, so that one while stopping is not reported as never retrieved."""
+    if not call.cancelled():
+        call.exception()

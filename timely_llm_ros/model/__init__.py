@@ -1,1 +1,0 @@
-"""The small language model that plans: its data, its training and its evaluation."""

@@ -1,0 +1,185 @@
+"""A driver's link to joints: trajectories on one topic, joint states on another.
+
+It has a context and a node of its own, so that a guard that serves no node can open it too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import threading
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.drivers.trajectory import JointReading
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rclpy.context import Context
+    from rclpy.node import Node
+    from sensor_msgs.msg import JointState
+
+_logger = logging.getLogger(__name__)
+
+_SPIN_S = 60.0
+"""One round of spinning (s); see ``RosThread``."""
+
+
+class JointTopics:
+    """The joints of one arm, by topics.
+
+    Args:
+        robot: Name of the robot.
+        namespace: Namespace of its fleet, in which the topics' names are relative.
+        command_topic: Where trajectories go; ``{robot}`` stands for the name of the robot.
+        state_topic: Where joint states come from; likewise.
+    """
+
+    def __init__(
+        self,
+        robot: str,
+        namespace: str,
+        *,
+        command_topic: str = '{robot}/joint_trajectory_controller/joint_trajectory',
+        state_topic: str = '{robot}/joint_states',
+    ) -> None:
+        self._robot, self._namespace = robot, namespace
+        self._command_topic = command_topic.replace('{robot}', robot)
+        self._state_topic = state_topic.replace('{robot}', robot)
+        self._readings: dict[str, JointReading] = {}
+        self._news: asyncio.Event | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._node: Node | None = None
+        self._context: Context | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def readings(self) -> Mapping[str, JointReading]:
+        """The latest reading of every joint that was heard of."""
+        return self._readings
+
+    @property
+    def has_controller(self) -> bool:
+        """Whether somebody subscribes to the trajectories."""
+        return self._node is not None and self._commands.get_subscription_count() > 0
+
+    async def open(self) -> None:
+        """Make the node and begin to listen."""
+        if self._node is not None:
+            return
+        import rclpy
+        from rclpy.qos import QoSProfile, ReliabilityPolicy
+        from rclpy.signals import SignalHandlerOptions
+        from sensor_msgs.msg import JointState
+        from trajectory_msgs.msg import JointTrajectory
+
+        self._loop, self._news = asyncio.get_running_loop(), asyncio.Event()
+        self._readings = {}
+        self._context = rclpy.Context()
+        # The arguments of the program are its own node's.
+        rclpy.init(args=[], context=self._context, signal_handler_options=SignalHandlerOptions.NO)
+        self._node = rclpy.create_node(
+            f'{self._robot}_joints',
+            context=self._context,
+            namespace=self._namespace,
+            use_global_arguments=False,
+            enable_rosout=False,
+            start_parameter_services=False,
+        )
+        self._commands = self._node.create_publisher(
+            JointTrajectory, self._command_topic, QoSProfile(depth=1)
+        )
+        # Matches reliable and best-effort broadcasters; only the latest counts.
+        latest = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+        self._node.create_subscription(JointState, self._state_topic, self._on_states, latest)
+        self._thread = threading.Thread(target=self._spin, name='joint topics', daemon=True)
+        self._thread.start()
+
+    async def close(self) -> None:
+        """Take leave of the other nodes."""
+        node, thread = self._node, self._thread
+        if node is None or thread is None:
+            return
+        self._node = self._thread = None
+        assert self._context is not None
+        self._context.try_shutdown()
+        await asyncio.get_running_loop().run_in_executor(None, thread.join)
+        node.destroy_node()
+
+    def command(self, positions: Mapping[str, float], duration_s: float) -> None:
+        """Publish a trajectory of one point, at rest, to begin at once."""
+        from builtin_interfaces.msg import Duration
+        from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+        if self._node is None:
+            return
+        fraction_s, whole_s = math.modf(duration_s)
+        self._commands.publish(
+            JointTrajectory(
+                joint_names=list(positions),
+                points=[
+                    JointTrajectoryPoint(
+                        positions=list(positions.values()),
+                        velocities=[0.0] * len(positions),
+                        time_from_start=Duration(
+                            sec=int(whole_s), nanosec=min(int(1e9 * fraction_s), 999_999_999)
+                        ),
+                    )
+                ],
+            )
+        )
+
+    async def heard(self, limit_s: float) -> None:
+        """Return once a new reading is there, after ``limit_s`` (s) in any case."""
+        if self._news is None:
+            return
+        self._news.clear()
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._news.wait()
+        except TimeoutError:
+            return
+
+    # On the thread of the topics
+
+    def _on_states(self, message: JointState) -> None:
+        assert self._loop is not None
+        speeds = message.velocity if len(message.velocity) == len(message.name) else None
+        joints = {
+            name: (float(position), float(speeds[index]) if speeds is not None else 0.0)
+            for index, (name, position) in enumerate(
+                zip(message.name, message.position, strict=False)
+            )
+            if math.isfinite(position)
+        }
+        try:
+            self._loop.call_soon_threadsafe(self._take, joints)
+        except RuntimeError:
+            # The program is at its end.
+            return
+
+    def _take(self, joints: dict[str, tuple[float, float]]) -> None:
+        assert self._loop is not None
+        assert self._news is not None
+        now_s = self._loop.time()
+        for name, (position, speed) in joints.items():
+            self._readings[name] = JointReading(
+                position, speed if math.isfinite(speed) else 0.0, now_s
+            )
+        self._news.set()
+
+    def _spin(self) -> None:
+        from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+
+        executor = SingleThreadedExecutor(context=self._context)
+        executor.add_node(self._node)
+        try:
+            while self._context is not None and self._context.ok():
+                executor.spin_once(_SPIN_S)
+        except ExternalShutdownException:
+            return
+        except Exception:
+            _logger.exception('joint topics')
+        finally:
+            executor.shutdown()

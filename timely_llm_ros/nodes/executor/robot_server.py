@@ -1,0 +1,271 @@
+"""One robot's side of the wire: its segment executor behind an action, a service and a topic."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import uuid
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from rclpy.action import GoalResponse
+from std_srvs.srv import Trigger
+
+from timely_llm_ros.action import ExecuteSegment
+from timely_llm_ros.errors import TimelyError
+from timely_llm_ros.execution import SegmentCode, SegmentOutcome, cut_power
+from timely_llm_ros.msg import RobotState
+from timely_llm_ros.ros import STATE_QOS, DeferredActionServer, create_deferred_service
+from timely_llm_ros.ros.conversions import (
+    outcome_message,
+    progress_message,
+    robot_state_message,
+    segment_record,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rclpy.action.server import ServerGoalHandle
+    from rclpy.node import Node
+
+    from timely_llm_ros.execution import SegmentExecutor, SegmentProgress
+    from timely_llm_ros.ros import RosThread
+    from timely_llm_ros.skills import Scene, Segment
+
+_logger = logging.getLogger(__name__)
+
+RECONNECT_PERIOD_S = 2.0
+"""How often a lost connection to the robot is tried again (s)."""
+
+
+@dataclass(slots=True, eq=False)
+class _Taken:
+    """A goal that was taken. ``goal`` is there once rclpy has accepted it; ROS thread only."""
+
+    goal: ServerGoalHandle | None = None
+
+
+class RobotServer:
+    """Takes segments for one robot and runs them in order.
+
+    Args:
+        node: The executor's node.
+        ros: Its thread.
+        robot: Name of the robot: its namespace, relative to the node's.
+        executor: Runs the segments.
+        planner_timeout_s: Silence of the planner (s), with work of it in hand, after which the
+            robot is brought to its safe action; 0 for never.
+        result_timeout_s: How long a segment's result is kept (s).
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        ros: RosThread,
+        robot: str,
+        executor: SegmentExecutor,
+        *,
+        planner_timeout_s: float,
+        result_timeout_s: int,
+    ) -> None:
+        self.robot = robot
+        self.executor = executor
+        self._node, self._ros = node, ros
+        self._planner_timeout_s = planner_timeout_s
+        self._planner_heard_s = float('-inf')
+        self._runs: dict[_Taken, asyncio.Task[None]] = {}
+        self._by_goal: dict[bytes, _Taken] = {}
+        self._taking: _Taken | None = None
+        self._background: set[asyncio.Task[None]] = set()
+        self._reconnecting = False
+        self._states = node.create_publisher(RobotState, f'{robot}/robot_state', STATE_QOS)
+        self._server = DeferredActionServer(
+            node,
+            ExecuteSegment,
+            f'{robot}/execute_segment',
+            on_goal=self._on_goal,
+            on_accepted=self._on_accepted,
+            on_cancel=self._on_cancel,
+            result_timeout_s=result_timeout_s,
+        )
+        self._stop_service = create_deferred_service(node, Trigger, f'{robot}/stop', self._on_stop)
+        self._emergency_service = create_deferred_service(
+            node, Trigger, f'{robot}/emergency', self._on_emergency
+        )
+
+    # On the loop's thread
+
+    async def close(self) -> bool:
+        """Bring the robot to its safe action, end every goal and release the robot.
+
+        Returns:
+            Whether the safe action was issued.
+        """
+        safe = await self.executor.close()
+        if self._runs:
+            await asyncio.wait(self._runs.values(), timeout=1.0)
+        self.publish_state()
+        return safe
+
+    def planner_heard(self) -> None:
+        """Note a sign of life of the planner."""
+        self._planner_heard_s = time.monotonic()
+
+    def plan_ended(self, plan_id: str) -> None:
+        """Take the planner's word that nothing more of a plan will come."""
+        self.executor.end_plan(plan_id)
+        self.publish_state()
+
+    def check(self) -> None:
+        """Miss a planner that fell silent, and a robot that is lost; called regularly."""
+        state = self.executor.state
+        busy = state.queued or state.phase in ('executing', 'waiting')
+        silence_s = time.monotonic() - self._planner_heard_s
+        if busy and self._planner_timeout_s and silence_s > self._planner_timeout_s:
+            text = f'no sign of life of the planner for {silence_s:.1f} s'
+            _logger.error('robot %s: %s: making it safe', self.robot, text)
+            # Not again before the next plan: a new one gives the planner its full time.
+            self.planner_heard()
+            self._spawn(self.executor.stop(SegmentCode.PLANNER_LOST, text))
+        if not self.executor.connected and not self._reconnecting:
+            self._reconnecting = True
+            self._spawn(self._reconnect())
+
+    def publish_state(self) -> None:
+        """Publish what the robot does now."""
+        message = robot_state_message(self.executor.state, self.robot, self.executor.skill_set)
+        message.header.stamp = self._node.get_clock().now().to_msg()
+        self._states.publish(message)
+
+    async def _reconnect(self) -> None:
+        try:
+            await asyncio.sleep(RECONNECT_PERIOD_S)
+            await self.executor.start()
+            _logger.info('robot %s: connected again', self.robot)
+        except TimelyError as err:
+            _logger.warning('robot %s: %s', self.robot, err)
+        finally:
+            self._reconnecting = False
+
+    def _start(self, taken: _Taken, segment: Segment, scene: Scene, plan_id: str) -> None:
+        if not self._runs and self.executor.state.phase not in ('executing', 'waiting'):
+            self.planner_heard()
+        self._runs[taken] = asyncio.create_task(
+            self._run(taken, segment, scene, plan_id), name=f'segment {segment.index}'
+        )
+
+    async def _run(self, taken: _Taken, segment: Segment, scene: Scene, plan_id: str) -> None:
+        try:
+            outcome = await self.executor.execute(
+                plan_id, segment, scene, partial(self._on_progress, taken)
+            )
+        except asyncio.CancelledError:
+            outcome = SegmentOutcome(segment.index, SegmentCode.CANCELED, 'cancelled by the client')
+        except Exception as err:
+            _logger.exception('robot %s: segment %d', self.robot, segment.index)
+            outcome = SegmentOutcome(
+                segment.index, SegmentCode.SKILL_FAILED, f'fault in the executor: {err!r}'
+            )
+        finally:
+            self._runs.pop(taken, None)
+        self._ros.call(self._finish, taken, outcome)
+        self.publish_state()
+
+    def _on_progress(self, taken: _Taken, progress: SegmentProgress) -> None:
+        # Told a moment later: the call that it tells of is only now being started.
+        self._ros.loop.call_soon(self._tell, taken, progress)
+
+    def _tell(self, taken: _Taken, progress: SegmentProgress) -> None:
+        self._ros.call(self._feed_back, taken, progress_message(progress))
+        self.publish_state()
+
+    def _cancel(self, taken: _Taken) -> None:
+        run = self._runs.get(taken)
+        if run is not None:
+            run.cancel()
+
+    async def _stop(self, send: Callable[[Any], None]) -> None:
+        answer = Trigger.Response(success=await self.executor.stop())
+        if not answer.success:
+            answer.message = 'not issued: the driver has no contact with the robot'
+        self._ros.call(send, answer)
+        self.publish_state()
+
+    async def _cut_power(self, send: Callable[[Any], None]) -> None:
+        try:
+            answer = Trigger.Response(success=await cut_power(self.executor, 'asked for over ROS'))
+        except TimelyError as err:
+            answer = Trigger.Response(message=str(err))
+        self._ros.call(send, answer)
+        self.publish_state()
+
+    def _spawn(self, coroutine: Any) -> None:
+        task = asyncio.create_task(coroutine)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    # On the ROS thread
+
+    def _on_goal(self, goal: ExecuteSegment.Goal) -> GoalResponse:
+        """Take every goal, and start what is valid before rclpy has told its client.
+
+        What is not is aborted once it is accepted: only a result can carry a reason.
+        """
+        message = goal.segment
+        taken = self._taking = _Taken()
+        try:
+            if message.robot != self.robot:
+                raise _invalid('robot', message.robot, self.robot)
+            if message.skill_set != self.executor.skill_set.name:
+                raise _invalid('skill set', message.skill_set, self.executor.skill_set.name)
+            segment, scene = segment_record(message, self.executor.skill_set)
+        except TimelyError as err:
+            _logger.warning('robot %s: segment refused: %s', self.robot, err)
+            outcome = SegmentOutcome(message.index, SegmentCode.INVALID_SEGMENT, str(err))
+            self._ros.call(self._finish, taken, outcome)
+            return GoalResponse.ACCEPT
+        # Without a plan id, as when sent by hand, it is a plan of its own.
+        given = bytes(message.plan_id.uuid)
+        plan_id = str(uuid.UUID(bytes=given)) if any(given) else str(uuid.uuid4())
+        self._ros.call_loop(self._start, taken, segment, scene, plan_id)
+        self._ros.call(self._require_goal, taken)
+        return GoalResponse.ACCEPT
+
+    def _on_accepted(self, goal: ServerGoalHandle) -> None:
+        assert self._taking is not None
+        self._taking.goal = goal
+        self._by_goal[bytes(goal.goal_id.uuid)] = self._taking
+        self._taking = None
+
+    def _require_goal(self, taken: _Taken) -> None:
+        """Stop what rclpy could not accept in the end: nobody would hear of it."""
+        if taken.goal is None:
+            self._ros.call_loop(self._cancel, taken)
+
+    def _on_cancel(self, goal: ServerGoalHandle) -> None:
+        taken = self._by_goal.get(bytes(goal.goal_id.uuid))
+        if taken is not None:
+            self._ros.call_loop(self._cancel, taken)
+
+    def _feed_back(self, taken: _Taken, message: ExecuteSegment.Feedback) -> None:
+        if taken.goal is not None:
+            taken.goal.publish_feedback(message)
+
+    def _on_stop(self, _: Trigger.Request, send: Callable[[Any], None]) -> None:
+        self._ros.call_loop(lambda: self._spawn(self._stop(send)))
+
+    def _on_emergency(self, _: Trigger.Request, send: Callable[[Any], None]) -> None:
+        self._ros.call_loop(lambda: self._spawn(self._cut_power(send)))
+
+    def _finish(self, taken: _Taken, outcome: SegmentOutcome) -> None:
+        if taken.goal is None:
+            return
+        self._by_goal.pop(bytes(taken.goal.goal_id.uuid), None)
+        self._server.finish(taken.goal, outcome_message(outcome), succeeded=outcome.succeeded)
+
+
+def _invalid(what: str, value: str, expected: str) -> TimelyError:
+    return TimelyError(f'{what} {value[:80]!r}: expected {expected!r}')

@@ -1,0 +1,103 @@
+"""A robot's eyes, where a node of somebody else's does the seeing and says so on a topic.
+
+It publishes ``<robot>/detections`` for as long as it sees anything or nothing, and takes a picture
+when ``<robot>/take_picture`` asks for one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from std_msgs.msg import Header
+
+from timely_llm_ros.errors import SkillFailedError
+from timely_llm_ros.msg import Detections
+
+if TYPE_CHECKING:
+    from rclpy.node import Node
+
+    from timely_llm_ros.ros import RosThread
+    from timely_llm_ros.skills import Scene
+
+DETECTIONS_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+"""The newest is all that matters; best effort hears reliable senders too."""
+
+PATIENCE_S = 3.0
+"""How long the next detections may take (s)."""
+
+LEAST_SCORE = 0.5
+"""A detection counts from this score on."""
+
+
+class TopicPerception:
+    """What the detections of one robot say.
+
+    Args:
+        node: The executor's node.
+        ros: Its thread.
+        robot: Name of the robot: its namespace, relative to the node's.
+        patience_s: How long the next detections may take (s).
+        least_score: A detection counts from this score on.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        ros: RosThread,
+        robot: str,
+        *,
+        patience_s: float = PATIENCE_S,
+        least_score: float = LEAST_SCORE,
+    ) -> None:
+        self._ros, self._patience_s, self._least_score = ros, patience_s, least_score
+        self._waiting: set[asyncio.Future[frozenset[str]]] = set()
+        self._detections = node.create_subscription(
+            Detections, f'{robot}/detections', self._on_detections, DETECTIONS_QOS
+        )
+        self._pictures = node.create_publisher(Header, f'{robot}/take_picture', 10)
+        self._node, self._robot = node, robot
+
+    async def look(self, scene: Scene) -> frozenset[str]:
+        """Return what the next detections name, by an object's name or by its kind."""
+        future: asyncio.Future[frozenset[str]] = asyncio.get_running_loop().create_future()
+        self._waiting.add(future)
+        try:
+            async with asyncio.timeout(self._patience_s):
+                labels = await future
+        except TimeoutError as err:
+            raise SkillFailedError(
+                f'nothing on {self._detections.topic_name} for {self._patience_s:g} s: expected a '
+                'perception node'
+            ) from err
+        finally:
+            self._waiting.discard(future)
+        return frozenset(o.name for o in scene.objects if o.name in labels or o.kind in labels)
+
+    async def take_picture(self) -> None:
+        """Ask for a picture."""
+        if not self._pictures.get_subscription_count():
+            raise SkillFailedError(
+                f'nobody listens to {self._pictures.topic_name}: expected a node that takes '
+                'pictures'
+            )
+        stamp = self._node.get_clock().now().to_msg()
+        self._pictures.publish(Header(stamp=stamp, frame_id=self._robot))
+
+    # On the ROS thread
+
+    def _on_detections(self, message: Any) -> None:
+        labels = frozenset(
+            label
+            for label, score in zip(message.labels, message.scores, strict=False)
+            if score >= self._least_score
+        )
+        self._ros.call_loop(self._note, labels)
+
+    # On the loop's thread
+
+    def _note(self, labels: frozenset[str]) -> None:
+        for future in tuple(self._waiting):
+            if not future.done():
+                future.set_result(labels)

@@ -1,0 +1,9 @@
+"""The planner node: tasks in, segments out, over ROS."""
+
+from timely_llm_ros.nodes.planner.parameters import PlannerParameters
+from timely_llm_ros.nodes.planner.topics import PlannerTopics
+
+__all__ = [
+    'PlannerParameters',
+    'PlannerTopics',
+]

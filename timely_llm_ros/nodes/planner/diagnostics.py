@@ -1,0 +1,145 @@
+"""The planner's health as ROS diagnostics (REP-107). A suspended generation is no fault."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+
+from timely_llm_ros.msg import RobotState
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Mapping
+
+    from timely_llm_ros.nodes.planner.robot_link import RosRobotLink
+    from timely_llm_ros.nodes.planner.topics import PlannerTopics
+
+FULL_SHARE = 0.95
+"""Share of the KV capacity from which on a warning is due: generations will be recomputed."""
+
+
+class PlannerDiagnostics:
+    """Makes one diagnostics message from what is known now.
+
+    Args:
+        name: The node's full name, without the leading slash.
+        topics: Knows the engine and counts tasks.
+        links: The robots.
+    """
+
+    def __init__(self, name: str, topics: PlannerTopics, links: Mapping[str, RosRobotLink]) -> None:
+        self._name, self._topics, self._links = name, topics, links
+        self._counted: Counter[str] = topics.counts.copy()
+        self._spilled = 0
+
+    def message(self, *, active: bool, tasks: int) -> DiagnosticArray:
+        """Return the message; its header is left empty."""
+        return DiagnosticArray(
+            status=[
+                self._planner(active, tasks),
+                self._engine(active),
+                self._kv_cache(),
+                self._deadlines(),
+                *self._servers(),
+                *(self._robot(link) for link in self._links.values()),
+            ]
+        )
+
+    def _planner(self, active: bool, tasks: int) -> DiagnosticStatus:
+        state, counts = self._topics.state, self._topics.counts
+        values = {
+            'tasks': tasks,
+            'generations queued': state.queued if state else 0,
+            **{
+                key: counts[key]
+                for key in ('accepted', 'succeeded', 'aborted', 'canceled', 'refused')
+            },
+        }
+        text = f'{tasks} tasks' if active else 'not active'
+        return self._status('queue', DiagnosticStatus.OK, text, values)
+
+    def _engine(self, active: bool) -> DiagnosticStatus:
+        info, state = self._topics.info, self._topics.state
+        if info is None:
+            level = DiagnosticStatus.ERROR if active else DiagnosticStatus.OK
+            return self._status('engine', level, 'no engine', {})
+        values: dict[str, object] = {'engine': info.engine, 'model': info.model}
+        if state is not None:
+            values |= {
+                'running': state.running,
+                'suspended': state.suspended,
+                'held': state.held,
+                'step time (s)': f'{state.step_s:.4f}',
+                'background': state.background,
+                'background steps interrupted': state.interrupted,
+            }
+        if self._topics.engine_error:
+            text = f'failed, restarting: {self._topics.engine_error}'
+            return self._status('engine', DiagnosticStatus.ERROR, text, values)
+        return self._status('engine', DiagnosticStatus.OK, 'serving', values)
+
+    def _kv_cache(self) -> DiagnosticStatus:
+        state = self._topics.state
+        if state is None or not state.kv_capacity_tokens:
+            return self._status('KV cache', DiagnosticStatus.OK, 'empty', {})
+        share = state.kv_tokens / state.kv_capacity_tokens
+        spilled, self._spilled = state.spilled - self._spilled, state.spilled
+        tight = share >= FULL_SHARE or spilled > 0
+        values = {
+            'tokens': state.kv_tokens,
+            'capacity (tokens)': state.kv_capacity_tokens,
+            'dropped and recomputed': state.spilled,
+        }
+        level = DiagnosticStatus.WARN if tight else DiagnosticStatus.OK
+        return self._status('KV cache', level, f'{share:.0%} in use', values)
+
+    def _servers(self) -> list[DiagnosticStatus]:
+        """Return one status for each server of an engine that has its model elsewhere."""
+        state = self._topics.state
+        servers = state.servers if state is not None else ()
+        statuses = []
+        for server in servers:
+            values: dict[str, object] = {
+                'generations': server.generations,
+                'running': server.running,
+                'step time (s)': f'{server.step_s:.4f}',
+                'times lost': server.losses,
+            }
+            # Others serve meanwhile; only without any server nobody is planned for.
+            alone = not any(other.well for other in servers)
+            level = DiagnosticStatus.ERROR if alone else DiagnosticStatus.WARN
+            if server.well:
+                level, text = DiagnosticStatus.OK, 'serving'
+            else:
+                text = f'lost, tried again: {server.error}'
+            statuses.append(self._status(f'server {server.url}', level, text, values))
+        return statuses
+
+    def _deadlines(self) -> DiagnosticStatus:
+        counts = self._topics.counts
+        late = counts['late'] - self._counted['late']
+        self._counted = counts.copy()
+        level = DiagnosticStatus.WARN if late else DiagnosticStatus.OK
+        text = f'{late} late responses in the last second'
+        return self._status('deadlines', level, text, {'late responses': counts['late']})
+
+    def _robot(self, link: RosRobotLink) -> DiagnosticStatus:
+        phase = link.phase
+        if not link.available:
+            return self._status(f'robot {link.robot}', DiagnosticStatus.ERROR, 'lost', {})
+        if phase == RobotState.SAFE:
+            text = 'brought to its safe action'
+            return self._status(f'robot {link.robot}', DiagnosticStatus.WARN, text, {})
+        return self._status(f'robot {link.robot}', DiagnosticStatus.OK, 'there', {})
+
+    def _status(
+        self, item: str, level: bytes, message: str, values: Mapping[str, object]
+    ) -> DiagnosticStatus:
+        return DiagnosticStatus(
+            name=f'{self._name}: {item}',
+            hardware_id=self._topics.info.engine if self._topics.info else '',
+            level=level,
+            message=message,
+            values=[KeyValue(key=key, value=str(value)) for key, value in values.items()],
+        )

@@ -1,0 +1,341 @@
+"""The planner as a managed node: task goals in, segments out to the robots' executors."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING
+
+from diagnostic_msgs.msg import DiagnosticArray
+from rcl_interfaces.msg import SetParametersResult
+from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from std_msgs.msg import Header, String
+
+from timely_llm_ros.clock import WallClock
+from timely_llm_ros.engines import create_engine
+from timely_llm_ros.errors import ConfigurationError, ModelLoadError, ShutdownError, TimelyError
+from timely_llm_ros.nodes.planner.catalogue import Catalogue
+from timely_llm_ros.nodes.planner.diagnostics import PlannerDiagnostics
+from timely_llm_ros.nodes.planner.engine_options import engine_options
+from timely_llm_ros.nodes.planner.options import (
+    background_file,
+    budgets_text,
+    default_utility,
+    planner_options,
+)
+from timely_llm_ros.nodes.planner.parameters import PlannerParameters
+from timely_llm_ros.nodes.planner.robot_link import RosRobotLink
+from timely_llm_ros.nodes.planner.task_server import TaskServer
+from timely_llm_ros.nodes.planner.topics import PlannerTopics
+from timely_llm_ros.planner import Planner, ShortestGeneration, TaskAccepted
+from timely_llm_ros.ros import (
+    HEARTBEAT_QOS,
+    HEARTBEAT_TOPIC,
+    STATE_QOS,
+    RosThread,
+    check,
+    declarations,
+    declare,
+    read,
+    robot_entries,
+    run,
+    unknown_overrides,
+)
+from timely_llm_ros.srv import DescribeSkills
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rclpy.parameter import Parameter
+
+    from timely_llm_ros.engines import EngineEvent, EngineInfo
+    from timely_llm_ros.planner import BackgroundFile, PlannerEvent
+
+HEARTBEAT_PERIOD_S = 0.1
+DIAGNOSTICS_PERIOD_S = 1.0
+
+
+class PlannerNode(LifecycleNode):  # type: ignore[misc]
+    """Serves ``plan_task`` while active. The model is loaded when it is configured.
+
+    Args:
+        ros: The thread that serves this node.
+        stop: Set when the program is to end.
+
+    Raises:
+        ConfigurationError: A parameter or a skill set cannot be used.
+    """
+
+    def __init__(self, ros: RosThread, stop: asyncio.Event) -> None:
+        super().__init__('planner')
+        self._ros, self._stop = ros, stop
+        self.parameters = declare(self, PlannerParameters)
+        for name in unknown_overrides(self):
+            self.get_logger().warning(f'parameter {name!r}: there is none of this name')
+        self.catalogue = Catalogue.load(robot_entries(self.parameters.robots))
+        self.exit_code = 0
+        self._planner: Planner | None = None
+        self._estimate = ShortestGeneration()
+        self._configuring: asyncio.Task[EngineInfo] | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._background: asyncio.Task[None] | None = None
+        self.links = {
+            robot: RosRobotLink(
+                self, ros, robot, self.catalogue.skill_sets[name], self.parameters.robot_timeout_s
+            )
+            for robot, name in self.catalogue.skill_set_of.items()
+        }
+        self.topics = PlannerTopics(self, self.links)
+        self._health = PlannerDiagnostics(
+            self.get_fully_qualified_name().lstrip('/'), self.topics, self.links
+        )
+        self._diagnostics = self.create_publisher(DiagnosticArray, 'diagnostics', 10)
+        self._heartbeat = self.create_publisher(Header, HEARTBEAT_TOPIC, HEARTBEAT_QOS)
+        self._catalogue = self.create_publisher(String, 'skill_catalogue', STATE_QOS)
+        self._catalogue.publish(String(data=self.catalogue.as_yaml()))
+        self.create_service(DescribeSkills, 'describe_skills', self._describe_skills)
+        self._tasks = TaskServer(
+            self,
+            ros,
+            self.catalogue,
+            self.topics,
+            result_timeout_s=self.parameters.result_timeout_s,
+            default_utility=default_utility(self.parameters),
+        )
+        self.add_on_set_parameters_callback(self._on_parameters)
+
+    # On the loop's thread
+
+    async def serve(self) -> None:
+        """Start, give signs of life until it is time to stop, then end every task."""
+        self._ros.start(self)
+        if self.parameters.autostart:
+            self._ros.call(self._autostart)
+        signs_of_life = asyncio.create_task(self._give_signs_of_life(), name='signs of life')
+        await self._stop.wait()
+        self._tasks.planner = None
+        if self._configuring is not None:
+            self._configuring.cancel()
+        await self._close_planner()
+        signs_of_life.cancel()
+
+    async def _give_signs_of_life(self) -> None:
+        """Show, for both threads, that this planner lives; miss robots that do not."""
+        diagnosed_s = 0.0
+        while True:
+            self._ros.call(self._beat)
+            for link in self.links.values():
+                link.check()
+            now_s = self._ros.loop.time()
+            if now_s - diagnosed_s >= DIAGNOSTICS_PERIOD_S:
+                diagnosed_s = now_s
+                message = self._health.message(
+                    active=self._tasks.planner is not None, tasks=len(self._tasks)
+                )
+                message.header.stamp = self.get_clock().now().to_msg()
+                self._diagnostics.publish(message)
+            await asyncio.sleep(HEARTBEAT_PERIOD_S)
+
+    async def _configure(self, parameters: PlannerParameters) -> EngineInfo:
+        """Make a planner and load its engine.
+
+        Raises:
+            ConfigurationError: A parameter cannot be used.
+            ModelLoadError: The model cannot be loaded.
+        """
+        if self._closing is not None:
+            await self._closing
+        for link in self.links.values():
+            link.silence_limit_s = parameters.robot_timeout_s
+        self._estimate = ShortestGeneration()
+        file = background_file(parameters)
+        planner = Planner(
+            engine=create_engine(parameters.engine, **engine_options(parameters)),
+            robots=self.links,
+            skill_sets=self.catalogue.skill_sets,
+            clock=WallClock(),
+            on_event=self._on_planner_event,
+            on_engine_event=self._on_engine_event,
+            estimate_generation_s=self._estimate.estimate_s,
+            **planner_options(parameters),
+        )
+        try:
+            async with asyncio.timeout(parameters.load_limit_s):
+                info = await planner.start()
+        except BaseException as err:
+            await planner.close()
+            if isinstance(err, TimeoutError):
+                raise ModelLoadError(
+                    f'engine {parameters.engine!r}: still loading after '
+                    f'{parameters.load_limit_s:g} s'
+                ) from err
+            raise
+        self.topics.engine_started(info, mode=parameters.mode, policy=parameters.policy)
+        self._planner = planner
+        if file is not None:
+            self._background = asyncio.create_task(
+                self._work_in_the_background(planner, file), name='background'
+            )
+        return info
+
+    async def _work_in_the_background(self, planner: Planner, file: BackgroundFile) -> None:
+        log = self.get_logger()
+        log.info(f'background: {file.done} of {file.total} prompts have their answers')
+        try:
+            await file.run(planner)
+        except TimelyError as err:
+            log.error(f'background: {file.done} of {file.total} prompts: {err}')
+        else:
+            log.info(f'background: all {file.total} prompts have their answers')
+
+    async def _configure_as_task(self, parameters: PlannerParameters) -> EngineInfo:
+        self._configuring = asyncio.create_task(self._configure(parameters), name='configure')
+        try:
+            return await self._configuring
+        except asyncio.CancelledError:
+            raise ShutdownError('the planner is going down') from None
+        finally:
+            self._configuring = None
+
+    async def _close_planner(self) -> None:
+        planner, self._planner = self._planner, None
+        if self._background is not None:
+            self._background.cancel()
+            await asyncio.gather(self._background, return_exceptions=True)
+            self._background = None
+        if planner is not None:
+            await planner.close()
+        self.topics.engine_stopped()
+
+    def _begin_closing(self) -> None:
+        self._closing = asyncio.create_task(self._close_planner(), name='close the planner')
+
+    def _end_tasks(self, error: TimelyError) -> None:
+        if self._planner is not None:
+            self._planner.end_all(error)
+
+    def _on_planner_event(self, event: PlannerEvent) -> None:
+        self._estimate.on_planner_event(event)
+        if isinstance(event, TaskAccepted) and event.budgeted is not None:
+            self.get_logger().info(
+                f'task {event.task_id}, time budget {event.task.time_budget_s:g} s: '
+                f'{event.budgeted.text}'
+            )
+        self.topics.on_planner_event(event)
+        self._tasks.on_planner_event(event)
+
+    def _on_engine_event(self, event: EngineEvent) -> None:
+        self._estimate.on_engine_event(event)
+        self.topics.on_engine_event(event)
+
+    # On the ROS thread: the lifecycle
+
+    def _autostart(self) -> None:
+        if self.trigger_configure() == TransitionCallbackReturn.SUCCESS:
+            self.trigger_activate()
+        elif not self._stop.is_set():
+            self.exit_code = 1
+            self._ros.call_loop(self._stop.set)
+
+    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Load the model; this takes its time, and the transition with it."""
+        try:
+            self.parameters = read(self, PlannerParameters)
+            self._tasks.default_utility = default_utility(self.parameters)
+            info = asyncio.run_coroutine_threadsafe(
+                self._configure_as_task(self.parameters), self._ros.loop
+            ).result()
+        except TimelyError as err:
+            self.get_logger().error(f'not configured: {err}')
+            return TransitionCallbackReturn.FAILURE
+        except BaseException as err:
+            self.get_logger().error(f'not configured: {err!r}')
+            return TransitionCallbackReturn.FAILURE
+        self.get_logger().info(
+            f'engine {info.engine} with model {info.model} '
+            f'({info.parameters} parameters, {info.dtype}) loaded in {info.load_s:.1f} s'
+        )
+        self.get_logger().info(budgets_text(self.parameters, info))
+        return super().on_configure(state)
+
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Take goals."""
+        self._tasks.planner = self._planner
+        robots = ', '.join(self.links) or 'no robots'
+        self.get_logger().info(f'planning for {robots}')
+        return super().on_activate(state)
+
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Take no more goals and abort those under way; their robots are made safe."""
+        self._tasks.planner = None
+        self._ros.call_loop(self._end_tasks, ShutdownError('the planner was deactivated'))
+        return super().on_deactivate(state)
+
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Release the engine."""
+        self._ros.call_loop(self._begin_closing)
+        return super().on_cleanup(state)
+
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Take no more goals, abort those under way and release the engine."""
+        self._tasks.planner = None
+        self._ros.call_loop(self._begin_closing)
+        return super().on_shutdown(state)
+
+    # On the ROS thread: services
+
+    def _beat(self) -> None:
+        self._heartbeat.publish(Header(stamp=self.get_clock().now().to_msg()))
+
+    def _on_parameters(self, changes: list[Parameter]) -> SetParametersResult:
+        known = declarations(PlannerParameters)
+        for change in changes:
+            if change.name not in known:
+                continue
+            if self._planner is not None:
+                reason = f'parameter {change.name!r}: expected the node to be unconfigured'
+                return SetParametersResult(successful=False, reason=reason)
+            try:
+                check(PlannerParameters, change.name, change.value)
+            except ConfigurationError as err:
+                return SetParametersResult(successful=False, reason=str(err))
+        return SetParametersResult(successful=True)
+
+    def _describe_skills(
+        self, request: DescribeSkills.Request, response: DescribeSkills.Response
+    ) -> DescribeSkills.Response:
+        names = list(self.catalogue.skill_sets)
+        if request.robot:
+            own = self.catalogue.skill_set_of.get(request.robot)
+            if own is None:
+                known = ', '.join(self.catalogue.skill_set_of) or 'none is known'
+                response.message = f'robot {request.robot[:80]!r}: expected one of {known}'
+                return response
+            names = [own]
+        response.success = True
+        response.skill_sets = names
+        response.yaml = [self.catalogue.yaml[name] for name in names]
+        response.fingerprints = [self.catalogue.skill_sets[name].fingerprint() for name in names]
+        return response
+
+
+async def _serve(stop: asyncio.Event, arguments: Sequence[str]) -> int:
+    ros = RosThread(asyncio.get_running_loop(), arguments)
+    try:
+        node = PlannerNode(ros, stop)
+    except TimelyError as err:
+        print(f'planner: {err}', file=sys.stderr)
+        ros.close()
+        return 2
+    try:
+        await node.serve()
+    finally:
+        await ros.drain()
+        ros.close()
+    return node.exit_code
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the planner node until SIGINT or SIGTERM; return the program's exit code."""
+    given = sys.argv if arguments is None else arguments
+    return run(lambda stop: _serve(stop, given))

@@ -1,0 +1,105 @@
+"""What a planner is made with, and its work of other kinds, from the planner node's parameters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from timely_llm_ros.budget import BudgetOptions
+from timely_llm_ros.engines.core import PREFILL_CHUNK
+from timely_llm_ros.nodes.planner.engine_options import predictor_folder
+from timely_llm_ros.planner import BackgroundFile
+from timely_llm_ros.prediction.lengths import find_predictor
+from timely_llm_ros.prediction.times import read_profile
+from timely_llm_ros.utility import TimeUtility
+
+if TYPE_CHECKING:
+    from timely_llm_ros.budget import Decides
+    from timely_llm_ros.engines import EngineInfo
+    from timely_llm_ros.nodes.planner.parameters import PlannerParameters
+    from timely_llm_ros.prediction.times import ExecutionTimeModel
+
+
+def planner_options(parameters: PlannerParameters) -> dict[str, Any]:
+    """Return those keyword options of ``Planner`` that are parameters.
+
+    Raises:
+        ConfigurationError: A file that a parameter names cannot be used, or a value is out of
+            range.
+    """
+    return {
+        'max_queue_per_robot': parameters.max_queue_per_robot,
+        'max_tokens': parameters.max_tokens,
+        'constrained': parameters.constrained,
+        'stop_limit_s': parameters.stop_limit_s,
+        'times': _profile(parameters),
+        'budgets': _budgets(parameters) if parameters.profile else None,
+        'predictor': find_predictor(parameters.length_predictor, predictor_folder(parameters)),
+        # The torch engine has predictors of its own.
+        'predicts_lengths': parameters.policy == 'srpt' and parameters.engine != 'torch',
+        'max_running': parameters.max_running,
+    }
+
+
+def _budgets(parameters: PlannerParameters) -> BudgetOptions:
+    """Return how careful time budgets are."""
+    return BudgetOptions(
+        max_evicted=parameters.budget_max_evicted,
+        pessimism=parameters.budget_pessimism,
+        coverage=parameters.budget_coverage,
+        decides=cast('Decides', parameters.budget_eviction),
+    )
+
+
+def _profile(parameters: PlannerParameters) -> ExecutionTimeModel | None:
+    """Return what a profile file says; None where the engine is to be asked."""
+    if parameters.profile in ('', 'auto'):
+        return None
+    times = read_profile(parameters.profile).times
+    return times.paced(
+        parameters.min_step_s,
+        prefill_chunk=parameters.prefill_chunk or PREFILL_CHUNK,
+        longest=parameters.max_kv_tokens,
+    )
+
+
+def budgets_text(parameters: PlannerParameters, info: EngineInfo) -> str:
+    """Say how time budgets are kept."""
+    profile = parameters.profile
+    if profile not in ('', 'auto'):
+        source = f'profile {profile}'
+    elif profile and info.times is not None:
+        source = "the engine's own times"
+    else:
+        return (
+            'no profile: time budgets are kept by the clock alone. Measure one with '
+            '`timely-llm profile` and set the parameter profile'
+        )
+    means = (
+        f'eviction by {info.eviction} of up to {parameters.budget_max_evicted:.0%}'
+        if info.eviction
+        else 'trimmed prompts and a limit on the plan'
+    )
+    return f'time budgets: checked against {source}, kept by {means}'
+
+
+def default_utility(parameters: PlannerParameters) -> TimeUtility:
+    """Return the time utility of tasks that come without one."""
+    return TimeUtility(
+        parameters.default_expected_response_s,
+        parameters.default_slope_per_s,
+        parameters.default_peak,
+    )
+
+
+def background_file(parameters: PlannerParameters) -> BackgroundFile | None:
+    """Return the work of the background; None for none.
+
+    Raises:
+        ConfigurationError: Its file cannot be used.
+    """
+    if not parameters.background_prompts:
+        return None
+    prompts = Path(parameters.background_prompts)
+    answers = parameters.background_answers or f'{prompts}.answers'
+    return BackgroundFile(prompts, Path(answers))

@@ -1,0 +1,281 @@
+"""The planner's link to one robot over ROS: a client of its executor's action."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import uuid
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from rclpy.duration import Duration
+from std_srvs.srv import Trigger
+from unique_identifier_msgs.msg import UUID
+
+from timely_llm_ros.action import ExecuteSegment
+from timely_llm_ros.errors import RobotUnavailableError
+from timely_llm_ros.msg import RobotState, SkillSegment
+from timely_llm_ros.ros import SEGMENTS_QOS, STATE_QOS, GoalClient
+from timely_llm_ros.ros.conversions import outcome_record, progress_record, segment_message
+from timely_llm_ros.skills import expected_execution_s
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rclpy.node import Node
+
+    from timely_llm_ros.execution import SegmentOutcome, SegmentProgress
+    from timely_llm_ros.planner import SegmentReady
+    from timely_llm_ros.ros import RosThread
+    from timely_llm_ros.skills import Scene, Segment, SkillSet
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class _SentSegment:
+    """A segment on its way to the robot or on it. ``goal`` and ``canceling``: ROS thread only."""
+
+    segment: Segment
+    on_progress: Callable[[SegmentProgress], None]
+    outcome: asyncio.Future[SegmentOutcome]
+    sent_s: float
+    goal: Any = None
+    canceling: bool = False
+
+
+class RosRobotLink:
+    """One robot, reached over ROS. See ``RobotLink`` for the contract.
+
+    Args:
+        node: The planner's node.
+        ros: Its thread.
+        robot: Name of the robot: its namespace, relative to the node's.
+        skill_set: The robot's skills.
+        silence_limit_s: Silence of the executor (s) that counts as its loss.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        ros: RosThread,
+        robot: str,
+        skill_set: SkillSet,
+        silence_limit_s: float,
+    ) -> None:
+        self.robot, self.skill_set = robot, skill_set
+        self.silence_limit_s = silence_limit_s
+        self._node, self._ros = node, ros
+        self._client = GoalClient(node, ExecuteSegment, f'{robot}/execute_segment')
+        self._stop_client = node.create_client(Trigger, f'{robot}/stop')
+        self._segments = node.create_publisher(
+            SkillSegment, f'{robot}/skill_segments', SEGMENTS_QOS
+        )
+        self._subscription = node.create_subscription(
+            RobotState, f'{robot}/robot_state', self._on_state, STATE_QOS
+        )
+        self._heard_s = float('-inf')
+        self._phase: int = RobotState.LOST
+        self._idle_since_s: float | None = None
+        self._server_seen = False
+        self._sent: set[_SentSegment] = set()
+        self._stopping: set[asyncio.Future[None]] = set()
+        self._announced: dict[tuple[str, int], SkillSegment] = {}
+
+    # What is known of the robot
+
+    @property
+    def silent(self) -> bool:
+        """Whether its executor gave no sign of life for too long."""
+        return time.monotonic() - self._heard_s > self.silence_limit_s
+
+    @property
+    def phase(self) -> int:
+        """``RobotState`` phase, LOST where its executor is silent."""
+        lost: int = RobotState.LOST
+        return lost if self.silent else self._phase
+
+    @property
+    def available(self) -> bool:
+        """Whether its executor gives signs of life and takes segments."""
+        if self.silent:
+            self._server_seen = False
+            return False
+        if not self._server_seen:
+            self._server_seen = self._client.server_is_ready()
+        return self._server_seen and self._phase != RobotState.LOST
+
+    def check(self) -> None:
+        """Give up what is under way if the executor fell silent; called regularly."""
+        if self.silent and (self._sent or self._stopping):
+            self._give_up(f'no sign of life for {self.silence_limit_s:g} s')
+        elif self._sent and self._idle_since_s is not None:
+            # It came back before it was missed, but without its segments.
+            since_s = max(self._idle_since_s, min(sent.sent_s for sent in self._sent))
+            if time.monotonic() - since_s > self.silence_limit_s:
+                self._give_up('its executor was started anew')
+
+    def _give_up(self, problem: str) -> None:
+        _logger.error('robot %s: %s: lost', self.robot, problem)
+        for sent in tuple(self._sent):
+            self._fail(sent, problem)
+        for stopping in tuple(self._stopping):
+            if not stopping.done():
+                stopping.set_exception(self._lost(problem))
+
+    def _on_state(self, message: RobotState) -> None:
+        self._heard_s, self._phase = time.monotonic(), message.phase
+        # One that holds segments but has none to run lost those before them.
+        gap = message.phase == RobotState.WAITING and message.queued_segments > 0
+        if message.phase != RobotState.IDLE and not gap:
+            self._idle_since_s = None
+        elif self._idle_since_s is None:
+            self._idle_since_s = self._heard_s
+
+    def _lost(self, problem: str) -> RobotUnavailableError:
+        return RobotUnavailableError(f'robot {self.robot!r}: {problem}, expected its executor')
+
+    # Segments
+
+    def announce(self, event: SegmentReady, scene: Scene) -> None:
+        """Get a new segment's message ready; it is published when it is sent to the robot."""
+        message = segment_message(
+            event.segment,
+            plan_id=event.task_id,
+            robot=self.robot,
+            skill_set=self.skill_set,
+            scene=scene,
+            generation_s=event.generation_s,
+            expected_execution_s=event.expected_execution_s,
+        )
+        # When its closing token was known, not when it came here.
+        age = Duration(seconds=max(0.0, time.monotonic() - event.token_at_s))
+        message.header.stamp = (self._node.get_clock().now() - age).to_msg()
+        self._announced[event.task_id, event.segment.index] = message
+
+    def forget(self, plan_id: str) -> None:
+        """Publish what was announced for a plan that ended before it could be sent."""
+        for key in [key for key in self._announced if key[0] == plan_id]:
+            self._segments.publish(self._announced.pop(key))
+
+    async def execute(
+        self,
+        plan_id: str,
+        segment: Segment,
+        scene: Scene,
+        on_progress: Callable[[SegmentProgress], None],
+    ) -> SegmentOutcome:
+        """Run one segment; see ``RobotLink``."""
+        if not self.available:
+            raise self._lost('no sign of life')
+        message = self._announced.pop((plan_id, segment.index), None)
+        if message is None:
+            message = segment_message(
+                segment,
+                plan_id=plan_id,
+                robot=self.robot,
+                skill_set=self.skill_set,
+                scene=scene,
+                generation_s=0.0,
+                expected_execution_s=expected_execution_s(
+                    segment.statements, self.skill_set, scene
+                ),
+            )
+        sent = _SentSegment(segment, on_progress, self._ros.loop.create_future(), time.monotonic())
+        self._sent.add(sent)
+        self._ros.call(self._send, sent, message)
+        try:
+            try:
+                return await asyncio.shield(sent.outcome)
+            except asyncio.CancelledError:
+                self._ros.call(self._cancel, sent)
+                await asyncio.wait({sent.outcome})
+                raise
+        finally:
+            self._sent.discard(sent)
+            if sent.outcome.done() and not sent.outcome.cancelled():
+                # Looked at: an error after a cancel is nobody's.
+                sent.outcome.exception()
+
+    async def stop(self) -> None:
+        """Bring the robot to its safe action; see ``RobotLink``."""
+        if self.silent:
+            raise self._lost('no sign of life')
+        stopped: asyncio.Future[None] = self._ros.loop.create_future()
+        self._stopping.add(stopped)
+        self._ros.call(self._send_stop, stopped)
+        try:
+            await stopped
+        finally:
+            self._stopping.discard(stopped)
+
+    # On the ROS thread
+
+    def _send(self, sent: _SentSegment, message: SkillSegment) -> None:
+        response = self._client.send_goal_async(
+            ExecuteSegment.Goal(segment=message),
+            feedback_callback=partial(self._on_feedback, sent),
+            goal_uuid=UUID(uuid=list(uuid.uuid4().bytes)),
+        )
+        response.add_done_callback(partial(self._on_response, sent))
+        # The robot first, then those who watch.
+        self._segments.publish(message)
+
+    def _on_response(self, sent: _SentSegment, response: Any) -> None:
+        goal = response.result()
+        if not goal.accepted:
+            self._ros.call_loop(self._fail, sent, 'its executor takes no segments')
+            return
+        sent.goal = goal
+        goal.get_result_async().add_done_callback(partial(self._on_result, sent))
+        if sent.canceling:
+            goal.cancel_goal_async()
+
+    def _on_feedback(self, sent: _SentSegment, message: Any) -> None:
+        progress = progress_record(sent.segment.index, message.feedback)
+        self._ros.call_loop(self._progress, sent, progress)
+
+    def _on_result(self, sent: _SentSegment, response: Any) -> None:
+        outcome = outcome_record(
+            sent.segment.index,
+            response.result().result,
+            awaits_value=sent.segment.awaits_value,
+        )
+        self._ros.call_loop(self._end, sent, outcome)
+
+    def _cancel(self, sent: _SentSegment) -> None:
+        sent.canceling = True
+        if sent.goal is not None:
+            sent.goal.cancel_goal_async()
+
+    def _send_stop(self, stopped: asyncio.Future[None]) -> None:
+        def answered(response: Any) -> None:
+            answer = response.result()
+            problem = '' if answer.success else f'safe action: {answer.message}'
+            self._ros.call_loop(self._stopped, stopped, problem)
+
+        self._stop_client.call_async(Trigger.Request()).add_done_callback(answered)
+
+    # On the loop's thread
+
+    def _progress(self, sent: _SentSegment, progress: SegmentProgress) -> None:
+        if not sent.outcome.done():
+            sent.on_progress(progress)
+
+    def _end(self, sent: _SentSegment, outcome: SegmentOutcome) -> None:
+        if not sent.outcome.done():
+            sent.outcome.set_result(outcome)
+
+    def _fail(self, sent: _SentSegment, problem: str) -> None:
+        if not sent.outcome.done():
+            sent.outcome.set_exception(self._lost(problem))
+
+    def _stopped(self, stopped: asyncio.Future[None], problem: str) -> None:
+        if stopped.done():
+            return
+        if problem:
+            stopped.set_exception(self._lost(problem))
+        else:
+            stopped.set_result(None)

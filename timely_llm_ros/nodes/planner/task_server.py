@@ -1,0 +1,199 @@
+"""The planner's action: goals become tasks, tasks' ends become results."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rclpy.action import GoalResponse
+
+from timely_llm_ros.action import PlanTask
+from timely_llm_ros.errors import InvalidTaskError, ShutdownError, TimelyError
+from timely_llm_ros.planner import TaskEnded, TaskStatus
+from timely_llm_ros.ros import DeferredActionServer, FeedbackThrottle
+from timely_llm_ros.ros.conversions import (
+    task_feedback_message,
+    task_record,
+    task_result_message,
+    uuid_message,
+    uuid_text,
+)
+
+if TYPE_CHECKING:
+    from rclpy.action.server import ServerGoalHandle
+    from rclpy.node import Node
+
+    from timely_llm_ros.nodes.planner.catalogue import Catalogue
+    from timely_llm_ros.nodes.planner.topics import PlannerTopics
+    from timely_llm_ros.planner import Planner, PlannerEvent, Task, TaskHandle, TaskResult
+    from timely_llm_ros.ros import RosThread
+    from timely_llm_ros.utility import TimeUtility
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Goal:
+    """One accepted goal. Loop's thread only."""
+
+    goal: ServerGoalHandle
+    feedback: FeedbackThrottle
+    handle: TaskHandle | None = None
+
+
+class TaskServer:
+    """Serves ``plan_task`` for whichever planner it is given.
+
+    Args:
+        node: The node.
+        ros: Its thread.
+        catalogue: The robots and their skill sets.
+        topics: Told of goals that are not taken.
+        result_timeout_s: How long a result is kept (s).
+        default_utility: Of tasks that come without one.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        ros: RosThread,
+        catalogue: Catalogue,
+        topics: PlannerTopics,
+        *,
+        result_timeout_s: int,
+        default_utility: TimeUtility,
+    ) -> None:
+        self.planner: Planner | None = None
+        """Who plans; None while goals are rejected."""
+        self.default_utility = default_utility
+        self._ros, self._catalogue, self._topics = ros, catalogue, topics
+        self._goals: dict[str, _Goal] = {}
+        self._validated: tuple[PlanTask.Goal, Task] | None = None
+        self._server = DeferredActionServer(
+            node,
+            PlanTask,
+            'plan_task',
+            on_goal=self._on_goal,
+            on_accepted=self._on_accepted,
+            on_cancel=self._on_cancel,
+            result_timeout_s=result_timeout_s,
+        )
+
+    def __len__(self) -> int:
+        return len(self._goals)
+
+    # On the ROS thread
+
+    def _on_goal(self, goal: PlanTask.Goal) -> GoalResponse:
+        """Reject what can never be served; what cannot be served now is accepted, then aborted.
+
+        Only a result can carry a reason, so a rejection's goes to ``task_events``.
+        """
+        try:
+            task = self._validate(goal)
+        except TimelyError as err:
+            _logger.warning('goal rejected: %s', err)
+            refused = partial(
+                self._topics.refused,
+                robot=goal.robot[:64],
+                instruction=goal.instruction[:400],
+                task_kind=goal.task_kind[:64],
+                plan_id=None,
+            )
+            self._ros.call_loop(refused, err)
+            return GoalResponse.REJECT
+        self._validated = (goal, task)
+        return GoalResponse.ACCEPT
+
+    def _validate(self, goal: PlanTask.Goal) -> Task:
+        """Return the task of a goal that may be served some time.
+
+        Raises:
+            TimelyError: It can never be, or the planner is not active.
+        """
+        planner = self.planner
+        if planner is None:
+            raise ShutdownError('the planner is not active')
+        task = task_record(
+            goal,
+            'not accepted yet',
+            skill_set_of=self._catalogue.skill_set_of,
+            default_utility=self.default_utility,
+        )
+        try:
+            planner.validate(task)
+        except InvalidTaskError:
+            raise
+        except TimelyError:
+            # It is told again, and with a result, when the task is submitted.
+            return task
+        return task
+
+    def _on_accepted(self, goal: ServerGoalHandle) -> None:
+        assert self._validated is not None
+        assert self._validated[0] is goal.request
+        task = replace(self._validated[1], task_id=uuid_text(goal.goal_id))
+        self._validated = None
+        self._ros.call_loop(self._submit, goal, task)
+
+    def _on_cancel(self, goal: ServerGoalHandle) -> None:
+        self._ros.call_loop(self._cancel, uuid_text(goal.goal_id))
+
+    def _finish(self, goal: ServerGoalHandle, result: PlanTask.Result, succeeded: bool) -> None:
+        self._server.finish(goal, result, succeeded=succeeded)
+
+    # On the loop's thread
+
+    def on_planner_event(self, event: PlannerEvent) -> None:
+        """Answer the goal of a task that ended."""
+        if isinstance(event, TaskEnded):
+            self._end(event.task_id, event.result)
+
+    def _submit(self, goal: ServerGoalHandle, task: Task) -> None:
+        throttle = FeedbackThrottle(self._ros.loop, partial(self._feed_back, task.task_id))
+        entry = self._goals[task.task_id] = _Goal(goal, throttle)
+        try:
+            if self.planner is None:
+                raise ShutdownError('the planner is not active')
+            entry.handle = self.planner.submit(task, on_feedback=lambda _: throttle.ask())
+        except TimelyError as err:
+            self._refuse(goal, task, err)
+        except Exception as err:
+            _logger.exception('task %s', task.task_id)
+            self._refuse(goal, task, TimelyError(f'fault in the planner: {err!r}'))
+
+    def _refuse(self, goal: ServerGoalHandle, task: Task, error: TimelyError) -> None:
+        self._goals.pop(task.task_id, None)
+        _logger.warning('task %s refused: %s', task.task_id, error)
+        self._topics.refused(
+            error,
+            robot=task.robot,
+            instruction=task.instruction,
+            task_kind=task.task_kind,
+            plan_id=uuid_message(task.task_id),
+        )
+        result = PlanTask.Result(error_code=error.code, error_msg=str(error))
+        self._ros.call(self._finish, goal, result, False)
+
+    def _cancel(self, task_id: str) -> None:
+        entry = self._goals.get(task_id)
+        if entry is not None and entry.handle is not None:
+            entry.handle.cancel()
+
+    def _feed_back(self, task_id: str) -> None:
+        entry = self._goals.get(task_id)
+        if entry is not None and entry.handle is not None:
+            message = task_feedback_message(entry.handle.feedback)
+            entry.goal.publish_feedback(message)
+
+    def _end(self, task_id: str, result: TaskResult) -> None:
+        entry = self._goals.pop(task_id, None)
+        if entry is None:
+            return
+        entry.feedback.close()
+        if result.error:
+            _logger.info('task %s ended: %s', task_id, result.error)
+        message = task_result_message(result)
+        self._ros.call(self._finish, entry.goal, message, result.status is TaskStatus.SUCCEEDED)

@@ -1,0 +1,203 @@
+"""What the planner node publishes: task events, segments, the scheduler's state."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from timely_llm_ros.engines import EngineFailed, EngineReady, EngineState, EngineStateChanged
+from timely_llm_ros.msg import SchedulerState, TaskEvent
+from timely_llm_ros.planner import (
+    SegmentEnded,
+    SegmentReady,
+    SegmentStarted,
+    TaskAccepted,
+    TaskEnded,
+)
+from timely_llm_ros.ros import EVENTS_QOS, STATE_QOS, TASK_EVENTS_TOPIC
+from timely_llm_ros.ros.conversions import (
+    GOAL_STATUS,
+    duration,
+    prediction_fields,
+    scene_messages,
+    scheduler_state_message,
+    utility_message,
+    uuid_message,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rclpy.node import Node
+
+    from timely_llm_ros.budget import TaskBudget
+    from timely_llm_ros.engines import EngineEvent, EngineInfo
+    from timely_llm_ros.errors import TimelyError
+    from timely_llm_ros.nodes.planner.robot_link import RosRobotLink
+    from timely_llm_ros.planner import PlannerEvent, Task
+
+
+class PlannerTopics:
+    """Publishes the planner's and the engine's events. Used on the loop's thread.
+
+    Args:
+        node: The node.
+        links: The robots' links, which publish their segments.
+    """
+
+    def __init__(self, node: Node, links: Mapping[str, RosRobotLink]) -> None:
+        self._clock = node.get_clock()
+        self._links = links
+        self._events = node.create_publisher(TaskEvent, TASK_EVENTS_TOPIC, EVENTS_QOS)
+        self._states = node.create_publisher(SchedulerState, 'scheduler_state', STATE_QOS)
+        self._tasks: dict[str, tuple[Task, float]] = {}
+        self._segments: dict[tuple[str, int], SegmentReady] = {}
+        self._mode = self._policy = ''
+        self.info: EngineInfo | None = None
+        self.state: EngineState | None = None
+        self.engine_error = ''
+        self.counts: Counter[str] = Counter()
+
+    def engine_started(self, info: EngineInfo, *, mode: str, policy: str) -> None:
+        """Note what engine runs now and publish that it is idle."""
+        self.info, self._mode, self._policy, self.engine_error = info, mode, policy, ''
+        self._publish_state(EngineState(0, 0, 0, 0, 0, info.kv_capacity_tokens, 0.0, ()))
+
+    def engine_stopped(self) -> None:
+        """Note that there is no engine."""
+        self.info = self.state = None
+
+    def on_engine_event(self, event: EngineEvent) -> None:
+        """Publish a change of the engine's state."""
+        match event:
+            case EngineStateChanged():
+                self._publish_state(event.state)
+            case EngineFailed():
+                self.engine_error = event.error
+            case EngineReady():
+                self.info, self.engine_error = event.info, ''
+
+    def _publish_state(self, state: EngineState) -> None:
+        self.state = state
+        if self.info is None:
+            return
+        robot_of = {task_id: task.robot for task_id, (task, _) in self._tasks.items()}
+        message = scheduler_state_message(
+            state, self.info, mode=self._mode, policy=self._policy, robot_of=robot_of
+        )
+        message.header.stamp = self._now()
+        self._states.publish(message)
+
+    def on_planner_event(self, event: PlannerEvent) -> None:
+        """Publish what happened to a task."""
+        if isinstance(event, TaskAccepted):
+            self._tasks[event.task_id] = (event.task, event.at_s)
+        known = self._tasks.get(event.task_id)
+        if known is None:
+            return
+        task, received_s = known
+        message = self._message(event.task_id, task)
+        message.at = duration(event.at_s - received_s)
+        match event:
+            case TaskAccepted():
+                self.counts['accepted'] += 1
+                message.event = TaskEvent.ACCEPTED
+                message.scene = scene_messages(task.scene)
+                if event.budgeted is not None:
+                    budget = event.budgeted.budget
+                    message.eviction_ratio = budget.evicted
+                    _predict(message, budget)
+            case SegmentReady():
+                self._segments[event.task_id, event.segment.index] = event
+                self._links[task.robot].announce(event, task.scene)
+                return
+            case SegmentStarted():
+                message.event = TaskEvent.SEGMENT_STARTED
+                message.segment = event.index
+                ready = self._segments.get((event.task_id, event.index))
+                if ready is not None:
+                    message.text = ready.segment.text
+                    message.expected_execution = duration(ready.expected_execution_s)
+            case SegmentEnded():
+                message.event = TaskEvent.SEGMENT_ENDED
+                message.segment = event.outcome.index
+                ready = self._segments.pop((event.task_id, event.outcome.index), None)
+                if ready is not None:
+                    message.text = ready.segment.text
+                message.error_code = event.outcome.error_code
+                message.error_msg = event.outcome.error
+                message.execution_time = duration(event.outcome.execution_s)
+                message.calls = list(event.outcome.calls)
+                message.call_durations = list(map(duration, event.outcome.call_durations_s))
+            case TaskEnded():
+                self._fill_end(message, event)
+                self._forget(event.task_id, task)
+            case _:
+                return
+        self._events.publish(message)
+
+    def refused(
+        self, error: TimelyError, *, robot: str, instruction: str, task_kind: str, plan_id: Any
+    ) -> None:
+        """Publish that a goal was not taken."""
+        self.counts['refused'] += 1
+        message = TaskEvent(
+            event=TaskEvent.REFUSED,
+            robot=robot,
+            instruction=instruction,
+            task_kind=task_kind,
+            error_code=error.code,
+            error_msg=str(error),
+        )
+        if plan_id is not None:
+            message.plan_id = plan_id
+        message.header.stamp = self._now()
+        self._events.publish(message)
+
+    def _fill_end(self, message: TaskEvent, event: TaskEnded) -> None:
+        result = event.result
+        self.counts[result.status.value] += 1
+        task = self._tasks[event.task_id][0]
+        if result.response_s is not None and result.response_s > task.utility.expected_response_s:
+            self.counts['late'] += 1
+        message.event = TaskEvent.ENDED
+        message.status = GOAL_STATUS[result.status]
+        message.error_code = result.error_code
+        message.error_msg = result.error
+        message.response_time = duration(result.response_s)
+        message.waiting_time = duration(result.waiting_s)
+        message.execution_time = duration(result.execution_s)
+        message.completion_time = duration(result.completion_s)
+        message.achieved_utility = result.utility
+        message.tokens = result.tokens
+        message.segments = result.segments
+        message.eviction_ratio = result.eviction_ratio
+        message.generation_time = duration(result.generation_s)
+        _predict(message, result.budget)
+
+    def _forget(self, task_id: str, task: Task) -> None:
+        del self._tasks[task_id]
+        for key in [key for key in self._segments if key[0] == task_id]:
+            del self._segments[key]
+        self._links[task.robot].forget(task_id)
+
+    def _message(self, task_id: str, task: Task) -> TaskEvent:
+        message = TaskEvent(
+            plan_id=uuid_message(task_id),
+            robot=task.robot,
+            skill_set=task.skill_set,
+            task_kind=task.task_kind,
+            instruction=task.instruction,
+            utility=utility_message(task.utility),
+            time_budget=duration(task.time_budget_s),
+        )
+        message.header.stamp = self._now()
+        return message
+
+    def _now(self) -> Any:
+        return self._clock.now().to_msg()
+
+
+def _predict(message: TaskEvent, budget: TaskBudget | None) -> None:
+    for name, value in prediction_fields(budget).items():
+        setattr(message, name, value)

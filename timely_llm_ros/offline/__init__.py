@@ -1,0 +1,12 @@
+"""Plans for many prompts at once, when no robot waits."""
+
+from timely_llm_ros.offline.generate import BinOptions, Boundaries, Predictor, generate
+from timely_llm_ros.offline.length_features import LengthFeatures
+
+__all__ = [
+    'BinOptions',
+    'Boundaries',
+    'LengthFeatures',
+    'Predictor',
+    'generate',
+]

@@ -1,0 +1,43 @@
+"""The planner: tasks in, segments out; asyncio, no ROS."""
+
+from timely_llm_ros.planner.background_file import BackgroundFile
+from timely_llm_ros.planner.background_tasks import BackgroundTask
+from timely_llm_ros.planner.events import (
+    CallStarted,
+    PhaseChanged,
+    PlannerEvent,
+    SegmentEnded,
+    SegmentReady,
+    SegmentStarted,
+    TaskAccepted,
+    TaskEnded,
+)
+from timely_llm_ros.planner.planner import Planner, TaskHandle
+from timely_llm_ros.planner.prompt_file import Answer, AnswerFile, OfflinePrompt, read_prompts
+from timely_llm_ros.planner.shortest_generation import ShortestGeneration
+from timely_llm_ros.planner.task import Task, TaskFeedback, TaskPhase, TaskResult, TaskStatus
+
+__all__ = [
+    'Answer',
+    'AnswerFile',
+    'BackgroundFile',
+    'BackgroundTask',
+    'CallStarted',
+    'OfflinePrompt',
+    'PhaseChanged',
+    'Planner',
+    'PlannerEvent',
+    'SegmentEnded',
+    'SegmentReady',
+    'SegmentStarted',
+    'ShortestGeneration',
+    'Task',
+    'TaskAccepted',
+    'TaskEnded',
+    'TaskFeedback',
+    'TaskHandle',
+    'TaskPhase',
+    'TaskResult',
+    'TaskStatus',
+    'read_prompts',
+]

@@ -1,0 +1,161 @@
+"""Budgets of tasks as they arrive: predicted, fitted to the engine, or refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.budget import plan_budget
+from timely_llm_ros.engines import EngineStateChanged
+from timely_llm_ros.engines.tokens import PromptSize
+from timely_llm_ros.errors import TaskRefusedError
+from timely_llm_ros.skills import build_prompt, trim_scene
+
+if TYPE_CHECKING:
+    from timely_llm_ros.budget import BudgetOptions, EvictionRule, TaskBudget
+    from timely_llm_ros.engines import EngineEvent, EngineInfo
+    from timely_llm_ros.planner.task import Task
+    from timely_llm_ros.prediction.lengths import LengthPredictor
+    from timely_llm_ros.prediction.times import ExecutionTimeModel
+    from timely_llm_ros.skills import Prompt, Scene, SkillSet
+
+SMALLEST_SCENE = 0.125
+"""Share of a scene's objects below which it is not trimmed."""
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetedTask:
+    """How a task is generated within its budget.
+
+    Attributes:
+        budget: What was decided.
+        prompt: Its prompt, trimmed where the engine cannot evict and it must be shorter.
+        scene: The objects in that prompt.
+        evicts: Whether its engine evicts.
+        options: How careful budgets are.
+        dropped_objects: How many objects were left out of the prompt.
+        period_s: The budget (s) where being late costs the tasks that come meanwhile; else None.
+    """
+
+    budget: TaskBudget
+    prompt: Prompt
+    scene: Scene
+    evicts: bool
+    options: BudgetOptions
+    dropped_objects: int = 0
+    period_s: float | None = None
+
+    def rule(self, received_s: float) -> EvictionRule | None:
+        """Return what the engine is to ask after prefill; None where it does not evict."""
+        if not self.evicts:
+            return None
+        budget = self.budget
+        return self.options.rule(
+            ends_by_s=received_s + budget.budget_s,
+            expected=budget.expected_times,
+            worst=budget.worst_times,
+            worst_length=budget.worst_length,
+            lengths=budget.lengths,
+            period_s=self.period_s,
+        )
+
+    @property
+    def text(self) -> str:
+        """What was decided, for people."""
+        budget = self.budget
+        found = (
+            f'{budget.prompt_tokens} prompt tokens, {budget.predicted_length} predicted, '
+            f'{budget.expected_s:.2f} s expected, {budget.worst_s:.2f} s at worst'
+        )
+        if self.evicts:
+            return f'{found}, {budget.evicted:.0%} of the KV to evict'
+        dropped = f'{self.dropped_objects} objects left out' if self.dropped_objects else 'whole'
+        return f'{found}, no eviction: prompt {dropped}, at most {budget.max_tokens} tokens'
+
+
+class Budgets:
+    """Decides on tasks with a time budget; :meth:`decide` on any thread, the rest on the loop's.
+
+    Args:
+        info: The engine.
+        times: How long its prompts and steps take.
+        predictor: Predicts response lengths.
+        options: How careful to be.
+        max_running: Most generations in one step.
+        max_tokens: Length limit of a generation (tokens).
+    """
+
+    def __init__(
+        self,
+        info: EngineInfo,
+        times: ExecutionTimeModel,
+        *,
+        predictor: LengthPredictor,
+        options: BudgetOptions,
+        max_running: int,
+        max_tokens: int,
+    ) -> None:
+        self._evicts = bool(info.eviction)
+        self._times, self._predictor, self._options = times, predictor, options
+        self._max_running, self._max_tokens = max_running, max_tokens
+        self._size = PromptSize(info)
+        self._live = self._kv_tokens = 0
+
+    def decide(self, task: Task, skill_set: SkillSet, prompt: Prompt) -> BudgetedTask | None:
+        """Return how a task is generated within its budget; None where it has none.
+
+        The worst case is that of as many generations as the engine has now, this one included,
+        with nothing computed of its prompt. Tasks that come later may take engine time from it.
+
+        Raises:
+            TaskRefusedError: Not even the most that can be given up makes it fit.
+        """
+        if task.time_budget_s is None:
+            return None
+        whole = found = self._try(task, prompt, task.scene)
+        objects = len(task.scene.objects)
+        kept = objects // 2
+        least = max(1.0, SMALLEST_SCENE * objects)
+        while not found.budget.feasible and not self._evicts and kept >= least:
+            scene = trim_scene(task.scene, task.instruction, kept)
+            found = self._try(task, build_prompt(skill_set, scene, task.instruction), scene)
+            kept //= 2
+        if found.budget.feasible:
+            return found
+        least_s = min(whole.budget.worst_s, found.budget.worst_s)
+        raise TaskRefusedError(
+            f'time budget {task.time_budget_s:g} s: expected at least the estimated '
+            f'{least_s:.3f} s of generation ({found.text})'
+        )
+
+    def _try(self, task: Task, prompt: Prompt, scene: Scene) -> BudgetedTask:
+        assert task.time_budget_s is not None
+        batch = min(self._max_running, self._live + 1)
+        others = float(self._kv_tokens) if self._live and batch > 1 else 0.0
+        budget = plan_budget(
+            self._times.at(batch, other_kv_tokens=others),
+            self._options.worst_times(self._times, batch, others),
+            budget_s=task.time_budget_s,
+            prompt_tokens=self._size(prompt),
+            forecast=self._predictor.predict(prompt.fixed, prompt.body),
+            max_tokens=self._max_tokens,
+            options=self._options,
+            evicts=self._evicts,
+        )
+        dropped = len(task.scene.objects) - len(scene.objects)
+        return BudgetedTask(
+            budget,
+            prompt,
+            scene,
+            self._evicts,
+            self._options,
+            dropped,
+            task.time_budget_s if task.overrun == 'skip_next' else None,
+        )
+
+    def on_engine_event(self, event: EngineEvent) -> None:
+        """Note how busy the engine is."""
+        if isinstance(event, EngineStateChanged):
+            state = event.state
+            self._live = state.running + state.suspended + state.held + state.queued
+            self._kv_tokens = state.kv_tokens

@@ -1,0 +1,228 @@
+"""One task's segments on their robot: sent at once, followed, and stopped together."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.errors import ExecutionError, RobotUnavailableError, TimelyError
+from timely_llm_ros.execution import SegmentCode, SegmentOutcome
+from timely_llm_ros.planner.context import Ending
+from timely_llm_ros.planner.events import CallStarted, SegmentEnded, SegmentStarted
+from timely_llm_ros.planner.timeline import Timeline
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from timely_llm_ros.execution import RobotLink, SegmentProgress
+    from timely_llm_ros.planner.context import Services
+    from timely_llm_ros.planner.task import Task
+    from timely_llm_ros.skills import Segment
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Item:
+    """A segment on its way to the robot or on it; ``as_of_s`` is None until it starts."""
+
+    segment: Segment
+    remaining_s: float
+    as_of_s: float | None = None
+    call: str = ''
+    execution: asyncio.Task[None] | None = None
+
+
+class Delivery:
+    """Everything of one task that concerns its robot. Books the task's timeline.
+
+    Args:
+        task: The task.
+        link: Its robot.
+        services: The planner's.
+        robot_free: Waits until the robot is rid of the tasks that this one took over from.
+        on_progress: Called when the expectation of the robot's idle time changed; with whether
+            a segment has just started.
+        on_success: Called with a segment that was done and its outcome.
+        on_failure: Called with the ending that a segment's failure means for the task.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        link: RobotLink,
+        services: Services,
+        *,
+        robot_free: Callable[[], Awaitable[object]],
+        on_progress: Callable[[bool], None],
+        on_success: Callable[[Segment, SegmentOutcome], None],
+        on_failure: Callable[[Ending], None],
+    ) -> None:
+        self.timeline = Timeline(services.clock.now())
+        self.touched_robot = False
+        """Whether anything was sent to the robot."""
+        self._task, self._link, self._services = task, link, services
+        self._robot_free = robot_free
+        self._on_progress, self._on_success, self._on_failure = on_progress, on_success, on_failure
+        self._items: dict[int, _Item] = {}
+        self._announced = 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether a segment is on its way to the robot or on it."""
+        return bool(self._items)
+
+    @property
+    def awaits_value(self) -> bool:
+        """Whether one of those is to return a value."""
+        return any(item.segment.awaits_value for item in self._items.values())
+
+    @property
+    def call(self) -> str:
+        """Text of the call in hand; empty where there is none."""
+        return next((item.call for item in self._items.values() if item.call), '')
+
+    @property
+    def remaining_s(self) -> float:
+        """Expected execution time left (s)."""
+        now_s = self._services.clock.now()
+        return sum(
+            item.remaining_s
+            if item.as_of_s is None
+            else max(0.0, item.remaining_s - (now_s - item.as_of_s))
+            for item in self._items.values()
+        )
+
+    @property
+    def idle_at_s(self) -> float:
+        """When the robot is expected to have nothing to do, or since when it has nothing (s)."""
+        if self._items:
+            return self._services.clock.now() + self.remaining_s
+        return self.timeline.idle_since_s
+
+    def send(self, segment: Segment, expected_s: float) -> None:
+        """Send a segment to the robot."""
+        item = self._items[segment.index] = _Item(segment, expected_s)
+        item.execution = self._services.background.spawn(
+            self._execute(segment), f'segment {segment.index} of {self._task.task_id}'
+        )
+
+    async def stop(self, *, make_safe: bool) -> None:
+        """Stop everything and, where anything was sent, have the robot do its safe action.
+
+        Takes at most two stop limits; a robot that does not answer is logged. Raises nothing.
+        """
+        limit_s = self._services.stop_limit_s
+        # The last one first, so that none starts because the one before it ended.
+        executions = [item.execution for item in self._items.values() if item.execution][::-1]
+        for execution in executions:
+            execution.cancel()
+        try:
+            if executions:
+                _, running = await asyncio.wait(executions, timeout=limit_s)
+                for execution in running:
+                    _logger.error('%s does not end after a cancel', execution.get_name())
+            if make_safe and self.touched_robot:
+                async with asyncio.timeout(limit_s):
+                    await self._link.stop()
+        except (TimelyError, TimeoutError) as err:
+            _logger.warning('robot %s: safe action not confirmed: %r', self._task.robot, err)
+        except Exception:
+            _logger.exception('robot %s: safe action not confirmed', self._task.robot)
+        finally:
+            for index in tuple(self._items):
+                self._close(SegmentOutcome(index, SegmentCode.CANCELED, 'cancelled'))
+
+    async def _execute(self, segment: Segment) -> None:
+        try:
+            await self._robot_free()
+            self.touched_robot = True
+            outcome = await self._link.execute(
+                self._task.task_id, segment, self._task.scene, partial(self._follow, segment)
+            )
+            self._close(outcome)
+            if outcome.succeeded:
+                self._on_success(segment, outcome)
+            else:
+                self._on_failure(_ending_of(segment, outcome))
+        except asyncio.CancelledError:
+            self._close(SegmentOutcome(segment.index, SegmentCode.CANCELED, 'cancelled'))
+            # Counts only if it was not the planner that cancelled: then the link gave up.
+            lost = RobotUnavailableError(f'robot {self._task.robot!r}: its link was closed')
+            self._on_failure(Ending.of(lost))
+            raise
+        except TimelyError as err:
+            self._close(SegmentOutcome(segment.index, SegmentCode.ROBOT_LOST, str(err)))
+            self._on_failure(Ending.of(err))
+        except Exception as err:
+            _logger.exception('robot %s', self._task.robot)
+            text = f'robot {self._task.robot!r}: {err!r}'
+            self._close(SegmentOutcome(segment.index, SegmentCode.ROBOT_LOST, text))
+            self._on_failure(Ending(TimelyError.code, text))
+
+    def _follow(self, segment: Segment, progress: SegmentProgress) -> None:
+        item = self._items.get(segment.index)
+        if item is None:
+            return
+        now_s = self._services.clock.now()
+        starts = not self.timeline.has_started(segment.index)
+        self.timeline.start(segment.index, now_s - progress.elapsed_s)
+        self._announce_starts()
+        if progress.current_call != item.call:
+            item.call = progress.current_call
+            self._services.emit(
+                CallStarted(
+                    self._task.task_id,
+                    self._task.robot,
+                    now_s,
+                    segment.index,
+                    progress.current_call,
+                    progress.remaining_s,
+                )
+            )
+        item.remaining_s, item.as_of_s = progress.remaining_s, now_s
+        self._on_progress(starts)
+
+    def _close(self, outcome: SegmentOutcome) -> None:
+        """Book the end of a segment on the robot; only its first one counts."""
+        if self._items.pop(outcome.index, None) is None:
+            return
+        now_s = self._services.clock.now()
+        if outcome.calls and not self.timeline.has_started(outcome.index):
+            # Its progress was lost on the way.
+            self.timeline.start(outcome.index, now_s - outcome.execution_s)
+        if self.timeline.has_started(outcome.index):
+            measured = outcome.succeeded or outcome.execution_s > 0
+            since_s = now_s - self.timeline.start_s(outcome.index)
+            self.timeline.end(outcome.index, outcome.execution_s if measured else since_s)
+        self._announce_starts(outcome.index + 1)
+        self._services.emit(SegmentEnded(self._task.task_id, self._task.robot, now_s, outcome))
+        self._announce_starts()
+
+    def _announce_starts(self, below: int | None = None) -> None:
+        """Announce the starts that are settled, up to an index."""
+        settled = self.timeline.settled
+        until = settled if below is None else min(settled, below)
+        if until <= self._announced:
+            return
+        waits_s = self.timeline.waits_s
+        for index in range(self._announced, until):
+            self._services.emit(
+                SegmentStarted(
+                    self._task.task_id,
+                    self._task.robot,
+                    self.timeline.start_s(index),
+                    index,
+                    waits_s[index],
+                )
+            )
+        self._announced = until
+
+
+def _ending_of(segment: Segment, outcome: SegmentOutcome) -> Ending:
+    lost = outcome.error_code == SegmentCode.ROBOT_LOST
+    code = RobotUnavailableError.code if lost else ExecutionError.code
+    return Ending(code, f'segment {segment.index}, {segment.text!r}: {outcome.error}')

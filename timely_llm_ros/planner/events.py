@@ -1,0 +1,116 @@
+"""What happens to tasks, for topics, traces and the live view. Times on the planner's clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from timely_llm_ros.execution import SegmentOutcome
+    from timely_llm_ros.planner.budgets import BudgetedTask
+    from timely_llm_ros.planner.task import Task, TaskPhase, TaskResult
+    from timely_llm_ros.skills import Segment
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAccepted:
+    """A task passed validation; it ends with exactly one :class:`TaskEnded`.
+
+    ``budgeted`` is how it will be generated within its time budget, where that was planned.
+    """
+
+    task_id: str
+    robot: str
+    at_s: float
+    task: Task
+    budgeted: BudgetedTask | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseChanged:
+    """A task went on to another phase."""
+
+    task_id: str
+    robot: str
+    at_s: float
+    phase: TaskPhase
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentReady:
+    """A segment was generated and is sent to its robot.
+
+    Attributes:
+        task_id: Whose.
+        robot: For whom.
+        at_s: When the planner had it (s).
+        segment: The segment.
+        token_at_s: When the engine knew its closing token (s).
+        generation_s: Engine time spent on it (s).
+        expected_execution_s: By the skill set's duration models (s).
+        kv_tokens: Tokens of KV that its generation holds.
+    """
+
+    task_id: str
+    robot: str
+    at_s: float
+    segment: Segment
+    token_at_s: float
+    generation_s: float
+    expected_execution_s: float
+    kv_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentStarted:
+    """A robot started a segment's first call, after ``waiting_s`` of having nothing to do."""
+
+    task_id: str
+    robot: str
+    at_s: float
+    index: int
+    waiting_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class CallStarted:
+    """A robot started a call; calls shorter than the progress period may go unreported."""
+
+    task_id: str
+    robot: str
+    at_s: float
+    index: int
+    call: str
+    remaining_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentEnded:
+    """A segment that was sent to a robot ended there, or was dropped before it started."""
+
+    task_id: str
+    robot: str
+    at_s: float
+    outcome: SegmentOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEnded:
+    """A task ended."""
+
+    task_id: str
+    robot: str
+    at_s: float
+    result: TaskResult
+
+
+PlannerEvent = (
+    TaskAccepted
+    | PhaseChanged
+    | SegmentReady
+    | SegmentStarted
+    | CallStarted
+    | SegmentEnded
+    | TaskEnded
+)
+"""Every event of the planner."""

@@ -1,0 +1,166 @@
+"""A task, how far it is, and how it ended."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Literal, get_args
+
+from timely_llm_ros.errors import InvalidTaskError, TaskCanceledError
+
+if TYPE_CHECKING:
+    from timely_llm_ros.budget import TaskBudget
+    from timely_llm_ros.skills import Scene
+    from timely_llm_ros.utility import TimeUtility
+
+OverrunStrategy = Literal['kill', 'skip_next']
+"""What happens when the time budget passes before the generation ended.
+
+``kill``: the generation stops, segments already delivered are still executed, and the task ends
+with BUDGET_OVERRUN. ``skip_next``: it runs on, and the tasks of the same robot that were queued
+before it ended are refused.
+"""
+
+WhenBusy = Literal['abort', 'queue']
+"""What a task does with its robot's current task: take its place, or wait behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One request for a plan.
+
+    Attributes:
+        task_id: Unique among the planner's live tasks.
+        robot: Which robot is to do it.
+        skill_set: Name of that robot's skill set.
+        instruction: What to do, in words.
+        scene: What is around the robot.
+        utility: What an answer is worth as a function of how late it comes.
+        time_budget_s: The whole generation must end within this time (s) after the task was
+            received; None for no limit.
+        overrun: What happens if it does not.
+        when_busy: What to do with the robot's current task.
+        task_kind: Free label for statistics.
+
+    Raises:
+        InvalidTaskError: A value is empty or out of range.
+    """
+
+    task_id: str
+    robot: str
+    skill_set: str
+    instruction: str
+    scene: Scene
+    utility: TimeUtility
+    time_budget_s: float | None = None
+    overrun: OverrunStrategy = 'kill'
+    when_busy: WhenBusy = 'abort'
+    task_kind: str = ''
+
+    def __post_init__(self) -> None:
+        if not self.task_id:
+            raise InvalidTaskError(f'task id {self.task_id!r}: expected some text')
+        budget_s = self.time_budget_s
+        if budget_s is not None and not (math.isfinite(budget_s) and budget_s > 0):
+            raise InvalidTaskError(f'time budget {budget_s!r} s: expected a finite number > 0')
+        if self.overrun not in get_args(OverrunStrategy):
+            raise InvalidTaskError(
+                f'overrun strategy {self.overrun!r}: expected one of {get_args(OverrunStrategy)}'
+            )
+        if self.when_busy not in get_args(WhenBusy):
+            raise InvalidTaskError(
+                f'when_busy {self.when_busy!r}: expected one of {get_args(WhenBusy)}'
+            )
+
+
+class TaskPhase(Enum):
+    """Where a task is in its life."""
+
+    QUEUED = 'queued'
+    """It waits behind its robot's current task; nothing is generated."""
+    GENERATING = 'generating'
+    """It has no segment yet."""
+    EXECUTING = 'executing'
+    """Its robot has a segment; the next may be generated meanwhile."""
+    HELD = 'held'
+    """Its robot has the segment whose value the generation waits for."""
+    WAITING = 'waiting'
+    """Its robot has done every segment so far and waits for the next."""
+    STOPPING = 'stopping'
+    """It is being ended: the generation is dropped and the robot brought to its safe action."""
+    ENDED = 'ended'
+    """Its result is known."""
+
+
+class TaskStatus(Enum):
+    """The terminal statuses of a task; ROS has the same ones for an action goal."""
+
+    SUCCEEDED = 'succeeded'
+    """The whole plan was executed."""
+    CANCELED = 'canceled'
+    """The client cancelled it."""
+    ABORTED = 'aborted'
+    """Anything else; the error code says what."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFeedback:
+    """How far a task is.
+
+    Attributes:
+        phase: Where it is in its life.
+        segments: How many segments were generated so far.
+        expected_remaining_s: Expected execution time left of those (s).
+        call: Text of the call in hand; empty where there is none.
+    """
+
+    phase: TaskPhase
+    segments: int
+    expected_remaining_s: float
+    call: str = ''
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """How a task ended. Times in seconds as ``docs/concepts.md`` defines them.
+
+    Attributes:
+        error_code: 0, or the ``code`` of a class in ``errors.py``.
+        error: What went wrong, with the offending value; empty on success.
+        response_s: Task received to the start of the first action; None if it never came.
+        waiting_s: Sum of the robot's waits, one per segment started.
+        execution_s: Sum of the execution times of the segments started.
+        completion_s: ``waiting_s + execution_s``.
+        utility: Time utility of the response; 0 if the robot never started.
+        tokens: Tokens generated.
+        segments: Segments executed to their end.
+        waits_s: The single waits, in order.
+        eviction_ratio: Share of the prompt's KV that was evicted.
+        generation_s: Task received to the end of its generation, however it ended.
+        budget: What was predicted and decided for its time budget, where it has one and the
+            engine's times are known.
+    """
+
+    error_code: int
+    error: str
+    response_s: float | None
+    waiting_s: float
+    execution_s: float
+    completion_s: float
+    utility: float
+    tokens: int
+    segments: int
+    waits_s: tuple[float, ...] = ()
+    eviction_ratio: float = 0.0
+    generation_s: float = 0.0
+    budget: TaskBudget | None = None
+
+    @property
+    def status(self) -> TaskStatus:
+        """The terminal status that belongs to the error code."""
+        if self.error_code == 0:
+            return TaskStatus.SUCCEEDED
+        if self.error_code == TaskCanceledError.code:
+            return TaskStatus.CANCELED
+        return TaskStatus.ABORTED

@@ -1,0 +1,367 @@
+"""One task from acceptance to result: its generation on one side, its robot on the other."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.engines import GenerationRequest
+from timely_llm_ros.errors import (
+    BudgetOverrunError,
+    EngineError,
+    ExecutionError,
+    PlanError,
+    RobotUnavailableError,
+)
+from timely_llm_ros.planner.context import Ending
+from timely_llm_ros.planner.delivery import Delivery
+from timely_llm_ros.planner.events import PhaseChanged, SegmentReady, TaskAccepted, TaskEnded
+from timely_llm_ros.planner.task import TaskFeedback, TaskPhase, TaskResult
+from timely_llm_ros.skills import expected_execution_s
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from timely_llm_ros.engines import EvictionDecided, GenerationEnded, SegmentGenerated
+    from timely_llm_ros.execution import RobotLink, SegmentOutcome
+    from timely_llm_ros.planner.budgets import BudgetedTask
+    from timely_llm_ros.planner.context import Services
+    from timely_llm_ros.planner.task import Task
+    from timely_llm_ros.skills import Prompt, Segment, SkillSet
+
+_logger = logging.getLogger(__name__)
+
+FEEDBACK_PERIOD_S = 0.1
+"""Feedback comes at most this often (s), except at a change of phase and with segments."""
+
+BUDGET_TOLERANCE_S = 1e-6
+"""A generation that ends exactly at its budget is in time, whatever the clock's rounding."""
+
+
+class TaskRun:
+    """One accepted task. Every method is called on the loop's thread and returns at once.
+
+    Args:
+        task: The task.
+        prompt: Its prompt.
+        budgeted: How it is to be generated within its time budget, where that was planned.
+        predicted_tokens: Its plan's expected length, where the engine is to be told.
+        skill_set: Its robot's skills.
+        link: Its robot.
+        services: The planner's.
+        robot_free: Waits until the robot is rid of the tasks that this one took over from.
+        on_late_generation: Called when a generation ended after its budget under ``skip_next``.
+        on_ended: Called once, when the result is known.
+        on_feedback: Called with feedback; may raise, which is logged.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        *,
+        prompt: Prompt,
+        budgeted: BudgetedTask | None,
+        predicted_tokens: float | None,
+        skill_set: SkillSet,
+        link: RobotLink,
+        services: Services,
+        robot_free: Callable[[], Awaitable[object]],
+        on_late_generation: Callable[[TaskRun], None],
+        on_ended: Callable[[TaskRun], None],
+        on_feedback: Callable[[TaskFeedback], None] | None,
+    ) -> None:
+        self.task = task
+        self.result: asyncio.Future[TaskResult] = asyncio.get_running_loop().create_future()
+        self.prompt, self._skill_set, self._link = prompt, skill_set, link
+        self._budgeted, self._evicted, self._generation_s = budgeted, 0.0, 0.0
+        self._predicted_tokens = predicted_tokens
+        self._max_tokens = services.max_tokens
+        if budgeted is not None:
+            self._max_tokens = budgeted.budget.max_tokens
+        self._services = services
+        self._on_late_generation, self._on_ended = on_late_generation, on_ended
+        self._on_feedback = on_feedback
+        self._delivery = Delivery(
+            task,
+            link,
+            services,
+            robot_free=robot_free,
+            on_progress=self._on_progress,
+            on_success=self._on_success,
+            on_failure=self.end,
+        )
+        self._began = False
+        self._generating = False
+        self._overrun: Ending | None = None
+        self._ending: Ending | None = None
+        self._generated = 0
+        self._executed = 0
+        self._tokens = 0
+        self._budget_watch: asyncio.Task[None] | None = None
+        self._last_phase: TaskPhase | None = None
+        self._last_feedback_s = float('-inf')
+
+    # What it is doing
+
+    @property
+    def received_s(self) -> float:
+        """When it was received (s)."""
+        return self._delivery.timeline.received_s
+
+    @property
+    def phase(self) -> TaskPhase:
+        """Where it is in its life."""
+        if self.result.done():
+            return TaskPhase.ENDED
+        if self._ending is not None:
+            return TaskPhase.STOPPING
+        if not self._began:
+            return TaskPhase.QUEUED
+        if self._delivery.busy:
+            held = self._generating and self._delivery.awaits_value
+            return TaskPhase.HELD if held else TaskPhase.EXECUTING
+        return TaskPhase.WAITING if self._generated else TaskPhase.GENERATING
+
+    @property
+    def feedback(self) -> TaskFeedback:
+        """How far it is."""
+        delivery = self._delivery
+        return TaskFeedback(self.phase, self._generated, delivery.remaining_s, delivery.call)
+
+    # What happens to it
+
+    def accept(self) -> None:
+        """Announce it and start the watch over its time budget."""
+        self._services.emit(
+            TaskAccepted(
+                self.task.task_id, self.task.robot, self.received_s, self.task, self._budgeted
+            )
+        )
+        if self.task.time_budget_s is not None:
+            self._budget_watch = self._services.background.spawn(
+                self._watch_budget(self.task.time_budget_s), f'budget of {self.task.task_id}'
+            )
+        self._touch()
+
+    def begin(self) -> None:
+        """It is the robot's turn to serve this task: have its plan generated; once."""
+        if self._began or self._ending is not None:
+            return
+        if not self._link.available:
+            lost = f'robot {self.task.robot!r}: its executor does not answer, expected it to'
+            self.end(Ending.of(RobotUnavailableError(lost)))
+            return
+        self._began = self._generating = True
+        budgeted = self._budgeted
+        request = GenerationRequest(
+            generation_id=self.task.task_id,
+            prompt=self.prompt,
+            skill_set=self._skill_set,
+            scene=self.task.scene if budgeted is None else budgeted.scene,
+            utility=self.task.utility,
+            arrival_s=self.received_s,
+            max_tokens=self._max_tokens,
+            constrained=self._services.constrained,
+            predicted_tokens=self._predicted_tokens,
+            eviction=None if budgeted is None else budgeted.rule(self.received_s),
+        )
+        try:
+            self._services.engine.submit(request)
+        except Exception as err:
+            _logger.exception('engine')
+            self.end(Ending(EngineError.code, f'the engine refused the generation: {err!r}'))
+        self._touch()
+
+    def on_segment(self, event: SegmentGenerated) -> None:
+        """Send a new segment to the robot."""
+        if not self._generating:
+            return
+        segment = event.segment
+        if segment.index != self._generated:
+            wrong = f'segment {segment.index}: expected segment {self._generated}'
+            self.end(Ending.of(EngineError(wrong)))
+            return
+        self._generated += 1
+        self._tokens += segment.tokens
+        expected_s = expected_execution_s(segment.statements, self._skill_set, self.task.scene)
+        self._delivery.send(segment, expected_s)
+        self._services.emit(
+            SegmentReady(
+                self.task.task_id,
+                self.task.robot,
+                self._services.clock.now(),
+                segment,
+                event.token_at_s,
+                event.generation_s,
+                expected_s,
+                event.kv_tokens,
+            )
+        )
+        self._tell_idle()
+        self._touch(feedback=True)
+
+    def on_eviction(self, event: EvictionDecided) -> None:
+        """Note how much of the prompt's KV was evicted."""
+        self._evicted = event.share
+
+    def on_generation_ended(self, event: GenerationEnded) -> None:
+        """Note that no further segment comes."""
+        self._tokens = max(self._tokens, event.tokens)
+        if not self._generating:
+            return
+        self._generating = False
+        self._generation_s = self._services.clock.now() - self.received_s
+        self._stop_budget_watch()
+        if self.task.overrun == 'skip_next' and self._is_late():
+            self._on_late_generation(self)
+        match event.reason:
+            case 'stop' if self._generated:
+                self._finish_if_done()
+            case 'stop':
+                self.end(Ending(PlanError.code, 'plan is empty: expected at least one statement'))
+            case 'length':
+                limit = f'expected at most {self._max_tokens}'
+                code = PlanError.code
+                if self._max_tokens < self._services.max_tokens:
+                    limit += f', for a time budget of {self.task.time_budget_s:g} s'
+                    code = BudgetOverrunError.code
+                self.end(Ending(code, f'plan has no end after {event.tokens} tokens: {limit}'))
+            case 'invalid_plan':
+                self.end(Ending(PlanError.code, event.error))
+            case 'canceled' | 'error':
+                text = event.error or 'the engine dropped the generation'
+                self.end(Ending(EngineError.code, text))
+        self._touch()
+
+    def on_engine_failed(self, error: str) -> None:
+        """Note that the engine lost the generation."""
+        if self._generating:
+            self._generating = False
+            self.end(Ending(EngineError.code, f'engine failed: {error}'))
+
+    def end(self, ending: Ending) -> None:
+        """End it; the first reason counts. The robot is brought to its safe action first."""
+        if self._ending is not None:
+            return
+        self._ending = ending
+        self._stop_budget_watch()
+        self._stop_generation()
+        if self._delivery.busy or (self._delivery.touched_robot and ending.code != 0):
+            self._touch()
+            self._services.background.spawn(self._wind_down(), f'end of {self.task.task_id}')
+        else:
+            self._conclude()
+
+    # Its robot
+
+    def _on_progress(self, starts: bool) -> None:
+        self._tell_idle()
+        since_s = self._services.clock.now() - self._last_feedback_s
+        self._touch(feedback=starts or since_s >= FEEDBACK_PERIOD_S)
+
+    def _on_success(self, segment: Segment, outcome: SegmentOutcome) -> None:
+        self._executed += 1
+        if self._ending is not None:
+            return
+        if segment.awaits_value and self._generating:
+            if outcome.value is None:
+                text = f'segment {segment.index}, {segment.text!r}: expected a value, got none'
+                self.end(Ending(ExecutionError.code, text))
+                return
+            self._services.engine.resume(self.task.task_id, outcome.value)
+        self._tell_idle()
+        self._finish_if_done()
+        self._touch()
+
+    def _tell_idle(self) -> None:
+        if self._generating:
+            self._services.engine.robot_idle_at(self.task.task_id, self._delivery.idle_at_s)
+
+    # Its end
+
+    def _stop_generation(self) -> None:
+        if self._generating:
+            self._generating = False
+            self._generation_s = self._services.clock.now() - self.received_s
+            self._services.engine.cancel(self.task.task_id)
+
+    def _finish_if_done(self) -> None:
+        if not self._generating and not self._delivery.busy and self._ending is None:
+            self.end(self._overrun or Ending())
+
+    async def _wind_down(self) -> None:
+        try:
+            await self._delivery.stop(make_safe=True)
+        finally:
+            self._conclude()
+
+    def _conclude(self) -> None:
+        ending = self._ending or Ending()
+        timeline = self._delivery.timeline
+        response_s = timeline.response_s
+        result = TaskResult(
+            error_code=ending.code,
+            error=ending.error,
+            response_s=response_s,
+            waiting_s=timeline.waiting_s,
+            execution_s=timeline.execution_s,
+            completion_s=timeline.completion_s,
+            utility=0.0 if response_s is None else self.task.utility.first(response_s),
+            tokens=self._tokens,
+            segments=self._executed,
+            waits_s=timeline.waits_s,
+            eviction_ratio=self._evicted,
+            generation_s=self._generation_s,
+            budget=None if self._budgeted is None else self._budgeted.budget,
+        )
+        self.result.set_result(result)
+        self._touch()
+        self._services.emit(
+            TaskEnded(self.task.task_id, self.task.robot, self._services.clock.now(), result)
+        )
+        self._on_ended(self)
+
+    # Its time budget
+
+    def _is_late(self) -> bool:
+        budget_s = self.task.time_budget_s
+        elapsed_s = self._services.clock.now() - self.received_s
+        return budget_s is not None and elapsed_s > budget_s + BUDGET_TOLERANCE_S
+
+    async def _watch_budget(self, budget_s: float) -> None:
+        deadline_s = self.received_s + budget_s + 2 * BUDGET_TOLERANCE_S
+        await self._services.clock.sleep(deadline_s - self._services.clock.now())
+        self._budget_watch = None
+        if self.task.overrun != 'kill' or self._ending is not None:
+            return
+        text = (
+            f'time budget {budget_s:g} s: the generation had {self._tokens} tokens in '
+            f'{self._generated} segments by then, expected it to have ended'
+        )
+        self._overrun = Ending.of(BudgetOverrunError(text))
+        self._stop_generation()
+        # The robot finishes what it has; a task that still queues has nothing and ends at once.
+        self._finish_if_done()
+
+    def _stop_budget_watch(self) -> None:
+        if self._budget_watch is not None:
+            self._budget_watch.cancel()
+            self._budget_watch = None
+
+    def _touch(self, *, feedback: bool = False) -> None:
+        """Tell the world if the phase changed, and on demand how far the task is."""
+        phase = self.phase
+        changed = phase is not self._last_phase
+        if not (changed or feedback):
+            return
+        now_s = self._services.clock.now()
+        if changed:
+            self._last_phase = phase
+            self._services.emit(PhaseChanged(self.task.task_id, self.task.robot, now_s, phase))
+        self._last_feedback_s = now_s
+        if self._on_feedback is not None:
+            try:
+                self._on_feedback(self.feedback)
+            except Exception:
+                _logger.exception('feedback callback of task %s', self.task.task_id)

@@ -1,0 +1,342 @@
+"""From timings to a fitted model: what to measure, in which order, and what comes of it.
+
+Sizes of a grid are fitted; sizes between them are held out and say how good the fit is (TimeBill,
+section 6.3, figure 5). What does the timing is a :class:`Stopwatch`, so nothing here knows of a
+model.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import statistics
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.prediction.times.execution_time import (
+    DecodeCoefficients,
+    ExecutionTimeModel,
+    Margin,
+)
+from timely_llm_ros.prediction.times.fitting import (
+    FitErrors,
+    coverage_factor,
+    fit_decode,
+    fit_errors,
+    fit_prefill,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+COVERAGES = (0.9, 0.95, 0.99)
+"""Margins that a profile has, as far as its measurements suffice."""
+
+
+class Stopwatch(Protocol):
+    """Runs an engine's work and says how long it took."""
+
+    def prefill_s(self, tokens: int, cached: int) -> float:
+        """Compute a prompt of ``tokens``, of which the first ``cached`` are there (s)."""
+        ...
+
+    def steps_s(self, batch: int, kv_tokens: int) -> Sequence[float]:
+        """Decode steps of ``batch`` generations with ``kv_tokens`` of context each (s, each)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillPoint:
+    """A prefill to measure: ``tokens`` of which ``cached`` are there; not fitted if held out."""
+
+    tokens: int
+    cached: int = 0
+    held_out: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StepPoint:
+    """A decoding step to measure: ``kv_tokens`` for each of ``batch``; not fitted if held out."""
+
+    batch: int
+    kv_tokens: int
+    held_out: bool = False
+
+
+Point = PrefillPoint | StepPoint
+
+
+@dataclass(frozen=True, slots=True)
+class ProfilePlan:
+    """What to measure.
+
+    Args:
+        prompt_tokens: Sizes of prompts to fit, at least three.
+        kv_tokens: Sizes of contexts to fit, at least two.
+        batches: Generations in a step, at least one.
+        repeats: Rounds; each measures every prompt once.
+        step_visits: How often each measures every step: steps are short, so more of them cost
+            little and make their medians calm.
+
+    Raises:
+        ConfigurationError: Too few of something, or less than 1.
+    """
+
+    prompt_tokens: tuple[int, ...]
+    kv_tokens: tuple[int, ...]
+    batches: tuple[int, ...]
+    repeats: int
+    step_visits: int = 1
+
+    def __post_init__(self) -> None:
+        for name, values, least in (
+            ('prompt sizes', self.prompt_tokens, 3),
+            ('context sizes', self.kv_tokens, 2),
+            ('batch sizes', self.batches, 1),
+        ):
+            if len(set(values)) < least or min(values) < 1:
+                raise ConfigurationError(
+                    f'{name} {sorted(values)}: expected at least {least} different ones, each at '
+                    'least 1'
+                )
+        for name, value in (('repeats', self.repeats), ('step visits', self.step_visits)):
+            if value < 1:
+                raise ConfigurationError(f'{value} {name}: expected at least 1')
+
+    @property
+    def points(self) -> list[Point]:
+        """Everything to measure in a round.
+
+        Held out are a size between each two neighbours, and the largest prompts half cached.
+        """
+        prompts, contexts = sorted(set(self.prompt_tokens)), sorted(set(self.kv_tokens))
+        points: list[Point] = [PrefillPoint(tokens) for tokens in prompts]
+        points += [PrefillPoint(tokens, held_out=True) for tokens in _between(prompts)]
+        points += [PrefillPoint(tokens, tokens // 2, held_out=True) for tokens in prompts[-2:]]
+        for batch in sorted(set(self.batches)):
+            points += [StepPoint(batch, tokens) for tokens in contexts]
+            points += [StepPoint(batch, tokens, held_out=True) for tokens in _between(contexts)]
+        return points
+
+    @property
+    def visits(self) -> int:
+        """How many times a point is measured, the first untimed round included."""
+        return len(self.round) * (self.repeats + 1)
+
+    @property
+    def round(self) -> list[Point]:
+        """What a round visits."""
+        return [
+            point
+            for point in self.points
+            for _ in range(self.step_visits if isinstance(point, StepPoint) else 1)
+        ]
+
+
+def _between(sizes: Sequence[int]) -> list[int]:
+    """Return a size in the middle, by ratio, of each two neighbours that are not adjacent."""
+    found = []
+    for low, high in itertools.pairwise(sizes):
+        middle = round((low * high) ** 0.5)
+        if low < middle < high:
+            found.append(middle)
+    return found
+
+
+Timings = dict[Point, list[float]]
+"""Single times (s) of each point."""
+
+
+def measure(
+    plan: ProfilePlan, stopwatch: Stopwatch, *, advance: Callable[[], None] = lambda: None
+) -> Timings:
+    """Time everything, round by round in ever new order, so that slow spells spread evenly.
+
+    Args:
+        plan: What to measure.
+        stopwatch: Does the work.
+        advance: Called after each point.
+    """
+    rng = random.Random(0)
+    points = plan.round
+    timings: Timings = defaultdict(list)
+    for number in range(plan.repeats + 1):
+        rng.shuffle(points)
+        for point in points:
+            if isinstance(point, PrefillPoint):
+                times_s: Sequence[float] = [stopwatch.prefill_s(point.tokens, point.cached)]
+            else:
+                times_s = stopwatch.steps_s(point.batch, point.kv_tokens)
+            # The first round makes memory, caches and clocks ready.
+            if number:
+                timings[point].extend(times_s)
+            advance()
+    return timings
+
+
+@dataclass(frozen=True, slots=True)
+class RequestOverhead:
+    """What whole requests take longer than forward passes: text, grammar, the engine's account.
+
+    Attributes:
+        prompt_s: For each prompt (s).
+        steps_s: For each step (s), by how many generations share it, ascending.
+        evicting_token_s: For each token of a prompt, where something is evicted of it (s).
+    """
+
+    prompt_s: float
+    steps_s: tuple[tuple[int, float], ...]
+    evicting_token_s: float = 0.0
+
+    def added_to(self, times: ExecutionTimeModel) -> ExecutionTimeModel:
+        """Return the times of requests: constants grow, margins and slopes stay.
+
+        Between two batch sizes the overhead is interpolated, beyond them it is the nearest one's.
+        """
+        batches = [batch for batch, _ in self.steps_s]
+        added = [step_s for _, step_s in self.steps_s]
+        return replace(
+            times,
+            prefill_s=times.prefill_s + self.prompt_s,
+            decode=tuple(
+                replace(entry, step_s=entry.step_s + float(np.interp(entry.batch, batches, added)))
+                for entry in times.decode
+            ),
+            evicting_token_s=self.evicting_token_s,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SizeErrors:
+    """How far a fit is off for prompts, or for steps of one batch size; on medians.
+
+    Attributes:
+        fitted: On the sizes that were fitted.
+        held_out: On those that were not; None where there were none.
+        worst_pct: The largest error of any size, as a percentage of its time; negative where the
+            fit is too short.
+    """
+
+    fitted: FitErrors
+    held_out: FitErrors | None
+    worst_pct: float
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileErrors:
+    """How far a fit is off: for prompts, and for steps by batch size."""
+
+    prefill: SizeErrors
+    steps: Mapping[int, SizeErrors]
+
+
+def fit_profile(timings: Mapping[Point, Sequence[float]]) -> ExecutionTimeModel:
+    """Fit medians; margins are those of the single times that were held out.
+
+    Raises:
+        ConfigurationError: Timings that cannot be fitted.
+    """
+    prompts = [p for p in timings if isinstance(p, PrefillPoint) and not p.held_out]
+    a, b, c = fit_prefill(
+        [point.tokens for point in prompts],
+        [statistics.median(timings[point]) for point in prompts],
+        [point.cached for point in prompts],
+        relative=True,
+    )
+    decode = []
+    for batch in sorted({p.batch for p in timings if isinstance(p, StepPoint)}):
+        steps = [
+            p for p in timings if isinstance(p, StepPoint) and p.batch == batch and not p.held_out
+        ]
+        p, q = fit_decode(
+            [batch * point.kv_tokens for point in steps],
+            [statistics.median(timings[point]) for point in steps],
+            relative=True,
+        )
+        decode.append(DecodeCoefficients(batch, p, q))
+    model = ExecutionTimeModel(a, b, c, tuple(decode))
+    return ExecutionTimeModel(a, b, c, tuple(decode), _margins(model, timings))
+
+
+def _margins(
+    model: ExecutionTimeModel, timings: Mapping[Point, Sequence[float]]
+) -> tuple[Margin, ...]:
+    prefills = _pairs(model, timings, PrefillPoint)
+    steps = _pairs(model, timings, StepPoint)
+    margins = []
+    for coverage in COVERAGES:
+        try:
+            factors = [coverage_factor(*pairs, coverage) for pairs in (prefills, steps)]
+        except ConfigurationError:
+            break  # Not enough measurements for this one, so for none that is higher.
+        margins.append(Margin(coverage, *factors))
+    return tuple(margins)
+
+
+def _pairs(
+    model: ExecutionTimeModel,
+    timings: Mapping[Point, Sequence[float]],
+    kind: type[PrefillPoint] | type[StepPoint],
+) -> tuple[list[float], list[float]]:
+    """Return the single held-out times of a kind and what was predicted for each."""
+    measured: list[float] = []
+    predicted: list[float] = []
+    for point, times_s in timings.items():
+        if isinstance(point, kind) and point.held_out:
+            measured += times_s
+            predicted += [predict_s(model, point)] * len(times_s)
+    return measured, predicted
+
+
+def predict_s(model: ExecutionTimeModel, point: Point) -> float:
+    """Return how long a model says that a point takes (s)."""
+    if isinstance(point, PrefillPoint):
+        return model.at(1).prefill_time_s(point.tokens, point.cached)
+    return model.at(point.batch).step_time_s(point.batch * point.kv_tokens)
+
+
+def profile_errors(
+    model: ExecutionTimeModel, timings: Mapping[Point, Sequence[float]]
+) -> ProfileErrors:
+    """Return how far a fitted model is off.
+
+    Raises:
+        ConfigurationError: There are no timings of prompts that were fitted.
+    """
+    prompts = [point for point in timings if isinstance(point, PrefillPoint)]
+    steps = [point for point in timings if isinstance(point, StepPoint)]
+    batches = sorted({point.batch for point in steps})
+    return ProfileErrors(
+        _size_errors(model, timings, prompts),
+        {
+            batch: _size_errors(model, timings, [p for p in steps if p.batch == batch])
+            for batch in batches
+        },
+    )
+
+
+def _size_errors(
+    model: ExecutionTimeModel, timings: Mapping[Point, Sequence[float]], points: Sequence[Point]
+) -> SizeErrors:
+    def pairs(held_out: bool) -> tuple[list[float], list[float]]:
+        chosen = [point for point in points if point.held_out is held_out]
+        return (
+            [statistics.median(timings[point]) for point in chosen],
+            [predict_s(model, point) for point in chosen],
+        )
+
+    fitted, others = pairs(False), pairs(True)
+    errors = [
+        100 * (predicted_s / measured_s - 1)
+        for measured, predicted in (fitted, others)
+        for measured_s, predicted_s in zip(measured, predicted, strict=True)
+    ]
+    return SizeErrors(
+        fit_errors(*fitted),
+        fit_errors(*others) if others[0] else None,
+        max(errors, key=abs, default=0.0),
+    )

@@ -1,0 +1,52 @@
+"""What any ROS 2 node of ours is made of."""
+
+from timely_llm_ros.ros.action_client import GoalClient
+from timely_llm_ros.ros.action_server import DeferredActionServer
+from timely_llm_ros.ros.deferred_service import create_deferred_service
+from timely_llm_ros.ros.feedback import FeedbackThrottle
+from timely_llm_ros.ros.parameters import (
+    TYPE_NAMES,
+    Value,
+    check,
+    declarations,
+    declare,
+    parameter,
+    read,
+    unknown_overrides,
+)
+from timely_llm_ros.ros.program import run
+from timely_llm_ros.ros.robot_entry import RobotEntry, robot_entries
+from timely_llm_ros.ros.ros_thread import RosThread
+from timely_llm_ros.ros.topics import (
+    EVENTS_QOS,
+    HEARTBEAT_QOS,
+    HEARTBEAT_TOPIC,
+    SEGMENTS_QOS,
+    STATE_QOS,
+    TASK_EVENTS_TOPIC,
+)
+
+__all__ = [
+    'EVENTS_QOS',
+    'HEARTBEAT_QOS',
+    'HEARTBEAT_TOPIC',
+    'SEGMENTS_QOS',
+    'STATE_QOS',
+    'TASK_EVENTS_TOPIC',
+    'TYPE_NAMES',
+    'DeferredActionServer',
+    'FeedbackThrottle',
+    'GoalClient',
+    'RobotEntry',
+    'RosThread',
+    'Value',
+    'check',
+    'create_deferred_service',
+    'declarations',
+    'declare',
+    'parameter',
+    'read',
+    'robot_entries',
+    'run',
+    'unknown_overrides',
+]

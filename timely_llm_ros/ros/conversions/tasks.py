@@ -1,0 +1,251 @@
+"""Between ROS messages and the records of the program.
+
+What comes from outside is checked here: a message that does not make a valid record raises
+``InvalidTaskError`` or ``PlanError`` and nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from action_msgs.msg import GoalStatus
+from builtin_interfaces.msg import Duration
+from geometry_msgs.msg import Point
+from unique_identifier_msgs.msg import UUID
+
+from timely_llm_ros.action import PlanTask
+from timely_llm_ros.errors import InvalidTaskError
+from timely_llm_ros.msg import (
+    SceneObject as SceneObjectMessage,
+)
+from timely_llm_ros.msg import (
+    TimeUtility as TimeUtilityMessage,
+)
+from timely_llm_ros.planner import Task, TaskFeedback, TaskPhase, TaskResult, TaskStatus
+from timely_llm_ros.skills import Scene, SceneObject
+from timely_llm_ros.utility import TimeUtility
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from timely_llm_ros.budget import TaskBudget
+
+MAX_OBJECTS = 1000
+"""Objects that a scene may have when it comes over ROS."""
+
+_NANO = 1_000_000_000
+_MAX_SECONDS = 2**31 - 1
+
+
+# Basic types
+
+
+def duration(seconds: float | None) -> Duration:
+    """Return a duration message; None counts as 0, what does not fit is clamped."""
+    if seconds is None or math.isnan(seconds):
+        return Duration()
+    clamped = min(max(seconds, -_MAX_SECONDS), _MAX_SECONDS)
+    whole, nanoseconds = divmod(round(clamped * _NANO), _NANO)
+    return Duration(sec=whole, nanosec=nanoseconds)
+
+
+def seconds(message: Duration) -> float:
+    """Return a duration message's length (s)."""
+    return float(message.sec + message.nanosec / _NANO)
+
+
+def uuid_text(message: UUID) -> str:
+    """Return an id as text."""
+    return str(uuid.UUID(bytes=bytes(message.uuid)))
+
+
+def uuid_message(text: str) -> UUID:
+    """Return the message of an id; text that is no UUID gives zeros."""
+    try:
+        return UUID(uuid=list(uuid.UUID(text).bytes))
+    except ValueError:
+        return UUID()
+
+
+# Scenes
+
+
+def scene_record(messages: list[SceneObjectMessage]) -> Scene:
+    """Return a scene.
+
+    Raises:
+        InvalidTaskError: An object is malformed, a name comes twice, or there are too many.
+    """
+    if len(messages) > MAX_OBJECTS:
+        raise InvalidTaskError(f'{len(messages)} objects: expected at most {MAX_OBJECTS}')
+    return Scene(tuple(map(_object_record, messages)))
+
+
+def _object_record(message: SceneObjectMessage) -> SceneObject:
+    return SceneObject(
+        name=message.name,
+        kind=message.kind,
+        attribute=message.attribute or 'plain',
+        relation=message.relation or 'on',
+        support=message.support or 'floor',
+        x_m=message.position.x,
+        y_m=message.position.y,
+        z_m=message.position.z,
+    )
+
+
+def object_message(item: SceneObject) -> SceneObjectMessage:
+    """Return an object's message."""
+    return SceneObjectMessage(
+        name=item.name,
+        kind=item.kind,
+        attribute=item.attribute,
+        relation=item.relation,
+        support=item.support,
+        position=Point(x=item.x_m, y=item.y_m, z=item.z_m),
+    )
+
+
+def scene_messages(scene: Scene) -> list[SceneObjectMessage]:
+    """Return the messages of a scene's objects."""
+    return [object_message(item) for item in scene.objects]
+
+
+# Tasks
+
+
+def utility_record(message: TimeUtilityMessage, default: TimeUtility) -> TimeUtility:
+    """Return a time utility; a peak of 0 takes the default.
+
+    Raises:
+        InvalidTaskError: A value is out of range.
+    """
+    if message.peak == 0:
+        return default
+    return TimeUtility(seconds(message.expected_response), message.slope_per_s, message.peak)
+
+
+def utility_message(utility: TimeUtility) -> TimeUtilityMessage:
+    """Return a time utility's message."""
+    return TimeUtilityMessage(
+        expected_response=duration(utility.expected_response_s),
+        slope_per_s=utility.slope_per_s,
+        peak=utility.peak,
+    )
+
+
+def task_record(
+    goal: PlanTask.Goal,
+    task_id: str,
+    *,
+    skill_set_of: Mapping[str, str],
+    default_utility: TimeUtility,
+) -> Task:
+    """Return the task of a goal.
+
+    Args:
+        goal: The goal.
+        task_id: The task's id.
+        skill_set_of: Name of each robot's skill set.
+        default_utility: Taken where the goal gives none.
+
+    Raises:
+        InvalidTaskError: It names something unknown or carries a value out of range.
+    """
+    own = skill_set_of.get(goal.robot)
+    if own is None:
+        known = ', '.join(sorted(skill_set_of)) or 'none is known'
+        raise InvalidTaskError(f'robot {goal.robot!r}: expected one of {known}')
+    if goal.skill_set not in ('', own):
+        raise InvalidTaskError(
+            f'skill set {goal.skill_set!r}: expected robot {goal.robot!r}\'s own, {own!r}, or ""'
+        )
+    overrun = _choice('overrun', goal.overrun, OVERRUN_STRATEGIES)
+    when_busy = _choice('when_busy', goal.when_busy, WHEN_BUSY)
+    budget_s = seconds(goal.time_budget)
+    return Task(
+        task_id=task_id,
+        robot=goal.robot,
+        skill_set=own,
+        instruction=goal.instruction,
+        scene=scene_record(goal.scene),
+        utility=utility_record(goal.utility, default_utility),
+        time_budget_s=budget_s if budget_s != 0 else None,
+        overrun=overrun,
+        when_busy=when_busy,
+        task_kind=goal.task_kind[:64],
+    )
+
+
+OVERRUN_STRATEGIES: dict[int, Any] = {
+    PlanTask.Goal.OVERRUN_KILL: 'kill',
+    PlanTask.Goal.OVERRUN_SKIP_NEXT: 'skip_next',
+}
+WHEN_BUSY: dict[int, Any] = {PlanTask.Goal.BUSY_ABORT: 'abort', PlanTask.Goal.BUSY_QUEUE: 'queue'}
+
+
+def _choice(field: str, value: int, choices: Mapping[int, Any]) -> Any:
+    if value not in choices:
+        expected = ', '.join(f'{number} ({name})' for number, name in choices.items())
+        raise InvalidTaskError(f'{field} {value}: expected one of {expected}')
+    return choices[value]
+
+
+_FEEDBACK_PHASES = {
+    TaskPhase.QUEUED: PlanTask.Feedback.QUEUED,
+    TaskPhase.GENERATING: PlanTask.Feedback.GENERATING,
+    TaskPhase.EXECUTING: PlanTask.Feedback.EXECUTING,
+    TaskPhase.HELD: PlanTask.Feedback.EXECUTING,
+    TaskPhase.WAITING: PlanTask.Feedback.WAITING,
+    TaskPhase.STOPPING: PlanTask.Feedback.EXECUTING,
+    TaskPhase.ENDED: PlanTask.Feedback.EXECUTING,
+}
+
+
+def task_feedback_message(feedback: TaskFeedback) -> PlanTask.Feedback:
+    """Return a task's feedback message; a held task counts as executing."""
+    return PlanTask.Feedback(
+        phase=_FEEDBACK_PHASES[feedback.phase],
+        segments=feedback.segments,
+        call=feedback.call,
+        expected_remaining=duration(feedback.expected_remaining_s),
+    )
+
+
+def task_result_message(result: TaskResult) -> PlanTask.Result:
+    """Return a task's result message."""
+    return PlanTask.Result(
+        error_code=result.error_code,
+        error_msg=result.error,
+        response_time=duration(result.response_s),
+        waiting_time=duration(result.waiting_s),
+        execution_time=duration(result.execution_s),
+        completion_time=duration(result.completion_s),
+        utility=result.utility,
+        tokens=result.tokens,
+        segments=result.segments,
+        eviction_ratio=result.eviction_ratio,
+        generation_time=duration(result.generation_s),
+        **prediction_fields(result.budget),
+    )
+
+
+def prediction_fields(budget: TaskBudget | None) -> dict[str, Any]:
+    """Return what was predicted, as the fields that results and task events have for it."""
+    if budget is None:
+        return {}
+    return {
+        'predicted_tokens': budget.predicted_length,
+        'predicted_generation_time': duration(budget.expected_s),
+        'worst_generation_time': duration(budget.worst_s),
+    }
+
+
+GOAL_STATUS = {
+    TaskStatus.SUCCEEDED: GoalStatus.STATUS_SUCCEEDED,
+    TaskStatus.CANCELED: GoalStatus.STATUS_CANCELED,
+    TaskStatus.ABORTED: GoalStatus.STATUS_ABORTED,
+}
+"""The goal status of a task's."""

@@ -1,0 +1,9 @@
+"""The decoding grammar of a skill set's plans, whole or from any point on."""
+
+from timely_llm_ros.skills.grammar.grammar import decoding_grammar
+from timely_llm_ros.skills.grammar.grammar_rest import GrammarRest
+
+__all__ = [
+    'GrammarRest',
+    'decoding_grammar',
+]

@@ -1,0 +1,1 @@
+"""How the embedded planner model is trained and evaluated."""

@@ -1,0 +1,114 @@
+"""Writes the trained network as a Hugging Face folder that Llama implementations load."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors.torch import save_file
+
+from timely_llm_ros.training.model.tokenizer import EOS_ID, PAD_ID, write_tokenizer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import Tensor
+
+    from timely_llm_ros.training.model.network import NetworkShape, PlannerNetwork
+
+_MATRICES = {
+    'q': 'self_attn.q_proj.weight',
+    'k': 'self_attn.k_proj.weight',
+    'v': 'self_attn.v_proj.weight',
+    'o': 'self_attn.o_proj.weight',
+    'q_bias': 'self_attn.q_proj.bias',
+    'k_bias': 'self_attn.k_proj.bias',
+    'v_bias': 'self_attn.v_proj.bias',
+    'o_bias': 'self_attn.o_proj.bias',
+    'gate': 'mlp.gate_proj.weight',
+    'up': 'mlp.up_proj.weight',
+    'down': 'mlp.down_proj.weight',
+    'attention_norm': 'input_layernorm.weight',
+    'mlp_norm': 'post_attention_layernorm.weight',
+}
+"""Stacked parameter -> transformers' name within ``model.layers.<i>``."""
+
+
+def hugging_face_weights(network: PlannerNetwork) -> dict[str, Tensor]:
+    """Return the weights in bfloat16 under transformers' names; the head is tied."""
+    weights: dict[str, Tensor] = {
+        'model.embed_tokens.weight': network.embedding,
+        'model.norm.weight': network.final_norm,
+    }
+    for ours, theirs in _MATRICES.items():
+        stack: Tensor = getattr(network, ours)
+        for layer in range(stack.shape[0]):
+            weights[f'model.layers.{layer}.{theirs}'] = stack[layer]
+    return {
+        name: value.detach().to(torch.bfloat16).contiguous().clone()
+        for name, value in weights.items()
+    }
+
+
+def llama_config(shape: NetworkShape) -> dict[str, Any]:
+    """Return the content of ``config.json``."""
+    return {
+        'architectures': ['LlamaForCausalLM'],
+        'model_type': 'llama',
+        'attention_bias': True,
+        'attention_dropout': 0.0,
+        'bos_token_id': None,
+        'eos_token_id': EOS_ID,
+        'pad_token_id': PAD_ID,
+        'head_dim': shape.head_dim,
+        'hidden_act': 'silu',
+        'initializer_range': 0.02,
+        'mlp_bias': False,
+        'rope_scaling': None,
+        'tie_word_embeddings': True,
+        'torch_dtype': 'bfloat16',
+        'use_cache': True,
+        **shape.as_dict(),
+    }
+
+
+def export(network: PlannerNetwork, folder: Path, training: Mapping[str, Any]) -> None:
+    """Write the model folder; an existing one is replaced only when the new one is whole.
+
+    Args:
+        network: The trained network.
+        folder: Where the model goes.
+        training: What ``training.json`` says of how it came about.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(prefix=f'.{folder.name}-', dir=folder.parent))
+    try:
+        save_file(
+            hugging_face_weights(network), fresh / 'model.safetensors', metadata={'format': 'pt'}
+        )
+        _write_json(fresh / 'config.json', llama_config(network.shape))
+        generation = {'do_sample': False, 'eos_token_id': EOS_ID, 'pad_token_id': PAD_ID}
+        _write_json(fresh / 'generation_config.json', generation)
+        _write_json(fresh / 'training.json', training)
+        write_tokenizer(fresh, max_length=network.shape.max_position_embeddings)
+        fresh.chmod(0o755)
+        for path in fresh.iterdir():
+            path.chmod(0o644)
+        if folder.exists():
+            old = Path(tempfile.mkdtemp(prefix=f'.{folder.name}-', dir=folder.parent))
+            os.rename(folder, old / folder.name)
+            os.rename(fresh, folder)
+            shutil.rmtree(old)
+        else:
+            os.rename(fresh, folder)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(content, indent=2) + '\n', encoding='utf-8')
