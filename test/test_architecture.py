@@ -19,7 +19,7 @@ TOPS = ('timely_llm_ros', 'lrtrace', 'benchmarks')
 
 FLOORS = [
     ['errors'],
-    ['utility', 'clock', 'virtual_time', 'command_line', 'launching', 'pickling'],
+    ['utility', 'clock', 'virtual_time', 'command_line', 'launching', 'pickling', 'processes'],
     ['skills', 'prediction'],
     ['budget', 'scheduling'],
     ['engines', 'execution'],

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import os
 import signal
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.errors import ConfigurationError, TimelyError
+from timely_llm_ros.processes import end_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == 'linux' else None
 
 
 class ProcessEndedError(TimelyError):
@@ -97,7 +95,7 @@ class Children:
                 stdout=subprocess.PIPE if pipes else stream,
                 stderr=stream,
                 start_new_session=True,
-                preexec_fn=_end_with_parent,
+                preexec_fn=partial(end_with_parent, signal.SIGINT, parent_pid=os.getpid()),
                 env=os.environ | {'PYTHONUNBUFFERED': '1'},
             )
         child = Child(name, process, log)
@@ -148,9 +146,3 @@ class Children:
         """End every process, in the order in which they were started."""
         for child in tuple(self._children):
             await self.stop(child)
-
-
-def _end_with_parent() -> None:
-    """Have the kernel interrupt this process when the demo dies, however it dies."""
-    if _LIBC is not None:
-        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
