@@ -1,6 +1,7 @@
 """What a saturated background costs robots, and what it makes of the engine's idle time.
 
-    .venv/bin/python -m benchmarks.micro_batch.background [--rounds 14] [--seconds 8] [--load 8] [--json FILE]
+    .venv/bin/python -m benchmarks.micro_batch.background [--rounds 14] [--seconds 8] [--load 8]
+        [--json FILE]
     .venv/bin/python -m benchmarks.micro_batch.background --rounds 4  # a quick look
 
 The embedded model on the torch engine, one planner, one run. Each round has two short parts in

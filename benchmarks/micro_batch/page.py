@@ -11,10 +11,9 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
-
 from timely_llm_ros.scheduling import carried_throughput, error_service_s, uniform_throughput
 
+ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / 'benchmarks' / 'results'
 PAGE = ROOT / 'docs' / 'results.md'
 BEGIN, END = '<!-- batching: begin -->', '<!-- batching: end -->'

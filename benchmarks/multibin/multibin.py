@@ -1,7 +1,7 @@
 """Multi-bin batching on the real engine: static batches of the embedded model, figures 7 and 11.
 
     .venv/bin/python -m benchmarks.multibin.multibin [--requests 768] [--plans 160] [--json FILE]
-    .venv/bin/python -m benchmarks.multibin.multibin --requests 256 --bins 1 4 32 --plans 0  # a quick look
+    .venv/bin/python -m benchmarks.multibin.multibin --requests 256 --bins 1 4 32 --plans 0
 
 Lengths are forced: lognormal with a coefficient of variation of 0.5, which stands for the spread
 of GSM8K's answers (the paper's lengths are not published). A static batch of 8 is computed until

@@ -1,6 +1,7 @@
 """Multi-bin batching simulated against its theory: figures 3, 4, 6, 8 and 9 of the paper.
 
-    .venv/bin/python -m benchmarks.multibin.multibin_theory [--draws 10] [--images docs/images] [--json FILE]
+    .venv/bin/python -m benchmarks.multibin.multibin_theory [--draws 10] [--images docs/images]
+        [--json FILE]
 
 Multi-Bin Batching, arXiv 2412.04504. Batches hold the server until their longest request has
 ended. Fig. 3, 4 and 8: times uniform on 1..20 s, batches of 128, 128,000 requests. Fig. 9:

@@ -1,6 +1,7 @@
 """The recorder under a fleet's traffic: what it loses, what memory it takes, what a kill costs.
 
-    .venv/bin/python -m benchmarks.recorder.recorder [--minutes 10] [--part flood|kills|both] [--json FILE]
+    .venv/bin/python -m benchmarks.recorder.recorder [--minutes 10] [--part flood|kills|both]
+        [--json FILE]
 
 *Flood*: a program publishes as 100 robots do, 3,000 messages of 300 bytes a second, over DDS to
 the recorder, which is a process of its own, on the same machine. Every message carries its

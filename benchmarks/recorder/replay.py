@@ -1,6 +1,7 @@
 """What-if replays of a long trace: how long they take, and how exact they are.
 
-    .venv/bin/python -m benchmarks.recorder.replay [--robots 40] [--duration 900] [--seed 1] [--json FILE]
+    .venv/bin/python -m benchmarks.recorder.replay [--robots 40] [--duration 900] [--seed 1]
+        [--json FILE]
 
 A fleet is served on virtual time and its trace written as a planner node and a recorder would:
 the messages are made by the planner node's own code. The trace is then read and replayed as

@@ -1,6 +1,7 @@
 """The HTML report of 100 robots over 10 minutes: how large it is and how fast a browser has it.
 
-    .venv/bin/python -m benchmarks.recorder.report [--robots 100] [--duration 600] [--pictures FOLDER]
+    .venv/bin/python -m benchmarks.recorder.report [--robots 100] [--duration 600]
+        [--pictures FOLDER]
 
 The fleet is served on virtual time by the simulated engine and its trace written as a planner
 node and a recorder would. A headless Chromium opens the report several times from its file, at

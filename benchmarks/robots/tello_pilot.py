@@ -1,7 +1,7 @@
 """A guarded program that flies one Tello into a long move, to be killed there by the benchmark.
 
-Usage: python -m benchmarks.robots.tello_pilot ADDRESS LOCAL_ADDRESS. Prints the worker's process id once
-the move was asked for.
+Usage: python -m benchmarks.robots.tello_pilot ADDRESS LOCAL_ADDRESS. Prints the worker's
+process id once the move was asked for.
 """
 
 from __future__ import annotations

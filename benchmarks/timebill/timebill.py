@@ -1,6 +1,7 @@
 """TimeBill: how well times are predicted, where eviction shortens steps, and what budgets gain.
 
-    .venv/bin/python -m benchmarks.timebill.timebill [--quick] [--jobs 120] [--visits 3] [--record FILE]
+    .venv/bin/python -m benchmarks.timebill.timebill [--quick] [--jobs 120] [--visits 3]
+        [--record FILE]
     .venv/bin/python -m benchmarks.timebill.timebill --replay FILE --out FILE
 
 On the embedded model and one thread. Jobs are tasks in held-out scenes of 40 to 200 objects, with

@@ -1,8 +1,8 @@
 """What an independent simulation of TimelyLLM found, written from the paper without this code.
 
-Its assumptions: presets ``toy`` and ``toy_uncached`` of ``engines/step_time.py``, the workloads of
-``timely_llm_ros/evaluation/workload.py``, 20 seeds. A repetition should come within 0.05 in rows that are not
-overloaded (30 ms of prefill) and within 30 % elsewhere.
+Its assumptions: presets ``toy`` and ``toy_uncached`` of ``engines/simulated/step_time.py``, the
+workloads of ``timely_llm_ros/evaluation/workload.py``, 20 seeds. A repetition should come within
+0.05 in rows that are not overloaded (30 ms of prefill) and within 30 % elsewhere.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """A fleet of thousands on virtual time: wall time, memory, and whether a seed repeats exactly.
 
-    .venv/bin/python -m benchmarks.timelyllm.scale [--robots 1000 3000 10000] [--duration 300] [--seed 1]
+    .venv/bin/python -m benchmarks.timelyllm.scale [--robots 1000 3000 10000] [--duration 300]
+        [--seed 1]
         [--json FILE]
 
 Planner, scheduler, segmenters and executors are the real ones, one executor for each robot; only

@@ -1,7 +1,8 @@
 """TimelyLLM's experiments: figs. 5 to 10, tables 4 and 5, on simulated hardware, many draws;
 and how near our own way comes to what no schedule exceeds.
 
-    .venv/bin/python -m benchmarks.timelyllm.timelyllm [--only fig5 ...] [--seeds 20] [--hardware toy]
+    .venv/bin/python -m benchmarks.timelyllm.timelyllm [--only fig5 ...] [--seeds 20]
+        [--hardware toy]
         [--images docs/images] [--results benchmarks/results]
 
 Each prints its tables, writes ``timelyllm_NAME.json`` and a self-contained ``timelyllm_NAME.html``

@@ -1,6 +1,7 @@
 """TRAIL on the embedded model: how right the probe is, what it costs, and what it is good for.
 
-    .venv/bin/python -m benchmarks.trail.trail [--quick] [--only probe overhead replay] [--json FILE]
+    .venv/bin/python -m benchmarks.trail.trail [--quick] [--only probe overhead replay]
+        [--json FILE]
 
 Plans are of held-out scenes and wordings. Probe: mean errors of the remaining length over all
 tokens of plans, against the prompt-only prediction less the tokens so far; also of open tasks

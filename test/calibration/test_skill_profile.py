@@ -1,4 +1,4 @@
-"""``timely-llm profile-robot``: from traces to an overlay that loads, and what it says on the way."""
+"""``timely-llm profile-robot``: from traces to an overlay that loads, and what it says."""
 
 from __future__ import annotations
 

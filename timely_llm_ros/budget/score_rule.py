@@ -101,8 +101,8 @@ SNAPKV_EFFECT = EvictionEffect(
     )
 )
 """Lengths and F1 of 96 of the embedded model's plans in scenes of 40 to 200 objects, by fifths:
-measured once, in static batches, on the tasks of ``benchmarks/timebill/timebill.py --seed 0``, which
-prints such a table (its own tasks are of another seed)."""
+measured once, in static batches, on the tasks of ``benchmarks/timebill/timebill.py --seed 0``,
+which prints such a table (its own tasks are of another seed)."""
 
 
 @dataclass(frozen=True, slots=True)

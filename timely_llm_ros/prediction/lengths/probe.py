@@ -186,6 +186,6 @@ def read_probe(folder: str | Path) -> RemainingLengthProbe:
         return RemainingLengthProbe(settings, weights, content['about'])
     except Exception as err:
         raise ModelLoadError(
-            f'probe in {str(folder)!r}: {type(err).__name__}: {err}; expected {PROBE_NAME}.json and '
-            f'{PROBE_NAME}.safetensors as "timely-llm train-probe" writes them'
+            f'probe in {str(folder)!r}: {type(err).__name__}: {err}; expected {PROBE_NAME}.json '
+            f'and {PROBE_NAME}.safetensors as "timely-llm train-probe" writes them'
         ) from err

@@ -161,8 +161,8 @@ def read_rlp(folder: str | Path) -> ResponseLengthModel:
     except Exception as err:
         raise ModelLoadError(
             f'length predictor in {str(folder)!r}: {type(err).__name__}: {err}; expected '
-            f'{RLP_NAME}.json and {RLP_NAME}.safetensors as "timely-llm train-rlp" writes them, and '
-            'tokenizer.json'
+            f'{RLP_NAME}.json and {RLP_NAME}.safetensors as "timely-llm train-rlp" writes them, '
+            'and tokenizer.json'
         ) from err
 
     def encode(text: str) -> Sequence[int]:

@@ -7,8 +7,8 @@ text so far ends. That grammar is the derivative of the first one by that text (
     rest.take('turn(1')
     rest.text()  # 'start: (/[0-9]/)? ");"'
 
-It reads what :mod:`timely_llm_ros.skills.grammar.grammar` writes: rules of strings, patterns, references,
-groups and ``? * +``, none of them left-recursive.
+It reads what :mod:`timely_llm_ros.skills.grammar.grammar` writes: rules of strings, patterns,
+references, groups and ``? * +``, none of them left-recursive.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ _BATCH_TOKENS = 6000
 EXAMPLES = """examples:
   python -m timely_llm_ros.training.model.evaluate
   python -m timely_llm_ros.training.model.evaluate --tasks 20 --sizes 5 10 20
-  python -m timely_llm_ros.training.model.evaluate --failures 5      # shows plans that came out wrong
+  python -m timely_llm_ros.training.model.evaluate --failures 5  # shows plans that came out wrong
 """
 
 

@@ -37,8 +37,8 @@ PROCESSES = 2
 STEPS = 3700
 EXAMPLES = """examples:
   python -m timely_llm_ros.training.model.train --out models/timely-planner --seed 0
-  python -m timely_llm_ros.training.model.train --out /tmp/quick --steps 50       # does it run at all?
-  nice -n 5 python -m timely_llm_ros.training.model.train --checkpoints /tmp/ck   # keeps one per 500 steps
+  python -m timely_llm_ros.training.model.train --out /tmp/quick --steps 50  # does it run at all?
+  nice -n 5 python -m timely_llm_ros.training.model.train --checkpoints /tmp/ck  # one per 500 steps
 """
 
 

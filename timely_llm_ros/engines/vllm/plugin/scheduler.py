@@ -7,8 +7,8 @@ those who are to run in it; who that is says the same code as in every other eng
 
 Named in ``scheduler_cls`` and imported in vLLM's engine core process. Options come in vLLM's
 ``additional_config['timely']``, see :class:`PluginOptions`, and a request's own part in its
-``extra_args['timely']``, see :mod:`timely_llm_ros.engines.vllm.plugin.request`. Requests without one are
-served too, as ordinary text that is never cut.
+``extra_args['timely']``, see :mod:`timely_llm_ros.engines.vllm.plugin.request`. Requests without
+one are served too, as ordinary text that is never cut.
 
 A step's critical path is what happens between the worker's answer and its next order. On it is only
 what decides who runs next; everything else, and the choice of the step after, is done while the
