@@ -30,7 +30,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 MOST_WORKERS = 4
 """Each may run a model, a server and a fleet: more would want more memory than machines have."""
 
-STARTS_PROGRAMS = ('/test/engines/test_vllm', '/test/ros/', '/test/drivers/', '/test/engines/')
+STARTS_PROGRAMS = ('/test/engines/vllm/', '/test/ros/', '/test/drivers/', '/test/engines/')
 
 
 @pytest.hookimpl(optionalhook=True)
