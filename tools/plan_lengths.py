@@ -1,4 +1,4 @@
-"""Counts how long the right plans of the shipped model's tasks are; writes plan_lengths.py.
+"""Count how long the right plans of the shipped model's tasks are; write the table of them.
 
 .venv/bin/python tools/plan_lengths.py
 .venv/bin/python -m ruff format timely_llm_ros/prediction/lengths/empirical_table.py
@@ -14,8 +14,8 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from timely_llm_ros.engines.tokens.model_files import SHIPPED_MODEL, find_model
-from timely_llm_ros.sample_tasks.generator import KINDS, sample_task
+from timely_llm_ros.engines.tokens import SHIPPED_MODEL, find_model
+from timely_llm_ros.sample_tasks import KINDS, sample_task
 
 SIZES = (10, 40, 100)
 LARGEST = 200

@@ -17,20 +17,18 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from rclpy.serialization import deserialize_message, serialize_message
 from timely_llm_ros.msg import SchedulerState
 
-from lrtrace.storage.reader import Trace
-from lrtrace.storage.writer import TraceWriter
+from lrtrace.storage import Trace, TraceWriter
 from timely_llm_ros.demo.bodies import MockBodies
 from timely_llm_ros.demo.processes import Children
 from timely_llm_ros.demo.run import DemoRun, RunOptions
 from timely_llm_ros.demo.workload import Robot, TimedTask
-from timely_llm_ros.sample_tasks.generator import KINDS, TaskSample, sample_task
-from timely_llm_ros.skills import expected_execution_s
-from timely_llm_ros.skills.language import parse
+from timely_llm_ros.sample_tasks import KINDS, TaskSample, sample_task
+from timely_llm_ros.skills import expected_execution_s, parse
 from timely_llm_ros.skills.loading import find_skill_set
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -62,7 +60,7 @@ def tasks_of(seed: int, each: int) -> tuple[TimedTask, ...]:
     free_s = dict.fromkeys(ROBOTS, 0.0)
     numbers = [number for number in KINDS for _ in range(each)]
     rng.shuffle(numbers)
-    found = []
+    found: list[TimedTask] = []
     for number in numbers:
         kind = KINDS[number]
         robot = min(

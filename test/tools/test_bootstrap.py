@@ -1,11 +1,13 @@
-"""A machine that cannot build says so in one line, before anything is written."""
+"""The set-up says in one line what a machine lacks, and which build of torch it takes."""
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -68,6 +70,11 @@ def test_an_old_python_is_named(bootstrap: ModuleType, monkeypatch: pytest.Monke
         bootstrap.check_machine()
 
 
+def test_an_old_python_can_read_the_set_up_to_its_refusal() -> None:
+    text = (ROOT / 'tools' / 'bootstrap.py').read_text('utf-8')
+    ast.parse(text, feature_version=(3, 7))
+
+
 @pytest.mark.parametrize(
     ('output', 'expected'),
     [
@@ -83,7 +90,7 @@ def test_a_failed_step_becomes_one_line(bootstrap: ModuleType, output: str, expe
         bootstrap.explain('packages', output, 'pip.log')
     message = str(caught.value)
     assert expected in message
-    assert 'full log: pip.log' in message
+    assert 'full log: .build/pip.log' in message
     assert '\n' not in message
 
 
@@ -110,8 +117,10 @@ def test_without_network_one_line_says_so(tmp_path: Path) -> None:
     )
 
 
-def test_the_digest_follows_content(bootstrap: ModuleType, tmp_path: Path) -> None:
-    bootstrap.ROOT = str(tmp_path)
+def test_the_digest_follows_content(
+    bootstrap: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bootstrap, 'ROOT', tmp_path)
     (tmp_path / 'msg').mkdir()
     (tmp_path / 'msg' / 'A.msg').write_text('int8 a')
     before = bootstrap.digest('msg')
@@ -122,6 +131,21 @@ def test_the_digest_follows_content(bootstrap: ModuleType, tmp_path: Path) -> No
 
 CPUINFO = 'processor\t: 0\nflags\t\t: fpu sse4_2 avx2 bmi2\n'
 MEMINFO = 'MemTotal:       24000000 kB\nMemFree: 1 kB\n'
+
+
+def obstacle_on(
+    bootstrap: ModuleType, folder: Path, *, cpuinfo: str, meminfo: str, free_bytes: float
+) -> str | None:
+    """Return what hinders vLLM on a machine that these files describe."""
+    (folder / 'cpuinfo').write_text(cpuinfo)
+    (folder / 'meminfo').write_text(meminfo)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bootstrap.os, 'uname', lambda: SimpleNamespace(machine='x86_64'))
+        patch.setattr(bootstrap.shutil, 'disk_usage', lambda _: SimpleNamespace(free=free_bytes))
+        patch.setattr(bootstrap, 'installed_version', lambda _: None)
+        obstacle = bootstrap.vllm_obstacle(folder / 'cpuinfo', folder / 'meminfo')
+    assert obstacle is None or isinstance(obstacle, str)
+    return obstacle
 
 
 @pytest.mark.parametrize(
@@ -135,23 +159,99 @@ MEMINFO = 'MemTotal:       24000000 kB\nMemFree: 1 kB\n'
 def test_a_machine_that_cannot_run_vllm_is_told_why(
     bootstrap: ModuleType, tmp_path: Path, cpuinfo: str, meminfo: str, expected: str | None
 ) -> None:
-    (tmp_path / 'cpuinfo').write_text(cpuinfo)
-    (tmp_path / 'meminfo').write_text(meminfo)
-    bootstrap.os = SimpleNamespace(uname=lambda: SimpleNamespace(machine='x86_64'))
-    bootstrap.shutil = SimpleNamespace(disk_usage=lambda path: SimpleNamespace(free=9e9))
-    bootstrap.installed_version = lambda name: None
-    obstacle = bootstrap.vllm_obstacle(str(tmp_path / 'cpuinfo'), str(tmp_path / 'meminfo'))
-    assert obstacle is None if expected is None else expected in obstacle
+    obstacle = obstacle_on(bootstrap, tmp_path, cpuinfo=cpuinfo, meminfo=meminfo, free_bytes=9e9)
+    if expected is None:
+        assert obstacle is None
+    else:
+        assert expected in (obstacle or '')
 
 
 def test_too_little_disk_is_an_obstacle_to_vllm(bootstrap: ModuleType, tmp_path: Path) -> None:
-    (tmp_path / 'cpuinfo').write_text(CPUINFO)
-    (tmp_path / 'meminfo').write_text(MEMINFO)
-    bootstrap.os = SimpleNamespace(uname=lambda: SimpleNamespace(machine='x86_64'))
-    bootstrap.shutil = SimpleNamespace(disk_usage=lambda path: SimpleNamespace(free=1.5e9))
-    bootstrap.installed_version = lambda name: None
-    obstacle = bootstrap.vllm_obstacle(str(tmp_path / 'cpuinfo'), str(tmp_path / 'meminfo'))
+    obstacle = obstacle_on(bootstrap, tmp_path, cpuinfo=CPUINFO, meminfo=MEMINFO, free_bytes=1.5e9)
     assert obstacle == '1.5 GB of disk are free: expected at least 4 GB'
+
+
+OFFLINE = "NameResolutionError: Failed to resolve 'download.pytorch.org'"
+
+
+@dataclass
+class FakePip:
+    """Answers to commands of the set-up: with the output of a failure, or with success."""
+
+    failures: dict[str, str] = field(default_factory=dict)
+    commands: list[list[str]] = field(default_factory=list)
+
+    def attempt(self, title: str, command: list[str], log_name: str) -> str | None:
+        del title, log_name
+        self.commands.append(command)
+        return next((why for part, why in self.failures.items() if part in command), None)
+
+
+@pytest.fixture
+def pip(bootstrap: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakePip:
+    """Return what records the commands of a set-up on a machine without a GPU."""
+    fake = FakePip()
+    monkeypatch.setattr(bootstrap, 'attempt', fake.attempt)
+    monkeypatch.setattr(bootstrap, 'GPU_DRIVER', tmp_path / 'no-driver')
+    monkeypatch.delenv('TORCH_INDEX_URL', raising=False)
+    return fake
+
+
+def test_without_a_gpu_torch_is_its_cpu_build_and_the_user_is_told(
+    bootstrap: ModuleType, pip: FakePip, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bootstrap.install_torch()
+    (command,) = pip.commands
+    assert command[command.index('--index-url') + 1] == bootstrap.CPU_TORCH_INDEX
+    assert 'torch: the CPU build, because this machine has no NVIDIA GPU' in capsys.readouterr().err
+
+
+def test_with_a_gpu_torch_comes_with_cuda_and_the_user_is_told(
+    bootstrap: ModuleType, pip: FakePip, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / 'no-driver').write_text('NVRM version')
+    bootstrap.install_torch()
+    assert pip.commands == []
+    assert 'torch: the build with CUDA' in capsys.readouterr().err
+
+
+def test_an_index_that_the_user_names_goes_first(
+    bootstrap: ModuleType, pip: FakePip, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv('TORCH_INDEX_URL', 'https://mirror.example/torch')
+    bootstrap.install_torch()
+    (command,) = pip.commands
+    assert command[command.index('--index-url') + 1] == 'https://mirror.example/torch'
+
+
+@pytest.mark.parametrize(
+    'failure', [OFFLINE, 'ERROR: No matching distribution found for torch==2.13.0']
+)
+def test_where_the_cpu_index_cannot_be_reached_the_default_one_serves(
+    bootstrap: ModuleType, pip: FakePip, capsys: pytest.CaptureFixture[str], failure: str
+) -> None:
+    pip.failures[bootstrap.CPU_TORCH_INDEX] = failure
+    bootstrap.install_torch()
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert f'{bootstrap.CPU_TORCH_INDEX} cannot be reached; the default package index' in last
+    assert 'TORCH_INDEX_URL' in last
+
+
+def test_a_full_disk_is_no_reason_to_take_a_larger_torch(
+    bootstrap: ModuleType, pip: FakePip
+) -> None:
+    pip.failures[bootstrap.CPU_TORCH_INDEX] = 'OSError: [Errno 28] No space left on device'
+    with pytest.raises(SystemExit, match='the disk is full'):
+        bootstrap.install_torch()
+
+
+def test_a_named_index_that_cannot_be_reached_is_an_error(
+    bootstrap: ModuleType, pip: FakePip, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv('TORCH_INDEX_URL', 'https://mirror.example/torch')
+    pip.failures['https://mirror.example/torch'] = OFFLINE
+    with pytest.raises(SystemExit, match='no network'):
+        bootstrap.install_torch()
 
 
 def test_vllm_brings_no_broken_cuda_package() -> None:
