@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from timely_llm_ros.cli import doctor_command
 from timely_llm_ros.cli.main import build_parser, main
 from timely_llm_ros.cli.plan_command import read_scene, task_of
 from timely_llm_ros.errors import ConfigurationError, InvalidTaskError, TimelyError
@@ -205,33 +204,3 @@ def test_scene_files(tmp_path: Path) -> None:
     path.write_text('[: }')
     with pytest.raises(ConfigurationError, match='cannot be read'):
         read_scene(path)
-
-
-# doctor
-
-
-def test_the_doctor_finds_a_working_machine(capsys: pytest.CaptureFixture[str]) -> None:
-    for check in (
-        doctor_command.check_python,
-        doctor_command.check_ros,
-        doctor_command.check_packages,
-        doctor_command.check_programs,
-        doctor_command.check_skill_sets,
-        doctor_command.check_disk,
-    ):
-        for finding in check():
-            assert finding.level == 'ok', finding
-            assert finding.mend == ''
-
-
-def test_the_doctor_says_what_mends(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(doctor_command, '_probe', lambda code: (None, 'No module named rclpy'))
-    monkeypatch.setattr(doctor_command, '_version', lambda name: '')
-    assert main(['doctor', '--json']) == 1
-    findings = {f['item']: f for f in json.loads(capsys.readouterr().out)}
-    assert findings['ROS 2']['level'] == 'fail'
-    assert 'rclpy' in findings['ROS 2']['text']
-    for item in ('ROS 2', 'torch engine', 'traces', 'terminal'):
-        assert 'setup' in findings[item]['mend']

