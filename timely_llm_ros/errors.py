@@ -6,6 +6,7 @@ same name in ``action/PlanTask.action``.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 
@@ -148,3 +149,27 @@ class ShutdownError(TimelyError):
 
 class TraceError(TimelyError):
     """A trace that cannot be read or written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How something ended: a task, a segment, a plan made in the background.
+
+    Attributes:
+        code: 0 for success; else what kind of error it was. For a task and a plan it is the
+            ``code`` of a class in this file, for a segment a ``SegmentCode``.
+        message: What went wrong, with the offending value; empty on success.
+    """
+
+    code: int = 0
+    message: str = ''
+
+    @classmethod
+    def of(cls, error: TimelyError) -> Ending:
+        """Return the ending that an error stands for."""
+        return cls(error.code, str(error))
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether nothing went wrong."""
+        return self.code == 0

@@ -169,7 +169,7 @@ class Bench:
             result = await handle.result()
             if handle.task.task_kind == 'urgent':
                 if result.response_s is None:
-                    raise SystemExit(f'{handle.task.task_id}: {result.error}')
+                    raise SystemExit(f'{handle.task.task_id}: {result.ending.message}')
                 urgent_s.append(result.response_s)
         await self._clock.sleep(0.2)
         return Part(name, number, took_s, urgent_s, busy_s, tokens, plans, interrupted, others)
@@ -221,8 +221,8 @@ class Bench:
                 result = await handle.result()
             finally:
                 handle.cancel()
-            if result.error_code:
-                raise SystemExit(f'background: {result.error}')
+            if not result.ending.succeeded:
+                raise SystemExit(f'background: {result.ending.message}')
 
         try:
             while True:

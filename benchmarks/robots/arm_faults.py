@@ -158,10 +158,12 @@ async def indy_fault(kind: str, mock: MockIndy, text: str, rng: random.Random) -
         if what == 'refusal':
             mock.command('refuse joint 3 near singularity')
             outcome = await hand.run(text)
-            return [e['t'] for e in mock.record if e['event'] == 'refused'][-1], outcome.error
+            return [e['t'] for e in mock.record if e['event'] == 'refused'][
+                -1
+            ], outcome.ending.message
         segment = await moving(mock, lambda: hand.run(text))
         if what == 'timeout':
-            return await hand.over_s(segment, text), (await segment).error
+            return await hand.over_s(segment, text), (await segment).ending.message
         await asyncio.sleep(rng.uniform(0.2, 1.0))
         since_s = time.monotonic()
         match what:
@@ -181,7 +183,7 @@ async def indy_fault(kind: str, mock: MockIndy, text: str, rng: random.Random) -
                 mock.command(mend)
                 await until(lambda: mock.stands_still, 'still')
                 await hand.connect()
-        return since_s, (await segment).error
+        return since_s, (await segment).ending.message
 
 
 async def moving(mock: MockIndy, begin: Callable[[], Any]) -> Any:
@@ -265,18 +267,18 @@ async def joints_fault(
     await until(lambda: arm.moves, 'a motion')
     what = kind.removeprefix('trajectory: ')
     if what == 'timeout':
-        return await hand.over_s(segment, 'pick(cup_1);'), (await segment).error
+        return await hand.over_s(segment, 'pick(cup_1);'), (await segment).ending.message
     await asyncio.sleep(rng.uniform(0.2, 1.0))
     since_s = time.monotonic()
     if what == 'stopped by a person':
         await hand.executor.stop()
-        return since_s, (await segment).error
+        return since_s, (await segment).ending.message
     arm.silent = True
     if what == 'no joint states':
         last_s = max(reading.heard_s for reading in arm.readings.values())
-        return last_s, (await segment).error
+        return last_s, (await segment).ending.message
     arm.body.drop_all(True)
-    error = (await segment).error
+    error = (await segment).ending.message
     arm.body.drop_all(False)
     since_s = time.monotonic()
     arm.silent = False

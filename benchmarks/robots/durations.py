@@ -98,7 +98,7 @@ async def run(executor: SegmentExecutor, skills: SkillSet, text: str, plan: str)
     segment = Segment(0, text, statements, 1)
     outcome = await executor.execute(plan, segment, SCENE, lambda _: None)
     if not outcome.succeeded:
-        raise RuntimeError(f'{text}: {outcome.error}')
+        raise RuntimeError(f'{text}: {outcome.ending.message}')
     (call,) = statements
     assert isinstance(call, Call)
     return CallSample(call, SCENE, outcome.call_durations_s[-1])

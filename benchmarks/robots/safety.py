@@ -193,12 +193,14 @@ async def fault_of(kind: str, pilot: Pilot, rng: random.Random) -> tuple[float, 
         segment = await pilot.move('move_forward(20);move_left(100);')
         outcome = await segment
         refused = [line['t'] for line in mocks.lines(host) if line['what'] == 'left 100']
-        return refused[-1], outcome.error
+        return refused[-1], outcome.ending.message
     if kind == 'timeout':
         await mocks.until_fault(host, 'stall')
         segment = await pilot.move('move_forward(20);')
         outcome = await segment
-        return pilot.called_s + MARGIN_S + pilot.expected_s('move_forward(20);'), outcome.error
+        return pilot.called_s + MARGIN_S + pilot.expected_s(
+            'move_forward(20);'
+        ), outcome.ending.message
     while True:
         segment = await pilot.move()
         await asyncio.sleep(rng.uniform(0.2, 1.0))
@@ -221,7 +223,7 @@ async def fault_of(kind: str, pilot: Pilot, rng: random.Random) -> tuple[float, 
             await mocks.until_fault(host, 'lost')
             await segment
             since_s = await mocks.until_fault(host, 'heal')
-    return since_s, (await segment).error
+    return since_s, (await segment).ending.message
 
 
 async def in_process(

@@ -220,7 +220,7 @@ def summarise(way: Way, batch: int, workload: Workload, fleet: Fleet) -> Served:
         name: statistics.fmean(one.response_s or 0.0 for one in found)
         for name, found in by_group.items()
     }
-    failed = sum(one.error_code != 0 for one in results)
+    failed = sum(not one.ending.succeeded for one in results)
     return Served(
         way.name,
         batch,

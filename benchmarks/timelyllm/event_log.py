@@ -22,8 +22,24 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.planner import PlannerEvent
 
-_OUTCOME = ('index', 'error_code', 'error', 'calls', 'call_durations_s', 'execution_s', 'value')
-_RESULT = ('error_code', 'error', 'utility', 'tokens', 'segments', 'waits_s', 'execution_s')
+_OUTCOME = (
+    'index',
+    'ending.code',
+    'ending.message',
+    'calls',
+    'call_durations_s',
+    'execution_s',
+    'value',
+)
+_RESULT = (
+    'ending.code',
+    'ending.message',
+    'utility',
+    'tokens',
+    'segments',
+    'waits_s',
+    'execution_s',
+)
 _FIELDS: dict[type[PlannerEvent], tuple[str, ...]] = {
     TaskAccepted: ('task.task_kind', 'task.instruction'),
     PhaseChanged: ('phase.name',),

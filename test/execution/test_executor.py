@@ -58,8 +58,8 @@ def test_a_condition_that_is_no_bool_fails(value: str | None) -> None:
     async def body(bench: Bench) -> None:
         bench.driver.value = value
         outcome = await bench.run('if(look(cup_1)){act(1);};')
-        assert outcome.error_code == SegmentCode.SKILL_FAILED
-        assert f'returned {value!r}: expected true or false' in outcome.error
+        assert outcome.ending.code == SegmentCode.SKILL_FAILED
+        assert f'returned {value!r}: expected true or false' in outcome.ending.message
 
     assert on_bench(body).notes[2][1] == 'safe'
 
@@ -133,9 +133,9 @@ def test_segments_run_in_index_order_however_they_come() -> None:
 def test_an_index_that_came_already_is_refused() -> None:
     async def body(bench: Bench) -> None:
         first, again = bench.run('act(10);'), bench.run('act(10);')
-        assert (await again).error_code == SegmentCode.INVALID_SEGMENT
+        assert (await again).ending.code == SegmentCode.INVALID_SEGMENT
         assert (await first).succeeded
-        assert (await bench.run('act(10);')).error_code == SegmentCode.INVALID_SEGMENT
+        assert (await bench.run('act(10);')).ending.code == SegmentCode.INVALID_SEGMENT
         assert (await bench.run('act(20);', 1)).succeeded
 
     assert on_bench(body).calls == ['act(10)', 'act(20)']
@@ -145,8 +145,8 @@ def test_a_skill_that_the_robot_does_not_have_is_refused() -> None:
     async def body(bench: Bench) -> None:
         segment = Segment(0, 'fly;', (Call('fly'),), 1)
         outcome = await bench.executor.execute('p', segment, SCENE, lambda progress: None)
-        assert outcome.error_code == SegmentCode.INVALID_SEGMENT
-        assert "skill 'fly'" in outcome.error
+        assert outcome.ending.code == SegmentCode.INVALID_SEGMENT
+        assert "skill 'fly'" in outcome.ending.message
 
     assert on_bench(body).calls == []
 
@@ -156,10 +156,10 @@ def test_another_plan_supersedes_the_one_in_hand() -> None:
         old = [bench.run('act(5000);', index) for index in range(3)]
         await asyncio.sleep(1.0)
         new = bench.run('act(100);', 0, 'q')
-        assert [(await task).error_code for task in old] == [SegmentCode.SUPERSEDED] * 3
+        assert [(await task).ending.code for task in old] == [SegmentCode.SUPERSEDED] * 3
         assert (await new).succeeded
         # A segment of the old plan that was on its way does not supersede the new one.
-        assert (await bench.run('act(300);', 3)).error_code == SegmentCode.CANCELED
+        assert (await bench.run('act(300);', 3)).ending.code == SegmentCode.CANCELED
         assert (await bench.run('act(200);', 1, 'q')).succeeded
 
     assert on_bench(body).notes[:4] == [
@@ -173,12 +173,12 @@ def test_after_a_failure_nothing_of_the_plan_runs() -> None:
         bench.driver.fails_at = 'act(200)'
         tasks = [bench.run(f'act({100 * (index + 1)});', index) for index in range(4)]
         outcomes = [await task for task in tasks]
-        assert [outcome.error_code for outcome in outcomes] == [
+        assert [outcome.ending.code for outcome in outcomes] == [
             SegmentCode.NONE, SegmentCode.SKILL_FAILED, SegmentCode.CANCELED, SegmentCode.CANCELED,
         ]  # fmt: skip
-        assert 'motor stop' in outcomes[1].error
-        assert 'motor stop' in outcomes[2].error
-        assert (await bench.run('act(500);', 4)).error_code == SegmentCode.CANCELED
+        assert 'motor stop' in outcomes[1].ending.message
+        assert 'motor stop' in outcomes[2].ending.message
+        assert (await bench.run('act(500);', 4)).ending.code == SegmentCode.CANCELED
 
     assert on_bench(body).notes[:4] == [
         (0.0, 'start', 'act(100)'), (0.1, 'end', 'act(100)'),
@@ -213,7 +213,7 @@ def test_a_plan_whose_end_is_announced_leaves_the_robot_idle() -> None:
         bench.executor.end_plan('p')
         assert (bench.executor.state.phase, bench.executor.state.plan_id) == ('idle', '')
         late = await bench.run('act(1000);', 1)
-        assert late.error_code == SegmentCode.CANCELED
+        assert late.ending.code == SegmentCode.CANCELED
         await asyncio.sleep(60.0)
 
     assert on_bench(body, idle_limit_s=5.0).calls == ['act(1000)']

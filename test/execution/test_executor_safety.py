@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from support.robots.executor_bench import Bench, on_bench
 
-from timely_llm_ros.errors import RobotUnavailableError
+from timely_llm_ros.errors import Ending, RobotUnavailableError
 from timely_llm_ros.execution import SegmentCode
 from timely_llm_ros.skills.statements import Call
 from timely_llm_ros.testing.planner_fakes import SCENE, Note
@@ -19,8 +19,8 @@ def test_a_call_that_hangs_ends_at_its_limit(call_ms: int, limit_s: float) -> No
     async def body(bench: Bench) -> None:
         bench.driver.hangs_at = f'act({call_ms})'
         outcome = await bench.run(f'act({call_ms});')
-        assert outcome.error_code == SegmentCode.DRIVER_TIMEOUT
-        assert f'at most {limit_s:.1f} s' in outcome.error
+        assert outcome.ending.code == SegmentCode.DRIVER_TIMEOUT
+        assert f'at most {limit_s:.1f} s' in outcome.ending.message
         assert outcome.execution_s == pytest.approx(limit_s)
         assert outcome.call_durations_s == pytest.approx((limit_s,))
 
@@ -38,7 +38,7 @@ def test_a_driver_that_ignores_its_cancel_is_made_safe_all_the_same() -> None:
 
         bench.driver.execute = stubborn  # type: ignore[method-assign]
         outcome = await bench.run('act(1000);')
-        assert outcome.error_code == SegmentCode.DRIVER_TIMEOUT
+        assert outcome.ending.code == SegmentCode.DRIVER_TIMEOUT
 
     assert on_bench(body).notes[0] == (8.0, 'safe', 'halt')
 
@@ -50,8 +50,8 @@ def test_a_driver_with_a_fault_fails_the_skill(caplog: pytest.LogCaptureFixture)
 
         bench.driver.execute = faulty  # type: ignore[method-assign]
         outcome = await bench.run('act(1000);')
-        assert outcome.error_code == SegmentCode.SKILL_FAILED
-        assert 'oops' in outcome.error
+        assert outcome.ending.code == SegmentCode.SKILL_FAILED
+        assert 'oops' in outcome.ending.message
 
     assert on_bench(body).notes[0] == (0.0, 'safe', 'halt')
     assert 'oops' in caplog.text
@@ -66,7 +66,7 @@ def test_cancelling_the_running_segment_makes_the_robot_safe_before_anybody_know
         with pytest.raises(asyncio.CancelledError):
             await running
         assert bench.notes[-1] == (1.25, 'safe', 'halt')
-        assert (await queued).error_code == SegmentCode.CANCELED
+        assert (await queued).ending.code == SegmentCode.CANCELED
         assert bench.executor.state.phase == 'safe'
 
     assert on_bench(body).calls == ['act(5000)']
@@ -81,8 +81,8 @@ def test_cancelling_a_queued_segment_lets_the_ones_before_it_finish() -> None:
         assert (await tasks[1]).succeeded
         with pytest.raises(asyncio.CancelledError):
             await tasks[2]
-        assert (await tasks[3]).error_code == SegmentCode.CANCELED
-        assert (await bench.run('act(1);', 4)).error_code == SegmentCode.CANCELED
+        assert (await tasks[3]).ending.code == SegmentCode.CANCELED
+        assert (await bench.run('act(1);', 4)).ending.code == SegmentCode.CANCELED
 
     assert on_bench(body).calls == ['act(1000)', 'act(1000)']
 
@@ -94,7 +94,7 @@ def test_stop_ends_everything_with_the_given_code() -> None:
         await bench.executor.stop(SegmentCode.PLANNER_LOST, 'silent for 2 s')
         for task in tasks:
             outcome = await task
-            assert (outcome.error_code, outcome.error) == (5, 'silent for 2 s')
+            assert outcome.ending == Ending(SegmentCode.PLANNER_LOST, 'silent for 2 s')
         assert bench.notes[-1] == (0.5, 'safe', 'halt')
         await bench.executor.stop()
         assert [note[1] for note in bench.notes].count('safe') == 2
@@ -119,8 +119,8 @@ def test_a_robot_that_waits_too_long_is_made_safe_and_may_go_on() -> None:
 def test_a_gap_that_is_never_filled_ends() -> None:
     async def body(bench: Bench) -> None:
         outcome = await bench.run('act(1000);', 2)
-        assert outcome.error_code == SegmentCode.INVALID_SEGMENT
-        assert 'segment 0 did not come within 5 s: expected it before 2' in outcome.error
+        assert outcome.ending.code == SegmentCode.INVALID_SEGMENT
+        assert 'segment 0 did not come within 5 s: expected it before 2' in outcome.ending.message
         assert asyncio.get_running_loop().time() == pytest.approx(5.0)
 
     assert on_bench(body, idle_limit_s=5.0).calls == []
@@ -129,10 +129,10 @@ def test_a_gap_that_is_never_filled_ends() -> None:
 def test_a_robot_that_is_lost_refuses_until_it_is_back() -> None:
     async def body(bench: Bench) -> None:
         bench.driver.gone = True
-        assert (await bench.run('act(1);')).error_code == SegmentCode.ROBOT_LOST
+        assert (await bench.run('act(1);')).ending.code == SegmentCode.ROBOT_LOST
         assert not bench.executor.connected
         assert bench.executor.state.phase == 'lost'
-        assert (await bench.run('act(1);', 0, 'q')).error_code == SegmentCode.ROBOT_LOST
+        assert (await bench.run('act(1);', 0, 'q')).ending.code == SegmentCode.ROBOT_LOST
         bench.driver.gone = False
         await bench.executor.start()
         assert (await bench.run('act(1);', 0, 'r')).succeeded
@@ -146,7 +146,7 @@ def test_a_driver_that_reports_the_loss_counts_as_lost_though_it_takes_the_safe_
             raise RobotUnavailableError('no answer')
 
         bench.driver.execute = loses  # type: ignore[method-assign]
-        assert (await bench.run('act(1);')).error_code == SegmentCode.ROBOT_LOST
+        assert (await bench.run('act(1);')).ending.code == SegmentCode.ROBOT_LOST
         assert not bench.executor.connected
 
     assert on_bench(body).notes == [(0.0, 'safe', 'halt')]
@@ -159,7 +159,7 @@ def test_a_stop_at_the_very_end_of_a_call_keeps_the_next_from_starting() -> None
             asyncio.get_running_loop().create_task(bench.executor.stop())
         )
         outcome = await bench.run('act(10);act(20);')
-        assert (outcome.error_code, outcome.calls) == (SegmentCode.CANCELED, ('act(10)',))
+        assert (outcome.ending.code, outcome.calls) == (SegmentCode.CANCELED, ('act(10)',))
 
     assert on_bench(body).calls == ['act(10)']
 
@@ -181,8 +181,8 @@ def test_closing_makes_safe_and_refuses() -> None:
         await asyncio.sleep(0.5)
         await bench.executor.close()
         await bench.executor.close()
-        assert (await task).error_code == SegmentCode.SHUTDOWN
-        assert (await bench.run('act(1);', 0, 'q')).error_code == SegmentCode.ROBOT_LOST
+        assert (await task).ending.code == SegmentCode.SHUTDOWN
+        assert (await bench.run('act(1);', 0, 'q')).ending.code == SegmentCode.ROBOT_LOST
         assert [note[1] for note in bench.notes] == ['start', 'safe']
         with pytest.raises(RobotUnavailableError):
             await bench.driver.execute(Call('act'), SCENE)
@@ -212,9 +212,9 @@ def test_a_plan_that_comes_while_the_executor_closes_never_starts() -> None:
         closing = asyncio.get_running_loop().create_task(bench.executor.close())
         await asyncio.sleep(0.1)
         late = await bench.run('act(5000);', 0, 'q')
-        assert (late.error_code, late.error) == (SegmentCode.ROBOT_LOST, 'the executor goes down')
+        assert late.ending == Ending(SegmentCode.ROBOT_LOST, 'the executor goes down')
         assert await closing
-        assert (await running).error_code == SegmentCode.SHUTDOWN
+        assert (await running).ending.code == SegmentCode.SHUTDOWN
 
     assert on_bench(body).notes == [(0.0, 'start', 'act(5000)'), (1.5, 'safe', 'halt')]
 
@@ -273,8 +273,8 @@ def test_a_safe_action_that_was_not_issued_is_issued_once_the_robot_is_back(faul
         bench.driver.gone = fault == 'gone'
         # What takes over meets a robot that may still move.
         late = bench.run('act(10);', 0, 'q')
-        assert (await running).error_code == SegmentCode.SUPERSEDED
-        assert (await late).error_code == SegmentCode.ROBOT_LOST
+        assert (await running).ending.code == SegmentCode.SUPERSEDED
+        assert (await late).ending.code == SegmentCode.ROBOT_LOST
         assert bench.executor.state.phase == 'lost'
         assert not await bench.executor.stop()
         with pytest.raises(RobotUnavailableError):

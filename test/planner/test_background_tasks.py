@@ -60,9 +60,9 @@ def test_plans_come_and_robots_hardly_notice() -> None:
         plans = [await handle.result() for handle in handles]
         await planner.close()
         assert result.response_s is not None
-        assert all(plan.text == 'act(100);' * 20 and not plan.error for plan in plans)
+        assert all(plan.text == 'act(100);' * 20 and plan.ending.succeeded for plan in plans)
         assert all(plan.tokens > 20 and plan.generation_s > 0 for plan in plans)
-        return result.response_s, [plan.error_code for plan in plans]
+        return result.response_s, [plan.ending.code for plan in plans]
 
     alone, _ = run_virtual(response_s(0))
     beside, codes = run_virtual(response_s(100))
@@ -83,8 +83,8 @@ def test_what_is_wrong_is_said() -> None:
         with pytest.raises(InvalidTaskError, match='not in use'):
             planner.generate(offline('b'))
         short = planner.generate(offline('short', max_tokens=3))
-        assert (await short.result()).error_code == PlanError.code
-        assert (await first.result()).error_code == 0
+        assert (await short.result()).ending.code == PlanError.code
+        assert (await first.result()).ending.code == 0
         await planner.close()
 
     with pytest.raises(InvalidTaskError):
@@ -103,9 +103,9 @@ def test_cancel_and_close_end_everything_once() -> None:
         for handle in (handles[0], handles[59]):
             handle.cancel()
             handle.cancel()
-            assert (await handle.result()).error_code == TaskCanceledError.code
+            assert (await handle.result()).ending.code == TaskCanceledError.code
         await planner.close()
-        codes = {(await handle.result()).error_code for handle in handles}
+        codes = {(await handle.result()).ending.code for handle in handles}
         assert codes == {TaskCanceledError.code, ShutdownError.code}
 
     run_virtual(run())
@@ -148,7 +148,7 @@ def test_an_engine_that_breaks_down_gets_a_task_twice_and_no_more() -> None:
             f'background/b{n}' for n in range(32, 40)
         ]
         engine.finish()
-        codes = [(await handle.result()).error_code for handle in handles]
+        codes = [(await handle.result()).ending.code for handle in handles]
         assert codes == [EngineError.code] * 32 + [0] * 8
         await planner.close()
 

@@ -168,10 +168,10 @@ def test_refused_or_within_the_budget(
     assert 0 <= result.eviction_ratio <= ALPHA_MAX
     # Rounding to whole tokens may cost a token's time per step at alpha_max.
     if actual <= worst and least_s + STEPS.kv_token_s * worst <= budget_s:
-        assert result.error_code == 0
+        assert result.ending.code == 0
         assert result.tokens == actual - 1
-    if result.error_code:
-        assert result.error_code == BudgetOverrunError.code
+    if result.ending.code:
+        assert result.ending.code == BudgetOverrunError.code
         assert actual > worst or least_s + STEPS.kv_token_s * worst > budget_s
 
 
@@ -202,7 +202,7 @@ def test_the_score_to_expect_decides_unless_told_otherwise() -> None:
         found, _ = serve([task('a', 100, budget_s)], {'a': 20}, Fixed(20, 60), decides=decides)
         result = found['a']
         assert isinstance(result, TaskResult)
-        assert result.error_code == 0
+        assert result.ending.code == 0
         expected[decides] = result.eviction_ratio
         ample, _ = serve([task('a', 100, 60.0)], {'a': 20}, Fixed(20, 60), decides=decides)
         whole = ample['a']
@@ -243,7 +243,7 @@ def test_engines_without_eviction_get_less_to_do(budget_s: float, objects: int) 
     found, events = serve([task('a', 100, budget_s)], {'a': 25}, Fixed(30, 60), evicts=False)
     result = found['a']
     assert isinstance(result, TaskResult), result
-    assert result.error_code == 0
+    assert result.ending.code == 0
     assert result.generation_s <= budget_s
     (accepted,) = [event for event in events if isinstance(event, TaskAccepted)]
     budgeted = accepted.budgeted
@@ -259,8 +259,8 @@ def test_a_plan_cut_off_by_its_budget_says_so() -> None:
     found, _ = serve([task('a', 100, 1.9)], {'a': 90}, Fixed(30, 60), evicts=False)
     result = found['a']
     assert isinstance(result, TaskResult)
-    assert result.error_code == BudgetOverrunError.code
-    assert 'for a time budget of 1.9 s' in result.error
+    assert result.ending.code == BudgetOverrunError.code
+    assert 'for a time budget of 1.9 s' in result.ending.message
     assert result.generation_s <= 1.9
 
 
@@ -276,11 +276,11 @@ def test_skip_next_runs_on_and_skips_only_its_own_robot() -> None:
     assert isinstance(first, TaskResult)
     assert isinstance(second, TaskResult)
     assert isinstance(other, TaskResult)
-    assert (first.error_code, first.tokens) == (0, 149)
+    assert (first.ending.code, first.tokens) == (0, 149)
     assert first.generation_s > 0.9
-    assert second.error_code == TaskRefusedError.code
-    assert 'skipped' in second.error
-    assert other.error_code == 0
+    assert second.ending.code == TaskRefusedError.code
+    assert 'skipped' in second.ending.message
+    assert other.ending.code == 0
 
 
 def test_trimmed_scenes_keep_what_the_task_names() -> None:

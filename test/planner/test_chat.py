@@ -101,5 +101,5 @@ def test_a_reader_is_busy_while_the_next_sentence_is_written() -> None:
 def test_what_a_reader_must_not_get_ends_the_chat() -> None:
     events, (result,) = serve(('bad-1',))
     assert texts_of(events, 'bad-1') == ['Good so far.']
-    assert result.error_code == PlanError.code
-    assert 'control characters' in result.error
+    assert result.ending.code == PlanError.code
+    assert 'control characters' in result.ending.message

@@ -79,8 +79,8 @@ def test_a_newer_task_takes_over_and_nothing_of_the_old_one_runs_after() -> None
         await asyncio.sleep(1.3)
         new = fleet.planner.submit(fleet.task('new', instruction='2'))
         result = await old.result()
-        assert (result.error_code, result.status) == (3, TaskStatus.ABORTED)
-        assert 'new' in result.error
+        assert (result.ending.code, result.status) == (3, TaskStatus.ABORTED)
+        assert 'new' in result.ending.message
         assert result.segments == 1
         assert (await new.result()).status is TaskStatus.SUCCEEDED
 
@@ -98,7 +98,7 @@ def test_a_robot_that_stops_slowly_gets_nothing_new_before_it_has_stopped() -> N
             await asyncio.sleep(0.3)
             handles.append(fleet.planner.submit(fleet.task(name, instruction='2 1')))
         results = [await handle.result() for handle in handles]
-        assert [result.error_code for result in results] == [3, 3, 3, 0]
+        assert [result.ending.code for result in results] == [3, 3, 3, 0]
         assert [result.segments for result in results] == [0, 0, 0, 2]
 
     fleet = in_fleet(body)
@@ -150,8 +150,8 @@ def test_a_generation_that_ends_badly_ends_the_task_and_stops_the_robot(
 ) -> None:
     async def body(fleet: Fleet) -> None:
         result = await fleet.planner.submit(fleet.task('t')).result()
-        assert (result.error_code, result.status) == (code, TaskStatus.ABORTED)
-        assert text in result.error
+        assert (result.ending.code, result.status) == (code, TaskStatus.ABORTED)
+        assert text in result.ending.message
 
     fleet = in_fleet(body, lambda _: script)
     assert ('end', 'act(5000)') not in fleet.notes()
@@ -166,8 +166,8 @@ def test_an_engine_failure_ends_what_it_generated_and_nothing_else() -> None:
         await asyncio.sleep(0.55)
         engine_of(fleet).fail('worker died')
         result = await generating.result()
-        assert result.error_code == 6
-        assert 'worker died' in result.error
+        assert result.ending.code == 6
+        assert 'worker died' in result.ending.message
         # Accepted meanwhile, a task waits for the engine.
         late = fleet.planner.submit(fleet.task('c', instruction='1'))
         await asyncio.sleep(1.0)
@@ -183,8 +183,8 @@ def test_a_failed_skill_ends_the_task() -> None:
     async def body(fleet: Fleet) -> None:
         fleet.drivers['r1'].fails_at = 'act(2000)'
         result = await fleet.planner.submit(fleet.task('t', instruction='1 2 3')).result()
-        assert (result.error_code, result.segments) == (8, 1)
-        assert 'motor stop' in result.error
+        assert (result.ending.code, result.segments) == (8, 1)
+        assert 'motor stop' in result.ending.message
 
     fleet = in_fleet(body)
     assert fleet.notes()[3] == ('safe', 'halt')
@@ -195,8 +195,8 @@ def test_a_skill_that_hangs_is_stopped() -> None:
     async def body(fleet: Fleet) -> None:
         fleet.drivers['r1'].hangs_at = 'act(2000)'
         result = await fleet.planner.submit(fleet.task('t', instruction='1 2')).result()
-        assert result.error_code == 8
-        assert 'at most 7.0 s' in result.error
+        assert result.ending.code == 8
+        assert 'at most 7.0 s' in result.ending.message
 
     assert in_fleet(body).notes()[3] == ('safe', 'halt')
 
@@ -213,7 +213,7 @@ def test_shutdown_ends_every_task_with_its_robot_safe() -> None:
         assert fleet.planner.tasks == ()
         for handle in (*running, queued):
             result = await handle.result()
-            assert (result.error_code, result.status) == (10, TaskStatus.ABORTED)
+            assert (result.ending.code, result.status) == (10, TaskStatus.ABORTED)
         for robot in ('r1', 'r2'):
             assert fleet.notes(robot)[-1] == ('safe', 'halt')
 
@@ -229,7 +229,7 @@ def test_ending_all_tasks_keeps_the_planner_open() -> None:
         ]
         await asyncio.sleep(0.5)
         fleet.planner.end_all(ShutdownError('deactivated'))
-        assert [(await handle.result()).error_code for handle in handles] == [10] * 3
+        assert [(await handle.result()).ending.code for handle in handles] == [10] * 3
         after = fleet.planner.submit(fleet.task('u', instruction='1'))
         assert (await after.result()).status is TaskStatus.SUCCEEDED
 
@@ -256,8 +256,8 @@ def test_kill_stops_the_generation_and_lets_the_robot_finish() -> None:
     async def body(fleet: Fleet) -> None:
         task = fleet.task('t', instruction='1 1 1 1', time_budget_s=0.25)
         result = await fleet.planner.submit(task).result()
-        assert (result.error_code, result.segments) == (9, 2)
-        assert 'time budget 0.25 s' in result.error
+        assert (result.ending.code, result.segments) == (9, 2)
+        assert 'time budget 0.25 s' in result.ending.message
         assert result.execution_s == pytest.approx(2.0)
 
     fleet = in_fleet(body)
@@ -270,7 +270,7 @@ def test_kill_before_the_first_segment_ends_at_once() -> None:
         result = await fleet.planner.submit(
             fleet.task('t', instruction='1', time_budget_s=0.05)
         ).result()
-        assert (result.error_code, result.response_s, result.utility) == (9, None, 0.0)
+        assert (result.ending.code, result.response_s, result.utility) == (9, None, 0.0)
         assert asyncio.get_running_loop().time() == pytest.approx(0.05, abs=1e-5)
 
     in_fleet(body)
@@ -297,8 +297,8 @@ def test_skip_next_runs_on_and_skips_only_what_queued_behind_it() -> None:
         await asyncio.sleep(0.5)
         # Released after the late generation ended, though its robot still executes.
         after = fleet.planner.submit(fleet.task('after', instruction='1', when_busy='queue'))
-        assert (await skipped.result()).error_code == 2
-        assert 'late' in (await skipped.result()).error
+        assert (await skipped.result()).ending.code == 2
+        assert 'late' in (await skipped.result()).ending.message
         for handle in (late, other, behind, after):
             assert (await handle.result()).status is TaskStatus.SUCCEEDED
 

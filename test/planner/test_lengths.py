@@ -48,7 +48,7 @@ def requests_of(**options: object) -> list[GenerationRequest]:
         for name in ('a', 'b'):
             result = await fleet.planner.submit(fleet.task(name, instruction='act 0.1')).result()
             assert isinstance(result, TaskResult)
-            assert result.error_code == 0, result
+            assert result.ending.code == 0, result
 
     in_fleet(scenario, script, **options)
     return seen

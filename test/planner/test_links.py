@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from timely_llm_ros.clock import LoopClock
-from timely_llm_ros.errors import RobotUnavailableError
+from timely_llm_ros.errors import Ending, RobotUnavailableError
 from timely_llm_ros.execution import SegmentCode, SegmentOutcome, SegmentProgress
 from timely_llm_ros.planner import (
     PlannerEvent,
@@ -167,8 +167,8 @@ def test_a_link_that_breaks_ends_the_task_and_the_generation(
 
     link = FakeLink(behaviour)
     result, events, engine = serve(link, Script(acts(1, 1, 1), every_s=0.4))
-    assert result.error_code == code
-    assert text in result.error
+    assert result.ending.code == code
+    assert text in result.ending.message
     assert engine.canceled == ['t']
     assert len(link.stops) == 1
     assert isinstance(events[-1], TaskEnded)
@@ -186,7 +186,7 @@ def test_a_robot_that_does_not_confirm_its_stop_does_not_hold_up_the_end(
         segment: Segment, on_progress: Callable[[SegmentProgress], None]
     ) -> SegmentOutcome:
         if segment.index == 1:
-            return SegmentOutcome(1, SegmentCode.SKILL_FAILED, 'motor stop')
+            return SegmentOutcome(1, Ending(SegmentCode.SKILL_FAILED, 'motor stop'))
         while True:
             # Does not react to being cancelled either.
             try:
@@ -196,7 +196,7 @@ def test_a_robot_that_does_not_confirm_its_stop_does_not_hold_up_the_end(
                 continue
 
     result, events, _ = serve(FakeLink(behaviour, **link_options), Script(acts(1, 1)))  # type: ignore[arg-type]
-    assert result.error_code == 8
+    assert result.ending.code == 8
     assert 'safe action not confirmed' in caplog.text
     assert 'does not end after a cancel' in caplog.text
     assert events[-1].at_s <= 0.2 + 2 * 2.0 + 1e-6
@@ -207,11 +207,11 @@ def test_outcomes_name_what_the_robot_said() -> None:
     async def behaviour(
         segment: Segment, on_progress: Callable[[SegmentProgress], None]
     ) -> SegmentOutcome:
-        return SegmentOutcome(segment.index, SegmentCode.ROBOT_LOST, 'no telemetry for 3 s')
+        return SegmentOutcome(segment.index, Ending(SegmentCode.ROBOT_LOST, 'no telemetry for 3 s'))
 
     result, _, _ = serve(FakeLink(behaviour), Script(acts(1)))
-    assert (result.error_code, result.response_s) == (7, None)
-    assert 'no telemetry for 3 s' in result.error
+    assert (result.ending.code, result.response_s) == (7, None)
+    assert 'no telemetry for 3 s' in result.ending.message
 
 
 def test_a_robot_that_is_gone_when_its_turn_comes() -> None:
@@ -240,4 +240,4 @@ def test_a_robot_that_is_gone_when_its_turn_comes() -> None:
         return results
 
     results = run_virtual(main())
-    assert [result.error_code for result in results] == [0, 7, 7]
+    assert [result.ending.code for result in results] == [0, 7, 7]

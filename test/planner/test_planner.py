@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from timely_llm_ros.errors import (
+    Ending,
     InvalidTaskError,
     RobotUnavailableError,
     ShutdownError,
@@ -34,7 +35,7 @@ def test_a_plan_runs_in_order_and_its_times_are_those_of_the_table_of_words() ->
         await asyncio.sleep(5.0)
         result = await fleet.planner.submit(fleet.task('t', instruction='2 1 3')).result()
         assert result.status is TaskStatus.SUCCEEDED
-        assert result.error == ''
+        assert result.ending == Ending()
         assert result.response_s == pytest.approx(0.108)
         # Segments 1 and 2 are there long before the robot needs them.
         assert result.waits_s == pytest.approx((0.108, 0.0, 0.0))
@@ -91,8 +92,8 @@ def test_a_missing_value_ends_the_task() -> None:
     async def body(fleet: Fleet) -> None:
         fleet.drivers['r1'].value = None
         result = await fleet.planner.submit(fleet.task('t')).result()
-        assert result.error_code == 8
-        assert 'look(cup_1)' in result.error
+        assert result.ending.code == 8
+        assert 'look(cup_1)' in result.ending.message
 
     fleet = in_fleet(body, lambda _: Script('look(cup_1);act(100);'))
     assert engine_of(fleet).canceled == ['t']
@@ -141,7 +142,7 @@ def test_a_lost_robot_gets_no_task() -> None:
     async def body(fleet: Fleet) -> None:
         fleet.drivers['r1'].gone = True
         result = await fleet.planner.submit(fleet.task('t', instruction='1 1')).result()
-        assert (result.error_code, result.status) == (7, TaskStatus.ABORTED)
+        assert (result.ending.code, result.status) == (7, TaskStatus.ABORTED)
         assert result.response_s is not None
         with pytest.raises(RobotUnavailableError, match="'r1'"):
             fleet.planner.submit(fleet.task('u', instruction='1'))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from timely_llm_ros.errors import RobotUnavailableError, TaskRefusedError
+from timely_llm_ros.errors import Ending, RobotUnavailableError, TaskRefusedError
 from timely_llm_ros.planner import (
     SegmentEnded,
     SegmentReady,
@@ -186,7 +186,7 @@ def check(scenario: Scenario) -> None:
 
 def check_times(end: TaskEnded) -> None:
     result = end.result
-    assert (result.status is TaskStatus.SUCCEEDED) == (result.error_code == 0) == (not result.error)
+    assert (result.status is TaskStatus.SUCCEEDED) == (result.ending == Ending())
     assert all(wait_s >= 0 for wait_s in result.waits_s)
     assert result.completion_s == result.waiting_s + result.execution_s
     assert result.waiting_s == sum(result.waits_s)
@@ -217,7 +217,7 @@ def check_robot(
     own = {call for call in scenario.plans[task_id].split(';') if call.startswith('act')}
     starts = [at for at, note in enumerate(log) if isinstance(note, Note) and note.call in own]
     assert all(at < end_at for at in starts), 'nothing moves after the end'
-    if not starts or end.result.status is TaskStatus.SUCCEEDED or end.result.error_code == 7:
+    if not starts or end.result.status is TaskStatus.SUCCEEDED or end.result.ending.code == 7:
         return
     last = [n for n in log[:end_at] if isinstance(n, Note) and n.robot == end.robot][-1]
     if not scenario.fleet.drivers[end.robot].was_gone:

@@ -86,7 +86,7 @@ def test_every_task_is_done_or_superseded(mode: str, policy: str) -> None:
     events, results = fly(1, mode=mode, policy=policy)
     first, second = results[:ROBOTS], results[ROBOTS:]
     assert all(result.status is TaskStatus.SUCCEEDED for result in second)
-    assert [result.error_code for result in first] == [3 if n % 2 else 0 for n in range(ROBOTS)]
+    assert [result.ending.code for result in first] == [3 if n % 2 else 0 for n in range(ROBOTS)]
     whole = mode == 'whole_plan'
     for result in second:
         assert (result.segments == 1) == whole

@@ -14,7 +14,7 @@ from timely_llm_ros.msg import SceneObject as SceneObjectMessage
 from timely_llm_ros.msg import SkillSegment
 from timely_llm_ros.msg import TimeUtility as TimeUtilityMessage
 
-from timely_llm_ros.errors import InvalidTaskError, PlanError, TimelyError
+from timely_llm_ros.errors import Ending, InvalidTaskError, PlanError, TimelyError
 from timely_llm_ros.execution.robot_link import SegmentCode, SegmentOutcome, SegmentProgress
 from timely_llm_ros.ros.conversions import segments as sc
 from timely_llm_ros.ros.conversions import tasks as c
@@ -88,8 +88,11 @@ def test_no_utility_takes_the_default() -> None:
     st.builds(
         SegmentOutcome,
         st.just(3),
-        st.sampled_from(SegmentCode).map(int),
-        st.text(st.characters(codec='utf-8', exclude_characters='\0'), max_size=30),
+        st.builds(
+            Ending,
+            st.sampled_from(SegmentCode).map(int),
+            st.text(st.characters(codec='utf-8', exclude_characters='\0'), max_size=30),
+        ),
         st.lists(st.sampled_from(['scan', 'goto(cat_3)']), min_size=2, max_size=2).map(tuple),
         st.lists(st.integers(0, 10**6).map(float), min_size=2, max_size=2).map(tuple),
         st.integers(0, 10**6).map(float),

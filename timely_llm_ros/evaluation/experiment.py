@@ -243,5 +243,5 @@ def check_all_succeeded(records: tuple[TaskRecord, ...]) -> None:
         TimelyError: Names the first such task and its error.
     """
     for number, record in enumerate(records):
-        if record.result.error_code:
-            raise TimelyError(f'task {number}, {record.task.kind}: {record.result.error}')
+        if not record.result.ending.succeeded:
+            raise TimelyError(f'task {number}, {record.task.kind}: {record.result.ending.message}')

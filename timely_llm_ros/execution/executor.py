@@ -13,9 +13,9 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from timely_llm_ros.errors import RobotUnavailableError
+from timely_llm_ros.errors import Ending, RobotUnavailableError
 from timely_llm_ros.execution.robot_link import SegmentCode, SegmentOutcome
-from timely_llm_ros.execution.segment_job import Halt, Limits, SegmentJob
+from timely_llm_ros.execution.segment_job import Limits, SegmentJob
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,8 +34,8 @@ its safe action after an abnormal end. ``lost``: the driver has no contact."""
 ENDED_PLANS_KEPT = 64
 """Plans that ended, of which a late segment is still recognised and refused."""
 
-_CUT_SHORT = Halt(SegmentCode.SHUTDOWN, 'the executor was cut short')
-_NO_CONTACT = Halt(SegmentCode.ROBOT_LOST, 'the driver has no contact with the robot')
+_CUT_SHORT = Ending(SegmentCode.SHUTDOWN, 'the executor was cut short')
+_NO_CONTACT = Ending(SegmentCode.ROBOT_LOST, 'the driver has no contact with the robot')
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +187,9 @@ class SegmentExecutor:
         """Run one segment when its turn comes; as ``RobotLink.execute``, but never raises."""
         refusal = self._refusal(plan_id, segment)
         if refusal is not None:
-            return SegmentOutcome(segment.index, refusal.code, refusal.error)
+            return SegmentOutcome(segment.index, refusal)
         if plan_id != self._plan_id:
-            self._halt_plan(Halt(SegmentCode.SUPERSEDED, f'plan {plan_id} took over'))
+            self._halt_plan(Ending(SegmentCode.SUPERSEDED, f'plan {plan_id} took over'))
             self._plan_id, self._next_index, self._cut_at = plan_id, 0, None
         job = SegmentJob(
             plan_id, segment, scene, on_progress, skill_set=self.skill_set, clock=self._clock
@@ -200,7 +200,7 @@ class SegmentExecutor:
             return await asyncio.shield(job.outcome)
         except asyncio.CancelledError:
             if not job.outcome.done():
-                self._halt_from(job, Halt(SegmentCode.CANCELED, 'cancelled'))
+                self._halt_from(job, Ending(SegmentCode.CANCELED, 'cancelled'))
                 await asyncio.wait({job.outcome})
             raise
 
@@ -223,7 +223,7 @@ class SegmentExecutor:
             Whether the safe action was issued.
         """
         running = self._running
-        self._halt_plan(Halt(code, error))
+        self._halt_plan(Ending(code, error))
         self._drop_idle_watch()
         if running is not None:
             await asyncio.wait({running.outcome})
@@ -239,26 +239,26 @@ class SegmentExecutor:
 
     # The order of segments
 
-    def _refusal(self, plan_id: str, segment: Segment) -> Halt | None:
+    def _refusal(self, plan_id: str, segment: Segment) -> Ending | None:
         if self._closing:
-            return Halt(SegmentCode.ROBOT_LOST, 'the executor goes down')
+            return Ending(SegmentCode.ROBOT_LOST, 'the executor goes down')
         if not self._connected:
             return _NO_CONTACT
         if plan_id in self._ended:
-            return Halt(SegmentCode.CANCELED, f'plan {plan_id} ended before this segment')
+            return Ending(SegmentCode.CANCELED, f'plan {plan_id} ended before this segment')
         if plan_id == self._plan_id:
             if self._cut_at is not None and segment.index >= self._cut_at:
-                return Halt(
+                return Ending(
                     SegmentCode.CANCELED, f'segment {self._cut_at} of its plan was cancelled'
                 )
             if segment.index < self._next_index or segment.index in self._jobs:
-                return Halt(
+                return Ending(
                     SegmentCode.INVALID_SEGMENT,
                     f'segment {segment.index} came twice: expected each index once',
                 )
         for call in segment.calls:
             if call.skill not in self.skill_set.skills:
-                return Halt(
+                return Ending(
                     SegmentCode.INVALID_SEGMENT,
                     f'skill {call.skill!r}: expected one of skill set {self.skill_set.name!r}',
                 )
@@ -296,7 +296,7 @@ class SegmentExecutor:
         except asyncio.CancelledError:
             await self._make_safe()
             raise
-        if outcome.error_code == SegmentCode.ROBOT_LOST:
+        if outcome.ending.code == SegmentCode.ROBOT_LOST:
             self._connected = False
         if not outcome.succeeded:
             await self._make_safe()
@@ -306,34 +306,34 @@ class SegmentExecutor:
         self._running = None
         if not outcome.succeeded and job.plan_id == self._plan_id:
             self._halt_plan(
-                Halt(
+                Ending(
                     SegmentCode.CANCELED,
-                    f'segment {outcome.index} of its plan did not succeed: {outcome.error}',
+                    f'segment {outcome.index} of its plan did not succeed: {outcome.ending.message}',
                 )
             )
         job.outcome.set_result(outcome)
 
-    def _halt_plan(self, halt: Halt) -> None:
+    def _halt_plan(self, ending: Ending) -> None:
         """Halt everything of the plan in hand and have none."""
         if self._plan_id:
             self._ended.append(self._plan_id)
-        self._end_queued(0, halt)
+        self._end_queued(0, ending)
         self._plan_id, self._next_index, self._cut_at = '', 0, None
         if self._running is not None:
-            self._running.halt(halt)
+            self._running.halt(ending)
 
-    def _halt_from(self, job: SegmentJob, halt: Halt) -> None:
+    def _halt_from(self, job: SegmentJob, ending: Ending) -> None:
         """Halt one segment and those after it; the ones before it go on."""
         if job is self._running:
-            self._halt_plan(halt)
+            self._halt_plan(ending)
         elif self._jobs.get(job.segment.index) is job:
             self._cut_at = job.segment.index
-            self._end_queued(job.segment.index, halt)
+            self._end_queued(job.segment.index, ending)
 
-    def _end_queued(self, from_index: int, halt: Halt) -> None:
+    def _end_queued(self, from_index: int, ending: Ending) -> None:
         for index in sorted(index for index in self._jobs if index >= from_index):
             job = self._jobs.pop(index)
-            job.outcome.set_result(job.ended(halt))
+            job.outcome.set_result(job.ended(ending))
 
     # Safety
 
@@ -370,12 +370,12 @@ class SegmentExecutor:
             if self._closing:
                 return
             if self._jobs:
-                halt = Halt(
+                ending = Ending(
                     SegmentCode.INVALID_SEGMENT,
                     f'segment {self._next_index} did not come within {self._idle_limit_s:g} s: '
                     f'expected it before {min(self._jobs)}',
                 )
-                self._halt_plan(halt)
+                self._halt_plan(ending)
             await self._make_safe()
             self._was_made_safe = False
         self._idle_watch = None

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol
 
+from timely_llm_ros.errors import Ending
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -38,6 +40,10 @@ class SegmentCode(IntEnum):
     """The driver lost contact with the robot."""
 
 
+SUCCESS = Ending(SegmentCode.NONE)
+"""How a segment ends of which every call was done."""
+
+
 @dataclass(frozen=True, slots=True)
 class SegmentProgress:
     """How far a segment is. The first one is sent at the moment its first call starts.
@@ -63,8 +69,7 @@ class SegmentOutcome:
 
     Attributes:
         index: Which segment of its plan.
-        error_code: A :class:`SegmentCode`.
-        error: What went wrong, with the offending value; empty on success.
+        ending: How; its code is a :class:`SegmentCode`.
         calls: Texts of the calls that were started, in order, loops unrolled.
         call_durations_s: How long each of them took (s).
         execution_s: First call's start to the end (s); 0 if none started.
@@ -72,8 +77,7 @@ class SegmentOutcome:
     """
 
     index: int
-    error_code: int = SegmentCode.NONE
-    error: str = ''
+    ending: Ending = SUCCESS
     calls: tuple[str, ...] = ()
     call_durations_s: tuple[float, ...] = ()
     execution_s: float = 0.0
@@ -82,7 +86,7 @@ class SegmentOutcome:
     @property
     def succeeded(self) -> bool:
         """Whether every call was done."""
-        return self.error_code == SegmentCode.NONE
+        return self.ending.succeeded
 
 
 class RobotLink(Protocol):

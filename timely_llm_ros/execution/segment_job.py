@@ -9,12 +9,18 @@ from typing import TYPE_CHECKING
 
 from timely_llm_ros.errors import (
     DriverTimeoutError,
+    Ending,
     RobotUnavailableError,
     SkillFailedError,
     TimelyError,
 )
 from timely_llm_ros.execution.call_walker import steps
-from timely_llm_ros.execution.robot_link import SegmentCode, SegmentOutcome, SegmentProgress
+from timely_llm_ros.execution.robot_link import (
+    SUCCESS,
+    SegmentCode,
+    SegmentOutcome,
+    SegmentProgress,
+)
 from timely_llm_ros.skills import expected_execution_s
 
 if TYPE_CHECKING:
@@ -56,23 +62,12 @@ class Limits:
         return max(self.timeout_factor * expected_s, expected_s + self.timeout_margin_s)
 
 
-@dataclass(frozen=True, slots=True)
-class Halt:
-    """Why a segment ends: a code and a text."""
-
-    code: SegmentCode
-    error: str = ''
-
-
-SUCCESS = Halt(SegmentCode.NONE)
-
-
 class _HaltedError(Exception):
     """The job was told to halt."""
 
-    def __init__(self, halt: Halt) -> None:
-        super().__init__(halt.error)
-        self.halt = halt
+    def __init__(self, ending: Ending) -> None:
+        super().__init__(ending.message)
+        self.ending = ending
 
 
 class SegmentJob:
@@ -102,7 +97,7 @@ class SegmentJob:
         self.outcome: asyncio.Future[SegmentOutcome] = loop.create_future()
         """How it ended; the executor sets it once the robot is safe."""
         self._on_progress, self._skill_set, self._clock = on_progress, skill_set, clock
-        self._halt: Halt | None = None
+        self._halt: Ending | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._started_s: float | None = None
         self._calls: list[str] = []
@@ -128,18 +123,17 @@ class SegmentJob:
             return self._remaining_s
         return max(0.0, self._remaining_s - (self._clock.now() - self._remaining_as_of_s))
 
-    def halt(self, halt: Halt) -> None:
+    def halt(self, ending: Ending) -> None:
         """Have it end at once; the first reason counts."""
         if self._halt is None:
-            self._halt = halt
+            self._halt = ending
             self._wake()
 
-    def ended(self, halt: Halt, value: str | None = None) -> SegmentOutcome:
+    def ended(self, ending: Ending, value: str | None = None) -> SegmentOutcome:
         """Return the outcome of its ending now."""
         return SegmentOutcome(
             self.segment.index,
-            halt.code,
-            halt.error,
+            ending,
             tuple(self._calls),
             tuple(self._durations_s),
             self.elapsed_s,
@@ -151,16 +145,16 @@ class SegmentJob:
         try:
             value = await self._walk(driver, limits)
         except _HaltedError as err:
-            return self.ended(err.halt)
+            return self.ended(err.ending)
         except DriverTimeoutError as err:
-            return self.ended(Halt(SegmentCode.DRIVER_TIMEOUT, str(err)))
+            return self.ended(Ending(SegmentCode.DRIVER_TIMEOUT, str(err)))
         except RobotUnavailableError as err:
-            return self.ended(Halt(SegmentCode.ROBOT_LOST, str(err)))
+            return self.ended(Ending(SegmentCode.ROBOT_LOST, str(err)))
         except TimelyError as err:
-            return self.ended(Halt(SegmentCode.SKILL_FAILED, str(err)))
+            return self.ended(Ending(SegmentCode.SKILL_FAILED, str(err)))
         except Exception as err:
             _logger.exception('driver')
-            return self.ended(Halt(SegmentCode.SKILL_FAILED, f'fault in the driver: {err!r}'))
+            return self.ended(Ending(SegmentCode.SKILL_FAILED, f'fault in the driver: {err!r}'))
         return self.ended(SUCCESS, value)
 
     async def _walk(self, driver: Driver, limits: Limits) -> str | None:
@@ -210,7 +204,7 @@ class SegmentJob:
             else:
                 await _end(call, limits.safe_limit_s)
 
-    async def _wait(self, call: asyncio.Future[CallValue], limit_s: float) -> Halt | None:
+    async def _wait(self, call: asyncio.Future[CallValue], limit_s: float) -> Ending | None:
         """Wait until the call has ended, the job is to halt, or ``limit_s`` (s) have passed.
 
         Returns:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.errors import ConfigurationError, ShutdownError
@@ -88,7 +87,6 @@ class BackgroundFile:
 async def _answer(handle: BackgroundHandle) -> Answer | None:
     """Return a task's answer; None where the planner went down before."""
     result = await handle.result()
-    if result.error_code == ShutdownError.code:
+    if result.ending.code == ShutdownError.code:
         return None
-    answer = Answer(result.task_id, result.text, result.tokens)
-    return replace(answer, error=result.error) if result.error else answer
+    return Answer(result.task_id, result.text, result.tokens, result.ending.message)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from timely_llm_ros.engines import GenerationEnded, GenerationRequest, SegmentGenerated
 from timely_llm_ros.errors import (
+    Ending,
     EngineError,
     InvalidTaskError,
     PlanError,
@@ -70,16 +71,14 @@ class BackgroundResult:
 
     Attributes:
         task_id: Whose.
-        error_code: 0, or the ``code`` of a class in ``errors.py``.
-        error: What went wrong; empty on success.
+        ending: How; its code is 0, or the ``code`` of a class in ``errors.py``.
         text: The plan, as far as it came.
         tokens: Tokens generated.
         generation_s: Seconds that the engine was busy with it.
     """
 
     task_id: str
-    error_code: int
-    error: str
+    ending: Ending
     text: str
     tokens: int
     generation_s: float
@@ -163,8 +162,7 @@ class BackgroundLane:
         """End a task; no-op if it has ended."""
         run = self._runs.get(task_id)
         if run is not None:
-            error = TaskCanceledError('cancelled by the client')
-            self._end(run, error.code, str(error))
+            self._end(run, Ending.of(TaskCanceledError('cancelled by the client')))
             self._fill()
 
     def engine_ready(self) -> None:
@@ -180,16 +178,17 @@ class BackgroundLane:
         for run in reversed(lost):
             run.text = ''
             if run.tries >= _TRIES:
-                self._end(run, EngineError.code, f'engine failed {run.tries} times: {error}')
+                text = f'engine failed {run.tries} times: {error}'
+                self._end(run, Ending(EngineError.code, text))
             else:
                 self._queue.appendleft(run)
 
     def close(self) -> None:
         """End every task as SHUTDOWN."""
         self._ready = False
-        error = ShutdownError('the planner is going down')
+        ending = Ending.of(ShutdownError('the planner is going down'))
         for run in tuple(self._runs.values()):
-            self._end(run, error.code, str(error))
+            self._end(run, ending)
 
     def on_event(self, event: SegmentGenerated | GenerationEnded) -> None:
         """Take an event of a generation; one that is not of this lane is ignored."""
@@ -199,8 +198,7 @@ class BackgroundLane:
         if isinstance(event, SegmentGenerated):
             run.text += event.segment.text
             return
-        code, error = _ending(event)
-        self._end(run, code, error, event.tokens, event.generation_s)
+        self._end(run, _ending_of(event), event.tokens, event.generation_s)
         self._fill()
 
     def _fill(self) -> None:
@@ -225,18 +223,16 @@ class BackgroundLane:
                 )
             )
 
-    def _end(
-        self, run: _Run, code: int, error: str, tokens: int = 0, generation_s: float = 0.0
-    ) -> None:
+    def _end(self, run: _Run, ending: Ending, tokens: int = 0, generation_s: float = 0.0) -> None:
         del self._runs[run.task.task_id]
         name = _generation_id(run)
         if self._generating.pop(name, None) is None:
             with contextlib.suppress(ValueError):
                 self._queue.remove(run)
-        elif code in (TaskCanceledError.code, ShutdownError.code):
+        elif ending.code in (TaskCanceledError.code, ShutdownError.code):
             self._services.engine.cancel(name)
         run.result.set_result(
-            BackgroundResult(run.task.task_id, code, error, run.text, tokens, generation_s)
+            BackgroundResult(run.task.task_id, ending, run.text, tokens, generation_s)
         )
 
 
@@ -244,14 +240,15 @@ def _generation_id(run: _Run) -> str:
     return f'background/{run.task.task_id}'
 
 
-def _ending(event: GenerationEnded) -> tuple[int, str]:
-    """Return the error code and text that a generation's end stands for."""
+def _ending_of(event: GenerationEnded) -> Ending:
+    """Return the ending that a generation's end stands for."""
     match event.reason:
         case 'stop':
-            return 0, ''
+            return Ending()
         case 'length':
-            return PlanError.code, f'the plan has {event.tokens} tokens and no end: expected fewer'
+            text = f'the plan has {event.tokens} tokens and no end: expected fewer'
+            return Ending(PlanError.code, text)
         case 'invalid_plan':
-            return PlanError.code, event.error
+            return Ending(PlanError.code, event.error)
         case 'canceled' | 'error':
-            return EngineError.code, event.error or 'the engine dropped the generation'
+            return Ending(EngineError.code, event.error or 'the engine dropped the generation')

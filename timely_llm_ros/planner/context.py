@@ -1,4 +1,4 @@
-"""What the planner gives to the tasks it runs, and how it says why one ends."""
+"""What the planner gives to the tasks that it runs."""
 
 from __future__ import annotations
 
@@ -10,22 +10,8 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.clock import Clock
     from timely_llm_ros.engines import Engine
-    from timely_llm_ros.errors import TimelyError
     from timely_llm_ros.planner.events import PlannerEvent
     from timely_llm_ros.planner.task_group import Background
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """Why a task ends: a code of ``errors.py`` and a text, 0 and empty for success."""
-
-    code: int = 0
-    error: str = ''
-
-    @classmethod
-    def of(cls, error: TimelyError) -> Ending:
-        """Return the ending that an error stands for."""
-        return cls(error.code, str(error))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.errors import ExecutionError, RobotUnavailableError, TimelyError
+from timely_llm_ros.errors import Ending, ExecutionError, RobotUnavailableError, TimelyError
 from timely_llm_ros.execution import SegmentCode, SegmentOutcome
-from timely_llm_ros.planner.context import Ending
 from timely_llm_ros.planner.events import CallStarted, SegmentEnded, SegmentStarted
 from timely_llm_ros.planner.timeline import Timeline
 
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
     from timely_llm_ros.skills import Segment
 
 _logger = logging.getLogger(__name__)
+
+_CANCELED = Ending(SegmentCode.CANCELED, 'cancelled')
 
 
 @dataclass(slots=True)
@@ -134,7 +135,7 @@ class Delivery:
             _logger.exception('robot %s: safe action not confirmed', self._task.robot)
         finally:
             for index in tuple(self._items):
-                self._close(SegmentOutcome(index, SegmentCode.CANCELED, 'cancelled'))
+                self._close(SegmentOutcome(index, _CANCELED))
 
     async def _execute(self, segment: Segment) -> None:
         try:
@@ -149,18 +150,18 @@ class Delivery:
             else:
                 self._on_failure(_ending_of(segment, outcome))
         except asyncio.CancelledError:
-            self._close(SegmentOutcome(segment.index, SegmentCode.CANCELED, 'cancelled'))
+            self._close(SegmentOutcome(segment.index, _CANCELED))
             # Counts only if it was not the planner that cancelled: then the link gave up.
             lost = RobotUnavailableError(f'robot {self._task.robot!r}: its link was closed')
             self._on_failure(Ending.of(lost))
             raise
         except TimelyError as err:
-            self._close(SegmentOutcome(segment.index, SegmentCode.ROBOT_LOST, str(err)))
+            self._close(SegmentOutcome(segment.index, Ending(SegmentCode.ROBOT_LOST, str(err))))
             self._on_failure(Ending.of(err))
         except Exception as err:
             _logger.exception('robot %s', self._task.robot)
             text = f'robot {self._task.robot!r}: {err!r}'
-            self._close(SegmentOutcome(segment.index, SegmentCode.ROBOT_LOST, text))
+            self._close(SegmentOutcome(segment.index, Ending(SegmentCode.ROBOT_LOST, text)))
             self._on_failure(Ending(TimelyError.code, text))
 
     def _follow(self, segment: Segment, progress: SegmentProgress) -> None:
@@ -223,6 +224,6 @@ class Delivery:
 
 
 def _ending_of(segment: Segment, outcome: SegmentOutcome) -> Ending:
-    lost = outcome.error_code == SegmentCode.ROBOT_LOST
+    lost = outcome.ending.code == SegmentCode.ROBOT_LOST
     code = RobotUnavailableError.code if lost else ExecutionError.code
-    return Ending(code, f'segment {segment.index}, {segment.text!r}: {outcome.error}')
+    return Ending(code, f'segment {segment.index}, {segment.text!r}: {outcome.ending.message}')

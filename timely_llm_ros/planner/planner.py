@@ -15,6 +15,7 @@ from timely_llm_ros.engines import (
     SegmentGenerated,
 )
 from timely_llm_ros.errors import (
+    Ending,
     InvalidTaskError,
     RobotUnavailableError,
     ShutdownError,
@@ -25,7 +26,7 @@ from timely_llm_ros.errors import (
 )
 from timely_llm_ros.planner.background_tasks import BackgroundLane
 from timely_llm_ros.planner.budgets import Budgets
-from timely_llm_ros.planner.context import Ending, Services
+from timely_llm_ros.planner.context import Services
 from timely_llm_ros.planner.robot_queue import Lane
 from timely_llm_ros.planner.task_group import Background
 from timely_llm_ros.planner.task_run import TaskRun

@@ -11,6 +11,7 @@ from timely_llm_ros.errors import InvalidTaskError, TaskCanceledError
 
 if TYPE_CHECKING:
     from timely_llm_ros.budget import TaskBudget
+    from timely_llm_ros.errors import Ending
     from timely_llm_ros.skills import Scene
     from timely_llm_ros.utility import TimeUtility
 
@@ -126,8 +127,7 @@ class TaskResult:
     """How a task ended. Times in seconds as ``docs/concepts.md`` defines them.
 
     Attributes:
-        error_code: 0, or the ``code`` of a class in ``errors.py``.
-        error: What went wrong, with the offending value; empty on success.
+        ending: How; its code is 0, or the ``code`` of a class in ``errors.py``.
         response_s: Task received to the start of the first action; None if it never came.
         waiting_s: Sum of the robot's waits, one per segment started.
         execution_s: Sum of the execution times of the segments started.
@@ -142,8 +142,7 @@ class TaskResult:
             engine's times are known.
     """
 
-    error_code: int
-    error: str
+    ending: Ending
     response_s: float | None
     waiting_s: float
     execution_s: float
@@ -159,8 +158,8 @@ class TaskResult:
     @property
     def status(self) -> TaskStatus:
         """The terminal status that belongs to the error code."""
-        if self.error_code == 0:
+        if self.ending.succeeded:
             return TaskStatus.SUCCEEDED
-        if self.error_code == TaskCanceledError.code:
+        if self.ending.code == TaskCanceledError.code:
             return TaskStatus.CANCELED
         return TaskStatus.ABORTED

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from timely_llm_ros.engines import GenerationRequest
 from timely_llm_ros.errors import (
     BudgetOverrunError,
+    Ending,
     EngineError,
     ExecutionError,
     PlanError,
     RobotUnavailableError,
 )
-from timely_llm_ros.planner.context import Ending
 from timely_llm_ros.planner.delivery import Delivery
 from timely_llm_ros.planner.events import PhaseChanged, SegmentReady, TaskAccepted, TaskEnded
 from timely_llm_ros.planner.task import TaskFeedback, TaskPhase, TaskResult
@@ -247,7 +247,7 @@ class TaskRun:
         self._ending = ending
         self._stop_budget_watch()
         self._stop_generation()
-        if self._delivery.busy or (self._delivery.touched_robot and ending.code != 0):
+        if self._delivery.busy or (self._delivery.touched_robot and not ending.succeeded):
             self._touch()
             self._services.background.spawn(self._wind_down(), f'end of {self.task.task_id}')
         else:
@@ -297,12 +297,10 @@ class TaskRun:
             self._conclude()
 
     def _conclude(self) -> None:
-        ending = self._ending or Ending()
         timeline = self._delivery.timeline
         response_s = timeline.response_s
         result = TaskResult(
-            error_code=ending.code,
-            error=ending.error,
+            ending=self._ending or Ending(),
             response_s=response_s,
             waiting_s=timeline.waiting_s,
             execution_s=timeline.execution_s,

@@ -85,8 +85,8 @@ def test_what_is_out_of_bounds_does_not_move_the_arm(mock: MockIndy) -> None:
             ('look_at(cup_1);', 'no perception'),
         ):
             outcome = await bench.run(plan, plan)
-            assert outcome.error_code == SegmentCode.SKILL_FAILED
-            assert text in outcome.error
+            assert outcome.ending.code == SegmentCode.SKILL_FAILED
+            assert text in outcome.ending.message
             assert bench.ends == []
 
     on_arm(mock, body, reach_m=0.7)
@@ -96,12 +96,12 @@ def test_a_refusal_of_the_controller_is_an_error_with_its_text(mock: MockIndy) -
     async def body(bench: IndyBench) -> None:
         bench.mock.command('refuse joint 3 near singularity')
         outcome = await bench.run('home;')
-        assert outcome.error_code == SegmentCode.SKILL_FAILED
-        assert 'refused with code 4: joint 3 near singularity' in outcome.error
+        assert outcome.ending.code == SegmentCode.SKILL_FAILED
+        assert 'refused with code 4: joint 3 near singularity' in outcome.ending.message
         assert bench.ends == []
         # What the controller itself cannot reach, though the bounds here are wider.
         outcome = await bench.run('move_to(79,0,0);', 'q')
-        assert 'refused with code 2: no inverse kinematics' in outcome.error
+        assert 'refused with code 2: no inverse kinematics' in outcome.ending.message
         assert bench.ends == []
         assert bench.executor.state.phase == 'safe'
         assert (await bench.run('home;', 'r')).succeeded
@@ -125,14 +125,14 @@ def test_what_befalls_the_arm_ends_the_task_and_says_why(
         await bench.until_moving()
         bench.mock.command(command)
         outcome = await task
-        assert outcome.error_code == SegmentCode.SKILL_FAILED
-        assert all(text in outcome.error for text in texts), outcome.error
+        assert outcome.ending.code == SegmentCode.SKILL_FAILED
+        assert all(text in outcome.ending.message for text in texts), outcome.ending.message
         assert bench.mock.stands_still
         assert bench.ends == [[400, 0, 100]]
         # The safe action works in that state, and nothing moves until a person did something.
         assert bench.executor.state.phase == 'safe'
         outcome = await bench.run('home;', 'q')
-        assert 'expected a person to recover it' in outcome.error
+        assert 'expected a person to recover it' in outcome.ending.message
         assert bench.ends == [[400, 0, 100]]
 
     on_arm(slow, body)
@@ -146,8 +146,8 @@ def test_it_recovers_where_that_was_asked_for(mock: MockIndy) -> None:
         # Not from a pressed button.
         bench.mock.command('estop')
         outcome = await bench.run('home;', 'q')
-        assert 'recovery from OP_STOP_AND_OFF' in outcome.error
-        assert 'emergency stop is pressed' in outcome.error
+        assert 'recovery from OP_STOP_AND_OFF' in outcome.ending.message
+        assert 'emergency stop is pressed' in outcome.ending.message
         bench.mock.command('release')
         assert (await bench.run('home;', 'r')).succeeded
 
@@ -166,8 +166,8 @@ def test_a_lost_link_loses_the_robot_and_a_stop_comes_first_when_it_is_back(
         await bench.until_moving()
         bench.mock.command(cut)
         outcome = await task
-        assert outcome.error_code == SegmentCode.ROBOT_LOST
-        assert text in outcome.error
+        assert outcome.ending.code == SegmentCode.ROBOT_LOST
+        assert text in outcome.ending.message
         assert bench.executor.state.phase == 'lost'
         # The controller ends the motion that it was told, and was told no other.
         await bench.until_still()
@@ -186,8 +186,10 @@ def test_a_lost_link_loses_the_robot_and_a_stop_comes_first_when_it_is_back(
 def test_a_skill_that_takes_too_long_is_stopped(slow: MockIndy) -> None:
     async def body(bench: IndyBench) -> None:
         outcome = await bench.run('move_to(40,0,10);')
-        assert outcome.error_code == SegmentCode.DRIVER_TIMEOUT
-        assert 'move_to(40,0,10) did not end: expected 2.0 s, at most 2.2 s' in outcome.error
+        assert outcome.ending.code == SegmentCode.DRIVER_TIMEOUT
+        assert (
+            'move_to(40,0,10) did not end: expected 2.0 s, at most 2.2 s' in outcome.ending.message
+        )
         await bench.until_still()
         assert bench.names[-1] == 'still'
         assert 'stop' in bench.names
@@ -208,10 +210,10 @@ def test_stops_from_above_stop_the_arm(slow: MockIndy, how: str) -> None:
                 await task
         elif how == 'stop':
             assert await bench.executor.stop()
-            assert (await task).error_code == SegmentCode.CANCELED
+            assert (await task).ending.code == SegmentCode.CANCELED
         else:
             assert await bench.executor.close()
-            assert (await task).error_code == SegmentCode.SHUTDOWN
+            assert (await task).ending.code == SegmentCode.SHUTDOWN
         assert 'stop' in bench.names
         await bench.until_still()
         assert bench.ends == [[400, 0, 100]]
@@ -227,8 +229,8 @@ def test_a_killed_sdk_is_a_lost_robot_and_the_safe_action_starts_another(slow: M
         process = bench.driver._arm._sdk._process  # type: ignore[attr-defined]
         os.kill(process.pid, signal.SIGKILL)
         outcome = await task
-        assert outcome.error_code == SegmentCode.ROBOT_LOST
-        assert 'the process of the SDK ended' in outcome.error
+        assert outcome.ending.code == SegmentCode.ROBOT_LOST
+        assert 'the process of the SDK ended' in outcome.ending.message
         await bench.until_still()
         assert 'stop' in bench.names
 

@@ -38,9 +38,9 @@ async def test_a_refusal_is_an_error_with_its_text() -> None:
     async with bench() as flight:
         flight.mock.set_fault('refuse forward error Not joystick')
         outcome = await flight.run('takeoff;move_forward(100);land;')
-        assert outcome.error_code == SegmentCode.SKILL_FAILED
-        assert "move_forward(100): the aircraft refused 'forward 100'" in outcome.error
-        assert 'error Not joystick' in outcome.error
+        assert outcome.ending.code == SegmentCode.SKILL_FAILED
+        assert "move_forward(100): the aircraft refused 'forward 100'" in outcome.ending.message
+        assert 'error Not joystick' in outcome.ending.message
         assert outcome.calls == ('takeoff', 'move_forward(100)')
         assert flight.mock.phase.is_safe
 
@@ -50,8 +50,8 @@ async def test_a_move_that_does_not_end_is_a_timeout() -> None:
         flight.mock.set_fault('stall')
         await flight.do('takeoff')
         outcome = await flight.run('move_forward(20);')
-        assert outcome.error_code == SegmentCode.DRIVER_TIMEOUT
-        assert 'move_forward(20) did not end' in outcome.error
+        assert outcome.ending.code == SegmentCode.DRIVER_TIMEOUT
+        assert 'move_forward(20) did not end' in outcome.ending.message
         assert flight.mock.phase.is_safe
         assert 'stop' in flight.mock.commands()
 
@@ -60,8 +60,8 @@ async def test_a_move_that_does_not_end_is_a_timeout() -> None:
 async def test_with_a_low_battery_nothing_takes_off(text: str) -> None:
     async with bench(mock={'battery_percent': 15.0}, takeoff_when_needed=True) as flight:
         outcome = await flight.run(text)
-        assert outcome.error_code == SegmentCode.SKILL_FAILED
-        assert 'battery 15 %: expected at least 20 % to take off' in outcome.error
+        assert outcome.ending.code == SegmentCode.SKILL_FAILED
+        assert 'battery 15 %: expected at least 20 % to take off' in outcome.ending.message
         assert flight.mock.phases() == []
 
 
@@ -70,8 +70,8 @@ async def test_a_battery_that_runs_low_breaks_off_the_flight_and_lands() -> None
         segment = await long_move(flight)
         flight.mock.set_fault('battery 9')
         outcome = await segment
-        assert outcome.error_code == SegmentCode.SKILL_FAILED
-        assert 'battery 9 %: expected more than 10 % in the air' in outcome.error
+        assert outcome.ending.code == SegmentCode.SKILL_FAILED
+        assert 'battery 9 %: expected more than 10 % in the air' in outcome.ending.message
         assert flight.mock.phase.is_safe
         await flight.until_phase(Phase.GROUND)
 
@@ -81,8 +81,8 @@ async def test_an_aircraft_that_falls_silent_is_lost_and_hovers() -> None:
         segment = await long_move(flight)
         flight.mock.set_fault('mute')
         outcome = await segment
-        assert outcome.error_code == SegmentCode.ROBOT_LOST
-        assert 'silent for 1.' in outcome.error
+        assert outcome.ending.code == SegmentCode.ROBOT_LOST
+        assert 'silent for 1.' in outcome.ending.message
         assert flight.mock.phase.is_safe
         assert not flight.executor.connected
         flight.mock.set_fault('heal')
@@ -96,7 +96,7 @@ async def test_an_aircraft_out_of_reach_hovers_as_soon_as_it_is_back() -> None:
         segment = await long_move(flight)
         flight.mock.set_fault('lost')
         outcome = await segment
-        assert outcome.error_code == SegmentCode.ROBOT_LOST
+        assert outcome.ending.code == SegmentCode.ROBOT_LOST
         # Nobody can tell it anything: it is where its move took it.
         assert flight.mock.phase is Phase.MOVE
         flight.mock.set_fault('heal')
@@ -110,7 +110,7 @@ async def test_while_it_is_lost_nothing_is_asked_of_it() -> None:
         flight.mock.set_fault('lost')
         await flight.until(lambda: flight.driver._wire.silence_s > 1.0, 'silence')
         outcome = await flight.run('takeoff;')
-        assert outcome.error_code == SegmentCode.ROBOT_LOST
+        assert outcome.ending.code == SegmentCode.ROBOT_LOST
         flight.mock.set_fault('heal')
         assert flight.mock.phases() == []
 
@@ -120,8 +120,8 @@ async def test_an_emergency_cuts_the_motors_and_says_so() -> None:
         segment = await long_move(flight)
         assert await cut_power(flight.executor, 'pressed by a test')
         outcome = await segment
-        assert outcome.error_code == SegmentCode.CANCELED
-        assert outcome.error == 'emergency: pressed by a test'
+        assert outcome.ending.code == SegmentCode.CANCELED
+        assert outcome.ending.message == 'emergency: pressed by a test'
         assert flight.mock.phase is Phase.WRECK
         assert 'emergency' in flight.mock.commands()
 
@@ -131,8 +131,8 @@ async def test_motors_that_were_cut_past_the_executor_fail_the_call() -> None:
         segment = await long_move(flight)
         await flight.driver.emergency()
         outcome = await segment
-        assert outcome.error_code == SegmentCode.SKILL_FAILED
-        assert 'motors were cut' in outcome.error
+        assert outcome.ending.code == SegmentCode.SKILL_FAILED
+        assert 'motors were cut' in outcome.ending.message
 
 
 async def test_a_cancelled_move_stops_and_the_next_one_gets_its_own_answer() -> None:
@@ -142,7 +142,7 @@ async def test_a_cancelled_move_stops_and_the_next_one_gets_its_own_answer() -> 
             assert await flight.executor.stop()
             assert flight.mock.phase.is_safe
             outcome = await segment
-            assert outcome.error_code == SegmentCode.CANCELED
+            assert outcome.ending.code == SegmentCode.CANCELED
             # The answers to the halt and to the broken-off move are still on their way.
             assert (await flight.run('turn_cw(30);', f'{plan} again')).succeeded
             assert flight.mock.phase is Phase.HOVER

@@ -133,7 +133,7 @@ def test_a_stop_holds_the_arm_where_it_comes_to_rest(at_s: float, velocities: bo
             await asyncio.sleep(at_s)
             before, speeds = bench.joints.body.joints()
             assert await bench.executor.stop()
-            assert (await task).error_code == SegmentCode.CANCELED
+            assert (await task).ending.code == SegmentCode.CANCELED
             await asyncio.sleep(0.5)
             bench.require_still()
             after, _ = bench.joints.body.joints()
@@ -149,9 +149,9 @@ def test_dropped_trajectories_fail_the_skill_and_hold(poses_file: str) -> None:
     async def body(bench: Bench) -> None:
         bench.joints.body.drop_all(True)
         outcome = await bench.run('pick(cup_1);')
-        assert outcome.error_code == SegmentCode.SKILL_FAILED
-        assert 'pick(cup_1): base is 1.000 from its goal 1.000' in outcome.error
-        assert 'may have refused the trajectory' in outcome.error
+        assert outcome.ending.code == SegmentCode.SKILL_FAILED
+        assert 'pick(cup_1): base is 1.000 from its goal 1.000' in outcome.ending.message
+        assert 'may have refused the trajectory' in outcome.ending.message
         assert bench.joints.moves == []
 
     on_joints(poses_file, body, goal_time_s=0.5)
@@ -163,8 +163,8 @@ def test_an_emergency_stop_fails_the_skill_and_nothing_moves(poses_file: str) ->
         await asyncio.sleep(0.5)
         bench.joints.body.jam(True)
         outcome = await task
-        assert outcome.error_code == SegmentCode.SKILL_FAILED
-        assert 'from its goal' in outcome.error
+        assert outcome.ending.code == SegmentCode.SKILL_FAILED
+        assert 'from its goal' in outcome.ending.message
         assert len(bench.joints.moves) == 1
         bench.joints.body.jam(False)
         bench.require_still()
@@ -179,8 +179,8 @@ def test_silence_is_a_lost_robot_and_a_stop_comes_first_when_it_is_back(poses_fi
         await asyncio.sleep(0.2)
         bench.joints.silent = True
         outcome = await task
-        assert outcome.error_code == SegmentCode.ROBOT_LOST
-        assert "nothing of 'base' heard for 0.2" in outcome.error
+        assert outcome.ending.code == SegmentCode.ROBOT_LOST
+        assert "nothing of 'base' heard for 0.2" in outcome.ending.message
         # Unseen, it rests on its way, before its goal and not back where it was last seen.
         begun, rest = bench.joints.moves
         last = bench.joints.readings['base'].position
@@ -216,7 +216,7 @@ def test_without_a_controller_nothing_is_connected(poses_file: str) -> None:
 def test_a_skill_that_takes_too_long_is_stopped(poses_file: str) -> None:
     async def body(bench: Bench) -> None:
         outcome = await bench.run('pick(cup_1);')
-        assert outcome.error_code == SegmentCode.DRIVER_TIMEOUT
+        assert outcome.ending.code == SegmentCode.DRIVER_TIMEOUT
         await asyncio.sleep(0.5)
         bench.require_still()
 
@@ -226,7 +226,7 @@ def test_a_skill_that_takes_too_long_is_stopped(poses_file: str) -> None:
 def test_objects_without_a_pose_and_eyes(poses_file: str) -> None:
     async def body(bench: Bench) -> None:
         outcome = await bench.run('pick(cup_2);')
-        assert "pose 'over_cup_2': expected it among the poses of" in outcome.error
+        assert "pose 'over_cup_2': expected it among the poses of" in outcome.ending.message
         assert bench.joints.moves[1:] == []
         outcome = await bench.run('look_at(cup_1);', 'q', awaits_value=True)
         assert outcome.value == 'true'
@@ -237,7 +237,7 @@ def test_objects_without_a_pose_and_eyes(poses_file: str) -> None:
 def test_without_eyes_looking_fails(poses_file: str) -> None:
     async def body(bench: Bench) -> None:
         outcome = await bench.run('look_at(cup_1);', awaits_value=True)
-        assert 'no perception' in outcome.error
+        assert 'no perception' in outcome.ending.message
 
     on_joints(poses_file, body)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from timely_llm_ros.budget.task_budget import BudgetOptions
 from timely_llm_ros.clock import WallClock
 from timely_llm_ros.drivers import SimulatedDriver
+from timely_llm_ros.errors import Ending
 from timely_llm_ros.execution import LocalRobotLink, SegmentExecutor
 from timely_llm_ros.planner import Task, TaskAccepted
 from timely_llm_ros.planner.events import TaskEnded
@@ -91,7 +92,7 @@ def check_budgets(accepted: Sequence[TaskAccepted], ended: Sequence[TaskEnded]) 
         assert event.budgeted is not None
         budget = event.budgeted.budget
         assert 0 < budget.expected_s <= budget.worst_s < AMPLE_S
-        assert (end.result.error_code, end.result.error) == (0, '')
+        assert end.result.ending == Ending()
         assert end.result.budget is not None
         assert end.result.segments > 0
         assert 0 < end.result.tokens <= budget.max_tokens

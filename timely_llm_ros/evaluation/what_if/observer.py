@@ -82,12 +82,12 @@ class RunObserver:
                 self._segment(record, event.index).started_s = event.at_s
             case SegmentEnded():
                 segment = self._segment(record, event.outcome.index)
-                segment.ended_s, segment.error = event.at_s, event.outcome.error
+                segment.ended_s, segment.error = event.at_s, event.outcome.ending.message
                 segment.execution_s = event.outcome.execution_s
             case TaskEnded():
                 result = event.result
                 record.ended_s, record.status = event.at_s, _STATUS[result.status]
-                record.error_code, record.error = result.error_code, result.error
+                record.error_code, record.error = result.ending.code, result.ending.message
                 record.response_s, record.waiting_s = result.response_s, result.waiting_s
                 record.execution_s, record.completion_s = result.execution_s, result.completion_s
                 record.utility, record.tokens = result.utility, result.tokens

@@ -14,7 +14,7 @@ from rclpy.action import GoalResponse
 from std_srvs.srv import Trigger
 
 from timely_llm_ros.action import ExecuteSegment
-from timely_llm_ros.errors import TimelyError
+from timely_llm_ros.errors import Ending, TimelyError
 from timely_llm_ros.execution import SegmentCode, SegmentOutcome, cut_power
 from timely_llm_ros.msg import RobotState
 from timely_llm_ros.ros import STATE_QOS, DeferredActionServer, create_deferred_service
@@ -163,11 +163,14 @@ class RobotServer:
                 plan_id, segment, scene, partial(self._on_progress, taken)
             )
         except asyncio.CancelledError:
-            outcome = SegmentOutcome(segment.index, SegmentCode.CANCELED, 'cancelled by the client')
+            outcome = SegmentOutcome(
+                segment.index, Ending(SegmentCode.CANCELED, 'cancelled by the client')
+            )
         except Exception as err:
             _logger.exception('robot %s: segment %d', self.robot, segment.index)
             outcome = SegmentOutcome(
-                segment.index, SegmentCode.SKILL_FAILED, f'fault in the executor: {err!r}'
+                segment.index,
+                Ending(SegmentCode.SKILL_FAILED, f'fault in the executor: {err!r}'),
             )
         finally:
             self._runs.pop(taken, None)
@@ -224,7 +227,7 @@ class RobotServer:
             segment, scene = segment_record(message, self.executor.skill_set)
         except TimelyError as err:
             _logger.warning('robot %s: segment refused: %s', self.robot, err)
-            outcome = SegmentOutcome(message.index, SegmentCode.INVALID_SEGMENT, str(err))
+            outcome = SegmentOutcome(message.index, Ending(SegmentCode.INVALID_SEGMENT, str(err)))
             self._ros.call(self._finish, taken, outcome)
             return GoalResponse.ACCEPT
         # Without a plan id, as when sent by hand, it is a plan of its own.

@@ -193,7 +193,7 @@ class TaskServer:
         if entry is None:
             return
         entry.feedback.close()
-        if result.error:
-            _logger.info('task %s ended: %s', task_id, result.error)
+        if not result.ending.succeeded:
+            _logger.info('task %s ended: %s', task_id, result.ending.message)
         message = task_result_message(result)
         self._ros.call(self._finish, entry.goal, message, result.status is TaskStatus.SUCCEEDED)

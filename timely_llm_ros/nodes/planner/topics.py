@@ -124,8 +124,8 @@ class PlannerTopics:
                 ready = self._segments.pop((event.task_id, event.outcome.index), None)
                 if ready is not None:
                     message.text = ready.segment.text
-                message.error_code = event.outcome.error_code
-                message.error_msg = event.outcome.error
+                message.error_code = event.outcome.ending.code
+                message.error_msg = event.outcome.ending.message
                 message.execution_time = duration(event.outcome.execution_s)
                 message.calls = list(event.outcome.calls)
                 message.call_durations = list(map(duration, event.outcome.call_durations_s))
@@ -162,8 +162,8 @@ class PlannerTopics:
             self.counts['late'] += 1
         message.event = TaskEvent.ENDED
         message.status = GOAL_STATUS[result.status]
-        message.error_code = result.error_code
-        message.error_msg = result.error
+        message.error_code = result.ending.code
+        message.error_msg = result.ending.message
         message.response_time = duration(result.response_s)
         message.waiting_time = duration(result.waiting_s)
         message.execution_time = duration(result.execution_s)

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.action import ExecuteSegment
-from timely_llm_ros.errors import PlanSyntaxError
+from timely_llm_ros.errors import Ending, PlanSyntaxError
 from timely_llm_ros.execution import SegmentOutcome, SegmentProgress
 from timely_llm_ros.msg import (
     GenerationState,
@@ -139,8 +139,8 @@ def progress_record(index: int, message: ExecuteSegment.Feedback) -> SegmentProg
 def outcome_message(outcome: SegmentOutcome) -> ExecuteSegment.Result:
     """Return the result message of a segment."""
     return ExecuteSegment.Result(
-        error_code=outcome.error_code,
-        error_msg=outcome.error,
+        error_code=outcome.ending.code,
+        error_msg=outcome.ending.message,
         calls=list(outcome.calls),
         call_durations=list(map(duration, outcome.call_durations_s)),
         execution_time=duration(outcome.execution_s),
@@ -154,8 +154,7 @@ def outcome_record(
     """Return the outcome of the segment with that index."""
     return SegmentOutcome(
         index,
-        message.error_code,
-        message.error_msg,
+        Ending(message.error_code, message.error_msg),
         tuple(message.calls),
         tuple(map(seconds, message.call_durations)),
         seconds(message.execution_time),

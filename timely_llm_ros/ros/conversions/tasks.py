@@ -217,8 +217,8 @@ def task_feedback_message(feedback: TaskFeedback) -> PlanTask.Feedback:
 def task_result_message(result: TaskResult) -> PlanTask.Result:
     """Return a task's result message."""
     return PlanTask.Result(
-        error_code=result.error_code,
-        error_msg=result.error,
+        error_code=result.ending.code,
+        error_msg=result.ending.message,
         response_time=duration(result.response_s),
         waiting_time=duration(result.waiting_s),
         execution_time=duration(result.execution_s),
