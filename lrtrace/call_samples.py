@@ -19,7 +19,7 @@ from timely_llm_ros.skills import Call, If, Repeat, calls_of, parse
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lrtrace.recorded_segments import RecordedSegment
+    from lrtrace.executed_segments import ExecutedSegment
     from timely_llm_ros.skills import Scene, SkillSet, Statement
 
 MAX_PATHS = 256
@@ -81,7 +81,7 @@ class RecordedCalls:
         return sum(map(len, self.samples.values()))
 
 
-def measured_calls(segments: Iterable[RecordedSegment], skill_set: SkillSet) -> RecordedCalls:
+def measured_calls(segments: Iterable[ExecutedSegment], skill_set: SkillSet) -> RecordedCalls:
     """Return the measured calls of the segments that are of this skill set.
 
     Raises:
@@ -105,7 +105,7 @@ class _LeftOutError(Exception):
     """A segment gives no sample; the text says why."""
 
 
-def _samples(segment: RecordedSegment, skill_set: SkillSet) -> list[CallSample]:
+def _samples(segment: ExecutedSegment, skill_set: SkillSet) -> list[CallSample]:
     if segment.error_code:
         raise _LeftOutError(FAILED)
     if not segment.text or segment.execution_s is None:
@@ -132,7 +132,7 @@ def _samples(segment: RecordedSegment, skill_set: SkillSet) -> list[CallSample]:
 
 
 def _measured_samples(
-    segment: RecordedSegment, statements: Iterable[Statement]
+    segment: ExecutedSegment, statements: Iterable[Statement]
 ) -> list[CallSample]:
     calls = {call.text: call for call in calls_of(statements)}
     samples = []

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lrtrace.timeline import Run, TaskRecord
+    from lrtrace.timeline import RecordedTask, Run
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -57,7 +57,7 @@ class Figures:
         whole_generation_s: Median engine time of the whole plan.
         first_tokens: Median tokens of the first segment.
         whole_tokens: Median tokens of the whole plan.
-        parts_s: Mean parts of the response time, see ``TaskRecord.response_parts_s``.
+        parts_s: Mean parts of the response time, see ``RecordedTask.response_parts_s``.
     """
 
     tasks: int
@@ -85,7 +85,7 @@ class Figures:
         return median_or_nan(self.waitings_s)
 
 
-def figures(tasks: Sequence[TaskRecord]) -> Figures:
+def figures(tasks: Sequence[RecordedTask]) -> Figures:
     """Return the figures of some tasks."""
     ended = [task for task in tasks if task.ended_s is not None]
     done = [task for task in tasks if task.succeeded]
@@ -123,7 +123,7 @@ def figures(tasks: Sequence[TaskRecord]) -> Figures:
 
 def by_kind(run: Run) -> dict[str, Figures]:
     """Return the figures of each kind of task, urgent kinds first, then by name."""
-    groups: dict[str, list[TaskRecord]] = defaultdict(list)
+    groups: dict[str, list[RecordedTask]] = defaultdict(list)
     for task in run.tasks:
         groups[task.kind].append(task)
     found = {kind: figures(tasks) for kind, tasks in groups.items()}

@@ -24,7 +24,7 @@ SUCCEEDED = 4
 
 
 @dataclass(slots=True)
-class SegmentRecord:
+class RecordedSegment:
     """One segment. A time is None where the trace does not hold it.
 
     Attributes:
@@ -59,7 +59,7 @@ class SegmentRecord:
 
 
 @dataclass(slots=True)
-class TaskRecord:
+class RecordedTask:
     """One task. Durations and times in s; None where the trace does not hold them.
 
     Attributes:
@@ -97,7 +97,7 @@ class TaskRecord:
     expected_response_s: float
     slope_per_s: float
     peak: float
-    segments: dict[int, SegmentRecord] = field(default_factory=dict)
+    segments: dict[int, RecordedSegment] = field(default_factory=dict)
     ended_s: float | None = None
     status: int = 0
     error_code: int = 0
@@ -133,7 +133,7 @@ class TaskRecord:
         return self.peak > 1.0
 
     @property
-    def ordered_segments(self) -> list[SegmentRecord]:
+    def ordered_segments(self) -> list[RecordedSegment]:
         """The segments in the order of the plan."""
         return [self.segments[index] for index in sorted(self.segments)]
 
@@ -193,7 +193,7 @@ class Run:
     """
 
     label: str
-    tasks: list[TaskRecord] = field(default_factory=list)
+    tasks: list[RecordedTask] = field(default_factory=list)
     refused: list[tuple[str, str]] = field(default_factory=list)
     samples: list[EngineSample] = field(default_factory=list)
     start_ns: int = 0
@@ -243,7 +243,7 @@ def read_run(trace: Trace, *, label: str = '') -> Run:
         if message.message_type == TASK_EVENT and message.value.event == ACCEPTED
     ]
     run.start_ns = min(starts, default=_sent_ns(messages[0]) if messages else 0)
-    tasks: dict[str, TaskRecord] = {}
+    tasks: dict[str, RecordedTask] = {}
     early: list[TraceMessage] = []
     for message in messages:
         if message.message_type == TASK_EVENT:
@@ -270,7 +270,7 @@ def read_run(trace: Trace, *, label: str = '') -> Run:
     return run
 
 
-def note_busy_robots(tasks: list[TaskRecord]) -> None:
+def note_busy_robots(tasks: list[RecordedTask]) -> None:
     """Set ``free_s`` of a run's tasks, given in the order of acceptance."""
     free_s: dict[str, float] = {}
     for task in tasks:
@@ -280,14 +280,14 @@ def note_busy_robots(tasks: list[TaskRecord]) -> None:
             free_s[task.robot] = max(free_s.get(task.robot, 0.0), task.ended_s)
 
 
-def _add_event(run: Run, tasks: dict[str, TaskRecord], event: Any) -> None:
+def _add_event(run: Run, tasks: dict[str, RecordedTask], event: Any) -> None:
     at_s = (nanoseconds(event.header.stamp) - run.start_ns) / 1e9
     plan_id = bytes(event.plan_id.uuid).hex()
     if event.event == REFUSED:
         run.refused.append((event.robot, event.error_msg))
         return
     if event.event == ACCEPTED:
-        tasks[plan_id] = TaskRecord(
+        tasks[plan_id] = RecordedTask(
             plan_id=plan_id,
             robot=event.robot,
             kind=event.task_kind or 'other',
@@ -316,7 +316,7 @@ def _add_event(run: Run, tasks: dict[str, TaskRecord], event: Any) -> None:
         task.completion_s = seconds(event.completion_time)
         task.utility, task.tokens = finite(event.achieved_utility), event.tokens
         return
-    segment = task.segments.setdefault(event.segment, SegmentRecord(event.segment))
+    segment = task.segments.setdefault(event.segment, RecordedSegment(event.segment))
     segment.text = segment.text or event.text
     if event.event == SEGMENT_STARTED:
         segment.started_s = since_start_s
@@ -328,11 +328,11 @@ def _add_event(run: Run, tasks: dict[str, TaskRecord], event: Any) -> None:
         segment.execution_s = seconds(event.execution_time) or None
 
 
-def _add_segment(run: Run, tasks: dict[str, TaskRecord], message: Any) -> None:
+def _add_segment(run: Run, tasks: dict[str, RecordedTask], message: Any) -> None:
     task = tasks.get(bytes(message.plan_id.uuid).hex())
     if task is None:
         return
-    segment = task.segments.setdefault(message.index, SegmentRecord(message.index))
+    segment = task.segments.setdefault(message.index, RecordedSegment(message.index))
     segment.text = message.text
     segment.calls = tuple(_call_text(call) for call in message.calls)
     segment.calls_expected_s = tuple(seconds(call.expected_execution) for call in message.calls)
@@ -359,7 +359,7 @@ def _add_sample(run: Run, state: Any) -> None:
         run.samples.append(sample)
 
 
-def _started(task: TaskRecord) -> bool:
+def _started(task: RecordedTask) -> bool:
     return any(segment.started_s is not None for segment in task.segments.values())
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from timely_llm_ros.evaluation import TaskRecord, Workload
+    from timely_llm_ros.evaluation import ServedTask, Workload
     from timely_llm_ros.planner import PlannerEvent, SegmentReady
     from timely_llm_ros.skills import Scene
 
@@ -100,7 +100,7 @@ def apart(workload: Workload, gap_s: float = 0.001) -> Workload:
 
 def write_virtual_trace(
     folder: Path, workload: Workload, system: System, *, hardware: str = 'toy'
-) -> Sequence[TaskRecord]:
+) -> Sequence[ServedTask]:
     """Serve a workload and write its trace; return how its tasks fared."""
     writer = TraceWriter(folder, custom_data={'hardware': hardware})
     node = _Now(writer)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from timely_llm_ros.clock import LoopClock
 from timely_llm_ros.drivers import SimulatedDriver
 from timely_llm_ros.engines.simulated import SimulatedEngine
-from timely_llm_ros.evaluation import GROUP, NETWORK_S, TaskRecord, chat_task
+from timely_llm_ros.evaluation import GROUP, NETWORK_S, ServedTask, chat_task
 from timely_llm_ros.execution import LocalRobotLink, SegmentExecutor
 from timely_llm_ros.planner import Planner, Task
 from timely_llm_ros.skills import FreeText, Scene, SkillSet
@@ -47,7 +47,7 @@ def run_chats(
     hardware: Hardware,
     *,
     network_s: float = NETWORK_S,
-) -> tuple[TaskRecord, ...]:
+) -> tuple[ServedTask, ...]:
     """Serve chats, each to a reader of its own; return a record of each, in the given order.
 
     Args:
@@ -76,7 +76,7 @@ def run_chats(
     )
     results = run_virtual(_serve(chats, engine, skill_set, network_s))
     return tuple(
-        TaskRecord(chat_task(chat, skill_set), f'reader {number}', 0.0, result)
+        ServedTask(chat_task(chat, skill_set), f'reader {number}', 0.0, result)
         for number, (chat, result) in enumerate(zip(chats, results, strict=True))
     )
 

@@ -15,7 +15,7 @@ from timely_llm_ros.scheduling import SchedulingOptions
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from timely_llm_ros.evaluation import TaskRecord
+    from timely_llm_ros.evaluation import ServedTask
     from timely_llm_ros.utility import TimeUtility
 
 PAPER = SchedulingOptions(
@@ -107,7 +107,7 @@ class Summary:
     spread: float = 0.0
 
 
-def summarise(records: Sequence[TaskRecord], groups: Mapping[str, TimeUtility]) -> Summary:
+def summarise(records: Sequence[ServedTask], groups: Mapping[str, TimeUtility]) -> Summary:
     """Return the means over one run's tasks."""
     by_group = {}
     for name, utility in groups.items():

@@ -38,7 +38,7 @@ def lines(trace: Trace, topics: Collection[str] = ()) -> Iterator[str]:
     Raises:
         TraceError: A topic is not in the trace, or a message does not fit its definition.
     """
-    from lrtrace.storage import plain
+    from lrtrace.storage import to_json
 
     if topics:
         known = trace.summary().types
@@ -52,7 +52,7 @@ def lines(trace: Trace, topics: Collection[str] = ()) -> Iterator[str]:
             'topic': message.topic,
             'type': message.message_type,
             'log_ns': message.log_ns,
-            'message': plain(message.value),
+            'message': to_json(message.value),
         }
         yield json.dumps(content, allow_nan=False, separators=(',', ':'))
 

@@ -6,7 +6,7 @@ import unicodedata
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lrtrace.timeline import Run, TaskRecord
+    from lrtrace.timeline import RecordedTask, Run
 
 WIDEST = 48
 """Characters of an instruction or error that a line has room for."""
@@ -30,7 +30,7 @@ def task_lines(run: Run) -> list[str]:
     return lines if run.tasks or run.refused else ['no task in this trace']
 
 
-def _row(task: TaskRecord) -> tuple[str, ...]:
+def _row(task: RecordedTask) -> tuple[str, ...]:
     done = task.ended_s is not None
     return (
         f'{task.received_s:.3f}',
@@ -44,7 +44,7 @@ def _row(task: TaskRecord) -> tuple[str, ...]:
     )
 
 
-def _ending(task: TaskRecord) -> str:
+def _ending(task: RecordedTask) -> str:
     if task.ended_s is None:
         return 'not ended'
     if task.succeeded:

@@ -19,7 +19,7 @@ from timely_llm_ros.errors import ConfigurationError, EngineError, ShutdownError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lrtrace.timeline import Run, TaskRecord
+    from lrtrace.timeline import RecordedTask, Run
 
 _EXAMPLES = """\
 examples:
@@ -63,7 +63,7 @@ def add_resume_command(commands: Any) -> None:
 
 def open_tasks(
     run: Run, *, interrupted: bool = False, robots: Sequence[str] = ()
-) -> list[TaskRecord]:
+) -> list[RecordedTask]:
     """Return the tasks that had not ended, in the order of acceptance.
 
     Args:
@@ -79,7 +79,7 @@ def open_tasks(
     ]
 
 
-def task_json(task: TaskRecord) -> dict[str, Any]:
+def task_json(task: RecordedTask) -> dict[str, Any]:
     """Return a task as ``nodes/plan_client`` takes it."""
     return {
         'key': task.plan_id,
@@ -120,7 +120,7 @@ def _resume(options: argparse.Namespace) -> int:
     return _submit(tasks, namespace=options.namespace, wait_s=options.wait)
 
 
-def _submit(tasks: Sequence[TaskRecord], *, namespace: str, wait_s: float) -> int:
+def _submit(tasks: Sequence[RecordedTask], *, namespace: str, wait_s: float) -> int:
     command = [sys.executable, '-m', 'timely_llm_ros.nodes.tools.plan_client']
     if namespace:
         command += ['--ros-args', '-r', f'__ns:={namespace}']
@@ -165,7 +165,9 @@ def _is_ready(events: queue.SimpleQueue[dict[str, Any] | None], wait_s: float) -
     return False
 
 
-def _follow(events: queue.SimpleQueue[dict[str, Any] | None], tasks: dict[str, TaskRecord]) -> int:
+def _follow(
+    events: queue.SimpleQueue[dict[str, Any] | None], tasks: dict[str, RecordedTask]
+) -> int:
     left, failed = dict(tasks), 0
     while left:
         event = events.get()

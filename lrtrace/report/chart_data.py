@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lrtrace.timeline import Run, SegmentRecord, TaskRecord
+    from lrtrace.timeline import RecordedSegment, RecordedTask, Run
 
 MAX_SAMPLES = 1500
 """The engine's lane keeps at most this many samples."""
@@ -27,7 +27,7 @@ def chart_data(run: Run, robots: list[str]) -> dict[str, Any]:
     }
 
 
-def _task(task: TaskRecord, row: int) -> dict[str, Any]:
+def _task(task: RecordedTask, row: int) -> dict[str, Any]:
     return {
         'row': row,
         'kind': task.kind,
@@ -46,7 +46,7 @@ def _task(task: TaskRecord, row: int) -> dict[str, Any]:
     }
 
 
-def _segment(segment: SegmentRecord) -> list[Any]:
+def _segment(segment: RecordedSegment) -> list[Any]:
     calls = segment.text.strip().rstrip(';')
     return [
         _rounded(segment.generated_s),

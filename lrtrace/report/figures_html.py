@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lrtrace.statistics import Figures
-    from lrtrace.timeline import Run, TaskRecord
+    from lrtrace.timeline import RecordedTask, Run
 
 
 PARTS = {
@@ -246,7 +246,7 @@ def tasks_table(runs: Sequence[Run]) -> str:
     )
 
 
-def _task_row(run: Run, task: TaskRecord, name: str) -> str:
+def _task_row(run: Run, task: RecordedTask, name: str) -> str:
     response = seconds(math.nan if task.response_s is None else task.response_s)
     if task.succeeded:
         result = 'succeeded'

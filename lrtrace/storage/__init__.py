@@ -6,7 +6,7 @@ from lrtrace.storage.metadata import TopicQos, qos_profiles
 from lrtrace.storage.new_file import require_new, write_new
 from lrtrace.storage.reader import Trace, TraceMessage
 from lrtrace.storage.repair import repair_trace
-from lrtrace.storage.to_json import plain
+from lrtrace.storage.to_json import to_json
 from lrtrace.storage.writer import TraceWriter
 
 __all__ = [
@@ -17,11 +17,11 @@ __all__ = [
     'find_definition',
     'finite',
     'nanoseconds',
-    'plain',
     'qos_profiles',
     'repair_trace',
     'require_new',
     'scene',
     'seconds',
+    'to_json',
     'write_new',
 ]

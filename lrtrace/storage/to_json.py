@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 
-def plain(value: Any) -> Any:
+def to_json(value: Any) -> Any:
     """Return a decoded message as dictionaries, lists, numbers and texts.
 
     What is not finite becomes None, since JSON has no word for it; bytes become a list of numbers.
@@ -19,5 +19,5 @@ def plain(value: Any) -> Any:
         return list(value)
     names = getattr(type(value), '__slots__', None) or getattr(value, '__dict__', None)
     if names is not None and not isinstance(value, (list, tuple)):
-        return {name: plain(getattr(value, name)) for name in names if not name.startswith('__')}
-    return [plain(item) for item in value]
+        return {name: to_json(getattr(value, name)) for name in names if not name.startswith('__')}
+    return [to_json(item) for item in value]

@@ -14,7 +14,7 @@ from support.traces.recorded_calls import Executed, write_calls
 
 from benchmarks.recorder.synthetic_trace import write_trace
 from lrtrace.call_samples import measured_calls
-from lrtrace.recorded_segments import RecordedSegment
+from lrtrace.executed_segments import ExecutedSegment
 from lrtrace.storage.reader import Trace
 from lrtrace.storage.writer import TraceWriter
 from timely_llm_ros.calibration.overlay_file import overlay_text
@@ -133,8 +133,8 @@ def test_whatever_was_measured_what_is_fitted_survives_its_file(
         up_s, goto_s = (seconds * factor + exact for exact in (0.02 * distance, 2 * x_m + 1e-3))
         scene = Scene((SceneObject('cup_1', 'cup', x_m=x_m),))
         for text, time_s in ((f'move_up({distance});', up_s), ('goto(cup_1);', goto_s)):
-            segments.append(RecordedSegment('tello', text, scene, execution_s=time_s))
-        segments.append(RecordedSegment('tello', 'scan;', execution_s=seconds))
+            segments.append(ExecutedSegment('tello', text, scene, execution_s=time_s))
+        segments.append(ExecutedSegment('tello', 'scan;', execution_s=seconds))
     found = measured_calls(segments, TELLO)
     results = {name: fit_skill(TELLO.skills[name], found.samples[name]) for name in found.samples}
     profile = SkillProfile(TELLO, ('runs/monday',), found.count, results, {})

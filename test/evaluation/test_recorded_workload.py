@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from benchmarks.recorder.synthetic_trace import write_trace
 from lrtrace.storage.reader import Trace
-from lrtrace.timeline import Run, SegmentRecord, TaskRecord, read_run
+from lrtrace.timeline import RecordedSegment, RecordedTask, Run, read_run
 from timely_llm_ros.cli.main import main
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.evaluation.experiment import System, check_all_succeeded, run_workload
@@ -21,9 +21,9 @@ from timely_llm_ros.evaluation.recorded_workload import (
     NOT_SUCCEEDED,
     NOT_WHOLE,
     RecordedSpec,
-    RecordedTasks,
+    TaskPool,
     compose_recorded,
-    recorded_tasks,
+    task_pool,
 )
 from timely_llm_ros.evaluation.workload_file import dumps, loads, read_workload
 from timely_llm_ros.utility import NORMAL, URGENT, TimeUtility
@@ -42,11 +42,11 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
 
 
 @pytest.fixture(scope='module')
-def recorded(runs: list[Run]) -> RecordedTasks:
-    return recorded_tasks(runs)
+def recorded(runs: list[Run]) -> TaskPool:
+    return task_pool(runs)
 
 
-def test_costs_are_those_of_the_recorded_tasks(runs: list[Run], recorded: RecordedTasks) -> None:
+def test_costs_are_those_of_the_recorded_tasks(runs: list[Run], recorded: TaskPool) -> None:
     tasks = [task for run in runs for task in run.tasks]
     assert len(recorded.tasks) == len(tasks)
     assert recorded.robots == 8
@@ -64,7 +64,7 @@ def test_costs_are_those_of_the_recorded_tasks(runs: list[Run], recorded: Record
 
 
 def test_recorded_arrivals_are_the_recorded_moments_runs_one_after_another(
-    runs: list[Run], recorded: RecordedTasks
+    runs: list[Run], recorded: TaskPool
 ) -> None:
     workload = compose_recorded(recorded, RecordedSpec('recorded'), seed=0)
     assert workload.tasks == recorded.tasks
@@ -78,7 +78,7 @@ def test_recorded_arrivals_are_the_recorded_moments_runs_one_after_another(
     assert {task.kind for task in mixed.tasks} == {'look_for'}
 
 
-def test_a_poisson_process_has_its_rate(recorded: RecordedTasks) -> None:
+def test_a_poisson_process_has_its_rate(recorded: TaskPool) -> None:
     spec = RecordedSpec(events_per_s=2.0, most_tasks_per_event=3, duration_s=100.0)
     counts = [len(compose_recorded(recorded, spec, seed=seed).tasks) for seed in range(60)]
     # 200 events of 2 tasks on average; the standard error is about 4.
@@ -91,7 +91,7 @@ def test_a_poisson_process_has_its_rate(recorded: RecordedTasks) -> None:
     assert statistics.mean(counts) == pytest.approx(10 * len(recorded.tasks), rel=0.05)
 
 
-def test_the_mix_is_as_recorded_or_as_told(recorded: RecordedTasks) -> None:
+def test_the_mix_is_as_recorded_or_as_told(recorded: TaskPool) -> None:
     spec = RecordedSpec(events_per_s=50.0, duration_s=100.0)
     tasks = compose_recorded(recorded, spec, seed=1).tasks
     for kind, number in recorded.kinds.items():
@@ -112,7 +112,7 @@ def test_the_mix_is_as_recorded_or_as_told(recorded: RecordedTasks) -> None:
     most=st.integers(1, 6),
 )
 def test_it_is_determined_by_the_seed_and_not_by_the_order_of_tasks(
-    recorded: RecordedTasks, seed: int, shuffler: random.Random, robots: int, most: int
+    recorded: TaskPool, seed: int, shuffler: random.Random, robots: int, most: int
 ) -> None:
     tasks = list(recorded.tasks)
     shuffler.shuffle(tasks)
@@ -122,14 +122,14 @@ def test_it_is_determined_by_the_seed_and_not_by_the_order_of_tasks(
     assert loads(dumps(workload)) == workload
 
 
-def test_it_can_be_served(recorded: RecordedTasks) -> None:
+def test_it_can_be_served(recorded: TaskPool) -> None:
     workload = compose_recorded(recorded, RecordedSpec(robots=4, duration_s=20.0), seed=1)
     check_all_succeeded(run_workload(workload, System('segmented', 'utility')))
 
 
-def _task(**values: Any) -> TaskRecord:
-    segment = SegmentRecord(0, tokens=5, execution_s=1.5)
-    task = TaskRecord('id', 'drone_1', 'look', 'look', 1.0, 1.0, 0.5, -1.0, 1.5, {0: segment})
+def _task(**values: Any) -> RecordedTask:
+    segment = RecordedSegment(0, tokens=5, execution_s=1.5)
+    task = RecordedTask('id', 'drone_1', 'look', 'look', 1.0, 1.0, 0.5, -1.0, 1.5, {0: segment})
     task.status, task.tokens = 4, 5
     for name, value in values.items():
         setattr(task, name, value)
@@ -142,21 +142,21 @@ def _task(**values: Any) -> TaskRecord:
         ({'status': 5}, NOT_SUCCEEDED),
         ({'error_code': 8}, NOT_SUCCEEDED),
         ({'segments': {}}, NOT_WHOLE),
-        ({'segments': {1: SegmentRecord(1, tokens=5, execution_s=1.0)}}, NOT_WHOLE),
-        ({'segments': {0: SegmentRecord(0, tokens=0, execution_s=1.0)}}, NOT_WHOLE),
-        ({'segments': {0: SegmentRecord(0, tokens=4)}}, NOT_WHOLE),
+        ({'segments': {1: RecordedSegment(1, tokens=5, execution_s=1.0)}}, NOT_WHOLE),
+        ({'segments': {0: RecordedSegment(0, tokens=0, execution_s=1.0)}}, NOT_WHOLE),
+        ({'segments': {0: RecordedSegment(0, tokens=4)}}, NOT_WHOLE),
         ({'peak': 0.0}, NO_UTILITY),
     ],
 )
 def test_tasks_that_are_not_whole_are_left_out(bad: dict[str, Any], reason: str) -> None:
     run = Run('run', [_task(), _task(**bad)], duration_s=10.0)
-    found = recorded_tasks([run])
+    found = task_pool([run])
     assert len(found.tasks) == 1
     assert found.left_out == {reason: 1}
     # A time utility that has no name is called what it is.
     assert found.groups == {'0.5 s, -1.0 per s, 1.5': TimeUtility(0.5, -1.0, 1.5)}
     with pytest.raises(ConfigurationError, match=r'1 recorded tasks .*: expected one at least'):
-        recorded_tasks([replace(run, tasks=[_task(**bad)])])
+        task_pool([replace(run, tasks=[_task(**bad)])])
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_tasks_that_are_not_whole_are_left_out(bad: dict[str, Any], reason: str)
     ],
 )
 def test_a_spec_out_of_range_is_refused(
-    recorded: RecordedTasks, spec: dict[str, Any], says: str
+    recorded: TaskPool, spec: dict[str, Any], says: str
 ) -> None:
     with pytest.raises(ConfigurationError) as caught:
         compose_recorded(recorded, RecordedSpec(**spec), seed=0)

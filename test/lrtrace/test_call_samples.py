@@ -17,7 +17,7 @@ from lrtrace.call_samples import (
     TOO_MANY_WAYS,
     measured_calls,
 )
-from lrtrace.recorded_segments import RecordedSegment, read_segments
+from lrtrace.executed_segments import ExecutedSegment, read_executed
 from lrtrace.storage.reader import Trace
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.skills.loading import find_skill_set
@@ -32,7 +32,7 @@ CUP = {'cup_1': (3.0, 4.0, 0.0)}
 
 
 def read(folder: Path, *segments: Executed) -> RecordedCalls:
-    return measured_calls(read_segments(Trace(write_calls(folder, segments))), TELLO)
+    return measured_calls(read_executed(Trace(write_calls(folder, segments))), TELLO)
 
 
 def times(found: RecordedCalls) -> list[tuple[str, float]]:
@@ -110,7 +110,7 @@ def test_what_a_segment_tells_is_checked(tmp_path: Path, segment: Executed, reas
 
 def test_traces_whose_task_events_have_no_call_durations_are_read() -> None:
     trace = Trace(Path(__file__).parent / 'data' / 'without_call_durations')
-    segments = read_segments(trace)
+    segments = read_executed(trace)
     assert [segment.measured for segment in segments] == [(), ()]
     assert times(measured_calls(segments, TELLO)) == [
         ('hover', 1.5),
@@ -142,7 +142,7 @@ def test_what_gives_no_times_is_left_out_and_counted(
 
 def test_a_loop_of_loops_is_not_unrolled_without_end() -> None:
     text = 'repeat(10){repeat(10){repeat(10){hover;land;};};};' * 6
-    segment = RecordedSegment('tello', text, execution_s=1.0)
+    segment = ExecutedSegment('tello', text, execution_s=1.0)
     assert measured_calls([segment], TELLO).left_out == {TOO_MANY_WAYS: 1}
 
 
@@ -168,6 +168,6 @@ def test_other_skill_sets_do_not_count_and_unknown_skills_are_named(tmp_path: Pa
 def test_a_killed_trace_gives_what_it_holds(tmp_path: Path) -> None:
     writer = write_trace(tmp_path / 'killed', close=False)
     writer.flush()
-    segments = read_segments(Trace(tmp_path / 'killed'))
+    segments = read_executed(Trace(tmp_path / 'killed'))
     assert segments
     assert all(segment.text for segment in segments)

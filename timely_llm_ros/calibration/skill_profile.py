@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lrtrace.call_samples import measured_calls
-from lrtrace.recorded_segments import read_segments
+from lrtrace.executed_segments import read_executed
 from timely_llm_ros.calibration.skill_fit import MIN_CALLS, LeftAlone, SkillFit, fit_skill
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.skills.loading import find_skill_set
@@ -16,7 +16,7 @@ from timely_llm_ros.skills.loading import find_skill_set
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from lrtrace.recorded_segments import RecordedSegment
+    from lrtrace.executed_segments import ExecutedSegment
     from lrtrace.storage import Trace
     from timely_llm_ros.skills import SkillSet
 
@@ -73,7 +73,7 @@ def profile_skills(
             or of several without saying which; a skill is not in it.
     """
     _require_different(traces)
-    segments = [segment for trace in traces for segment in read_segments(trace)]
+    segments = [segment for trace in traces for segment in read_executed(trace)]
     chosen = _chosen(skill_set, segments)
     for name in skills:
         if name not in chosen.skills:
@@ -102,7 +102,7 @@ def _require_different(traces: Sequence[Trace]) -> None:
             raise ConfigurationError(f'trace {str(file)!r}: given twice: expected each once')
 
 
-def _chosen(skill_set: SkillSet | None, segments: Sequence[RecordedSegment]) -> SkillSet:
+def _chosen(skill_set: SkillSet | None, segments: Sequence[ExecutedSegment]) -> SkillSet:
     names = sorted({segment.skill_set for segment in segments if segment.skill_set})
     listed = ', '.join(names) or 'none'
     if skill_set is not None:

@@ -63,7 +63,7 @@ def add_parser(commands: Any) -> None:
 def _compose(options: argparse.Namespace) -> int:
     from lrtrace.storage import Trace, require_new, write_new
     from lrtrace.timeline import read_run
-    from timely_llm_ros.evaluation import RecordedSpec, compose_recorded, dumps, recorded_tasks
+    from timely_llm_ros.evaluation import RecordedSpec, compose_recorded, dumps, task_pool
 
     require_new(options.output, force=options.force)
     if not options.name:
@@ -80,7 +80,7 @@ def _compose(options: argparse.Namespace) -> int:
     for run in runs:
         if run.damage:
             print(f'warning: {run.path}: {run.damage}', file=sys.stderr)
-    recorded = recorded_tasks(runs)
+    recorded = task_pool(runs)
     for reason, number in recorded.left_out.items():
         print(f'note: {number} recorded tasks are not used: {reason}')
     workload = compose_recorded(recorded, spec, seed=options.seed, name=options.name)

@@ -11,8 +11,8 @@ from timely_llm_ros.evaluation.chats import (
 from timely_llm_ros.evaluation.experiment import (
     NETWORK_S,
     TIMED,
+    ServedTask,
     System,
-    TaskRecord,
     check_all_succeeded,
     plan_tokens,
     run_workload,
@@ -21,7 +21,7 @@ from timely_llm_ros.evaluation.paper_tasks import PROFILES
 from timely_llm_ros.evaluation.recorded_workload import (
     RecordedSpec,
     compose_recorded,
-    recorded_tasks,
+    task_pool,
 )
 from timely_llm_ros.evaluation.workload import (
     WORKLOADS,
@@ -44,8 +44,8 @@ __all__ = [
     'ChatSpec',
     'RecordedSpec',
     'SegmentShape',
+    'ServedTask',
     'System',
-    'TaskRecord',
     'Workload',
     'WorkloadTask',
     'chat_task',
@@ -56,6 +56,6 @@ __all__ = [
     'dumps',
     'fleet_spec',
     'plan_tokens',
-    'recorded_tasks',
     'run_workload',
+    'task_pool',
 ]

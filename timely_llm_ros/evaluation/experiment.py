@@ -75,7 +75,7 @@ class System:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskRecord:
+class ServedTask:
     """How one task fared.
 
     Attributes:
@@ -98,7 +98,7 @@ def run_workload(
     hardware: str = 'toy',
     network_s: float = NETWORK_S,
     on_event: Callable[[PlannerEvent], None] | None = None,
-) -> tuple[TaskRecord, ...]:
+) -> tuple[ServedTask, ...]:
     """Serve a whole workload on virtual time; return a record of each task, in the given order.
 
     Each task goes to a robot drawn from the free ones, and waits where none is free.
@@ -157,10 +157,10 @@ class _Fleet:
         self._free = [f'robot_{number}' for number in range(workload.robots)]
         self._pending: deque[int] = deque()
         self._begun: dict[str, tuple[str, float]] = {}
-        self._records: dict[int, TaskRecord] = {}
+        self._records: dict[int, ServedTask] = {}
         self._all_ended = asyncio.Event()
 
-    async def serve(self) -> tuple[TaskRecord, ...]:
+    async def serve(self) -> tuple[ServedTask, ...]:
         clock = LoopClock()
         executors = {
             robot: SegmentExecutor(
@@ -227,7 +227,7 @@ class _Fleet:
         number = int(event.task_id)
         robot, begun_s = self._begun.pop(event.task_id)
         task = self._workload.tasks[number]
-        self._records[number] = TaskRecord(task, robot, begun_s - task.at_s, event.result)
+        self._records[number] = ServedTask(task, robot, begun_s - task.at_s, event.result)
         self._free.append(robot)
         if len(self._records) == len(self._workload.tasks):
             self._all_ended.set()
@@ -236,7 +236,7 @@ class _Fleet:
             asyncio.get_running_loop().call_soon(self._assign)
 
 
-def check_all_succeeded(records: tuple[TaskRecord, ...]) -> None:
+def check_all_succeeded(records: tuple[ServedTask, ...]) -> None:
     """Raise if a task did not succeed.
 
     Raises:

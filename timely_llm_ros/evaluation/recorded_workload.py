@@ -22,7 +22,7 @@ from timely_llm_ros.utility import NORMAL, URGENT, TimeUtility
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lrtrace.timeline import Run, SegmentRecord, TaskRecord
+    from lrtrace.timeline import RecordedSegment, RecordedTask, Run
 
 Arrivals = Literal['poisson', 'recorded']
 """When tasks come: a Poisson process, or at the recorded moments."""
@@ -33,7 +33,7 @@ NO_UTILITY = 'its time utility is none'
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedTasks:
+class TaskPool:
     """Recorded tasks from which workloads are composed.
 
     Attributes:
@@ -113,7 +113,7 @@ class RecordedSpec:
             raise ConfigurationError(f'mix {dict(self.mix)!r}: expected a weight above 0')
 
 
-def recorded_tasks(runs: Sequence[Run]) -> RecordedTasks:
+def task_pool(runs: Sequence[Run]) -> TaskPool:
     """Return the tasks of runs from which workloads can be composed.
 
     Raises:
@@ -138,7 +138,7 @@ def recorded_tasks(runs: Sequence[Run]) -> RecordedTasks:
             f'{left_out.total()} recorded tasks{f" ({reasons})" if reasons else ""}: expected one '
             'at least that succeeded and is recorded whole'
         )
-    return RecordedTasks(
+    return TaskPool(
         tuple(tasks),
         dict(sorted(groups.items())),
         max(len(run.robots) for run in runs),
@@ -148,7 +148,7 @@ def recorded_tasks(runs: Sequence[Run]) -> RecordedTasks:
 
 
 def compose_recorded(
-    recorded: RecordedTasks, spec: RecordedSpec, *, seed: int, name: str = 'recorded'
+    recorded: TaskPool, spec: RecordedSpec, *, seed: int, name: str = 'recorded'
 ) -> Workload:
     """Compose a workload; equal arguments give the same one on every machine.
 
@@ -199,7 +199,7 @@ class _Draw:
     """Draws recorded tasks by a mix of kinds."""
 
     def __init__(
-        self, recorded: RecordedTasks, mix: Mapping[str, float] | None, rng: random.Random
+        self, recorded: TaskPool, mix: Mapping[str, float] | None, rng: random.Random
     ) -> None:
         kinds = recorded.kinds
         for kind in mix or {}:
@@ -229,7 +229,7 @@ class _LeftOutError(Exception):
 
 
 def _workload_task(
-    task: TaskRecord, begin_s: float, groups: dict[str, TimeUtility]
+    task: RecordedTask, begin_s: float, groups: dict[str, TimeUtility]
 ) -> WorkloadTask:
     if not task.succeeded:
         raise _LeftOutError(NOT_SUCCEEDED)
@@ -247,7 +247,7 @@ def _workload_task(
     return WorkloadTask(round(begin_s + task.received_s, 6), task.kind, group, shapes)
 
 
-def _shape(segment: SegmentRecord) -> SegmentShape:
+def _shape(segment: RecordedSegment) -> SegmentShape:
     execution_s = segment.execution_s
     if execution_s is None and segment.started_s is not None and segment.ended_s is not None:
         execution_s = segment.ended_s - segment.started_s
@@ -269,7 +269,7 @@ def _content(task: WorkloadTask) -> tuple[object, ...]:
     return (task.kind, task.group, shapes)
 
 
-def _recorded_rate(recorded: RecordedTasks) -> float:
+def _recorded_rate(recorded: TaskPool) -> float:
     """Return how many tasks came per second."""
     if recorded.duration_s <= 0:
         raise ConfigurationError(

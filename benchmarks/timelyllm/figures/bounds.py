@@ -23,7 +23,7 @@ from benchmarks.timelyllm.figures.experiment import Experiment, Result, Table
 from timely_llm_ros.engines.simulated import StepTimeModel, find_hardware
 from timely_llm_ros.evaluation import (
     WORKLOADS,
-    TaskRecord,
+    ServedTask,
     check_all_succeeded,
     compose,
     run_workload,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def greatest_utility(
-    records: Sequence[TaskRecord], groups: Mapping[str, TimeUtility], times: StepTimeModel
+    records: Sequence[ServedTask], groups: Mapping[str, TimeUtility], times: StepTimeModel
 ) -> float:
     """Return the greatest mean utility of a run: urgent tasks at their best, others at their peak.
 
@@ -53,7 +53,7 @@ def greatest_utility(
     return total / len(records)
 
 
-def least_waiting_s(records: Sequence[TaskRecord], times: StepTimeModel) -> float:
+def least_waiting_s(records: Sequence[ServedTask], times: StepTimeModel) -> float:
     """Return the least mean waiting time (s) of a run.
 
     Raises:
@@ -63,8 +63,8 @@ def least_waiting_s(records: Sequence[TaskRecord], times: StepTimeModel) -> floa
 
 
 def _best_sum(
-    counted: Sequence[TaskRecord],
-    records: Sequence[TaskRecord],
+    counted: Sequence[ServedTask],
+    records: Sequence[ServedTask],
     times: StepTimeModel,
     value: Callable[[float], float],
 ) -> float:
@@ -81,7 +81,7 @@ def _best_sum(
     return sum(best_value(group, *tokens, times, value) for group in clusters(bursts))
 
 
-def _moment(record: TaskRecord) -> float:
+def _moment(record: ServedTask) -> float:
     """Return when a task reached the planner (s)."""
     return round(record.task.at_s + record.queued_s, 6)
 
@@ -90,7 +90,7 @@ def _negative(response_s: float) -> float:
     return -response_s
 
 
-def _urgent(record: TaskRecord) -> bool:
+def _urgent(record: ServedTask) -> bool:
     return record.task.group == 'urgent'
 
 

@@ -15,8 +15,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from benchmarks.timelyllm.comparison import Summary, mean, summarise
 from timely_llm_ros.evaluation import (
     WORKLOADS,
+    ServedTask,
     System,
-    TaskRecord,
     check_all_succeeded,
     compose,
     run_workload,
@@ -130,5 +130,5 @@ class Runs:
         )
 
 
-def _by_kind(record: TaskRecord) -> TaskRecord:
+def _by_kind(record: ServedTask) -> ServedTask:
     return replace(record, task=replace(record.task, group=record.task.kind))

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.recorder.virtual_trace import apart, write_virtual_trace
 from lrtrace.statistics import figures
 from lrtrace.storage.reader import Trace
-from lrtrace.timeline import SUCCEEDED, Run, SegmentRecord, TaskRecord, read_run
+from lrtrace.timeline import SUCCEEDED, RecordedSegment, RecordedTask, Run, read_run
 from timely_llm_ros.engines.simulated.step_time import HARDWARE
 from timely_llm_ros.errors import ConfigurationError, TraceError
 from timely_llm_ros.evaluation.experiment import System, run_workload
@@ -147,9 +147,9 @@ def test_a_smaller_fleet_waits_longer(recording: Recording) -> None:
 # Runs made by hand
 
 
-def task(name: str, at_s: float = 0.0, *, robot: str = 'drone_1', **values: Any) -> TaskRecord:
+def task(name: str, at_s: float = 0.0, *, robot: str = 'drone_1', **values: Any) -> RecordedTask:
     segments = {
-        index: SegmentRecord(
+        index: RecordedSegment(
             index,
             f'act({index});',
             (f'act({index})',),
@@ -162,12 +162,12 @@ def task(name: str, at_s: float = 0.0, *, robot: str = 'drone_1', **values: Any)
         for index in range(2)
     }
     given = {'segments': segments, 'status': SUCCEEDED, 'ended_s': at_s + 5, 'tokens': 9}
-    return TaskRecord(
+    return RecordedTask(
         name, robot, 'look_for', 'look', at_s, at_s, 1.0, -2.0, 1.0, **(given | values)
     )
 
 
-def run_of(*tasks: TaskRecord, **values: Any) -> Run:
+def run_of(*tasks: RecordedTask, **values: Any) -> Run:
     return Run('run', tasks=list(tasks), path='run', **values)
 
 

@@ -16,7 +16,7 @@ from lrtrace.cli.export_command import tables, write_tables
 from lrtrace.cli.listing import task_lines
 from lrtrace.cli.main import main
 from lrtrace.storage.reader import Trace
-from lrtrace.storage.to_json import plain
+from lrtrace.storage.to_json import to_json
 from lrtrace.timeline import read_run
 from timely_llm_ros.errors import ConfigurationError, TraceError
 
@@ -69,7 +69,7 @@ def test_numbers_that_json_does_not_know_become_null() -> None:
             self.value, self.parts, self.raw = math.nan, [1.5, -math.inf], b'\1\2'
             self._type = 'x'
 
-    found = plain(Message())
+    found = to_json(Message())
     assert (found['value'], found['parts'], found['raw']) == (None, [1.5, None], [1, 2])
 
 

@@ -17,7 +17,7 @@ from lrtrace import report
 from lrtrace.report import render_report, write_report
 from lrtrace.report.text import json_for_script, number, seconds
 from lrtrace.storage.reader import Trace
-from lrtrace.timeline import Run, SegmentRecord, TaskRecord, read_run
+from lrtrace.timeline import RecordedSegment, RecordedTask, Run, read_run
 from timely_llm_ros.errors import TraceError
 
 HOSTILE = (
@@ -62,12 +62,12 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
 
 
 def hostile_run(text: str) -> Run:
-    task = TaskRecord(
+    task = RecordedTask(
         plan_id='00', robot=text, kind=text, instruction=text, received_s=0.0, free_s=0.0,
         expected_response_s=1.0, slope_per_s=-2.0, peak=1.0, ended_s=3.0, status=6, error_code=8,
         error=text, response_s=0.5,
     )  # fmt: skip
-    task.segments[0] = SegmentRecord(
+    task.segments[0] = RecordedSegment(
         0, text, (text,), 4, 0.4, 0.1, 1.0, started_s=0.5, ended_s=2.0, error=text
     )
     return Run(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.clock import Clock
     from timely_llm_ros.engines import Engine
     from timely_llm_ros.evaluation.what_if.observer import RunObserver
-    from timely_llm_ros.evaluation.what_if.recorded import RecordedTask
+    from timely_llm_ros.evaluation.what_if.recorded import ReplayedTask
     from timely_llm_ros.execution import CallValue
     from timely_llm_ros.planner import TaskHandle
     from timely_llm_ros.skills import Call, Scene
@@ -57,7 +57,7 @@ def timed_skills(name: str) -> SkillSet:
     )
 
 
-def plan_tokens(task: RecordedTask) -> list[str]:
+def plan_tokens(task: ReplayedTask) -> list[str]:
     """Return a plan of the recorded one's shape, token by token; the last one ends it."""
     pieces: list[str] = []
     for segment in task.segments:
@@ -71,7 +71,7 @@ def plan_tokens(task: RecordedTask) -> list[str]:
     return pieces + [''] * task.end_tokens
 
 
-def assigned_robots(tasks: Sequence[RecordedTask], robots: int | None) -> list[tuple[str, ...]]:
+def assigned_robots(tasks: Sequence[ReplayedTask], robots: int | None) -> list[tuple[str, ...]]:
     """Return for each task the robots that may do it.
 
     Args:
@@ -139,7 +139,7 @@ class ReplayFleet:
 
     def __init__(
         self,
-        tasks: Sequence[RecordedTask],
+        tasks: Sequence[ReplayedTask],
         robots: Sequence[tuple[str, ...]],
         engine: Engine,
         *,
@@ -210,7 +210,7 @@ class ReplayFleet:
             for name, skill_set in kinds.items()
         }
 
-    def _submit(self, planner: Planner, task: RecordedTask, robot: str) -> TaskHandle | None:
+    def _submit(self, planner: Planner, task: ReplayedTask, robot: str) -> TaskHandle | None:
         record = task.record
         try:
             handle = planner.submit(
@@ -237,7 +237,7 @@ class ReplayFleet:
         self._open[robot] -= 1
 
 
-def _skill_set(task: RecordedTask) -> str:
+def _skill_set(task: ReplayedTask) -> str:
     return task.record.skill_set or 'robot'
 
 

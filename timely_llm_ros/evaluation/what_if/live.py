@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lrtrace.call_samples import measured_calls
-from lrtrace.recorded_segments import read_segments
+from lrtrace.executed_segments import read_executed
 from timely_llm_ros.clock import WallClock
 from timely_llm_ros.errors import ConfigurationError, TimelyError
 from timely_llm_ros.evaluation.what_if.observer import RunObserver
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lrtrace.timeline import Run
     from timely_llm_ros.clock import Clock
     from timely_llm_ros.engines import Engine, EngineEvent
-    from timely_llm_ros.evaluation.what_if.recorded import RecordedTask, Recording
+    from timely_llm_ros.evaluation.what_if.recorded import Recording, ReplayedTask
     from timely_llm_ros.evaluation.what_if.what_if import WhatIf
     from timely_llm_ros.execution import CallValue
     from timely_llm_ros.planner import PlannerEvent
@@ -91,7 +91,7 @@ class RecordedDriver:
 class _LiveObserver(RunObserver):
     """Keeps times since the replay's begin, and the words that the model wrote."""
 
-    def __init__(self, tasks: Iterable[RecordedTask], start_s: float) -> None:
+    def __init__(self, tasks: Iterable[ReplayedTask], start_s: float) -> None:
         super().__init__(tasks)
         self._start_s = start_s
 
@@ -127,7 +127,7 @@ def recorded_durations(trace: Trace) -> dict[str, dict[str, list[float]]]:
         TraceError: The trace cannot be read, or is not one of a fleet.
         ConfigurationError: A skill set of it is not known here, or has other skills.
     """
-    segments = read_segments(trace)
+    segments = read_executed(trace)
     found: dict[str, dict[str, list[float]]] = {}
     for name in sorted({segment.skill_set for segment in segments if segment.skill_set}):
         calls: dict[str, list[float]] = defaultdict(list)
@@ -245,7 +245,7 @@ async def _tell(
         await clock.sleep(1.0)
 
 
-def _task(task: RecordedTask) -> Task:
+def _task(task: ReplayedTask) -> Task:
     record = task.record
     return Task(
         record.plan_id,

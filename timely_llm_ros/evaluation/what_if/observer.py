@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lrtrace.timeline import SUCCEEDED, EngineSample, Run, SegmentRecord, note_busy_robots
+from lrtrace.timeline import SUCCEEDED, EngineSample, RecordedSegment, Run, note_busy_robots
 from timely_llm_ros.engines import EngineStateChanged
 from timely_llm_ros.planner import (
     SegmentEnded,
@@ -20,10 +20,10 @@ from timely_llm_ros.planner import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lrtrace.timeline import TaskRecord
+    from lrtrace.timeline import RecordedTask
     from timely_llm_ros.engines import EngineEvent
     from timely_llm_ros.errors import TimelyError
-    from timely_llm_ros.evaluation.what_if.recorded import RecordedTask
+    from timely_llm_ros.evaluation.what_if.recorded import ReplayedTask
     from timely_llm_ros.planner import PlannerEvent
 
 _STATUS = {TaskStatus.SUCCEEDED: SUCCEEDED, TaskStatus.CANCELED: 5, TaskStatus.ABORTED: 6}
@@ -37,9 +37,9 @@ class RunObserver:
         tasks: The recorded tasks, whose words the plans of shapes stand for.
     """
 
-    def __init__(self, tasks: Iterable[RecordedTask]) -> None:
+    def __init__(self, tasks: Iterable[ReplayedTask]) -> None:
         self._recorded = {task.record.plan_id: task for task in tasks}
-        self._found: dict[str, TaskRecord] = {}
+        self._found: dict[str, RecordedTask] = {}
         self._samples: list[EngineSample] = []
 
     def run(self, label: str) -> Run:
@@ -53,7 +53,7 @@ class RunObserver:
             duration_s=max((task.ended_s or 0.0 for task in tasks), default=0.0),
         )
 
-    def refused(self, task: RecordedTask, robot: str, error: TimelyError) -> None:
+    def refused(self, task: ReplayedTask, robot: str, error: TimelyError) -> None:
         """Note that the planner did not take a task."""
         record = self._new(task, robot, task.record.received_s)
         record.ended_s, record.status = record.received_s, _STATUS[TaskStatus.ABORTED]
@@ -108,7 +108,7 @@ class RunObserver:
                 )
             )
 
-    def _new(self, task: RecordedTask, robot: str, at_s: float) -> TaskRecord:
+    def _new(self, task: ReplayedTask, robot: str, at_s: float) -> RecordedTask:
         record = replace(
             task.record,
             robot=robot,
@@ -130,5 +130,5 @@ class RunObserver:
         return record
 
     @staticmethod
-    def _segment(record: TaskRecord, index: int) -> SegmentRecord:
-        return record.segments.setdefault(index, SegmentRecord(index))
+    def _segment(record: RecordedTask, index: int) -> RecordedSegment:
+        return record.segments.setdefault(index, RecordedSegment(index))

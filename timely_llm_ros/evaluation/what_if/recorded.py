@@ -10,7 +10,7 @@ from timely_llm_ros.errors import SupersededError, TraceError
 from timely_llm_ros.evaluation.what_if.plans import PlannedSegment, split_plan
 
 if TYPE_CHECKING:
-    from lrtrace.timeline import Run, SegmentRecord, TaskRecord
+    from lrtrace.timeline import RecordedSegment, RecordedTask, Run
 
 DEFAULT_NETWORK_S = 0.008
 """One-way time to a robot (s) where a trace does not tell: TimelyLLM, section 7.1."""
@@ -23,7 +23,7 @@ DEFAULT_KV_TOKENS = 65536
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedTask:
+class ReplayedTask:
     """One task to run again.
 
     Attributes:
@@ -33,7 +33,7 @@ class RecordedTask:
         when_busy: ``abort`` if it took over from another task, else ``queue``.
     """
 
-    record: TaskRecord
+    record: RecordedTask
     segments: tuple[PlannedSegment, ...]
     end_tokens: int
     when_busy: Literal['abort', 'queue']
@@ -59,7 +59,7 @@ class Recording:
     """
 
     run: Run
-    tasks: tuple[RecordedTask, ...]
+    tasks: tuple[ReplayedTask, ...]
     left_out: int
     split: bool
     network_s: float
@@ -119,7 +119,7 @@ def recording_of(run: Run, *, split_plans: bool = False) -> Recording:
     )
 
 
-def _task(record: TaskRecord, take_overs: str, *, split: bool) -> RecordedTask:
+def _task(record: RecordedTask, take_overs: str, *, split: bool) -> ReplayedTask:
     segments: list[PlannedSegment] = []
     for index, segment in enumerate(record.ordered_segments):
         # What follows a gap cannot have been executed in order, and nothing is known without text.
@@ -128,7 +128,7 @@ def _task(record: TaskRecord, take_overs: str, *, split: bool) -> RecordedTask:
         planned = _segment(segment)
         segments += split_plan(planned, segment.calls_expected_s) if split else [planned]
     end_tokens = max(0, record.tokens - sum(segment.tokens for segment in segments))
-    return RecordedTask(
+    return ReplayedTask(
         record,
         tuple(segments),
         end_tokens if record.succeeded else 0,
@@ -136,7 +136,7 @@ def _task(record: TaskRecord, take_overs: str, *, split: bool) -> RecordedTask:
     )
 
 
-def _segment(segment: SegmentRecord) -> PlannedSegment:
+def _segment(segment: RecordedSegment) -> PlannedSegment:
     execution_s = segment.execution_s
     if execution_s is None and segment.started_s is not None and segment.ended_s is not None:
         execution_s = max(0.0, segment.ended_s - segment.started_s)
@@ -152,7 +152,7 @@ def _segment(segment: SegmentRecord) -> PlannedSegment:
     )
 
 
-def _network_s(tasks: list[TaskRecord]) -> float:
+def _network_s(tasks: list[RecordedTask]) -> float:
     delays = []
     for task in tasks:
         first = task.segments.get(0)

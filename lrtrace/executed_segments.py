@@ -20,7 +20,7 @@ EXECUTING = 1
 
 
 @dataclass(slots=True)
-class RecordedSegment:
+class ExecutedSegment:
     """One segment that robots and planner told of.
 
     Attributes:
@@ -59,31 +59,31 @@ class RecordedSegment:
         return found
 
 
-def read_segments(trace: Trace) -> list[RecordedSegment]:
+def read_executed(trace: Trace) -> list[ExecutedSegment]:
     """Return every segment that ended on its robot, in the order in which they became known.
 
     Raises:
         TraceError: The trace cannot be read, or is not one of a fleet: no segment of a plan and
             no event of a task is in it.
     """
-    found: dict[tuple[str, int], RecordedSegment] = {}
+    found: dict[tuple[str, int], ExecutedSegment] = {}
     of_a_fleet = False
     for message in trace.messages(types=(TASK_EVENT, SKILL_SEGMENT, ROBOT_STATE)):
         value = message.value
         plan_id = bytes(value.plan_id.uuid).hex()
         if message.message_type == SKILL_SEGMENT:
             of_a_fleet = True
-            segment = found.setdefault((plan_id, value.index), RecordedSegment())
+            segment = found.setdefault((plan_id, value.index), ExecutedSegment())
             segment.skill_set, segment.text = value.skill_set, value.text
             segment.scene = scene(value.objects)
         elif message.message_type == ROBOT_STATE:
             if value.phase == EXECUTING and value.call:
-                segment = found.setdefault((plan_id, value.segment), RecordedSegment())
+                segment = found.setdefault((plan_id, value.segment), ExecutedSegment())
                 segment.states.append((seconds(value.elapsed), value.call))
         else:
             of_a_fleet = True
             if value.event == SEGMENT_ENDED:
-                segment = found.setdefault((plan_id, value.segment), RecordedSegment())
+                segment = found.setdefault((plan_id, value.segment), ExecutedSegment())
                 segment.skill_set = segment.skill_set or value.skill_set
                 segment.execution_s = seconds(value.execution_time)
                 segment.error_code = value.error_code
