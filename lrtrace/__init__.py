@@ -1,7 +1,9 @@
 """Records runs of a robot fleet as traces, reads them back and reports on them.
 
-A trace is a rosbag2 folder (MCAP). ``lrtrace.storage`` writes and reads one without ROS;
-``lrtrace.record`` has the ROS node that records; ``lrtrace.report`` makes the HTML report. Importing this package loads none of them.
+A trace is a rosbag2 folder of MCAP files. ``lrtrace.storage`` writes, reads and repairs traces
+without ROS. ``lrtrace.timeline`` makes the records of ``lrtrace.run`` from one, and
+``lrtrace.report`` an HTML page. ``lrtrace.record`` and ``lrtrace.playback`` hold the ROS nodes that
+record a trace and play it back. Importing this package loads none of them.
 """
 
 __all__: list[str] = []

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lrtrace.timeline import RecordedTask, Run
+    from lrtrace.run import RecordedTask, Run
 
 
 def percentile(values: Sequence[float], share: float) -> float:

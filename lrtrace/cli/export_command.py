@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
-    from lrtrace.timeline import Run
+    from lrtrace.run import Run
 
 Table = list[dict[str, Any]]
 """Rows with the same keys; None where the trace holds no value."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import unicodedata
 from typing import TYPE_CHECKING
 
+from lrtrace.run import CANCELED
+
 if TYPE_CHECKING:
-    from lrtrace.timeline import RecordedTask, Run
+    from lrtrace.run import RecordedTask, Run
 
 WIDEST = 48
 """Characters of an instruction or error that a line has room for."""
@@ -49,7 +51,7 @@ def _ending(task: RecordedTask) -> str:
         return 'not ended'
     if task.succeeded:
         return 'succeeded'
-    return 'canceled' if task.status == 5 else f'aborted ({task.error_code})'
+    return 'canceled' if task.status == CANCELED else f'aborted ({task.error_code})'
 
 
 def _shown(text: str) -> str:

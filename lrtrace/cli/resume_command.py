@@ -19,7 +19,7 @@ from timely_llm_ros.errors import ConfigurationError, EngineError, ShutdownError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lrtrace.timeline import RecordedTask, Run
+    from lrtrace.run import RecordedTask, Run
 
 _EXAMPLES = """\
 examples:

@@ -8,11 +8,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from builtin_interfaces.msg import Time
-from rcl_interfaces.msg import (
-    FloatingPointRange,
-    ParameterDescriptor,
-    SetParametersResult,
-)
+from rcl_interfaces.msg import SetParametersResult
 from rclpy.clock import Clock as RosClock
 from rclpy.clock_type import ClockType
 from rclpy.duration import Duration
@@ -21,16 +17,15 @@ from std_srvs.srv import Trigger
 
 from lrtrace.playback.playback import MAX_RATE, MIN_RATE, Playback
 from lrtrace.record import ProgramNode, message_class, qos_profile, run_program
-from lrtrace.storage import Trace, qos_profiles
+from lrtrace.storage import TopicQos, Trace, qos_profiles
 from timely_llm_ros.errors import ConfigurationError, TraceError
+from timely_llm_ros.ros import declare, parameter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mcap.records import Channel, Message, Schema
-    from rclpy.node import Node
     from rclpy.parameter import Parameter
-    from rclpy.qos import QoSProfile
 
 PERIOD_S = 0.005
 """How often it is looked for messages that are due (s)."""
@@ -38,35 +33,34 @@ PERIOD_S = 0.005
 ACKNOWLEDGED_S = 2.0
 """How long the end waits until reliable subscribers have everything (s)."""
 
-AT_END = ('exit', 'pause', 'loop')
-
 NEVER = ('*/_action/*', '/clock')
 """Topics that are not played: they belong to action servers and to the clock of this replay."""
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayOptions:
-    """What the node's fixed parameters say.
+class ReplayParameters:
+    """What the replay is told."""
 
-    Attributes:
-        trace: A trace folder or an MCAP file.
-        topics: Patterns of the topics to play, by full name.
-        prefix: Put before every topic's name.
-        start_paused: Whether to wait for ``resume`` or ``play_next``.
-        at_end: What to do behind the last message: ``exit``, ``pause`` or ``loop``.
-        clock_hz: How often ``/clock`` is published; 0 for never.
-        rate: Seconds of the trace that pass in one real one.
-        position_s: Where to begin (s from the trace's start).
-    """
-
-    trace: str
-    topics: tuple[str, ...]
-    prefix: str
-    start_paused: bool
-    at_end: str
-    clock_hz: float
-    rate: float
-    position_s: float
+    trace: str = parameter('', 'what to play: a trace folder or an MCAP file')
+    topics: tuple[str, ...] = parameter(('*',), 'patterns of the topics to play, by full name')
+    prefix: str = parameter('', "put before every topic's name, e.g. /replayed")
+    start_paused: bool = parameter(False, 'wait for the service resume or play_next')
+    at_end: str = parameter(
+        'exit', 'what to do behind the last message', choices=('exit', 'pause', 'loop')
+    )
+    clock_hz: float = parameter(
+        40.0, 'how often /clock is published; 0: never', minimum=0.0, maximum=1000.0
+    )
+    rate: float = parameter(
+        1.0,
+        'seconds of the trace that pass in one real one; may be set at any time',
+        minimum=MIN_RATE,
+        maximum=MAX_RATE,
+        read_only=False,
+    )
+    position_s: float = parameter(
+        0.0, "where to begin (s from the trace's start); set it to seek", read_only=False
+    )
 
 
 class ReplayNode(ProgramNode):
@@ -88,7 +82,9 @@ class ReplayNode(ProgramNode):
             ConfigurationError: A parameter cannot be used.
             TraceError: The trace cannot be read, or holds no message to play.
         """
-        options = self._options = _read_options(self)
+        options = self._options = declare(self, ReplayParameters)
+        if not options.trace:
+            raise ConfigurationError('parameter trace: expected a trace folder or an MCAP file')
         trace = Trace(options.trace)
         self._playback = Playback(
             trace,
@@ -156,7 +152,7 @@ class ReplayNode(ProgramNode):
                 self.get_logger().warning(f'topic {channel.topic} is not played: {err}')
                 continue
             self._topic_publishers[channel.topic] = self.create_publisher(
-                kind, f'{self._options.prefix}{channel.topic}', _offered(channel)
+                kind, f'{self._options.prefix}{channel.topic}', qos_profile(_recorded_qos(channel))
             )
 
     def _play(self) -> None:
@@ -231,61 +227,16 @@ class ReplayNode(ProgramNode):
         return SetParametersResult(successful=True)
 
 
-def _read_options(node: Node) -> ReplayOptions:
-    def declare(
-        name: str, default: Any, description: str, *, fixed: bool = True, **more: Any
-    ) -> Any:
-        descriptor = ParameterDescriptor(description=description, read_only=fixed, **more)
-        return node.declare_parameter(name, default, descriptor).value
-
-    def within(low: float, high: float) -> dict[str, Any]:
-        return {'floating_point_range': [FloatingPointRange(from_value=low, to_value=high)]}
-
-    options = ReplayOptions(
-        trace=declare('trace', '', 'what to play: a trace folder or an MCAP file'),
-        topics=tuple(
-            filter(None, declare('topics', ['*'], 'patterns of the topics to play, by full name'))
-        ),
-        prefix=declare('prefix', '', "put before every topic's name, e.g. /replayed"),
-        start_paused=declare('start_paused', False, 'wait for the service resume or play_next'),
-        at_end=declare('at_end', 'exit', f'behind the last message: {", ".join(AT_END)}'),
-        clock_hz=declare(
-            'clock_hz', 40.0, 'how often /clock is published; 0: never', **within(0.0, 1000.0)
-        ),
-        rate=declare(
-            'rate',
-            1.0,
-            'seconds of the trace that pass in one real one; may be set at any time',
-            fixed=False,
-            **within(MIN_RATE, MAX_RATE),
-        ),
-        position_s=declare(
-            'position_s',
-            0.0,
-            "where to begin (s from the trace's start); set it to seek",
-            fixed=False,
-        ),
-    )
-    if not options.trace:
-        raise ConfigurationError('parameter trace: expected a trace folder or an MCAP file')
-    if options.at_end not in AT_END:
-        raise ConfigurationError(
-            f'parameter at_end: {options.at_end!r}: expected one of {", ".join(AT_END)}'
-        )
-    return options
-
-
-def _offered(channel: Channel) -> QoSProfile:
+def _recorded_qos(channel: Channel) -> TopicQos:
     """Return what the recorded publisher offered, deep enough for bursts."""
     recorded = qos_profiles(channel.metadata.get('offered_qos_profiles', ''))
     profile = recorded[0] if recorded else {}
-    durability, depth = profile.get('durability'), profile.get('depth', 0)
-    return qos_profile(
+    durability, depth = str(profile.get('durability')), profile.get('depth')
+    least = 1 if durability == 'transient_local' else 100
+    return TopicQos(
         reliability=str(profile.get('reliability')),
-        durability=str(durability),
-        depth=max(
-            depth if isinstance(depth, int) else 0, 1 if durability == 'transient_local' else 100
-        ),
+        durability=durability,
+        depth=max(depth, least) if isinstance(depth, int) else least,
     )
 
 

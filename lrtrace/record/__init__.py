@@ -1,7 +1,8 @@
-"""Recording a fleet into a trace."""
+"""Recording a fleet into a trace, and what the replay shares with the recorder."""
 
 from lrtrace.record.message_classes import message_class
-from lrtrace.record.recorder_node import ProgramNode, qos_profile, run_program
+from lrtrace.record.program_node import ProgramNode, run_program
+from lrtrace.record.qos import qos_profile
 
 __all__ = [
     'ProgramNode',

@@ -1,46 +1,37 @@
-"""The ROS node that records a fleet: serialised bytes go into a trace as they were received.
-
-What it shares with the replay (main loop, QoS) stands here too: `rclpy` is in these two files only.
-"""
+"""The ROS node that records a fleet: serialised bytes go into a trace as they were received."""
 
 from __future__ import annotations
 
 import datetime
-import signal
 import sys
 import time
 import uuid
 from collections import Counter
-from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import rclpy
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
-from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
 from rclpy.callback_groups import CallbackGroup
 from rclpy.clock import Clock
 from rclpy.clock_type import ClockType
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
-from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.serialization import deserialize_message
-from rclpy.signals import SignalHandlerOptions
 from rclpy.subscription import Subscription
 
 from lrtrace.record.message_classes import message_class
+from lrtrace.record.program_node import ProgramNode, run_program
+from lrtrace.record.qos import offered_qos, qos_profile
+from lrtrace.record.recorded_topics import is_recorded
 from lrtrace.record.recorder_health import RecorderCounts, health, summary_line
-from lrtrace.record.recorder_options import is_recorded, read_options
+from lrtrace.record.recorder_parameters import RecorderParameters, named_values
 from lrtrace.record.recording import Recording
 from lrtrace.record.topic_queues import TopicQueues
 from lrtrace.storage import TopicQos, TraceWriter
-from timely_llm_ros.errors import TimelyError, TraceError
+from timely_llm_ros.errors import TraceError
+from timely_llm_ros.ros import declare
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from rclpy.topic_endpoint_info import TopicEndpointInfo
-
-    from lrtrace.record.recorder_options import RecorderOptions
     from lrtrace.record.topic_queues import Received
 
 PACKAGE_TYPES = 'timely_llm_ros/msg/'
@@ -59,84 +50,6 @@ DIAGNOSTICS_PERIOD_S = 1.0
 
 ENGINE_PERIOD_NS = 10_000_000_000
 """How often a scheduler's state is decoded (ns), for the run's engine, model and policy."""
-
-END_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-"""Signals that end a program, once; it ends whole whatever follows."""
-
-SIGNAL_PERIOD_S = 0.2
-"""A signal is noticed within this time (s)."""
-
-
-class ProgramNode(Node):  # type: ignore[misc]
-    """A node that is a program of its own."""
-
-    def start(self) -> None:
-        """Begin; called once.
-
-        Raises:
-            TimelyError: It cannot.
-        """
-        raise NotImplementedError
-
-    @property
-    def over(self) -> bool:
-        """Whether it has nothing more to do."""
-        raise NotImplementedError
-
-    def finish(self) -> int:
-        """End, say what was done, and return the exit code."""
-        raise NotImplementedError
-
-
-def run_program(make_node: Callable[[], ProgramNode], arguments: Sequence[str] | None) -> int:
-    """Run a node until SIGINT, SIGTERM or its own end; return the exit code.
-
-    For a process of its own: it ignores both signals from then on.
-    """
-    ending: list[int] = []
-    for number in END_SIGNALS:
-        # Noted, never raised, and from before there is anything to end until the process is gone:
-        # rclpy's and Python's own handlers would break off whatever the second signal finds.
-        signal.signal(number, lambda received, _frame: ending.append(received))
-    rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
-    node = make_node()
-    # The events executor cannot hand out serialised messages: it ends in a SystemError.
-    executor = SingleThreadedExecutor()
-    try:
-        node.start()
-        executor.add_node(node)
-        with suppress(ExternalShutdownException):
-            while not ending and not node.over and node.context.ok():
-                executor.spin_once(timeout_sec=SIGNAL_PERIOD_S)
-        return node.finish()
-    except TimelyError as err:
-        print(f'error: {err}', file=sys.stderr)
-        return 1
-    finally:
-        # The interpreter takes its handlers away before its end, but leaves ignored signals so.
-        for number in END_SIGNALS:
-            signal.signal(number, signal.SIG_IGN)
-        # In this order: a node that outlives its context can crash the interpreter's end.
-        executor.shutdown()
-        node.destroy_node()
-        rclpy.try_shutdown()
-
-
-def qos_profile(*, reliability: str, durability: str, depth: int) -> QoSProfile:
-    """Return a QoS from what metadata of traces says: what it does not know is the stronger.
-
-    Args:
-        reliability: ``best_effort``, or else reliable.
-        durability: ``transient_local``, or else volatile.
-        depth: Messages that are kept.
-    """
-    best_effort, kept = reliability == 'best_effort', durability == 'transient_local'
-    return QoSProfile(
-        history=HistoryPolicy.KEEP_LAST,
-        depth=depth,
-        reliability=ReliabilityPolicy.BEST_EFFORT if best_effort else ReliabilityPolicy.RELIABLE,
-        durability=DurabilityPolicy.TRANSIENT_LOCAL if kept else DurabilityPolicy.VOLATILE,
-    )
 
 
 class HeldGroup(CallbackGroup):  # type: ignore[misc]
@@ -164,7 +77,7 @@ class RecorderNode(ProgramNode):
         super().__init__('recorder', **node_options)
         self.lost: Counter[str] = Counter()
         """Messages that the middleware lost before they came here, by topic."""
-        self._options: RecorderOptions | None = None
+        self._patterns: tuple[str, ...] = ()
         self._open: Recording | None = None
         self._queues = TopicQueues(self, HeldGroup())
         self._skipped: set[str] = set()
@@ -177,13 +90,15 @@ class RecorderNode(ProgramNode):
         """Make the trace and begin to record; call once.
 
         Raises:
-            TraceError: A parameter cannot be used or the trace cannot be made.
+            ConfigurationError: A parameter cannot be used.
+            TraceError: The trace cannot be made.
         """
-        options = self._options = read_options(self._declare)
+        options = declare(self, RecorderParameters)
+        self._patterns = options.topics
         output = options.output or f'trace_{datetime.datetime.now(datetime.UTC):%Y%m%d_%H%M%S}'
         writer = TraceWriter(
             output,
-            custom_data={'run_id': str(uuid.uuid4()), **options.custom_data},
+            custom_data={'run_id': str(uuid.uuid4()), **named_values(options.custom_data)},
             max_file_bytes=options.max_file_bytes,
             max_file_s=options.max_file_s,
         )
@@ -242,31 +157,16 @@ class RecorderNode(ProgramNode):
             failure=recording.failure,
         )
 
-    def _declare(
-        self, name: str, default: Any, description: str, limits: tuple[Any, Any] | None = None
-    ) -> Any:
-        descriptor = ParameterDescriptor(description=description, read_only=True)
-        if limits is not None:
-            low, high = limits
-            if isinstance(default, float):
-                descriptor.floating_point_range = [
-                    FloatingPointRange(from_value=low, to_value=high)
-                ]
-            else:
-                descriptor.integer_range = [IntegerRange(from_value=low, to_value=high)]
-        return self.declare_parameter(name, default, descriptor).value
-
     def _look(self) -> None:
-        assert self._options is not None
         namespace = self.get_namespace().rstrip('/') + '/'
         for topic, kinds in self.get_topic_names_and_types():
             if topic in self._queues or topic in self._skipped or len(kinds) != 1:
                 continue
-            if not is_recorded(topic, kinds[0], namespace, self._options.topics):
+            if not is_recorded(topic, kinds[0], namespace, self._patterns):
                 continue
             publishers = self.get_publishers_info_by_topic(topic)
             if publishers:
-                self._record(topic, kinds[0], _offered(publishers))
+                self._record(topic, kinds[0], offered_qos(publishers))
 
     def _record(self, topic: str, kind: str, qos: TopicQos) -> None:
         try:
@@ -276,10 +176,7 @@ class RecorderNode(ProgramNode):
             self._skipped.add(topic)
             self.get_logger().warning(f'topic {topic} is not recorded: {err}')
             return
-        wanted = qos_profile(
-            reliability=qos.reliability, durability=qos.durability, depth=QUEUE_DEPTH
-        )
-        self._queues.add(topic, kind_class, wanted)
+        self._queues.add(topic, kind_class, qos_profile(replace(qos, depth=QUEUE_DEPTH)))
         if kind == STATE_TYPE:
             self._state_topics.add(topic)
 
@@ -341,25 +238,13 @@ def _known_topics(robots: tuple[str, ...]) -> list[tuple[str, str, TopicQos]]:
     The scheduler's state comes last, and the latest of it is kept for whoever comes late: a planner
     whose state was recorded knows of all other subscriptions.
     """
+    deep = TopicQos(depth=50)
+    segments = [(f'{robot}/skill_segments', 'SkillSegment', deep) for robot in robots if robot]
     return [
         ('task_events', 'TaskEvent', TopicQos(depth=200)),
-        *((f'{robot}/skill_segments', 'SkillSegment', TopicQos(depth=50)) for robot in robots),
+        *segments,
         ('scheduler_state', 'SchedulerState', TopicQos(durability='transient_local', depth=1)),
     ]
-
-
-def _offered(publishers: Sequence[TopicEndpointInfo]) -> TopicQos:
-    """Return the weakest of what the publishers offer, which all of them can serve."""
-    profiles = [publisher.qos_profile for publisher in publishers]
-    reliable = all(p.reliability != ReliabilityPolicy.BEST_EFFORT for p in profiles)
-    kept = all(p.durability == DurabilityPolicy.TRANSIENT_LOCAL for p in profiles)
-    return TopicQos(
-        reliability='reliable' if reliable else 'best_effort',
-        durability='transient_local' if kept else 'volatile',
-        depth=max(1, *(p.depth for p in profiles))
-        if len(profiles) > 1
-        else max(1, profiles[0].depth),
-    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lrtrace.timeline import RecordedSegment, RecordedTask, Run
+    from lrtrace.run import RecordedSegment, RecordedTask, Run
 
 MAX_SAMPLES = 1500
 """The engine's lane keeps at most this many samples."""

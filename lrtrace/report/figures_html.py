@@ -11,8 +11,8 @@ from lrtrace.statistics import by_kind, figures, percentile
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from lrtrace.run import RecordedTask, Run
     from lrtrace.statistics import Figures
-    from lrtrace.timeline import RecordedTask, Run
 
 
 PARTS = {

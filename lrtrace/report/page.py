@@ -18,14 +18,14 @@ from lrtrace.report.figures_html import (
     tasks_table,
 )
 from lrtrace.report.text import e, json_for_script, kind_name, seconds
+from lrtrace.run import natural_key
 from lrtrace.statistics import same_tasks
-from lrtrace.timeline import natural_key
 from timely_llm_ros.errors import TraceError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lrtrace.timeline import Run
+    from lrtrace.run import Run
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 """The browser itself refuses whatever the page does not carry."""

@@ -10,15 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-import yaml
 import zstandard
 from mcap.exceptions import EndOfFile, McapError
 from mcap.records import Channel, Chunk, Message, Metadata, Schema
 from mcap.stream_reader import StreamReader, breakup_chunk
 from mcap_ros2.decoder import DecoderFactory
 
-from lrtrace.storage.mcap_file import MAGIC
 from lrtrace.storage.metadata import CUSTOM_DATA
+from lrtrace.storage.trace_files import find_files
 from timely_llm_ros.errors import TraceError
 
 if TYPE_CHECKING:
@@ -131,24 +130,10 @@ class Trace:
         """What was wrong with the files in the latest reading; empty if nothing was."""
         self.cut_off = False
         """Whether the latest reading met a file without its end: it was never closed."""
-        if self.path.is_file():
-            self.files: tuple[Path, ...] = (self.path,)
-            self.custom_data: dict[str, str] = {}
-        elif self.path.is_dir():
-            information = _information(self.path / 'metadata.yaml')
-            self.files = _files(self.path, information)
-            self.custom_data = _strings(information.get('custom_data'))
-        else:
-            raise TraceError(f'trace {str(path)!r}: expected a rosbag2 folder or an MCAP file')
-        # A recorder that was killed just after it began another file left an empty one.
-        self._empty = ''
-        if len(self.files) > 1 and self.files[-1].stat().st_size < len(MAGIC):
-            self._empty = self.files[-1].name
-            self.files = self.files[:-1]
-        for file in self.files:
-            _require_mcap(file)
-        if not self.custom_data:
-            self.custom_data = self._recorded_custom_data()
+        found = find_files(self.path)
+        self.files = found.paths
+        self._empty = found.empty
+        self.custom_data = dict(found.custom_data) or self._recorded_custom_data()
 
     def messages(
         self, types: Collection[str] | None = None, *, topics: Collection[str] | None = None
@@ -315,51 +300,3 @@ def _without_underscores(schema: Schema) -> Schema:
         encoding=schema.encoding,
         data=_OF_ACTION.sub(r'\1\2', schema.data.decode()).encode(),
     )
-
-
-def _information(path: Path) -> dict[str, Any]:
-    """Return what ``metadata.yaml`` says; nothing if it is missing or was cut off."""
-    try:
-        loaded = yaml.safe_load(path.read_text(encoding='utf-8'))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError):
-        return {}
-    information = loaded.get('rosbag2_bagfile_information') if isinstance(loaded, dict) else None
-    return information if isinstance(information, dict) else {}
-
-
-def _files(folder: Path, information: dict[str, Any]) -> tuple[Path, ...]:
-    storage = information.get('storage_identifier', 'mcap')
-    if storage != 'mcap':
-        raise TraceError(f'trace {str(folder)!r}: storage {storage!r}: expected mcap')
-    listed = information.get('relative_file_paths')
-    names = listed if isinstance(listed, list) else []
-    # Only files of this very folder count, whatever the metadata says.
-    files = [folder / Path(str(name)).name for name in names]
-    # A killed recorder may have begun a file that the metadata does not list yet.
-    files.extend(sorted(set(folder.glob('*.mcap')) - set(files), key=_file_order))
-    files = [file for file in files if file.is_file()]
-    if not files:
-        raise TraceError(f'trace {str(folder)!r}: expected at least one .mcap file in it')
-    return tuple(files)
-
-
-def _file_order(path: Path) -> tuple[int, str]:
-    number = path.stem.rpartition('_')[2]
-    return (int(number) if number.isdigit() else 0, path.name)
-
-
-def _strings(values: Any) -> dict[str, str]:
-    if not isinstance(values, dict):
-        return {}
-    return {str(name): str(value) for name, value in values.items()}
-
-
-def _require_mcap(file: Path) -> None:
-    try:
-        with file.open('rb') as stream:
-            found = stream.read(len(MAGIC))
-    except OSError as err:
-        raise TraceError(f'{file}: cannot be read: {err.strerror}') from err
-    if found != MAGIC:
-        what = 'an empty file' if not found else f'{found!r} at its start'
-        raise TraceError(f'{file}: {what}: expected an MCAP file')

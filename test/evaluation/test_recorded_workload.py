@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.recorder.synthetic_trace import write_trace
+from lrtrace.run import RecordedSegment, RecordedTask, Run
 from lrtrace.storage.reader import Trace
-from lrtrace.timeline import RecordedSegment, RecordedTask, Run, read_run
+from lrtrace.timeline import read_run
 from timely_llm_ros.cli.main import main
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.evaluation.experiment import System, check_all_succeeded, run_workload

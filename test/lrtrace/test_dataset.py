@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from rosbags.highlevel import AnyReader
@@ -11,11 +12,14 @@ from support.traces.metadata_layout import LAYOUT, load, problems
 
 from lrtrace.cli.main import main
 from lrtrace.storage.reader import Trace
-from lrtrace.timeline import Run, read_run
+from lrtrace.timeline import read_run
 from timely_llm_ros.calibration.skill_profile import profile_skills
 from timely_llm_ros.evaluation.what_if import WhatIf, own_way, recording_of, replay
 from timely_llm_ros.sample_tasks.generator import KINDS
 from timely_llm_ros.skills.loading import find_skill_set
+
+if TYPE_CHECKING:
+    from lrtrace.run import Run
 
 FOLDER = Path(__file__).resolve().parents[2] / 'datasets' / 'mock_fleet'
 TRACE = FOLDER / 'trace'

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.recorder.synthetic_trace import messages, workload, write_trace
+from lrtrace.run import Run, natural_key
 from lrtrace.statistics import by_kind, figures, percentile, same_tasks
 from lrtrace.storage.reader import Trace
-from lrtrace.timeline import Run, natural_key, read_run
+from lrtrace.timeline import read_run
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -182,7 +182,7 @@ def test_it_ends_with_the_trace_and_only_chosen_topics_are_played(
     [
         ({'trace': '/nowhere'}, "trace '/nowhere': expected a rosbag2 folder"),
         ({'trace': ''}, 'parameter trace: expected'),
-        ({'at_end': 'stop'}, "parameter at_end: 'stop': expected one of exit, pause, loop"),
+        ({'at_end': 'stop'}, "parameter 'at_end': 'stop': expected one of exit, pause, loop"),
         ({'topics': ['/nothing']}, 'no message to play'),
         ({'position_s': 60.0}, 'position 60.0 s: expected 0 to 20.000 s'),
     ],

@@ -13,8 +13,8 @@ from timely_llm_ros.errors import ConfigurationError, TraceError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lrtrace.run import Run
     from lrtrace.storage import Trace
-    from lrtrace.timeline import Run
     from timely_llm_ros.engines import Engine
     from timely_llm_ros.evaluation.what_if import ModelError, Outcome, Recording, WhatIf
 

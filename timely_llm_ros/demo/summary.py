@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from lrtrace.run import Run
     from lrtrace.statistics import Figures
-    from lrtrace.timeline import Run
     from timely_llm_ros.demo.workload import TimedTask
 
 

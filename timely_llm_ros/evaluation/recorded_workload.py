@@ -22,7 +22,7 @@ from timely_llm_ros.utility import NORMAL, URGENT, TimeUtility
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lrtrace.timeline import RecordedSegment, RecordedTask, Run
+    from lrtrace.run import RecordedSegment, RecordedTask, Run
 
 Arrivals = Literal['poisson', 'recorded']
 """When tasks come: a Poisson process, or at the recorded moments."""

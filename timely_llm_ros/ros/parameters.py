@@ -168,8 +168,8 @@ def read(node: Node, record: type[Record]) -> Record:
     for name, (item, _) in declarations(record).items():
         value: object
         if isinstance(item.default, tuple):
-            empty = Parameter(name, Parameter.Type.STRING_ARRAY, [])
-            value = tuple(node.get_parameter_or(name, empty).value)
+            unset = Parameter(name, Parameter.Type.STRING_ARRAY, list(item.default))
+            value = tuple(node.get_parameter_or(name, unset).value)
         else:
             value = node.get_parameter(name).value
         check(record, name, value)

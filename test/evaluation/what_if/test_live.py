@@ -17,7 +17,7 @@ from timely_llm_ros.evaluation.what_if.recorded import recording_of
 from timely_llm_ros.evaluation.what_if.what_if import WhatIf
 
 if TYPE_CHECKING:
-    from lrtrace.timeline import Run
+    from lrtrace.run import Run
 
 OTHER = 'takeoff;goto(cat_1);hover;land;'
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from benchmarks.recorder.virtual_trace import apart, write_virtual_trace
+from lrtrace.run import SUCCEEDED, RecordedSegment, RecordedTask, Run
 from lrtrace.statistics import figures
 from lrtrace.storage.reader import Trace
-from lrtrace.timeline import SUCCEEDED, RecordedSegment, RecordedTask, Run, read_run
+from lrtrace.timeline import read_run
 from timely_llm_ros.engines.simulated.step_time import HARDWARE
 from timely_llm_ros.errors import ConfigurationError, TraceError
 from timely_llm_ros.evaluation.experiment import System, run_workload

@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from lrtrace.record.recorder_options import is_recorded
+from lrtrace.record.recorded_topics import is_recorded
 from lrtrace.storage.reader import Trace
 
 LAYOUT = json.loads(

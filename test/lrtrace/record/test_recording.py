@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from support.traces.strings import STRING, string_bytes
 
+from lrtrace.record.recorded_topics import is_recorded
 from lrtrace.record.recorder_health import RecorderCounts, health, summary_line
-from lrtrace.record.recorder_options import is_recorded
 from lrtrace.record.recording import MESSAGE_BYTES, Recording
 from lrtrace.storage.metadata import TopicQos
 from lrtrace.storage.reader import Trace

@@ -16,8 +16,9 @@ from benchmarks.recorder.synthetic_trace import write_trace
 from lrtrace import report
 from lrtrace.report import render_report, write_report
 from lrtrace.report.text import json_for_script, number, seconds
+from lrtrace.run import RecordedSegment, RecordedTask, Run
 from lrtrace.storage.reader import Trace
-from lrtrace.timeline import RecordedSegment, RecordedTask, Run, read_run
+from lrtrace.timeline import read_run
 from timely_llm_ros.errors import TraceError
 
 HOSTILE = (

@@ -12,7 +12,7 @@ from lrtrace.statistics import figures, mean_or_nan, percentile
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from lrtrace.timeline import Run
+    from lrtrace.run import Run
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from timely_llm_ros.errors import ConfigurationError, TraceError
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from lrtrace.timeline import Run
+    from lrtrace.run import Run
 
 _NO_MATPLOTLIB = (
     'a figure needs the Python package matplotlib, which is not installed: '

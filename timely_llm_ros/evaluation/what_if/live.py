@@ -25,8 +25,8 @@ from timely_llm_ros.utility import TimeUtility
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from lrtrace.run import Run
     from lrtrace.storage import Trace
-    from lrtrace.timeline import Run
     from timely_llm_ros.clock import Clock
     from timely_llm_ros.engines import Engine, EngineEvent
     from timely_llm_ros.evaluation.what_if.recorded import Recording, ReplayedTask

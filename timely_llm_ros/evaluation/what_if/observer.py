@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lrtrace.timeline import SUCCEEDED, EngineSample, RecordedSegment, Run, note_busy_robots
+from lrtrace.run import CANCELED, SUCCEEDED, EngineSample, RecordedSegment, Run, note_busy_robots
 from timely_llm_ros.engines import EngineStateChanged
 from timely_llm_ros.planner import (
     SegmentEnded,
@@ -20,13 +20,13 @@ from timely_llm_ros.planner import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lrtrace.timeline import RecordedTask
+    from lrtrace.run import RecordedTask
     from timely_llm_ros.engines import EngineEvent
     from timely_llm_ros.errors import TimelyError
     from timely_llm_ros.evaluation.what_if.recorded import ReplayedTask
     from timely_llm_ros.planner import PlannerEvent
 
-_STATUS = {TaskStatus.SUCCEEDED: SUCCEEDED, TaskStatus.CANCELED: 5, TaskStatus.ABORTED: 6}
+_STATUS = {TaskStatus.SUCCEEDED: SUCCEEDED, TaskStatus.CANCELED: CANCELED, TaskStatus.ABORTED: 6}
 """Numbers of ``action_msgs/GoalStatus``."""
 
 

@@ -10,7 +10,7 @@ from timely_llm_ros.errors import SupersededError, TraceError
 from timely_llm_ros.evaluation.what_if.plans import PlannedSegment, split_plan
 
 if TYPE_CHECKING:
-    from lrtrace.timeline import RecordedSegment, RecordedTask, Run
+    from lrtrace.run import RecordedSegment, RecordedTask, Run
 
 DEFAULT_NETWORK_S = 0.008
 """One-way time to a robot (s) where a trace does not tell: TimelyLLM, section 7.1."""

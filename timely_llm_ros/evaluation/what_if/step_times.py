@@ -16,7 +16,7 @@ from timely_llm_ros.engines.simulated import Hardware, StepTimeModel
 from timely_llm_ros.errors import TraceError
 
 if TYPE_CHECKING:
-    from lrtrace.timeline import Run
+    from lrtrace.run import Run
 
 _LEAST_STEP_S = 1e-6
 

@@ -17,7 +17,7 @@ from timely_llm_ros.virtual_time import run_virtual
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lrtrace.timeline import Run
+    from lrtrace.run import Run
     from timely_llm_ros.engines import GenerationRequest
     from timely_llm_ros.evaluation.what_if.recorded import Recording
 

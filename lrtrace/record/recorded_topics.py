@@ -1,0 +1,47 @@
+"""Which topics belong into the trace of a fleet."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PACKAGE = 'timely_llm_ros/'
+"""Every topic of this package's types is recorded, the feedback of its actions too, whatever its
+name, if it is in the node's namespace."""
+
+SHARED_TOPICS = {
+    '/diagnostics': 'diagnostic_msgs/msg/DiagnosticArray',
+    '/rosout': 'rcl_interfaces/msg/Log',
+}
+"""Topics of the whole machine that are recorded too."""
+
+FLEET_TOPICS = {
+    'diagnostics': 'diagnostic_msgs/msg/DiagnosticArray',
+    'skill_catalogue': 'std_msgs/msg/String',
+}
+"""Topics of other packages' types that are recorded too, by their last name in the namespace."""
+
+STATUS_TYPE = 'action_msgs/msg/GoalStatusArray'
+
+
+def is_recorded(topic: str, kind: str, namespace: str, patterns: Sequence[str]) -> bool:
+    """Return whether a topic belongs into the trace.
+
+    Args:
+        topic: Its full name.
+        kind: Its type.
+        namespace: The node's own, with a slash at its end.
+        patterns: Of further topics.
+    """
+    if SHARED_TOPICS.get(topic) == kind or any(fnmatchcase(topic, one) for one in patterns):
+        return True
+    if not topic.startswith(namespace):
+        return False
+    if kind.startswith(PACKAGE):
+        return True
+    if kind == STATUS_TYPE:
+        return topic.endswith(('/plan_task/_action/status', '/execute_segment/_action/status'))
+    return FLEET_TOPICS.get(topic.removeprefix(namespace)) == kind
