@@ -66,7 +66,9 @@ def test_generation_waits_while_the_robot_acts(fleet: Fleet) -> None:
 
 def test_killed_engine(fleet: Fleet) -> None:
     assert fleet.planner is not None
-    worker = next(pid for pid in fleet.planner.children if 'engines.torch.worker' in command_line(pid))
+    worker = next(
+        pid for pid in fleet.planner.children if 'engines.torch.worker' in command_line(pid)
+    )
     os.kill(worker, signal.SIGSTOP)
     goal = fleet.plan('take a picture of the cat', objects=('cat_3',))
     fleet.wait_event(goal, TaskEvent.ACCEPTED)
