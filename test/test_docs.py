@@ -1,0 +1,44 @@
+"""What the pages say of the tree is true: every file that they name is there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted(
+    [*ROOT.glob('*.md'), *(ROOT / 'docs').rglob('*.md'), *(ROOT / 'datasets').rglob('*.md')]
+)
+BASES = ('', 'timely_llm_ros', 'lrtrace')
+_PATH = re.compile(r'`([\w.-]+/[\w./-]*\.(?:py|yaml|json|md|txt|toml))`')
+_MODULE = re.compile(r'(?:python -m |`)((?:timely_llm_ros|lrtrace|benchmarks)(?:\.[a-z_]+)+)')
+_LINK = re.compile(r'\]\(([^)#:]+)(?:#[^)]*)?\)')
+
+
+@pytest.mark.parametrize('page', PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_files_that_a_page_names_are_there(page: Path) -> None:
+    text = page.read_text(encoding='utf-8')
+    named = [
+        name
+        for name in _PATH.findall(text)
+        if not name.startswith(('my_', 'demo_output/', 'build/', 'runs/'))
+    ]
+    missing = [n for n in named if not any((ROOT / base / n).exists() for base in BASES)]
+    assert not missing
+
+
+@pytest.mark.parametrize('page', PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_modules_that_a_page_names_are_there(page: Path) -> None:
+    for name in _MODULE.findall(page.read_text(encoding='utf-8')):
+        parts = name.split('.')
+        places = [ROOT.joinpath(*parts[:length]) for length in range(len(parts), 1, -1)]
+        assert any(p.is_dir() or p.with_suffix('.py').is_file() for p in places), name
+
+
+@pytest.mark.parametrize('page', PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    links = _LINK.findall(page.read_text(encoding='utf-8'))
+    missing = [link for link in links if not (page.parent / link).exists()]
+    assert not missing
