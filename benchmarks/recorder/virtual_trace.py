@@ -17,8 +17,9 @@ from benchmarks.recorder.synthetic_trace import T0_NS, stamp
 from lrtrace.storage import TraceWriter
 from timely_llm_ros.engines import EngineInfo
 from timely_llm_ros.evaluation import TIMED, System, run_workload
+from timely_llm_ros.execution import TimedSegment
 from timely_llm_ros.nodes.planner import PlannerTopics
-from timely_llm_ros.planner import TaskAccepted
+from timely_llm_ros.planner import SegmentReady, TaskAccepted
 from timely_llm_ros.ros.conversions import segment_message
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from timely_llm_ros.evaluation import ServedTask, Workload
-    from timely_llm_ros.planner import PlannerEvent, SegmentReady
+    from timely_llm_ros.planner import PlannerEvent
     from timely_llm_ros.skills import Scene
 
 
@@ -64,29 +65,21 @@ class _Publisher:
         self._node.writer.write(self._topic, serialize_message(message), log_ns=at_ns)
 
 
-class _Link:
-    """As ``RosRobotLink`` announces segments, but they are there at once."""
-
-    def __init__(self, node: _Now, robot: str) -> None:
-        self._node, self._robot = node, robot
-
-    def announce(self, event: SegmentReady, scene: Scene) -> None:
-        message = segment_message(
-            event.segment,
-            plan_id=event.task_id,
-            robot=self._robot,
-            skill_set=TIMED,
-            scene=scene,
-            generation_s=event.generation_s,
-            expected_execution_s=event.expected_execution_s,
-        )
-        message.header.stamp = stamp(event.token_at_s)
-        # Made here and not before: each topic costs the writer another metadata.yaml.
-        publisher = self._node.create_publisher(SkillSegment, f'{self._robot}/skill_segments', 50)
-        publisher.publish(message)
-
-    def forget(self, _plan_id: str) -> None:
-        """Nothing waits."""
+def _publish_segment(node: _Now, event: SegmentReady, scene: Scene) -> None:
+    """Publish a segment as ``RosRobotLink`` does when it sends one; here it is there at once."""
+    timed = TimedSegment(
+        event.task_id,
+        event.segment,
+        scene,
+        event.token_at_s,
+        event.generation_s,
+        event.expected_execution_s,
+    )
+    message = segment_message(timed, robot=event.robot, skill_set=TIMED)
+    message.header.stamp = stamp(event.token_at_s)
+    # Made here and not before: each topic costs the writer another metadata.yaml.
+    publisher = node.create_publisher(SkillSegment, f'{event.robot}/skill_segments', 50)
+    publisher.publish(message)
 
 
 def apart(workload: Workload, gap_s: float = 0.001) -> Workload:
@@ -104,20 +97,25 @@ def write_virtual_trace(
     """Serve a workload and write its trace; return how its tasks fared."""
     writer = TraceWriter(folder, custom_data={'hardware': hardware})
     node = _Now(writer)
-    robots = [f'robot_{number}' for number in range(workload.robots)]
-    topics = PlannerTopics(node, {robot: _Link(node, robot) for robot in robots})  # type: ignore[arg-type]
+    topics = PlannerTopics(node)  # type: ignore[arg-type]
     topics.engine_started(
         EngineInfo('simulated', 'simulated', 0, 'none', 0, 1_000_000, 0.0),
         mode=system.mode,
         policy=system.policy,
     )
 
+    scenes: dict[str, Scene] = {}
+
     def see(event: PlannerEvent) -> None:
         node.now_s = max(node.now_s, event.at_s)
         changed: dict[str, Any] = {'task_id': plan_id(event.task_id)}
         if isinstance(event, TaskAccepted):
             changed['task'] = replace(event.task, task_id=plan_id(event.task_id))
-        topics.on_planner_event(replace(event, **changed))
+            scenes[changed['task_id']] = event.task.scene
+        event = replace(event, **changed)
+        topics.on_planner_event(event)
+        if isinstance(event, SegmentReady):
+            _publish_segment(node, event, scenes[event.task_id])
 
     records = run_workload(workload, system, hardware=hardware, on_event=see)
     writer.close()

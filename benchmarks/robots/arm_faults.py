@@ -158,9 +158,8 @@ async def indy_fault(kind: str, mock: MockIndy, text: str, rng: random.Random) -
         if what == 'refusal':
             mock.command('refuse joint 3 near singularity')
             outcome = await hand.run(text)
-            return [e['t'] for e in mock.record if e['event'] == 'refused'][
-                -1
-            ], outcome.ending.message
+            refused_s = [e['t'] for e in mock.record if e['event'] == 'refused'][-1]
+            return refused_s, outcome.ending.message
         segment = await moving(mock, lambda: hand.run(text))
         if what == 'timeout':
             return await hand.over_s(segment, text), (await segment).ending.message

@@ -198,9 +198,8 @@ async def fault_of(kind: str, pilot: Pilot, rng: random.Random) -> tuple[float, 
         await mocks.until_fault(host, 'stall')
         segment = await pilot.move('move_forward(20);')
         outcome = await segment
-        return pilot.called_s + MARGIN_S + pilot.expected_s(
-            'move_forward(20);'
-        ), outcome.ending.message
+        late_s = pilot.called_s + MARGIN_S + pilot.expected_s('move_forward(20);')
+        return late_s, outcome.ending.message
     while True:
         segment = await pilot.move()
         await asyncio.sleep(rng.uniform(0.2, 1.0))

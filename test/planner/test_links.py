@@ -10,7 +10,7 @@ import pytest
 
 from timely_llm_ros.clock import LoopClock
 from timely_llm_ros.errors import Ending, RobotUnavailableError
-from timely_llm_ros.execution import SegmentCode, SegmentOutcome, SegmentProgress
+from timely_llm_ros.execution import SegmentCode, SegmentOutcome, SegmentProgress, TimedSegment
 from timely_llm_ros.planner import (
     PlannerEvent,
     SegmentEnded,
@@ -28,7 +28,6 @@ from timely_llm_ros.virtual_time import run_virtual
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from timely_llm_ros.skills.scene import Scene
     from timely_llm_ros.skills.segmenter import Segment
 
 
@@ -43,13 +42,9 @@ class FakeLink:
     stop_error: Exception | None = None
 
     async def execute(
-        self,
-        plan_id: str,
-        segment: Segment,
-        scene: Scene,
-        on_progress: Callable[[SegmentProgress], None],
+        self, timed: TimedSegment, on_progress: Callable[[SegmentProgress], None]
     ) -> SegmentOutcome:
-        return await self.behaviour(segment, on_progress)  # type: ignore[misc, no-any-return]
+        return await self.behaviour(timed.segment, on_progress)  # type: ignore[misc, no-any-return]
 
     async def stop(self) -> None:
         self.stops.append(asyncio.get_running_loop().time())

@@ -15,7 +15,12 @@ from timely_llm_ros.msg import SkillSegment
 from timely_llm_ros.msg import TimeUtility as TimeUtilityMessage
 
 from timely_llm_ros.errors import Ending, InvalidTaskError, PlanError, TimelyError
-from timely_llm_ros.execution.robot_link import SegmentCode, SegmentOutcome, SegmentProgress
+from timely_llm_ros.execution.robot_link import (
+    SegmentCode,
+    SegmentOutcome,
+    SegmentProgress,
+    TimedSegment,
+)
 from timely_llm_ros.ros.conversions import segments as sc
 from timely_llm_ros.ros.conversions import tasks as c
 from timely_llm_ros.skills.language import parse
@@ -124,15 +129,16 @@ def test_progress() -> None:
 def test_segment(text: str) -> None:
     scene = Scene(tuple(SceneObject(name, name[:3]) for name in ('cat_3', 'dog_1', 'cup_9')))
     segment = Segment(2, text, parse(text, TELLO, scene), 7, awaits_value=text.startswith('is_'))
-    message = sc.segment_message(
+    timed = TimedSegment(
+        str(uuid.uuid4()),
         segment,
-        plan_id=str(uuid.uuid4()),
-        robot='drone_1',
-        skill_set=TELLO,
-        scene=scene,
+        scene,
+        token_at_s=1.0,
         generation_s=0.25,
         expected_execution_s=3.0,
     )
+    message = sc.segment_message(timed, robot='drone_1', skill_set=TELLO)
+    assert (c.seconds(message.generation_time), message.robot) == (0.25, 'drone_1')
     back, named = sc.segment_record(message, TELLO)
     assert back == segment
     # Only what the calls name travels along.

@@ -11,6 +11,7 @@ from timely_llm_ros.execution.robot_link import (
     SegmentCode,
     SegmentOutcome,
     SegmentProgress,
+    TimedSegment,
 )
 from timely_llm_ros.execution.safe_action_retry import Insistence
 
@@ -29,6 +30,7 @@ __all__ = [
     'SegmentOutcome',
     'SegmentProgress',
     'SimulatedPerception',
+    'TimedSegment',
     'cut_power',
     'run_guarded',
 ]

@@ -305,12 +305,9 @@ class SegmentExecutor:
     def _conclude(self, job: SegmentJob, outcome: SegmentOutcome) -> None:
         self._running = None
         if not outcome.succeeded and job.plan_id == self._plan_id:
-            self._halt_plan(
-                Ending(
-                    SegmentCode.CANCELED,
-                    f'segment {outcome.index} of its plan did not succeed: {outcome.ending.message}',
-                )
-            )
+            error = outcome.ending.message
+            text = f'segment {outcome.index} of its plan did not succeed: {error}'
+            self._halt_plan(Ending(SegmentCode.CANCELED, text))
         job.outcome.set_result(outcome)
 
     def _halt_plan(self, ending: Ending) -> None:

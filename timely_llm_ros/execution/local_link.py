@@ -11,8 +11,11 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.clock import Clock
     from timely_llm_ros.execution.executor import SegmentExecutor
-    from timely_llm_ros.execution.robot_link import SegmentOutcome, SegmentProgress
-    from timely_llm_ros.skills import Scene, Segment
+    from timely_llm_ros.execution.robot_link import (
+        SegmentOutcome,
+        SegmentProgress,
+        TimedSegment,
+    )
 
 
 class LocalRobotLink:
@@ -35,23 +38,16 @@ class LocalRobotLink:
         return self.executor.connected
 
     async def execute(
-        self,
-        plan_id: str,
-        segment: Segment,
-        scene: Scene,
-        on_progress: Callable[[SegmentProgress], None],
+        self, timed: TimedSegment, on_progress: Callable[[SegmentProgress], None]
     ) -> SegmentOutcome:
         """Run one segment; see ``RobotLink``."""
-        self._require_contact()
+        if not self.available:
+            raise RobotUnavailableError('robot: expected its driver to have contact')
         if self._latency_s > 0:
             await self._clock.sleep(self._latency_s)
-        return await self.executor.execute(plan_id, segment, scene, on_progress)
+        return await self.executor.execute(timed.plan_id, timed.segment, timed.scene, on_progress)
 
     async def stop(self) -> None:
         """Bring the robot to its safe action; see ``RobotLink``."""
         if not await self.executor.stop():
             raise RobotUnavailableError('robot: expected it to take its safe action')
-
-    def _require_contact(self) -> None:
-        if not self.available:
-            raise RobotUnavailableError('robot: expected its driver to have contact')

@@ -45,6 +45,27 @@ SUCCESS = Ending(SegmentCode.NONE)
 
 
 @dataclass(frozen=True, slots=True)
+class TimedSegment:
+    """A segment on its way to its robot, and what the planner knows of its times.
+
+    Attributes:
+        plan_id: The task's id; segments of one plan share it.
+        segment: What to run.
+        scene: What its object arguments refer to.
+        token_at_s: When the engine knew its closing token (s), on the planner's clock.
+        generation_s: Engine time spent on it (s).
+        expected_execution_s: How long the robot should take, by its skill set's durations (s).
+    """
+
+    plan_id: str
+    segment: Segment
+    scene: Scene
+    token_at_s: float
+    generation_s: float
+    expected_execution_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class SegmentProgress:
     """How far a segment is. The first one is sent at the moment its first call starts.
 
@@ -98,11 +119,7 @@ class RobotLink(Protocol):
         ...
 
     async def execute(
-        self,
-        plan_id: str,
-        segment: Segment,
-        scene: Scene,
-        on_progress: Callable[[SegmentProgress], None],
+        self, timed: TimedSegment, on_progress: Callable[[SegmentProgress], None]
     ) -> SegmentOutcome:
         """Run one segment and return how it ended.
 
@@ -112,9 +129,7 @@ class RobotLink(Protocol):
         coroutine ends only when the robot has been told its safe action.
 
         Args:
-            plan_id: The task's id; segments of one plan share it.
-            segment: What to run.
-            scene: What its object arguments refer to.
+            timed: What to run.
             on_progress: Called on the loop's thread, 10 times per second at most.
 
         Raises:

@@ -16,7 +16,7 @@ from timely_llm_ros.planner.timeline import Timeline
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from timely_llm_ros.execution import RobotLink, SegmentProgress
+    from timely_llm_ros.execution import RobotLink, SegmentProgress, TimedSegment
     from timely_llm_ros.planner.context import Services
     from timely_llm_ros.planner.task import Task
     from timely_llm_ros.skills import Segment
@@ -30,7 +30,7 @@ _CANCELED = Ending(SegmentCode.CANCELED, 'cancelled')
 class _Item:
     """A segment on its way to the robot or on it; ``as_of_s`` is None until it starts."""
 
-    segment: Segment
+    timed: TimedSegment
     remaining_s: float
     as_of_s: float | None = None
     call: str = ''
@@ -45,8 +45,7 @@ class Delivery:
         link: Its robot.
         services: The planner's.
         robot_free: Waits until the robot is rid of the tasks that this one took over from.
-        on_progress: Called when the expectation of the robot's idle time changed; with whether
-            a segment has just started.
+        on_progress: Called when the expectation of the robot's idle time changed.
         on_success: Called with a segment that was done and its outcome.
         on_failure: Called with the ending that a segment's failure means for the task.
     """
@@ -58,7 +57,7 @@ class Delivery:
         services: Services,
         *,
         robot_free: Callable[[], Awaitable[object]],
-        on_progress: Callable[[bool], None],
+        on_progress: Callable[[], None],
         on_success: Callable[[Segment, SegmentOutcome], None],
         on_failure: Callable[[Ending], None],
     ) -> None:
@@ -79,7 +78,7 @@ class Delivery:
     @property
     def awaits_value(self) -> bool:
         """Whether one of those is to return a value."""
-        return any(item.segment.awaits_value for item in self._items.values())
+        return any(item.timed.segment.awaits_value for item in self._items.values())
 
     @property
     def call(self) -> str:
@@ -104,11 +103,12 @@ class Delivery:
             return self._services.clock.now() + self.remaining_s
         return self.timeline.idle_since_s
 
-    def send(self, segment: Segment, expected_s: float) -> None:
+    def send(self, timed: TimedSegment) -> None:
         """Send a segment to the robot."""
-        item = self._items[segment.index] = _Item(segment, expected_s)
+        index = timed.segment.index
+        item = self._items[index] = _Item(timed, timed.expected_execution_s)
         item.execution = self._services.background.spawn(
-            self._execute(segment), f'segment {segment.index} of {self._task.task_id}'
+            self._execute(timed), f'segment {index} of {self._task.task_id}'
         )
 
     async def stop(self, *, make_safe: bool) -> None:
@@ -137,13 +137,12 @@ class Delivery:
             for index in tuple(self._items):
                 self._close(SegmentOutcome(index, _CANCELED))
 
-    async def _execute(self, segment: Segment) -> None:
+    async def _execute(self, timed: TimedSegment) -> None:
+        segment = timed.segment
         try:
             await self._robot_free()
             self.touched_robot = True
-            outcome = await self._link.execute(
-                self._task.task_id, segment, self._task.scene, partial(self._follow, segment)
-            )
+            outcome = await self._link.execute(timed, partial(self._follow, segment))
             self._close(outcome)
             if outcome.succeeded:
                 self._on_success(segment, outcome)
@@ -169,7 +168,6 @@ class Delivery:
         if item is None:
             return
         now_s = self._services.clock.now()
-        starts = not self.timeline.has_started(segment.index)
         self.timeline.start(segment.index, now_s - progress.elapsed_s)
         self._announce_starts()
         if progress.current_call != item.call:
@@ -185,7 +183,7 @@ class Delivery:
                 )
             )
         item.remaining_s, item.as_of_s = progress.remaining_s, now_s
-        self._on_progress(starts)
+        self._on_progress()
 
     def _close(self, outcome: SegmentOutcome) -> None:
         """Book the end of a segment on the robot; only its first one counts."""

@@ -262,8 +262,8 @@ class Planner:
 
         Args:
             task: The task.
-            on_feedback: Called on the loop's thread at a change of phase, at a new segment, when
-                one starts, and at most ten times a second in between.
+            on_feedback: Called on the loop's thread at a change of phase, at a new segment and
+                at each progress that its robot reports.
 
         Raises:
             TimelyError: As :meth:`validate`; nothing was started then.

@@ -15,6 +15,7 @@ from timely_llm_ros.errors import (
     PlanError,
     RobotUnavailableError,
 )
+from timely_llm_ros.execution import TimedSegment
 from timely_llm_ros.planner.delivery import Delivery
 from timely_llm_ros.planner.events import PhaseChanged, SegmentReady, TaskAccepted, TaskEnded
 from timely_llm_ros.planner.task import TaskFeedback, TaskPhase, TaskResult
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
     from timely_llm_ros.skills import Prompt, Segment, SkillSet
 
 _logger = logging.getLogger(__name__)
-
-FEEDBACK_PERIOD_S = 0.1
-"""Feedback comes at most this often (s), except at a change of phase and with segments."""
 
 BUDGET_TOLERANCE_S = 1e-6
 """A generation that ends exactly at its budget is in time, whatever the clock's rounding."""
@@ -100,7 +98,6 @@ class TaskRun:
         self._tokens = 0
         self._budget_watch: asyncio.Task[None] | None = None
         self._last_phase: TaskPhase | None = None
-        self._last_feedback_s = float('-inf')
 
     # What it is doing
 
@@ -184,8 +181,18 @@ class TaskRun:
             return
         self._generated += 1
         self._tokens += segment.tokens
-        expected_s = expected_execution_s(segment.statements, self._skill_set, self.task.scene)
-        self._delivery.send(segment, expected_s)
+        scene = self.task.scene
+        expected_s = expected_execution_s(segment.statements, self._skill_set, scene)
+        self._delivery.send(
+            TimedSegment(
+                self.task.task_id,
+                segment,
+                scene,
+                event.token_at_s,
+                event.generation_s,
+                expected_s,
+            )
+        )
         self._services.emit(
             SegmentReady(
                 self.task.task_id,
@@ -255,10 +262,9 @@ class TaskRun:
 
     # Its robot
 
-    def _on_progress(self, starts: bool) -> None:
+    def _on_progress(self) -> None:
         self._tell_idle()
-        since_s = self._services.clock.now() - self._last_feedback_s
-        self._touch(feedback=starts or since_s >= FEEDBACK_PERIOD_S)
+        self._touch(feedback=True)
 
     def _on_success(self, segment: Segment, outcome: SegmentOutcome) -> None:
         self._executed += 1
@@ -353,11 +359,10 @@ class TaskRun:
         changed = phase is not self._last_phase
         if not (changed or feedback):
             return
-        now_s = self._services.clock.now()
         if changed:
+            now_s = self._services.clock.now()
             self._last_phase = phase
             self._services.emit(PhaseChanged(self.task.task_id, self.task.robot, now_s, phase))
-        self._last_feedback_s = now_s
         if self._on_feedback is not None:
             try:
                 self._on_feedback(self.feedback)

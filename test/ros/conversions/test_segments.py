@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from timely_llm_ros.errors import PlanError
+from timely_llm_ros.execution import TimedSegment
 from timely_llm_ros.ros.conversions.segments import segment_message, segment_record
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.skills.scene import Scene
@@ -20,15 +21,10 @@ TEXT = 'He said: "It\'s 3.5 \u20ac; {really}?" Nobody #knew.\n\nThe end'
 
 
 def over_ros(segment: Segment, text: str) -> tuple[Segment, Scene]:
-    message = segment_message(
-        segment,
-        plan_id='',
-        robot='reader',
-        skill_set=CHATBOT,
-        scene=Scene(()),
-        generation_s=0.1,
-        expected_execution_s=0.2,
+    timed = TimedSegment(
+        '', segment, Scene(()), token_at_s=0.0, generation_s=0.1, expected_execution_s=0.2
     )
+    message = segment_message(timed, robot='reader', skill_set=CHATBOT)
     message.text = text
     return segment_record(message, CHATBOT)
 

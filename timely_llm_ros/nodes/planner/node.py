@@ -85,7 +85,7 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             )
             for robot, name in self.catalogue.skill_set_of.items()
         }
-        self.topics = PlannerTopics(self, self.links)
+        self.topics = PlannerTopics(self)
         self._health = PlannerDiagnostics(
             self.get_fully_qualified_name().lstrip('/'), self.topics, self.links
         )

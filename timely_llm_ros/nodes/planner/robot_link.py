@@ -19,17 +19,15 @@ from timely_llm_ros.errors import RobotUnavailableError
 from timely_llm_ros.msg import RobotState, SkillSegment
 from timely_llm_ros.ros import SEGMENTS_QOS, STATE_QOS, GoalClient
 from timely_llm_ros.ros.conversions import outcome_record, progress_record, segment_message
-from timely_llm_ros.skills import expected_execution_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rclpy.node import Node
 
-    from timely_llm_ros.execution import SegmentOutcome, SegmentProgress
-    from timely_llm_ros.planner import SegmentReady
+    from timely_llm_ros.execution import SegmentOutcome, SegmentProgress, TimedSegment
     from timely_llm_ros.ros import RosThread
-    from timely_llm_ros.skills import Scene, Segment, SkillSet
+    from timely_llm_ros.skills import Segment, SkillSet
 
 _logger = logging.getLogger(__name__)
 
@@ -82,7 +80,6 @@ class RosRobotLink:
         self._server_seen = False
         self._sent: set[_SentSegment] = set()
         self._stopping: set[asyncio.Future[None]] = set()
-        self._announced: dict[tuple[str, int], SkillSegment] = {}
 
     # What is known of the robot
 
@@ -139,51 +136,17 @@ class RosRobotLink:
 
     # Segments
 
-    def announce(self, event: SegmentReady, scene: Scene) -> None:
-        """Get a new segment's message ready; it is published when it is sent to the robot."""
-        message = segment_message(
-            event.segment,
-            plan_id=event.task_id,
-            robot=self.robot,
-            skill_set=self.skill_set,
-            scene=scene,
-            generation_s=event.generation_s,
-            expected_execution_s=event.expected_execution_s,
-        )
-        # When its closing token was known, not when it came here.
-        age = Duration(seconds=max(0.0, time.monotonic() - event.token_at_s))
-        message.header.stamp = (self._node.get_clock().now() - age).to_msg()
-        self._announced[event.task_id, event.segment.index] = message
-
-    def forget(self, plan_id: str) -> None:
-        """Publish what was announced for a plan that ended before it could be sent."""
-        for key in [key for key in self._announced if key[0] == plan_id]:
-            self._segments.publish(self._announced.pop(key))
-
     async def execute(
-        self,
-        plan_id: str,
-        segment: Segment,
-        scene: Scene,
-        on_progress: Callable[[SegmentProgress], None],
+        self, timed: TimedSegment, on_progress: Callable[[SegmentProgress], None]
     ) -> SegmentOutcome:
-        """Run one segment; see ``RobotLink``."""
+        """Run one segment; see ``RobotLink``. Those who watch are shown it in any case."""
+        message = self._message(timed)
         if not self.available:
+            self._segments.publish(message)
             raise self._lost('no sign of life')
-        message = self._announced.pop((plan_id, segment.index), None)
-        if message is None:
-            message = segment_message(
-                segment,
-                plan_id=plan_id,
-                robot=self.robot,
-                skill_set=self.skill_set,
-                scene=scene,
-                generation_s=0.0,
-                expected_execution_s=expected_execution_s(
-                    segment.statements, self.skill_set, scene
-                ),
-            )
-        sent = _SentSegment(segment, on_progress, self._ros.loop.create_future(), time.monotonic())
+        sent = _SentSegment(
+            timed.segment, on_progress, self._ros.loop.create_future(), time.monotonic()
+        )
         self._sent.add(sent)
         self._ros.call(self._send, sent, message)
         try:
@@ -198,6 +161,13 @@ class RosRobotLink:
             if sent.outcome.done() and not sent.outcome.cancelled():
                 # Looked at: an error after a cancel is nobody's.
                 sent.outcome.exception()
+
+    def _message(self, timed: TimedSegment) -> SkillSegment:
+        message = segment_message(timed, robot=self.robot, skill_set=self.skill_set)
+        # When its closing token was known, not when it came here.
+        age = Duration(seconds=max(0.0, time.monotonic() - timed.token_at_s))
+        message.header.stamp = (self._node.get_clock().now() - age).to_msg()
+        return message
 
     async def stop(self) -> None:
         """Bring the robot to its safe action; see ``RobotLink``."""

@@ -26,14 +26,11 @@ from timely_llm_ros.ros.conversions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rclpy.node import Node
 
     from timely_llm_ros.budget import TaskBudget
     from timely_llm_ros.engines import EngineEvent, EngineInfo
     from timely_llm_ros.errors import TimelyError
-    from timely_llm_ros.nodes.planner.robot_link import RosRobotLink
     from timely_llm_ros.planner import PlannerEvent, Task
 
 
@@ -42,12 +39,10 @@ class PlannerTopics:
 
     Args:
         node: The node.
-        links: The robots' links, which publish their segments.
     """
 
-    def __init__(self, node: Node, links: Mapping[str, RosRobotLink]) -> None:
+    def __init__(self, node: Node) -> None:
         self._clock = node.get_clock()
-        self._links = links
         self._events = node.create_publisher(TaskEvent, TASK_EVENTS_TOPIC, EVENTS_QOS)
         self._states = node.create_publisher(SchedulerState, 'scheduler_state', STATE_QOS)
         self._tasks: dict[str, tuple[Task, float]] = {}
@@ -109,7 +104,6 @@ class PlannerTopics:
                     _predict(message, budget)
             case SegmentReady():
                 self._segments[event.task_id, event.segment.index] = event
-                self._links[task.robot].announce(event, task.scene)
                 return
             case SegmentStarted():
                 message.event = TaskEvent.SEGMENT_STARTED
@@ -131,7 +125,7 @@ class PlannerTopics:
                 message.call_durations = list(map(duration, event.outcome.call_durations_s))
             case TaskEnded():
                 self._fill_end(message, event)
-                self._forget(event.task_id, task)
+                self._forget(event.task_id)
             case _:
                 return
         self._events.publish(message)
@@ -175,11 +169,10 @@ class PlannerTopics:
         message.generation_time = duration(result.generation_s)
         _predict(message, result.budget)
 
-    def _forget(self, task_id: str, task: Task) -> None:
+    def _forget(self, task_id: str) -> None:
         del self._tasks[task_id]
         for key in [key for key in self._segments if key[0] == task_id]:
             del self._segments[key]
-        self._links[task.robot].forget(task_id)
 
     def _message(self, task_id: str, task: Task) -> TaskEvent:
         message = TaskEvent(

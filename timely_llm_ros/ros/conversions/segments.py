@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from timely_llm_ros.engines import EngineInfo, EngineState
-    from timely_llm_ros.execution import ExecutorState
+    from timely_llm_ros.execution import ExecutorState, TimedSegment
     from timely_llm_ros.skills import Call, Scene, SkillSet
 
 
@@ -52,17 +52,9 @@ def call_message(call: Call, skill_set: SkillSet, scene: Scene) -> SkillCall:
     )
 
 
-def segment_message(
-    segment: Segment,
-    *,
-    plan_id: str,
-    robot: str,
-    skill_set: SkillSet,
-    scene: Scene,
-    generation_s: float,
-    expected_execution_s: float,
-) -> SkillSegment:
+def segment_message(timed: TimedSegment, *, robot: str, skill_set: SkillSet) -> SkillSegment:
     """Return a segment's message; its header is left empty."""
+    segment, scene = timed.segment, timed.scene
     calls = segment.calls
     named = dict.fromkeys(
         argument.value
@@ -72,7 +64,7 @@ def segment_message(
     )
     objects = [item for name in named if (item := scene.get(str(name))) is not None]
     return SkillSegment(
-        plan_id=uuid_message(plan_id),
+        plan_id=uuid_message(timed.plan_id),
         robot=robot,
         skill_set=skill_set.name,
         index=segment.index,
@@ -82,8 +74,8 @@ def segment_message(
         is_last=segment.is_last,
         awaits_value=segment.awaits_value,
         tokens=segment.tokens,
-        generation_time=duration(generation_s),
-        expected_execution=duration(expected_execution_s),
+        generation_time=duration(timed.generation_s),
+        expected_execution=duration(timed.expected_execution_s),
     )
 
 
