@@ -25,7 +25,7 @@ from timely_llm_ros.errors import RobotUnavailableError
 from timely_llm_ros.execution import SegmentExecutor
 from timely_llm_ros.skills import Call, Scene, SceneObject, Segment, parse
 from timely_llm_ros.skills.loading import find_skill_set
-from timely_llm_ros.testing import POSES, SKILLS, LocalJoints
+from timely_llm_ros.testing import JOINTED_POSES, JOINTED_SKILLS, LocalJoints
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -237,10 +237,10 @@ async def joints(poses_file: str, trials: int) -> Times:
         for _ in range(trials):
             arm = LocalJoints()
             driver = create_driver(
-                'trajectory', SKILLS, link=arm, poses_file=poses_file, speed=0.25
+                'trajectory', JOINTED_SKILLS, link=arm, poses_file=poses_file, speed=0.25
             )
             limits = SHORT if kind.endswith('timeout') else {}
-            hand = Hand(driver, SKILLS, Scene((SceneObject('cup_1', 'cup'),)), **limits)
+            hand = Hand(driver, JOINTED_SKILLS, Scene((SceneObject('cup_1', 'cup'),)), **limits)
             await hand.connect()
             # The mock sees that a motion is over when somebody looks.
             looking = asyncio.create_task(_look(arm))
@@ -288,7 +288,7 @@ async def measure(trials: int) -> dict[str, tuple[list[float], str]]:
     """Measure all kinds, some arms at once; return times and what the last outcome said."""
     with tempfile.TemporaryDirectory() as folder:
         poses = Path(folder) / 'poses.yaml'
-        poses.write_text(POSES, encoding='utf-8')
+        poses.write_text(JOINTED_POSES, encoding='utf-8')
         mocks = [await asyncio.to_thread(MockIndy, folder) for _ in range(ARMS)]
         try:
             parts = await asyncio.gather(

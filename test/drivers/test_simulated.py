@@ -12,7 +12,7 @@ from timely_llm_ros.drivers import DRIVERS, SimulatedDriver, create_driver
 from timely_llm_ros.errors import ConfigurationError, RobotUnavailableError, SkillFailedError
 from timely_llm_ros.skills.language import parse
 from timely_llm_ros.skills.loading import find_skill_set
-from timely_llm_ros.testing.planner_fakes import SCENE, SKILLS
+from timely_llm_ros.testing import EXACT_SCENE, EXACT_SKILLS
 from timely_llm_ros.virtual_time import run_virtual
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ TELLO = find_skill_set('tello')
 
 
 def call(text: str) -> Call:
-    (statement,) = parse(text, SKILLS, SCENE)
+    (statement,) = parse(text, EXACT_SKILLS, EXACT_SCENE)
     return statement  # type: ignore[return-value]
 
 
@@ -34,7 +34,7 @@ def durations_s(seed: int, **options: Any) -> list[float]:
         await driver.connect()
         for statement in parse('takeoff;move_forward(100);land;' * 5, TELLO, ()):
             before_s = asyncio.get_running_loop().time()
-            await driver.execute(statement, SCENE)  # type: ignore[arg-type]
+            await driver.execute(statement, EXACT_SCENE)  # type: ignore[arg-type]
             times_s.append(asyncio.get_running_loop().time() - before_s)
         return times_s
 
@@ -54,17 +54,17 @@ def test_the_journal_tells_what_the_body_was_told(tmp_path: Path) -> None:
     path = tmp_path / 'journal'
 
     async def main() -> None:
-        driver = SimulatedDriver(SKILLS, journal_path=path)
+        driver = SimulatedDriver(EXACT_SKILLS, journal_path=path)
         await driver.connect()
-        await driver.execute(call('act(100);'), SCENE)
-        cut = asyncio.ensure_future(driver.execute(call('act(500);'), SCENE))
+        await driver.execute(call('act(100);'), EXACT_SCENE)
+        cut = asyncio.ensure_future(driver.execute(call('act(500);'), EXACT_SCENE))
         await asyncio.sleep(0.2)
         cut.cancel()
         with pytest.raises(asyncio.CancelledError):
             await cut
         await driver.safe()
         await driver.close()
-        again = SimulatedDriver(SKILLS, journal_path=path)
+        again = SimulatedDriver(EXACT_SKILLS, journal_path=path)
         await again.connect()
         await again.safe()
         await again.close()
@@ -80,22 +80,22 @@ def test_the_journal_tells_what_the_body_was_told(tmp_path: Path) -> None:
 
 def test_blocking_skills_return_what_they_declare() -> None:
     async def main() -> None:
-        driver = SimulatedDriver(SKILLS, seed=3)
+        driver = SimulatedDriver(EXACT_SKILLS, seed=3)
         await driver.connect()
-        values = [await driver.execute(call('look(cup_1);'), SCENE) for _ in range(50)]
+        values = [await driver.execute(call('look(cup_1);'), EXACT_SCENE) for _ in range(50)]
         assert set(values) == {True, False}
         assert sum(map(bool, values)) > 25
-        assert await driver.execute(call('act(1);'), SCENE) is None
+        assert await driver.execute(call('act(1);'), EXACT_SCENE) is None
 
     run_virtual(main())
 
 
 def test_failures_come_as_often_as_asked_for() -> None:
     async def main() -> None:
-        driver = SimulatedDriver(SKILLS, failure_probability=1.0)
+        driver = SimulatedDriver(EXACT_SKILLS, failure_probability=1.0)
         await driver.connect()
         with pytest.raises(SkillFailedError, match=r'act\(1000\): simulated failure'):
-            await driver.execute(call('act(1000);'), SCENE)
+            await driver.execute(call('act(1000);'), EXACT_SCENE)
         assert asyncio.get_running_loop().time() == 0.5
 
     run_virtual(main())
@@ -103,9 +103,9 @@ def test_failures_come_as_often_as_asked_for() -> None:
 
 def test_a_robot_that_is_not_connected_does_nothing() -> None:
     async def main() -> None:
-        driver = SimulatedDriver(SKILLS)
+        driver = SimulatedDriver(EXACT_SKILLS)
         with pytest.raises(RobotUnavailableError):
-            await driver.execute(call('act(1);'), SCENE)
+            await driver.execute(call('act(1);'), EXACT_SCENE)
         with pytest.raises(RobotUnavailableError):
             await driver.safe()
 
@@ -123,13 +123,15 @@ def test_a_robot_that_is_not_connected_does_nothing() -> None:
 )
 def test_wrong_options_are_refused(options: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
-        create_driver('simulated', SKILLS, **options)
+        create_driver('simulated', EXACT_SKILLS, **options)
 
 
 def test_drivers_by_name(tmp_path: Path) -> None:
-    assert isinstance(create_driver('simulated', SKILLS, seed=1), SimulatedDriver)
+    assert isinstance(create_driver('simulated', EXACT_SKILLS, seed=1), SimulatedDriver)
     with pytest.raises(ConfigurationError, match=f"'unicorn': expected one of .*{min(DRIVERS)}"):
-        create_driver('unicorn', SKILLS)
-    driver = create_driver('simulated', SKILLS, journal_path=tmp_path / 'no' / 'such' / 'folder')
+        create_driver('unicorn', EXACT_SKILLS)
+    driver = create_driver(
+        'simulated', EXACT_SKILLS, journal_path=tmp_path / 'no' / 'such' / 'folder'
+    )
     with pytest.raises(ConfigurationError, match='journal'):
         asyncio.run(driver.connect())

@@ -12,7 +12,7 @@ from timely_llm_ros.execution import SegmentCode, SegmentProgress
 from timely_llm_ros.skills.language import parse
 from timely_llm_ros.skills.segmenter import Segment
 from timely_llm_ros.skills.statements import Call
-from timely_llm_ros.testing.planner_fakes import SCENE, SKILLS
+from timely_llm_ros.testing import EXACT_SCENE, EXACT_SKILLS
 
 # Statements
 
@@ -111,8 +111,8 @@ def test_a_progress_callback_that_raises_changes_nothing(caplog: pytest.LogCaptu
         def raises(progress: SegmentProgress) -> None:
             raise ValueError('observer')
 
-        segment = Segment(0, '', parse('act(10);', SKILLS, SCENE), 1)
-        assert (await bench.executor.execute('p', segment, SCENE, raises)).succeeded
+        segment = Segment(0, '', parse('act(10);', EXACT_SKILLS, EXACT_SCENE), 1)
+        assert (await bench.executor.execute('p', segment, EXACT_SCENE, raises)).succeeded
 
     on_bench(body)
     assert 'observer' in caplog.text
@@ -144,7 +144,7 @@ def test_an_index_that_came_already_is_refused() -> None:
 def test_a_skill_that_the_robot_does_not_have_is_refused() -> None:
     async def body(bench: Bench) -> None:
         segment = Segment(0, 'fly;', (Call('fly'),), 1)
-        outcome = await bench.executor.execute('p', segment, SCENE, lambda progress: None)
+        outcome = await bench.executor.execute('p', segment, EXACT_SCENE, lambda progress: None)
         assert outcome.ending.code == SegmentCode.INVALID_SEGMENT
         assert "skill 'fly'" in outcome.ending.message
 

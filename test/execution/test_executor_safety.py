@@ -10,7 +10,7 @@ from support.robots.executor_bench import Bench, on_bench
 from timely_llm_ros.errors import Ending, RobotUnavailableError
 from timely_llm_ros.execution import SegmentCode
 from timely_llm_ros.skills.statements import Call
-from timely_llm_ros.testing.planner_fakes import SCENE, Note
+from timely_llm_ros.testing import EXACT_SCENE, Note
 from timely_llm_ros.virtual_time import run_virtual
 
 
@@ -185,7 +185,7 @@ def test_closing_makes_safe_and_refuses() -> None:
         assert (await bench.run('act(1);', 0, 'q')).ending.code == SegmentCode.ROBOT_LOST
         assert [note[1] for note in bench.notes] == ['start', 'safe']
         with pytest.raises(RobotUnavailableError):
-            await bench.driver.execute(Call('act'), SCENE)
+            await bench.driver.execute(Call('act'), EXACT_SCENE)
 
     on_bench(body)
 
@@ -195,7 +195,7 @@ def test_a_loop_that_ends_in_the_middle_still_makes_the_robot_safe() -> None:
 
     async def main() -> None:
         bench = Bench()
-        bench.driver.journal = journal
+        bench.journal = journal
         await bench.executor.start()
         bench.run('act(5000);')
         await asyncio.sleep(1.0)

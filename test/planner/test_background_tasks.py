@@ -23,7 +23,7 @@ from timely_llm_ros.execution import LocalRobotLink, SegmentExecutor
 from timely_llm_ros.planner import BackgroundTask, Task
 from timely_llm_ros.planner.background_file import BackgroundFile
 from timely_llm_ros.planner.planner import Planner
-from timely_llm_ros.testing.planner_fakes import SCENE, SKILLS, ScriptedEngine
+from timely_llm_ros.testing import EXACT_SCENE, EXACT_SKILLS, ScriptedEngine
 from timely_llm_ros.utility import URGENT
 from timely_llm_ros.virtual_time import run_virtual
 
@@ -39,14 +39,16 @@ def plan_of(request: GenerationRequest) -> str:
 
 async def planner_on(engine: Engine) -> Planner:
     clock = LoopClock()
-    executor = SegmentExecutor(SimulatedDriver(SKILLS, clock=clock), SKILLS, clock)
+    executor = SegmentExecutor(SimulatedDriver(EXACT_SKILLS, clock=clock), EXACT_SKILLS, clock)
     await executor.start()
     link = LocalRobotLink(executor, clock)
-    return Planner(engine=engine, robots={'r': link}, skill_sets={'exact': SKILLS}, clock=clock)
+    return Planner(
+        engine=engine, robots={'r': link}, skill_sets={'exact': EXACT_SKILLS}, clock=clock
+    )
 
 
 def offline(name: str, **values: Any) -> BackgroundTask:
-    return BackgroundTask(name, 'exact', 'do it', SCENE, **values)
+    return BackgroundTask(name, 'exact', 'do it', EXACT_SCENE, **values)
 
 
 def test_plans_come_and_robots_hardly_notice() -> None:
@@ -55,7 +57,7 @@ def test_plans_come_and_robots_hardly_notice() -> None:
         await planner.start()
         handles = [planner.generate(offline(f'b{number}')) for number in range(background)]
         await asyncio.sleep(1.0)
-        task = Task('t', 'r', 'exact', 'go', SCENE, URGENT)
+        task = Task('t', 'r', 'exact', 'go', EXACT_SCENE, URGENT)
         result = await planner.submit(task).result()
         plans = [await handle.result() for handle in handles]
         await planner.close()

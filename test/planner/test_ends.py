@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
+from support.engines.scripted import engine_of
 
 from timely_llm_ros.errors import (
     ShutdownError,
@@ -16,10 +17,10 @@ from timely_llm_ros.planner import (
     TaskPhase,
     TaskStatus,
 )
-from timely_llm_ros.testing.planner_fakes import Script, acts, engine_of, in_fleet
+from timely_llm_ros.testing import Script, acts, in_fleet
 
 if TYPE_CHECKING:
-    from timely_llm_ros.testing.planner_fakes import Fleet
+    from timely_llm_ros.testing import Fleet
 
 
 @pytest.mark.parametrize('at_s', [0.0, 0.05, 0.1, 0.5, 1.1, 1.5])

@@ -11,7 +11,7 @@ import pytest
 
 from timely_llm_ros.planner import SegmentStarted, TaskStatus
 from timely_llm_ros.planner.timeline import Timeline, segment_objective
-from timely_llm_ros.testing.planner_fakes import Script, acts, make_fleet
+from timely_llm_ros.testing import Script, acts, make_fleet
 from timely_llm_ros.utility import TimeUtility
 from timely_llm_ros.virtual_time import run_virtual
 

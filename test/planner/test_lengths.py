@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from timely_llm_ros.planner.task import TaskResult
 from timely_llm_ros.prediction.lengths.length_forecast import EmpiricalLengths, Sample
-from timely_llm_ros.testing.planner_fakes import Fleet, by_instruction, in_fleet
+from timely_llm_ros.testing import Fleet, by_instruction, in_fleet
 
 if TYPE_CHECKING:
     from timely_llm_ros.engines.engine import GenerationRequest
-    from timely_llm_ros.testing.planner_fakes import Script
+    from timely_llm_ros.testing import Script
 
 PROMISED = 37
 

@@ -21,7 +21,7 @@ from timely_llm_ros.planner import (
     TaskStatus,
 )
 from timely_llm_ros.planner.planner import Planner
-from timely_llm_ros.testing.planner_fakes import SCENE, SKILLS, Script, ScriptedEngine, acts
+from timely_llm_ros.testing import EXACT_SCENE, EXACT_SKILLS, Script, ScriptedEngine, acts
 from timely_llm_ros.utility import NORMAL
 from timely_llm_ros.virtual_time import run_virtual
 
@@ -66,13 +66,13 @@ def serve(link: FakeLink, script: Script) -> tuple[TaskResult, list[PlannerEvent
         planner = Planner(
             engine=engine,
             robots={'r1': link},
-            skill_sets={'exact': SKILLS},
+            skill_sets={'exact': EXACT_SKILLS},
             clock=LoopClock(),
             on_event=events.append,
             stop_limit_s=2.0,
         )
         await planner.start()
-        handle = planner.submit(Task('t', 'r1', 'exact', 'go', SCENE, NORMAL))
+        handle = planner.submit(Task('t', 'r1', 'exact', 'go', EXACT_SCENE, NORMAL))
         result = await handle.result()
         await planner.close()
         return result, events, engine
@@ -222,12 +222,12 @@ def test_a_robot_that_is_gone_when_its_turn_comes() -> None:
         planner = Planner(
             engine=ScriptedEngine(lambda _: Script(acts(1))),
             robots={'r1': link},
-            skill_sets={'exact': SKILLS},
+            skill_sets={'exact': EXACT_SKILLS},
             clock=LoopClock(),
         )
         await planner.start()
         handles = [
-            planner.submit(Task(name, 'r1', 'exact', 'go', SCENE, NORMAL, when_busy='queue'))
+            planner.submit(Task(name, 'r1', 'exact', 'go', EXACT_SCENE, NORMAL, when_busy='queue'))
             for name in 'abc'
         ]
         results = [await handle.result() for handle in handles]

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
+from support.engines.scripted import engine_of
 
 from timely_llm_ros.errors import (
     Ending,
@@ -23,11 +24,11 @@ from timely_llm_ros.planner import (
     TaskPhase,
     TaskStatus,
 )
-from timely_llm_ros.testing.planner_fakes import Script, acts, engine_of, in_fleet
+from timely_llm_ros.testing import Script, acts, in_fleet
 
 if TYPE_CHECKING:
     from timely_llm_ros.planner import Task, TaskFeedback
-    from timely_llm_ros.testing.planner_fakes import Fleet
+    from timely_llm_ros.testing import Fleet
 
 
 def test_a_plan_runs_in_order_and_its_times_are_those_of_the_table_of_words() -> None:

@@ -19,7 +19,7 @@ from timely_llm_ros.planner import (
     TaskEnded,
     TaskStatus,
 )
-from timely_llm_ros.testing.planner_fakes import Fleet, Note, Script, ScriptedEngine, make_fleet
+from timely_llm_ros.testing import Fleet, Note, Script, ScriptedEngine, make_fleet
 from timely_llm_ros.virtual_time import run_virtual
 
 if TYPE_CHECKING:

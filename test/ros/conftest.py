@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from timely_llm_ros.testing.ros_domain import free_domain
+from timely_llm_ros.testing import free_domain
 
 # Before rclpy is imported anywhere in this process.
 os.environ['ROS_DOMAIN_ID'] = str(free_domain())

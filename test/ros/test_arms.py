@@ -17,7 +17,7 @@ from timely_llm_ros.msg import SceneObject
 from timely_llm_ros.drivers.indy.mock.arm import MockIndy
 from timely_llm_ros.drivers.journal import read_journal
 from timely_llm_ros.execution import SegmentCode
-from timely_llm_ros.testing.jointed_arm import HOME, JOINTED, POSES
+from timely_llm_ros.testing import JOINTED_HOME, JOINTED_POSES, JOINTED_YAML
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,8 +93,8 @@ def arms(
     """A fleet of one arm of either kind, driven by one executor without a planner."""
     folder = tmp_path_factory.mktemp('arms')
     skills, poses, drivers = (folder / name for name in ('jointed.yaml', 'poses.yaml', 'arms.yaml'))
-    skills.write_text(JOINTED, encoding='utf-8')
-    poses.write_text(POSES, encoding='utf-8')
+    skills.write_text(JOINTED_YAML, encoding='utf-8')
+    poses.write_text(JOINTED_POSES, encoding='utf-8')
     indy = MockIndy(folder, speed=4.0)
     content = {
         'arm_1': {
@@ -151,7 +151,7 @@ def test_an_arm_under_ros2_control_goes_through_its_poses(
     result = run(fleet, 'arm_1', 'pick(cup_1);home;')
     assert result.error_code == SegmentCode.NONE, result.error_msg
     assert len(jointed.moves) == before + 5
-    assert jointed.moves[-1] == HOME
+    assert jointed.moves[-1] == JOINTED_HOME
     jointed.wait_still()
 
 

@@ -1,4 +1,4 @@
-"""A small arm for the trajectory driver's tests: its skill set, its poses file, its joints."""
+"""A small arm for tests of the trajectory driver: its skill set, its poses file, its joints."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from timely_llm_ros.skills.loading import parse_skill_set
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-JOINTED = """
+JOINTED_YAML = """
 name: jointed
 description: an arm of three joints between fixed places
 safe_action: stop
@@ -30,8 +30,9 @@ skills:
   home: {description: go to rest pose, duration: {model: constant, seconds: 2.0}}
   stop: {description: stop all motion, duration: {model: constant, seconds: 0.3}}
 """
+"""A skill set for an arm of three joints, as its file."""
 
-POSES = """
+JOINTED_POSES = """
 joints:
   base: {max_velocity: 2.0, lower: -3.0, upper: 3.0}
   elbow: {max_velocity: 1.0, max_acceleration: 4.0}
@@ -45,18 +46,35 @@ skills:
   pick: ['over_{target}', 'at_{target}', closed, 'over_{target}']
   look_at: ['over_{target}']
 """
+"""The poses of that arm, as the file that the trajectory driver reads."""
 
-SKILLS = parse_skill_set(JOINTED)
-HOME = {'base': 0.0, 'elbow': 0.5, 'finger': 0.04}
+JOINTED_SKILLS = parse_skill_set(JOINTED_YAML)
+"""That skill set, read."""
+JOINTED_HOME = {'base': 0.0, 'elbow': 0.5, 'finger': 0.04}
+"""Where its joints are at first (rad, m)."""
 
 
 class LocalJoints:
-    """Joints of this process on the loop's clock, read fifty times a second."""
+    """The joints of an arm in this process, in place of those behind ROS topics.
+
+    Give it to ``create_driver('trajectory', ..., link=...)``. Must be made while a loop runs: the
+    joints move on the loop's clock and are read fifty times a second.
+
+    Args:
+        positions: Where joints are at first, if not at ``JOINTED_HOME``.
+
+    Attributes:
+        record: What the arm's body was told and what it did, in order.
+        body: The body.
+        has_controller: Whether there is a controller that takes commands.
+        silent: The joints' states stop coming.
+        velocities: Whether the states tell speeds too.
+    """
 
     def __init__(self, **positions: float) -> None:
         self.record: list[dict[str, Any]] = []
         loop = asyncio.get_running_loop()
-        self.body = JointBody({**HOME, **positions}, self.record.append, clock=loop.time)
+        self.body = JointBody({**JOINTED_HOME, **positions}, self.record.append, clock=loop.time)
         self.has_controller = True
         self.silent = False
         self.velocities = True
@@ -64,26 +82,32 @@ class LocalJoints:
 
     @property
     def readings(self) -> Mapping[str, JointReading]:
+        """The newest reading of each joint."""
         return self._readings
 
     @property
     def moves(self) -> list[dict[str, float]]:
+        """The goals that the arm was sent to, in order."""
         return [event['goal'] for event in self.record if event['event'] == 'move']
 
     async def open(self) -> None:
+        """Read the joints once."""
         self.read()
 
     async def close(self) -> None:
-        pass
+        """Do nothing: there is no connection."""
 
     def command(self, positions: Mapping[str, float], duration_s: float) -> None:
+        """Send the arm to positions that it reaches after a time (s)."""
         self.body.follow(list(positions), list(positions.values()), duration_s)
 
     async def heard(self, limit_s: float) -> None:
+        """Return once there is a new reading, or after ``limit_s``."""
         await asyncio.sleep(min(limit_s, 0.02))
         self.read()
 
     def read(self) -> None:
+        """Read every joint, unless the arm is silent."""
         if self.silent:
             return
         positions, speeds = self.body.joints()

@@ -1,4 +1,4 @@
-"""A ROS domain for these tests alone."""
+"""A ROS domain that a test has for itself."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ _DOMAINS = 100
 
 
 def free_domain() -> int:
-    """Return a domain of which nobody on this machine uses the first participant's port.
+    """Return a ROS domain that nobody on this machine uses.
 
-    Tests that run beside these look at the same time: each worker has domains of its own.
+    A domain counts as free if no program has bound the port of its first participant. Under
+    pytest-xdist every worker draws from domains of its own, so two workers never pick the same one.
     """
     workers = int(os.environ.get('PYTEST_XDIST_WORKER_COUNT', '1'))
     worker = int(os.environ.get('PYTEST_XDIST_WORKER', 'gw0').removeprefix('gw'))

@@ -20,7 +20,7 @@ from timely_llm_ros.skills.language import parse
 from timely_llm_ros.skills.loading import parse_skill_set
 from timely_llm_ros.skills.scene import Scene, SceneObject
 from timely_llm_ros.skills.segmenter import Segment
-from timely_llm_ros.testing.jointed_arm import HOME, POSES, SKILLS, LocalJoints
+from timely_llm_ros.testing import JOINTED_HOME, JOINTED_POSES, JOINTED_SKILLS, LocalJoints
 from timely_llm_ros.virtual_time import run_virtual
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ SCENE = Scene((SceneObject('cup_1', 'cup'), SceneObject('cup_2', 'cup')))
 @pytest.fixture
 def poses_file(tmp_path: Path) -> str:
     path = tmp_path / 'arm.yaml'
-    path.write_text(POSES, encoding='utf-8')
+    path.write_text(JOINTED_POSES, encoding='utf-8')
     return str(path)
 
 
@@ -46,14 +46,14 @@ class Bench:
     def __init__(self, poses_file: str, **options: Any) -> None:
         self.joints = LocalJoints()
         self.driver = create_driver(
-            'trajectory', SKILLS, link=self.joints, poses_file=poses_file, **options
+            'trajectory', JOINTED_SKILLS, link=self.joints, poses_file=poses_file, **options
         )
-        self.executor = SegmentExecutor(self.driver, SKILLS, LoopClock())
+        self.executor = SegmentExecutor(self.driver, JOINTED_SKILLS, LoopClock())
 
     def run(
         self, text: str, plan: str = 'p', *, awaits_value: bool = False
     ) -> asyncio.Task[SegmentOutcome]:
-        segment = Segment(0, text, parse(text, SKILLS, SCENE), 1, awaits_value=awaits_value)
+        segment = Segment(0, text, parse(text, JOINTED_SKILLS, SCENE), 1, awaits_value=awaits_value)
         return asyncio.get_running_loop().create_task(
             self.executor.execute(plan, segment, SCENE, lambda _: None)
         )
@@ -84,7 +84,7 @@ def test_a_skill_goes_through_its_poses_and_the_other_joints_stay(poses_file: st
             {**over, 'elbow': 0.6},
             {**over, 'elbow': 0.6, 'finger': 0.01},
             {**over, 'finger': 0.01},
-            HOME,
+            JOINTED_HOME,
         ]
         times_s = [e['duration_s'] for e in bench.joints.record if e['event'] == 'move']
         # The slower of base (1 rad, 2 rad/s) and elbow (0.3 rad, 1 rad/s, 4 rad/s^2), at full speed
@@ -124,7 +124,7 @@ def test_a_stop_holds_the_arm_where_it_comes_to_rest(at_s: float, velocities: bo
         import tempfile
 
         with tempfile.NamedTemporaryFile('w', suffix='.yaml') as file:
-            file.write(POSES)
+            file.write(JOINTED_POSES)
             file.flush()
             bench = Bench(file.name, speed=0.25)
             bench.joints.velocities = velocities
@@ -270,9 +270,9 @@ def test_without_eyes_looking_fails(poses_file: str) -> None:
     ],
 )
 def test_wrong_files_are_refused(tmp_path: Path, old: str, new: str, text: str) -> None:
-    assert old in POSES
+    assert old in JOINTED_POSES
     path = tmp_path / 'arm.yaml'
-    path.write_text(POSES.replace(old, new, 1), encoding='utf-8')
+    path.write_text(JOINTED_POSES.replace(old, new, 1), encoding='utf-8')
     arguments = {'pick': ('target',), 'look_at': ('target',), 'home': ()}
     with pytest.raises(ConfigurationError, match=text):
         read_joint_poses(str(path), arguments)
@@ -291,7 +291,9 @@ def test_wrong_files_are_refused(tmp_path: Path, old: str, new: str, text: str) 
 )
 def test_wrong_options_are_refused(poses_file: str, options: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
-        create_driver('trajectory', SKILLS, **{'link': None, 'poses_file': poses_file, **options})
+        create_driver(
+            'trajectory', JOINTED_SKILLS, **{'link': None, 'poses_file': poses_file, **options}
+        )
 
 
 def test_an_arm_tells_no_texts(poses_file: str) -> None:

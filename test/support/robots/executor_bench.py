@@ -9,7 +9,7 @@ from timely_llm_ros.clock import LoopClock
 from timely_llm_ros.execution import SegmentExecutor, SegmentOutcome, SegmentProgress
 from timely_llm_ros.skills.language import parse
 from timely_llm_ros.skills.segmenter import Segment
-from timely_llm_ros.testing.planner_fakes import SCENE, SKILLS, Note, RecordingDriver
+from timely_llm_ros.testing import EXACT_SCENE, EXACT_SKILLS, Note, RecordingDriver
 from timely_llm_ros.virtual_time import run_virtual
 
 if TYPE_CHECKING:
@@ -22,16 +22,19 @@ class Bench:
     def __init__(self, **options: Any) -> None:
         self.journal: list[Note] = []
         self.progress: list[tuple[float, SegmentProgress]] = []
-        self.driver = RecordingDriver(SKILLS, 'r1', self.journal, [])
-        self.executor = SegmentExecutor(self.driver, SKILLS, LoopClock(), **options)
+        self.driver = RecordingDriver(EXACT_SKILLS, 'r1', self._write_down)
+        self.executor = SegmentExecutor(self.driver, EXACT_SKILLS, LoopClock(), **options)
 
     def run(
         self, text: str, index: int = 0, plan: str = 'p', *, awaits_value: bool = False
     ) -> asyncio.Task[SegmentOutcome]:
-        statements = parse(text, SKILLS, SCENE)
+        statements = parse(text, EXACT_SKILLS, EXACT_SCENE)
         segment = Segment(index, text, statements, 1, awaits_value=awaits_value)
         loop = asyncio.get_running_loop()
-        return loop.create_task(self.executor.execute(plan, segment, SCENE, self._note))
+        return loop.create_task(self.executor.execute(plan, segment, EXACT_SCENE, self._note))
+
+    def _write_down(self, note: Note) -> None:
+        self.journal.append(note)
 
     def _note(self, progress: SegmentProgress) -> None:
         self.progress.append((asyncio.get_running_loop().time(), progress))
