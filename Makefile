@@ -2,14 +2,15 @@
 PYTHON ?= python3
 VENV := .venv/bin
 RUN := $(VENV)/python
-BENCHES := $(patsubst %.py,bench-%,$(filter-out page.py robot_traffic.py tello_pilot.py,\
-  $(notdir $(shell grep -l "^if __name__" benchmarks/*/*.py))))
+PROGRAMS := $(filter-out %/__main__.py %/robot_traffic.py %/tello_pilot.py,\
+  $(shell grep -l "^if __name__" benchmarks/*/*.py))
+BENCHES := $(patsubst %.py,bench-%,$(notdir $(PROGRAMS)))
 
 export OMP_NUM_THREADS ?= 1
 export HF_HUB_OFFLINE = 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: help setup setup-dev setup-indy demo test fuzz lint format model model-eval rlp clean $(BENCHES)
+.PHONY: help setup setup-dev setup-indy demo test fuzz lint format model model-eval rlp pages clean $(BENCHES)
 
 help:
 	@echo 'make demo          set up, then fly a simulated fleet and write traces and a report'
@@ -20,6 +21,7 @@ help:
 	@echo 'make model         train the embedded planner model again from its seed (under 30 min)'
 	@echo 'make rlp           train its response-length predictor again (15 min, most of it plans)'
 	@echo 'make model-eval    measure the shipped model on held-out scenes and wordings'
+	@echo 'make pages         write docs/results from the figures that the benchmarks left'
 	@echo 'make clean         remove the environment and everything that was built'
 	@echo 'benchmarks:        $(BENCHES)'
 	@echo 'PYTHON=...         which Python to use (3.11 or later)'
@@ -68,7 +70,10 @@ model-eval: setup
 	@$(RUN) -m timely_llm_ros.training.model.evaluate $(ARGS)
 
 $(BENCHES): bench-%: setup-dev
-	@$(RUN) -m $(subst /,.,$(basename $(wildcard benchmarks/*/$*.py))) $(ARGS)
+	@$(RUN) -m $(subst /,.,$(basename $(filter %/$*.py,$(PROGRAMS)))) $(ARGS)
+
+pages: setup-dev
+	@$(RUN) -m benchmarks.pages $(ARGS)
 
 clean:
 	rm -rf .venv .venv-indy .build build install log

@@ -3,7 +3,6 @@
 from benchmarks.common.browser import Browser
 from benchmarks.common.cpu_noise import QUIET_CORES, Others
 from benchmarks.common.interleaved import Way, gain, gain_errors, run_in_turns
-from benchmarks.common.page_tables import measured, table, verdicts
 from benchmarks.common.pictures import finish, picture
 from benchmarks.common.results import FOLDER, Target, command, machine, save
 
@@ -19,10 +18,7 @@ __all__ = [
     'gain',
     'gain_errors',
     'machine',
-    'measured',
     'picture',
     'run_in_turns',
     'save',
-    'table',
-    'verdicts',
 ]

@@ -15,13 +15,11 @@ import time
 from dataclasses import dataclass
 
 from benchmarks.common import Target, save
+from benchmarks.timelyllm.printed import PAPER_US
 from timely_llm_ros.scheduling import GenerationTable, SchedulingOptions, StepTimes
 from timely_llm_ros.utility import NORMAL, URGENT, TimeUtility
 
 SIZES = (1, 2, 4, 6, 8, 64, 512, 4096)
-PAPER_US = {1: 580.0, 2: 830.0, 4: 1250.0, 6: 1580.0, 8: 2030.0}
-"""TimelyLLM, Table 5."""
-
 BATCH = 8
 
 

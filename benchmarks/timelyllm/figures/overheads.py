@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from benchmarks.common import Target
 from benchmarks.timelyllm.comparison import PAPER
 from benchmarks.timelyllm.figures.experiment import Experiment, Result, Table
-from benchmarks.timelyllm.scheduling import PAPER_US, ours_us
+from benchmarks.timelyllm.printed import PAPER_MS, PAPER_PERCENT, PAPER_US
+from benchmarks.timelyllm.scheduling import ours_us
 from timely_llm_ros.engines import GenerationRequest
 from timely_llm_ros.engines.core import EngineCore, Output
 from timely_llm_ros.engines.simulated import find_hardware
@@ -28,10 +29,6 @@ if TYPE_CHECKING:
     from benchmarks.timelyllm.figures.runs import Runs
 
 KINDS = tuple(range(1, 9))
-PAPER_MS = (13.7, 24.1, 19.9, 19.9, 16.0, 13.1, 14.4, 14.8)
-PAPER_PERCENT = (3.0, 2.6, 5.6, 2.8, 3.2, 3.7, 4.1, 4.2)
-"""TimelyLLM, Table 4."""
-
 REPEATS = 40
 
 

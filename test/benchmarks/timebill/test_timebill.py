@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.budget_page import replaced
 from benchmarks.timebill.approaches import TimeBill, choices, fixed, judge, oracle, told
 from benchmarks.timebill.estimates import Estimates
 from benchmarks.timebill.record import Recorded, Tried
@@ -108,14 +107,3 @@ def test_knowing_lengths_serves_the_shorter_first() -> None:
         means[way] = found.mean_s
     assert means['prompt'] < means['none'] / 2
     assert means['truth'] == pytest.approx(means['prompt'], rel=0.2)
-
-
-def test_tables_take_the_place_of_older_ones() -> None:
-    page = '# Results\n\n## One\n\nkept\n\n## The demo\n\nkept too\n'
-    once = replaced(page, 'rlp', ['| a |'])
-    again = replaced(once, 'rlp', ['| b |'])
-    assert once.count('## Response-length predictors') == again.count('<!-- rlp.json -->') == 1
-    assert '| a |' not in again
-    assert again.index('| b |') < again.index('## The demo')
-    assert again.startswith('# Results\n\n## One\n\nkept\n')
-    assert again.endswith('## The demo\n\nkept too\n')

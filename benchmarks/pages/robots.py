@@ -1,0 +1,51 @@
+"""Tables on faults of robots and on models of their skills' durations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.pages.markdown import table
+from benchmarks.pages.recorded import read
+
+
+def context() -> dict[str, Any]:
+    """Return what the page's template names."""
+    return {'faults': faults(), 'durations': durations(), 'worst_ms': worst_ms()}
+
+
+def worst_ms() -> float:
+    """Return the longest time from a fault to a robot that is safe."""
+    return float(1000 * max(row['worst_s'] for row in read('safety').figures.values()))
+
+
+def faults() -> str:
+    """Return how long it takes until a robot is safe, by fault."""
+    verdicts = read('safety').targets
+    return table(
+        ('fault', 'counted', 'median', 'worst', '500 ms'),
+        (
+            (
+                fault,
+                row['counted'],
+                f'{1000 * row["median_s"]:.0f} ms',
+                f'{1000 * row["worst_s"]:.0f} ms',
+                'met' if verdict.ok else '**missed**',
+            )
+            for (fault, row), verdict in zip(read('safety').figures.items(), verdicts, strict=True)
+        ),
+    )
+
+
+def durations() -> str:
+    """Return how far off fitted durations are, by skill."""
+    return table(
+        ('skill', 'slope', 'mean error', 'greatest error', 'median call beyond the truth'),
+        (
+            (
+                skill,
+                *(f'{row[f"{what} error"]:.2%}' for what in ('slope', 'mean', 'greatest')),
+                f'{1000 * row["call beyond that (s)"]:.0f} ms',
+            )
+            for skill, row in read('durations').figures.items()
+        ),
+    )

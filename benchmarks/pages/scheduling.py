@@ -1,0 +1,71 @@
+"""Tables on what scheduling and segments cost, and how many robots one machine simulates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.pages.markdown import table
+from benchmarks.pages.recorded import read
+from benchmarks.timelyllm import PAPER_US
+
+POLICIES = ('fcfs', 'edf', 'utility')
+
+
+def context() -> dict[str, Any]:
+    """Return what the page's template names."""
+    delivery = read('overhead').figures['delivery']
+    return {
+        'steps': steps(),
+        'fleets': fleets(),
+        'segmentation': read('overhead').figures['segmentation'],
+        'token_to_action_ms': _ms(delivery['token_to_action_s']),
+        'bare_topic_ms': _ms(delivery['bare_topic_s']),
+        'engine_step_ms': f'{1000 * delivery["engine_step_s"]:.1f}',
+    }
+
+
+def steps() -> str:
+    """Return what one scheduling step takes, by the number that waits."""
+    return table(
+        ('waiting', *(f'`{policy}`' for policy in POLICIES), 'naive', 'paper'),
+        (
+            (
+                row['waiting'],
+                *(f'{row[policy]:.1f}' for policy in POLICIES),
+                f'{row["naive"]:.1f}',
+                f'{PAPER_US[row["waiting"]]:.0f}' if row['waiting'] in PAPER_US else '-',
+            )
+            for row in read('scheduling').figures
+        ),
+    )
+
+
+def fleets() -> str:
+    """Return what simulating fleets takes."""
+    rows, seen = [], set[int]()
+    for row in read('scale').figures:
+        robots = f'{row["robots"]:,}' + (' again' if row['robots'] in seen else '')
+        seen.add(row['robots'])
+        rows.append(
+            (
+                robots,
+                f'{row["tasks"]:,}',
+                f'{row["segments"]:,}',
+                f'{row["wall_s"]:.1f}',
+                f'{row["cpu_s"]:.1f}',
+                f'{row["us_per_segment"]:.0f}',
+                f'{row["peak_mib"]:.0f}',
+                f'{row["mean_utility"]:.3f}',
+                f'{row["mean_waiting_s"]:.3f}',
+                row['log_sha256'][:16],
+            )
+        )
+    head = (
+        'robots', 'tasks', 'segments', 'wall s', 'CPU s', 'CPU us per segment', 'peak MiB',
+        'mean utility', 'mean waiting s', 'event log',
+    )  # fmt: skip
+    return table(head, rows)
+
+
+def _ms(times_s: dict[str, float]) -> str:
+    return ' / '.join(f'{1000 * times_s[share]:.1f}' for share in ('p50', 'p99'))
