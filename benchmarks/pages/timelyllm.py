@@ -217,7 +217,8 @@ def contention() -> str:
     """Return what each way gives on the embedded model in real time."""
     return table(
         (
-            'way', 'batch', 'U urgent', 'U normal', 'mean utility', 'R urgent (ms)', 'R normal (ms)',
+            'way', 'batch', 'U urgent', 'U normal', 'mean utility', 'R urgent (ms)',
+            'R normal (ms)',
         ),
         (
             (
