@@ -25,7 +25,7 @@ from lrtrace.statistics import percentile
 from timely_llm_ros.evaluation import WORKLOADS, compose
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from benchmarks.vllm.clients import Job
     from benchmarks.vllm.fleet import Serve
@@ -268,13 +268,13 @@ def _percentile_error(values: list[float], share: float) -> float:
     )
 
 
-def ways_of(part: dict[str, Any], robots: int, load: float) -> dict[str, dict[str, Any]]:
+def ways_of(part: Mapping[str, Any], robots: int, load: float) -> dict[str, dict[str, Any]]:
     """Return each way's figures with one fleet at one load."""
     return {
         run['way']: run for run in part['runs'] if run['robots'] == robots and run['load'] == load
     }
 
 
-def settings(part: dict[str, Any]) -> list[tuple[int, float]]:
+def settings(part: Mapping[str, Any]) -> list[tuple[int, float]]:
     """Return the fleets and loads that were measured."""
     return sorted({(run['robots'], run['load']) for run in part['runs']})
