@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from lrtrace.cli.cat_command import add_cat_command
 from lrtrace.cli.export_command import add_export_command
 from lrtrace.cli.repair_command import add_repair_command
-from lrtrace.cli.resume_command import add_resume_command
 from timely_llm_ros.command_line import make_parser, run_command
 from timely_llm_ros.errors import ConfigurationError, TimelyError
 
@@ -73,7 +72,6 @@ def _parser() -> argparse.ArgumentParser:
     add_cat_command(commands)
     add_export_command(commands)
     add_repair_command(commands)
-    add_resume_command(commands)
     return parser
 
 

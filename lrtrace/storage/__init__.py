@@ -3,7 +3,6 @@
 from lrtrace.storage.definitions import find_definition
 from lrtrace.storage.message_values import finite, nanoseconds, scene, seconds
 from lrtrace.storage.metadata import TopicQos, qos_profiles
-from lrtrace.storage.new_file import require_new, write_new
 from lrtrace.storage.reader import Trace, TraceMessage
 from lrtrace.storage.repair import repair_trace
 from lrtrace.storage.to_json import to_json
@@ -19,9 +18,7 @@ __all__ = [
     'nanoseconds',
     'qos_profiles',
     'repair_trace',
-    'require_new',
     'scene',
     'seconds',
     'to_json',
-    'write_new',
 ]

@@ -234,18 +234,3 @@ def test_a_killed_trace_is_used_with_a_warning(
     write_trace(tmp_path / 'a', close=False).flush()
     assert main(['profile-robot', str(tmp_path / 'a'), '--skill-set', 'tello']) == 1
     assert 'its recorder was killed' in capsys.readouterr().err
-
-
-@pytest.mark.parametrize('command', ['profile', 'compose'])
-def test_help_has_examples_and_every_option_is_in_the_reference(
-    command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit, match='0'):
-        main([command, '--help'])
-    text = capsys.readouterr().out
-    assert f'examples:\n  lrtrace {command} ' in text
-    reference = (ROOT / 'docs/reference/command_line.md').read_text()
-    section = reference.split(f'## `lrtrace {command}`')[1].split('\n## ')[0]
-    options = {word.strip(',[]') for word in text.split() if word.strip('[').startswith('--')}
-    for option in options - {'--help'}:
-        assert f'`{option}' in section, option

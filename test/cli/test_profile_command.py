@@ -72,9 +72,9 @@ def test_a_file_that_exists_is_kept(tmp_path: Path, capsys: pytest.CaptureFixtur
     path = tmp_path / 'profile.json'
     path.write_text('mine')
     assert main(['profile', '-o', str(path)]) == 1
-    assert '--overwrite' in capsys.readouterr().err
+    assert '--force' in capsys.readouterr().err
     assert path.read_text() == 'mine'
-    assert main(['profile', '-o', str(path), '--overwrite', '--repeats', '2']) == 0
+    assert main(['profile', '-o', str(path), '--force', '--repeats', '2']) == 0
     assert json.loads(path.read_text())['repeats'] == 2
 
 

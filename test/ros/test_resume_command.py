@@ -25,7 +25,7 @@ LONG = 'takeoff;delay(10000);land;'
 
 def resume(trace: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, str(ROOT / 'scripts' / 'lrtrace'), 'resume', *arguments, str(trace)],
+        [sys.executable, str(ROOT / 'scripts' / 'timely-llm'), 'resume', *arguments, str(trace)],
         capture_output=True, text=True, timeout=LIMIT_S, check=False,
         env=os.environ | {'PYTHONPATH': str(ROOT)},
     )  # fmt: skip

@@ -6,6 +6,7 @@ import argparse
 import sys
 from typing import Any
 
+from timely_llm_ros.command_line import require_new, write_new
 from timely_llm_ros.errors import ConfigurationError
 
 _EXAMPLES = """\
@@ -18,7 +19,7 @@ examples:
 
 
 def add_parser(commands: Any) -> None:
-    """Add the command to the subcommands of ``lrtrace``."""
+    """Add the command to a command line."""
     parser = commands.add_parser(
         'compose',
         help='make a workload of recorded tasks',
@@ -61,7 +62,7 @@ def add_parser(commands: Any) -> None:
 
 
 def _compose(options: argparse.Namespace) -> int:
-    from lrtrace.storage import Trace, require_new, write_new
+    from lrtrace.storage import Trace
     from lrtrace.timeline import read_run
     from timely_llm_ros.evaluation import RecordedSpec, compose_recorded, dumps, task_pool
 

@@ -39,7 +39,7 @@ _POLL_S = {'static': 0.05, 'continuous': 0.002}
 
 
 def add_parser(commands: Any) -> None:
-    """Add the command to the subcommands of ``lrtrace``."""
+    """Add the command to a command line."""
     from timely_llm_ros.offline import BinOptions, Boundaries, Predictor
 
     default = BinOptions()

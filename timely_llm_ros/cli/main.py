@@ -12,6 +12,7 @@ from timely_llm_ros.cli import (
     plan_command,
     profile_command,
     profile_robot_command,
+    resume_command,
     serve_command,
     skills_command,
     train_commands,
@@ -48,7 +49,7 @@ def build_parser() -> argparse.ArgumentParser:
     for command in (
         demo_command, plan_command, serve_command, skills_command, doctor_command,
         profile_command, profile_robot_command, compose_command, generate_command,
-        what_if_command, train_commands,
+        what_if_command, resume_command, train_commands,
     ):  # fmt: skip
         command.add_parser(commands)
     return parser

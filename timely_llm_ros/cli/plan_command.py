@@ -4,32 +4,25 @@ from __future__ import annotations
 
 import argparse
 import json
-import queue
 import random
 import signal
-import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from timely_llm_ros.command_line import EXIT_FAILED, EXIT_NO_PLANNER, seconds
-from timely_llm_ros.errors import ConfigurationError, InvalidTaskError, TimelyError
+from timely_llm_ros.cli.client_process import ClientProcess
+from timely_llm_ros.command_line import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NO_PLANNER, seconds
+from timely_llm_ros.errors import ConfigurationError, InvalidTaskError
 from timely_llm_ros.skills import Scene, SceneObject
 from timely_llm_ros.utility import NORMAL, URGENT, TimeUtility
 
-CLIENT = ('-m', 'timely_llm_ros.nodes.tools.plan_client')
-"""What Python runs for this command: ROS stays in a process of its own."""
-
 MOST_OBJECTS = 1000
 """Of a drawn scene: more than any model reads."""
-
-_CLIENT_ENDED = 'the ROS client ended; its output above says why'
 
 _EXAMPLES = """\
 examples:
@@ -179,35 +172,11 @@ def _sampled(kind: str, objects: int, seed: int) -> tuple[str, Scene]:
 
 def _run(options: argparse.Namespace) -> int:
     task = task_of(options)
-    command = [sys.executable, *CLIENT]
-    if options.namespace:
-        command += ['--ros-args', '-r', f'__ns:={options.namespace}']
-    client = subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        # Ctrl-C is ours: we ask the client to cancel and wait for the result.
-        start_new_session=True,
-    )
-    try:
+    with ClientProcess(options.namespace) as client:
         return _follow(client, task, options)
-    finally:
-        if client.stdin is not None:
-            with suppress(BrokenPipeError):
-                client.stdin.close()
-        try:
-            client.wait(timeout=12)
-        except subprocess.TimeoutExpired:
-            client.kill()
-            client.wait()
 
 
-def _follow(
-    client: subprocess.Popen[str], task: dict[str, Any], options: argparse.Namespace
-) -> int:
-    events: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
-    threading.Thread(target=_read, args=(client, events), daemon=True).start()
+def _follow(client: ClientProcess, task: dict[str, Any], options: argparse.Namespace) -> int:
     interrupted = threading.Event()
     signal.signal(signal.SIGINT, lambda *_: interrupted.set())
     say = _Narrator(quiet=options.json)
@@ -216,10 +185,10 @@ def _follow(
     while True:
         if interrupted.is_set() and not canceled:
             if not ready:
-                return 130
+                return EXIT_INTERRUPTED
             canceled = True
             say.line('cancelling')
-            _send(client, {'cancel': 'task'})
+            client.send({'cancel': 'task'})
         if not ready and time.monotonic() > limit_s:
             print(
                 f'error: no planner answers after {options.wait:g} s. Is one running in this '
@@ -228,16 +197,13 @@ def _follow(
                 file=sys.stderr,
             )
             return EXIT_NO_PLANNER
-        try:
-            event = events.get(timeout=0.1)
-        except queue.Empty:
-            continue
+        event = client.event_within(0.1)
         if event is None:
-            raise TimelyError(_CLIENT_ENDED)
+            continue
         match event['event']:
             case 'ready' if not ready:
                 ready = True
-                _send(client, task)
+                client.send(task)
             case 'feedback':
                 say.feedback(event)
             case 'lost':
@@ -249,25 +215,8 @@ def _follow(
             case 'result':
                 say.result(event)
                 if canceled:
-                    return 130
+                    return EXIT_INTERRUPTED
                 return 0 if event['status'] == 'succeeded' else EXIT_FAILED
-
-
-def _read(client: subprocess.Popen[str], events: queue.SimpleQueue[dict[str, Any] | None]) -> None:
-    assert client.stdout is not None
-    for line in client.stdout:
-        events.put(json.loads(line))
-    events.put(None)
-
-
-def _send(client: subprocess.Popen[str], command: dict[str, Any]) -> None:
-    assert client.stdin is not None
-    try:
-        client.stdin.write(json.dumps(command) + '\n')
-        client.stdin.flush()
-    except BrokenPipeError as err:
-        # Not the reader of our own output, which may go away.
-        raise TimelyError(_CLIENT_ENDED) from err
 
 
 class _Narrator:

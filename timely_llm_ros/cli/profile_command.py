@@ -10,6 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from timely_llm_ros.command_line import require_new
 from timely_llm_ros.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def add_parser(commands: Any) -> None:
         '-o', '--output', type=Path, metavar='FILE',
         help='where the profile goes (default: ./profile_<model>.json)',
     )  # fmt: skip
-    parser.add_argument('--overwrite', action='store_true', help='replace a file that is there')
+    parser.add_argument('--force', action='store_true', help='replace a file that exists')
     parser.set_defaults(run=_run)
 
 
@@ -141,8 +142,7 @@ def _run(options: argparse.Namespace) -> int:
     output = options.output or Path(f'profile_{Path(path).name}.json')
     if not output.parent.is_dir():
         raise ConfigurationError(f'--output {output}: expected a file in a folder that exists')
-    if output.is_dir() or (output.exists() and not options.overwrite):
-        raise ConfigurationError(f'--output {output} exists: expected a new file, or --overwrite')
+    require_new(output, force=options.force)
 
     console, screen = Console(highlight=False), Console(highlight=False, stderr=True)
     load = os.getloadavg()[0]

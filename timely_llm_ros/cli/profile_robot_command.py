@@ -7,6 +7,7 @@ import datetime
 import sys
 from typing import Any
 
+from timely_llm_ros.command_line import require_new, write_new
 from timely_llm_ros.errors import ConfigurationError
 
 _EXAMPLES = """\
@@ -18,7 +19,7 @@ examples:
 
 
 def add_parser(commands: Any) -> None:
-    """Add the command to the subcommands of ``lrtrace``."""
+    """Add the command to a command line."""
     parser = commands.add_parser(
         'profile-robot',
         help='fit the durations of skills from traces',
@@ -44,7 +45,7 @@ def add_parser(commands: Any) -> None:
 
 
 def _profile(options: argparse.Namespace) -> int:
-    from lrtrace.storage import Trace, require_new, write_new
+    from lrtrace.storage import Trace
     from timely_llm_ros.calibration import LEAST_CALLS, overlay_text, profile_skills, profile_table
     from timely_llm_ros.skills.loading import (
         compose,

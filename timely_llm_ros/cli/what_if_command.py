@@ -36,7 +36,7 @@ examples:
 
 
 def add_parser(commands: Any) -> None:
-    """Add the command to the subparsers of ``timely-llm``."""
+    """Add the command to a command line."""
     parser = commands.add_parser(
         'what-if',
         help='ask what if: the tasks of a trace under other policies, hardware or fleets',

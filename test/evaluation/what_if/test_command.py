@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.recorder.synthetic_trace import write_trace
 from benchmarks.recorder.virtual_trace import apart, write_virtual_trace
+from lrtrace.storage import TraceWriter, repair_trace
 from timely_llm_ros.cli.main import main
 from timely_llm_ros.evaluation.experiment import System
 from timely_llm_ros.evaluation.workload import WORKLOADS, compose
@@ -129,14 +130,12 @@ def test_a_killed_trace_is_replayed_once_it_is_repaired(
     write_trace(tmp_path / 'run', close=False).flush()
     assert main(['what-if', str(tmp_path / 'run')]) == 1
     assert 'lrtrace repair' in capsys.readouterr().err
-    assert main(['repair', str(tmp_path / 'run')]) == 0
+    repair_trace(tmp_path / 'run')
     assert main(['what-if', '--policy', 'edf', str(tmp_path / 'run_repaired')]) == 0
     assert 'model error' in capsys.readouterr().out
 
 
 def test_a_foreign_trace_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from lrtrace.storage.writer import TraceWriter
-
     writer = TraceWriter(tmp_path / 'run')
     writer.add_topic('/words', 'std_msgs/msg/String')
     writer.write('/words', b'\0\1\0\0\2\0\0\0a\0', log_ns=10**18)

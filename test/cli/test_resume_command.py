@@ -1,4 +1,4 @@
-"""``lrtrace resume``: what a crash left open is found, and sent as it was asked."""
+"""``timely-llm resume``: what a crash left open is found, and sent as it was asked."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import pytest
 from support.traces.small_trace import INSTRUCTION, write_small_trace
 
 from benchmarks.recorder.synthetic_trace import write_trace
-from lrtrace.cli.main import main
-from lrtrace.cli.resume_command import open_tasks, task_json
 from lrtrace.storage.reader import Trace
 from lrtrace.timeline import read_run
+from timely_llm_ros.cli.main import main
+from timely_llm_ros.cli.resume_command import open_tasks, task_json
 from timely_llm_ros.errors import ShutdownError
 from timely_llm_ros.ros.conversions.task_json import goal_of
 

@@ -1,39 +1,35 @@
-"""``lrtrace resume``: the tasks of a trace that had not ended, for a running planner."""
+"""``timely-llm resume``: submits the tasks of a trace that had not ended to a running planner."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import queue
-import subprocess
 import sys
-import threading
 import time
-from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from timely_llm_ros.cli.client_process import ClientProcess
 from timely_llm_ros.command_line import EXIT_FAILED, EXIT_NO_PLANNER, seconds
-from timely_llm_ros.errors import ConfigurationError, EngineError, ShutdownError, TimelyError
+from timely_llm_ros.errors import ConfigurationError, EngineError, ShutdownError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from lrtrace.run import RecordedTask, Run
 
 _EXAMPLES = """\
 examples:
-  lrtrace resume runs/monday --dry-run
-  lrtrace resume runs/monday
-  lrtrace resume runs/monday --interrupted --robot drone_1 --namespace /site_a
+  timely-llm resume runs/monday --dry-run
+  timely-llm resume runs/monday
+  timely-llm resume runs/monday --interrupted --robot drone_1 --namespace /site_a
 """
 
 INTERRUPTED = (ShutdownError.code, EngineError.code)
 """Error codes of tasks that ended because planner or engine went down."""
 
 
-def add_resume_command(commands: Any) -> None:
-    """Add the command to the subparsers of ``lrtrace``."""
+def add_parser(commands: Any) -> None:
+    """Add the command to a command line."""
     parser = commands.add_parser(
         'resume',
         help='submit the tasks of a trace again that had not ended',
@@ -80,7 +76,7 @@ def open_tasks(
 
 
 def task_json(task: RecordedTask) -> dict[str, Any]:
-    """Return a task as ``nodes/plan_client`` takes it."""
+    """Return a task as the plan client takes it."""
     return {
         'key': task.plan_id,
         'robot': task.robot,
@@ -121,75 +117,36 @@ def _resume(options: argparse.Namespace) -> int:
 
 
 def _submit(tasks: Sequence[RecordedTask], *, namespace: str, wait_s: float) -> int:
-    command = [sys.executable, '-m', 'timely_llm_ros.nodes.tools.plan_client']
-    if namespace:
-        command += ['--ros-args', '-r', f'__ns:={namespace}']
-    client = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    events: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
-    threading.Thread(target=_read, args=(client, events), daemon=True).start()
-    try:
-        if not _is_ready(events, wait_s):
+    with ClientProcess(namespace) as client:
+        if not _is_ready(client, wait_s):
             print(f'error: no planner answers after {wait_s:g} s', file=sys.stderr)
             return EXIT_NO_PLANNER
-        assert client.stdin is not None
-        try:
-            for task in tasks:
-                client.stdin.write(json.dumps(task_json(task)) + '\n')
-            client.stdin.flush()
-        except BrokenPipeError as err:
-            raise TimelyError('the ROS client ended; its output above says why') from err
-        return _follow(events, {task.plan_id: task for task in tasks})
-    finally:
-        # Its end cancels what has not ended: Ctrl-C leaves no task that nobody follows.
-        if client.stdin is not None:
-            with suppress(BrokenPipeError):
-                client.stdin.close()
-        try:
-            client.wait(timeout=12)
-        except subprocess.TimeoutExpired:
-            client.kill()
-            client.wait()
+        for task in tasks:
+            client.send(task_json(task))
+        return _follow(client, {task.plan_id: task for task in tasks})
 
 
-def _is_ready(events: queue.SimpleQueue[dict[str, Any] | None], wait_s: float) -> bool:
+def _is_ready(client: ClientProcess, wait_s: float) -> bool:
     limit_s = time.monotonic() + wait_s
     while (left_s := limit_s - time.monotonic()) > 0:
-        try:
-            event = events.get(timeout=left_s)
-        except queue.Empty:
-            return False
-        if event is None:
-            raise TimelyError('the ROS client ended; its output above says why')
-        if event['event'] == 'ready':
+        event = client.event_within(left_s)
+        if event is not None and event['event'] == 'ready':
             return True
     return False
 
 
-def _follow(
-    events: queue.SimpleQueue[dict[str, Any] | None], tasks: dict[str, RecordedTask]
-) -> int:
+def _follow(client: ClientProcess, tasks: Mapping[str, RecordedTask]) -> int:
     left, failed = dict(tasks), 0
     while left:
-        event = events.get()
-        if event is None:
-            raise TimelyError('the ROS client ended; its output above says why')
+        event = client.event()
         if event['event'] == 'lost':
             print('error: the planner fell silent', file=sys.stderr)
             return EXIT_FAILED
-        if event['event'] not in ('rejected', 'result'):
+        if event['event'] not in ('rejected', 'result') or event['key'] not in left:
             continue
-        task = left.pop(event['key'], None)
-        if task is None:
-            continue
+        task = left.pop(event['key'])
         status = event.get('status', 'refused')
         failed += status != 'succeeded'
         why = f': {event["error"]}' if event['error'] else ''
         print(f'  {task.robot}  {status}  {task.instruction}{why}', flush=True)
     return EXIT_FAILED if failed else 0
-
-
-def _read(client: subprocess.Popen[str], events: queue.SimpleQueue[dict[str, Any] | None]) -> None:
-    assert client.stdout is not None
-    for line in client.stdout:
-        events.put(json.loads(line))
-    events.put(None)

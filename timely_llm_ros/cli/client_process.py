@@ -1,0 +1,109 @@
+"""The program through which commands speak to a planner, so that ROS stays out of this process.
+
+See ``timely_llm_ros.nodes.tools.plan_client`` for what it takes and tells: JSON lines.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Self
+
+from timely_llm_ros.errors import TimelyError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PROGRAM = ('-m', 'timely_llm_ros.nodes.tools.plan_client')
+"""What Python runs."""
+
+END_LIMIT_S = 12.0
+"""How long the program may take to cancel what has not ended (s)."""
+
+_ENDED = 'the ROS client ended; its output above says why'
+
+
+class ClientProcess:
+    """A plan client for the length of a ``with`` block; at its end, open tasks are canceled.
+
+    Ctrl-C does not reach the program: whoever uses it decides what becomes of its tasks.
+
+    Args:
+        namespace: Of the planner, empty for the root.
+    """
+
+    def __init__(self, namespace: str) -> None:
+        command = [sys.executable, *PROGRAM]
+        if namespace:
+            command += ['--ros-args', '-r', f'__ns:={namespace}']
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self._events: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        threading.Thread(target=self._read, name='plan client', daemon=True).start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.stdin is not None:
+            with suppress(BrokenPipeError):
+                self._process.stdin.close()
+        try:
+            self._process.wait(timeout=END_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def send(self, command: Mapping[str, Any]) -> None:
+        """Send a task, or the order to cancel one.
+
+        Raises:
+            TimelyError: The program has ended.
+        """
+        if self._process.stdin is None:
+            raise TimelyError(_ENDED)
+        try:
+            self._process.stdin.write(json.dumps(command) + '\n')
+            self._process.stdin.flush()
+        except BrokenPipeError as err:
+            # Not the reader of our own output, which may go away.
+            raise TimelyError(_ENDED) from err
+
+    def event(self) -> dict[str, Any]:
+        """Wait for the next event and return it.
+
+        Raises:
+            TimelyError: The program has ended.
+        """
+        return _sound(self._events.get())
+
+    def event_within(self, limit_s: float) -> dict[str, Any] | None:
+        """Return the next event, or None if there is none for so long.
+
+        Raises:
+            TimelyError: The program has ended.
+        """
+        try:
+            return _sound(self._events.get(timeout=limit_s))
+        except queue.Empty:
+            return None
+
+    def _read(self) -> None:
+        for line in self._process.stdout or ():
+            self._events.put(json.loads(line))
+        self._events.put(None)
+
+
+def _sound(event: dict[str, Any] | None) -> dict[str, Any]:
+    if event is None:
+        raise TimelyError(_ENDED)
+    return event
