@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import signal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from support.command_reference import commands, undocumented
@@ -13,6 +13,9 @@ from support.command_reference import commands, undocumented
 from timely_llm_ros.cli.main import build_parser, main
 from timely_llm_ros.cli.plan_command import read_scene, task_of
 from timely_llm_ros.errors import ConfigurationError, InvalidTaskError, TimelyError
+
+if TYPE_CHECKING:
+    import argparse
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = tuple(commands(build_parser()))
@@ -156,7 +159,7 @@ def test_a_client_that_ends_early_is_no_success(
 ) -> None:
     """Its broken pipe is not that of a reader of our output, such as `head`."""
     code = """import os; os.close(0); print('{"event": "ready"}')"""
-    monkeypatch.setattr('timely_llm_ros.cli.plan_command.CLIENT', ('-c', code))
+    monkeypatch.setattr('timely_llm_ros.cli.client_process.PROGRAM', ('-c', code))
     before = signal.getsignal(signal.SIGINT)
     try:
         assert main(['plan', 'drone_1', 'x']) == 1
