@@ -19,7 +19,16 @@ TOPS = ('timely_llm_ros', 'lrtrace', 'benchmarks')
 
 FLOORS = [
     ['errors'],
-    ['utility', 'clock', 'virtual_time', 'command_line', 'launching', 'pickling', 'processes'],
+    [
+        'utility',
+        'clock',
+        'virtual_time',
+        'command_line',
+        'launching',
+        'options',
+        'pickling',
+        'processes',
+    ],
     ['skills', 'prediction'],
     ['budget', 'scheduling'],
     ['engines', 'execution'],

@@ -245,10 +245,10 @@ def check_parameter(executable: str, name: str, value: Any, context: Context) ->
         source = ''.join(path.read_text(encoding='utf-8') for path in files)
         assert re.search(rf"declare\(\s*'{name}'", source), f'{executable} declares no {name}'
         return
-    item, _ = declarations(NODES[executable])[name]
+    default = declarations(NODES[executable])[name].default
     if isinstance(value, ParameterValue):
         type_ = value.options['value_type']
-        assert type_ is type(item.default), name
+        assert type_ is type(default), name
         text = performed(value.arguments[0], context)
         check(NODES[executable], name, text == 'true' if type_ is bool else type_(text))
     else:

@@ -32,7 +32,7 @@ from benchmarks.micro_batch.background_figures import Part, figures_of, quiet_ro
 from timely_llm_ros.clock import WallClock
 from timely_llm_ros.drivers import SimulatedDriver
 from timely_llm_ros.engines import EngineEvent, EngineStateChanged, GenerationEnded
-from timely_llm_ros.engines.torch import TorchEngine
+from timely_llm_ros.engines.torch import TorchConfig, TorchEngine
 from timely_llm_ros.execution import LocalRobotLink, SegmentExecutor
 from timely_llm_ros.planner import BackgroundTask, Planner, Task, TaskHandle
 from timely_llm_ros.sample_tasks import TaskSample, sample_task
@@ -104,7 +104,7 @@ class Bench:
             for number in range(ROBOTS)
         }
         self._clock = clock
-        engine = TorchEngine(policy='least_loss', scheduling=self._scheduling)
+        engine = TorchEngine(TorchConfig(scheduling=self._scheduling))
         self._planner = Planner(
             engine=engine,
             robots={name: LocalRobotLink(one, clock) for name, one in executors.items()},

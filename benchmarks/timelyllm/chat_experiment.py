@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from timely_llm_ros.clock import LoopClock
 from timely_llm_ros.drivers import SimulatedDriver
-from timely_llm_ros.engines.simulated import SimulatedEngine
+from timely_llm_ros.engines.simulated import SimulatedConfig, SimulatedEngine
 from timely_llm_ros.evaluation import GROUP, NETWORK_S, ServedTask, chat_task
 from timely_llm_ros.execution import LocalRobotLink, SegmentExecutor
 from timely_llm_ros.planner import Planner, Task
@@ -66,13 +66,15 @@ def run_chats(
         return answers[request.generation_id]
 
     engine = SimulatedEngine(
-        plan_text=answer_of,
-        step_time=hardware.step_time,
-        mode=system.mode,
-        policy=system.policy,
-        max_running=system.max_running,
-        max_kv_tokens=hardware.kv_capacity_tokens,
-        scheduling=system.scheduling,
+        SimulatedConfig(
+            plan_text=answer_of,
+            step_time=hardware.step_time,
+            mode=system.mode,
+            policy=system.policy,
+            max_running=system.max_running,
+            max_kv_tokens=hardware.kv_capacity_tokens,
+            scheduling=system.scheduling,
+        )
     )
     results = run_virtual(_serve(chats, engine, skill_set, network_s))
     return tuple(

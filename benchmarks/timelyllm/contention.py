@@ -32,6 +32,7 @@ from timely_llm_ros.clock import WallClock
 from timely_llm_ros.drivers import SimulatedDriver
 from timely_llm_ros.engines import create_engine
 from timely_llm_ros.engines.simulated import find_hardware
+from timely_llm_ros.engines.torch import TorchConfig
 from timely_llm_ros.evaluation import WORKLOADS, Workload, compose
 from timely_llm_ros.execution import LocalRobotLink, SegmentExecutor
 from timely_llm_ros.planner import Planner, Task, TaskEnded
@@ -107,11 +108,12 @@ class Fleet:
         self._workload, self._samples, self._factor = workload, samples, factor
         self._skill_set = skill_set
         self._engine = create_engine(
-            'torch',
-            mode=way.mode,
-            policy=way.policy,
-            max_running=batch,
-            scheduling=way.scheduling,
+            TorchConfig(
+                mode=way.mode,
+                policy=way.policy,
+                max_running=batch,
+                scheduling=way.scheduling,
+            )
         )
         self._random = random.Random(workload.seed)
         self._free = [f'robot_{number}' for number in range(workload.robots)]

@@ -33,7 +33,9 @@ from timely_llm_ros.engines import (
     SegmentGenerated,
     create_engine,
 )
+from timely_llm_ros.engines.torch import TorchConfig
 from timely_llm_ros.sample_tasks import KINDS, TaskSample, sample_task
+from timely_llm_ros.scheduling import SchedulingOptions, ServingMode
 from timely_llm_ros.skills import build_prompt
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.utility import NORMAL
@@ -48,8 +50,15 @@ ROBOTS = (Robot('drone_1', 'tello'), Robot('arm_1', 'arm'))
 class Generator:
     """An engine and the means to generate plans with it."""
 
-    def __init__(self, mode: str, policy: str, max_running: int) -> None:
-        self._engine = create_engine('torch', mode=mode, policy=policy, max_running=max_running)
+    def __init__(self, mode: ServingMode, policy: str, max_running: int) -> None:
+        self._engine = create_engine(
+            TorchConfig(
+                mode=mode,
+                policy=policy,
+                max_running=max_running,
+                scheduling=SchedulingOptions(),
+            )
+        )
         self._left = 0
         self._tokens = 0
         self._done = asyncio.Event()

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.common import Target
-from timely_llm_ros.scheduling import SchedulingOptions
+from timely_llm_ros.scheduling import SchedulingOptions, ServingMode
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Way:
     """
 
     name: str
-    mode: str
+    mode: ServingMode
     policy: str = 'fcfs'
     scheduling: SchedulingOptions = field(default_factory=SchedulingOptions)
     ours: bool = False

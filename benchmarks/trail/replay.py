@@ -14,7 +14,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, Literal
 
 from timely_llm_ros.engines import GenerationEnded, GenerationRequest, SegmentGenerated
-from timely_llm_ros.engines.simulated import SimulatedEngine, StepTimeModel
+from timely_llm_ros.engines.simulated import SimulatedConfig, SimulatedEngine, StepTimeModel
 from timely_llm_ros.prediction.lengths import EVERY
 from timely_llm_ros.scheduling import SchedulingOptions
 from timely_llm_ros.skills import Prompt, Scene
@@ -99,19 +99,21 @@ def serve(
                 ended[event.generation_id] = loop.time()
 
         engine = SimulatedEngine(
-            plan_text=lambda request: (
-                call,
-                *[''] * (plans[int(request.generation_id)].length - 1),
-            ),
-            step_time=StepTimeModel(step_s, batch_factor=0.0, prefill_token_s=0.0),
-            mode='stream',
-            policy=policy,
-            max_running=slots,
-            max_kv_tokens=2**30,
-            scheduling=SchedulingOptions(
-                admission='fixed', age_bound_s=None, preemption_share=share
-            ),
-            lengths=None if way == 'none' else RecordedLengths(plans, way),
+            SimulatedConfig(
+                plan_text=lambda request: (
+                    call,
+                    *[''] * (plans[int(request.generation_id)].length - 1),
+                ),
+                step_time=StepTimeModel(step_s, batch_factor=0.0, prefill_token_s=0.0),
+                mode='stream',
+                policy=policy,
+                max_running=slots,
+                max_kv_tokens=2**30,
+                scheduling=SchedulingOptions(
+                    admission='fixed', age_bound_s=None, preemption_share=share
+                ),
+                lengths=None if way == 'none' else RecordedLengths(plans, way),
+            )
         )
         await engine.start(on_event)
         begin_s = loop.time()

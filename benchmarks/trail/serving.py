@@ -9,7 +9,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.engines import GenerationEnded, SegmentGenerated
-from timely_llm_ros.engines.torch import TorchEngine
+from timely_llm_ros.engines.torch import TorchConfig, TorchEngine
 from timely_llm_ros.scheduling import SchedulingOptions
 
 if TYPE_CHECKING:
@@ -95,15 +95,17 @@ class Served:
     def __init__(self, system: System, *, kv_tokens: int, slots: int = SLOTS) -> None:
         self.system = system
         self.engine = TorchEngine(
-            mode='stream',
-            policy=system.policy,
-            max_running=slots,
-            min_step_s=PACE_S,
-            max_kv_tokens=kv_tokens,
-            predictors=system.predictors,
-            scheduling=SchedulingOptions(
-                admission='fixed', age_bound_s=None, preemption_share=system.share
-            ),
+            TorchConfig(
+                mode='stream',
+                policy=system.policy,
+                max_running=slots,
+                min_step_s=PACE_S,
+                max_kv_tokens=kv_tokens,
+                predictors=system.predictors,
+                scheduling=SchedulingOptions(
+                    admission='fixed', age_bound_s=None, preemption_share=system.share
+                ),
+            )
         )
         self.tokens: dict[str, int] = {}
         self._first: dict[str, float] = {}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.engines import GenerationEnded, GenerationRequest, SegmentGenerated
 from timely_llm_ros.engines.tokens import SHIPPED_MODEL, find_model
-from timely_llm_ros.engines.vllm import VllmEngine, load_texts, prepare_environment
+from timely_llm_ros.engines.vllm import VllmConfig, VllmEngine, load_texts, prepare_environment
 from timely_llm_ros.engines.vllm.plugin import SCHEDULER
 from timely_llm_ros.sample_tasks import sample_task
 from timely_llm_ros.scheduling import SchedulingOptions
@@ -222,15 +222,17 @@ class Ours:
 
     def __init__(self, max_running: int) -> None:
         self._engine = VllmEngine(
-            mode='segmented',
-            policy='least_loss',
-            max_running=max_running,
-            max_suspended=96,
-            max_kv_tokens=65536,
-            prefill_chunk=CHUNK,
-            scheduling=SchedulingOptions(
-                admission='lookahead', interrupts=False, fills=True, network_s=MARGIN_S
-            ),
+            VllmConfig(
+                mode='segmented',
+                policy='least_loss',
+                max_running=max_running,
+                max_suspended=96,
+                max_kv_tokens=65536,
+                prefill_chunk=CHUNK,
+                scheduling=SchedulingOptions(
+                    admission='lookahead', interrupts=False, fills=True, network_s=MARGIN_S
+                ),
+            )
         )
         self._jobs: dict[str, tuple[Job, Callable[[], None], asyncio.Event]] = {}
 

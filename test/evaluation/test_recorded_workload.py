@@ -125,7 +125,7 @@ def test_it_is_determined_by_the_seed_and_not_by_the_order_of_tasks(
 
 def test_it_can_be_served(recorded: TaskPool) -> None:
     workload = compose_recorded(recorded, RecordedSpec(robots=4, duration_s=20.0), seed=1)
-    check_all_succeeded(run_workload(workload, System('segmented', 'utility')))
+    check_all_succeeded(run_workload(workload, System('segmented', policy='utility')))
 
 
 def _task(**values: Any) -> RecordedTask:

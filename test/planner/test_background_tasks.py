@@ -11,6 +11,7 @@ import pytest
 from timely_llm_ros.clock import LoopClock
 from timely_llm_ros.drivers import SimulatedDriver
 from timely_llm_ros.engines.engine import EngineFailed, EngineReady, GenerationEnded
+from timely_llm_ros.engines.simulated.config import SimulatedConfig
 from timely_llm_ros.engines.simulated.engine import SimulatedEngine
 from timely_llm_ros.errors import (
     EngineError,
@@ -53,7 +54,7 @@ def offline(name: str, **values: Any) -> BackgroundTask:
 
 def test_plans_come_and_robots_hardly_notice() -> None:
     async def response_s(background: int) -> tuple[float, list[int]]:
-        planner = await planner_on(SimulatedEngine(plan_text=plan_of))
+        planner = await planner_on(SimulatedEngine(SimulatedConfig(plan_text=plan_of)))
         await planner.start()
         handles = [planner.generate(offline(f'b{number}')) for number in range(background)]
         await asyncio.sleep(1.0)
@@ -75,7 +76,7 @@ def test_plans_come_and_robots_hardly_notice() -> None:
 
 def test_what_is_wrong_is_said() -> None:
     async def run() -> None:
-        planner = await planner_on(SimulatedEngine(plan_text=plan_of))
+        planner = await planner_on(SimulatedEngine(SimulatedConfig(plan_text=plan_of)))
         with pytest.raises(ShutdownError):
             planner.generate(offline('early'))
         await planner.start()
@@ -98,7 +99,7 @@ def test_what_is_wrong_is_said() -> None:
 
 def test_cancel_and_close_end_everything_once() -> None:
     async def run() -> None:
-        planner = await planner_on(SimulatedEngine(plan_text=plan_of))
+        planner = await planner_on(SimulatedEngine(SimulatedConfig(plan_text=plan_of)))
         await planner.start()
         handles = [planner.generate(offline(f'b{number}')) for number in range(60)]
         await asyncio.sleep(0.1)
@@ -163,7 +164,7 @@ def test_a_file_is_worked_off_and_gone_on_with(tmp_path: Path) -> None:
     prompts.write_text('\n'.join(map(json.dumps, lines)))
 
     async def work(seconds: float) -> None:
-        planner = await planner_on(SimulatedEngine(plan_text=plan_of))
+        planner = await planner_on(SimulatedEngine(SimulatedConfig(plan_text=plan_of)))
         await planner.start()
         file = BackgroundFile(prompts, answers)
         running = asyncio.create_task(file.run(planner))

@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 from timely_llm_ros.budget.task_budget import BudgetOptions, Decides
 from timely_llm_ros.clock import LoopClock
 from timely_llm_ros.drivers import SimulatedDriver
-from timely_llm_ros.engines.simulated.engine import SimulatedEngine, StepTimeModel
+from timely_llm_ros.engines.simulated.config import SimulatedConfig
+from timely_llm_ros.engines.simulated.engine import SimulatedEngine
+from timely_llm_ros.engines.simulated.step_time import StepTimeModel
 from timely_llm_ros.engines.tokens.model_files import PREDICTORS, SHIPPED_MODEL, find_model
 from timely_llm_ros.errors import (
     BudgetOverrunError,
@@ -82,8 +84,10 @@ def serve(
     async def main() -> tuple[dict[str, TaskResult | TaskRefusedError], list[Any]]:
         clock, events = LoopClock(), list[Any]()
         engine = SimulatedEngine(
-            plan_text=lambda request: plan_of(lengths[request.generation_id]),
-            step_time=STEPS, mode='stream', evicts=evicts,
+            SimulatedConfig(
+                plan_text=lambda request: plan_of(lengths[request.generation_id]),
+                step_time=STEPS, mode='stream', eviction='snapkv' if evicts else None,
+            )
         )  # fmt: skip
         robots = {task.robot for task in tasks}
         executors = {

@@ -8,6 +8,7 @@ import pytest
 
 from timely_llm_ros.clock import LoopClock
 from timely_llm_ros.drivers import SimulatedDriver
+from timely_llm_ros.engines.simulated.config import SimulatedConfig
 from timely_llm_ros.engines.simulated.engine import SimulatedEngine
 from timely_llm_ros.errors import PlanError
 from timely_llm_ros.execution import LocalRobotLink, SegmentExecutor
@@ -30,7 +31,9 @@ def serve(names: tuple[str, ...], **options: Any) -> tuple[list[PlannerEvent], l
     async def main() -> tuple[list[PlannerEvent], list[TaskResult]]:
         clock, events = LoopClock(), list[Any]()
         engine = SimulatedEngine(
-            plan_text=lambda request: TEXTS[request.generation_id.split('-')[0]], **options
+            SimulatedConfig(
+                plan_text=lambda request: TEXTS[request.generation_id.split('-')[0]], **options
+            )
         )
         skill_set_of = {name: 'tello' if name.startswith('fly') else 'chatbot' for name in names}
         executors = {

@@ -9,6 +9,7 @@ import pytest
 
 from timely_llm_ros.clock import LoopClock
 from timely_llm_ros.drivers import SimulatedDriver
+from timely_llm_ros.engines.simulated.config import SimulatedConfig
 from timely_llm_ros.engines.simulated.engine import SimulatedEngine
 from timely_llm_ros.execution import LocalRobotLink, SegmentExecutor
 from timely_llm_ros.planner import SegmentEnded, SegmentReady, Task, TaskResult, TaskStatus
@@ -40,8 +41,12 @@ def fly(seed: int, **engine_options: Any) -> tuple[list[PlannerEvent], list[Task
     async def main() -> tuple[list[PlannerEvent], list[TaskResult]]:
         clock, events = LoopClock(), list[Any]()
         engine = SimulatedEngine(
-            plan_text=lambda request: PLANS[int(request.generation_id.split('-')[1]) % len(PLANS)],
-            **engine_options,
+            SimulatedConfig(
+                plan_text=lambda request: PLANS[
+                    int(request.generation_id.split('-')[1]) % len(PLANS)
+                ],
+                **engine_options,
+            )
         )
         executors = {
             f'drone_{n}': SegmentExecutor(SimulatedDriver(TELLO, seed=seed + n), TELLO, clock)

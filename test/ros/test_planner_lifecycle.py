@@ -90,10 +90,10 @@ def test_parameters_are_declared_as_documented(fleet: Fleet, node: str) -> None:
     expected = declarations(NODES[node])
     own = set(descriptors) - {'use_sim_time', 'start_type_description_service'}
     assert own == set(expected)
-    for name, (_, declared) in expected.items():
-        descriptor = descriptors[name]
+    for name, declaration in expected.items():
+        descriptor, declared = descriptors[name], declaration.option
         assert descriptor.description == declared.description
-        assert descriptor.read_only == declared.read_only
+        assert descriptor.read_only == declaration.read_only
         bounds = list(descriptor.floating_point_range) + list(descriptor.integer_range)
         if declared.minimum is not None:
             assert [(bound.from_value, bound.to_value) for bound in bounds] == [

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.errors import ConfigurationError, TraceError
@@ -137,12 +138,9 @@ def _replay(options: argparse.Namespace) -> int:
 
 
 def _require_live(options: argparse.Namespace) -> None:
-    from timely_llm_ros.engines import ENGINES
+    from timely_llm_ros.engines import find_engine
 
-    if options.engine not in ENGINES:
-        raise ConfigurationError(
-            f'engine {options.engine!r}: expected one of {", ".join(sorted(ENGINES))}'
-        )
+    find_engine(options.engine)
     for name, default in (('hardware', 'recorded'), ('robots', '')):
         value = getattr(options, name)
         if value != default:
@@ -153,19 +151,23 @@ def _require_live(options: argparse.Namespace) -> None:
 
 
 def _live(options: argparse.Namespace, trace: Trace, recording: Recording, what_if: WhatIf) -> Run:
-    from timely_llm_ros.engines import create_engine
+    from timely_llm_ros.engines import ModelConfig, create_engine, find_engine
     from timely_llm_ros.evaluation.what_if import replay_live
 
     def make() -> Engine:
-        more = {'model_path': options.model} if options.model else {}
-        return create_engine(
-            options.engine,
+        config = find_engine(options.engine)(
             mode=what_if.mode,
             policy=what_if.policy,
             max_running=what_if.max_running or recording.max_running,
             scheduling=what_if.scheduling,
-            **more,
         )
+        if options.model:
+            if not isinstance(config, ModelConfig):
+                raise ConfigurationError(
+                    f'--model {options.model!r}: expected none, engine {config.name!r} has no model'
+                )
+            config = replace(config, model_path=options.model)
+        return create_engine(config)
 
     label = f'{what_if.label(hardware=False)}, {options.engine}'
 

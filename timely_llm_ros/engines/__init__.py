@@ -1,5 +1,6 @@
 """Engines: what produces plans, behind one protocol."""
 
+from timely_llm_ros.engines.config import EngineConfig, ModelConfig, StepOptions
 from timely_llm_ros.engines.engine import (
     EndReason,
     Engine,
@@ -14,12 +15,13 @@ from timely_llm_ros.engines.engine import (
     GenerationRequest,
     SegmentGenerated,
 )
-from timely_llm_ros.engines.registry import ENGINES, create_engine
+from timely_llm_ros.engines.registry import ENGINES, create_engine, find_engine
 
 __all__ = [
     'ENGINES',
     'EndReason',
     'Engine',
+    'EngineConfig',
     'EngineEvent',
     'EngineFailed',
     'EngineInfo',
@@ -29,6 +31,9 @@ __all__ = [
     'EvictionDecided',
     'GenerationEnded',
     'GenerationRequest',
+    'ModelConfig',
     'SegmentGenerated',
+    'StepOptions',
     'create_engine',
+    'find_engine',
 ]

@@ -1,72 +1,52 @@
-"""Engines by name."""
+"""The engines: their options by name, and what makes an engine of them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+from timely_llm_ros.engines.openai import OpenAIConfig, OpenAIEngine
+from timely_llm_ros.engines.simulated import SimulatedConfig, SimulatedEngine
+from timely_llm_ros.engines.torch import TorchConfig, TorchEngine
+from timely_llm_ros.engines.vllm import VllmChoice, VllmConfig
 from timely_llm_ros.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from timely_llm_ros.engines.config import EngineConfig
     from timely_llm_ros.engines.engine import Engine
 
-
-class EngineFactory(Protocol):
-    """Makes an engine from its own keyword options."""
-
-    def __call__(self, **options: Any) -> Engine:
-        """Return an engine that has not started."""
-        ...
-
-
-def _torch(**options: Any) -> Engine:
-    from timely_llm_ros.engines.torch import TorchEngine
-
-    return TorchEngine(**options)
-
-
-def _simulated(**options: Any) -> Engine:
-    from timely_llm_ros.engines.simulated import SimulatedEngine
-
-    return SimulatedEngine(**options)
-
-
-def _openai(**options: Any) -> Engine:
-    from timely_llm_ros.engines.openai import OpenAIEngine
-
-    return OpenAIEngine(**options)
-
-
-def _vllm(**options: Any) -> Engine:
-    from timely_llm_ros.engines.vllm import VllmChoice
-
-    return VllmChoice(**options)
-
-
-ENGINES: Mapping[str, EngineFactory] = {
-    'torch': _torch,
-    'openai': _openai,
-    'vllm': _vllm,
-    'simulated': _simulated,
+_ENGINES: Mapping[type[EngineConfig], Callable[[Any], Engine]] = {
+    TorchConfig: TorchEngine,
+    OpenAIConfig: OpenAIEngine,
+    VllmConfig: VllmChoice,
+    SimulatedConfig: SimulatedEngine,
 }
-"""The engines by name; an engine's module is imported when one is made."""
+"""What makes an engine of its options. None of these modules imports its engine's packages."""
+
+ENGINES: Mapping[str, type[EngineConfig]] = {config.name: config for config in _ENGINES}
+"""The options of the engines by name."""
 
 
-def create_engine(name: str, **options: Any) -> Engine:
-    """Return the engine of that name, not started.
-
-    Args:
-        name: A key of ``ENGINES``.
-        options: The engine's own keyword options.
+def find_engine(name: str) -> type[EngineConfig]:
+    """Return the type of an engine's options.
 
     Raises:
-        ConfigurationError: There is no such engine, or it does not take an option.
+        ConfigurationError: There is no such engine.
     """
-    factory = ENGINES.get(name)
-    if factory is None:
-        raise ConfigurationError(f'engine {name!r}: expected one of {sorted(ENGINES)}')
-    try:
-        return factory(**options)
-    except TypeError as err:
-        raise ConfigurationError(f'engine {name!r}: {err}') from err
+    if name not in ENGINES:
+        raise ConfigurationError(f'engine {name!r}: expected one of {", ".join(sorted(ENGINES))}')
+    return ENGINES[name]
+
+
+def create_engine(config: EngineConfig) -> Engine:
+    """Return the engine that has these options, not started.
+
+    Raises:
+        ConfigurationError: No engine has such options.
+    """
+    make = _ENGINES.get(type(config))
+    if make is None:
+        expected = ', '.join(known.__name__ for known in _ENGINES)
+        raise ConfigurationError(f'engine {type(config).__name__}: expected one of {expected}')
+    return make(config)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from timely_llm_ros.clock import LoopClock
 from timely_llm_ros.drivers import SimulatedDriver
-from timely_llm_ros.engines.simulated import SimulatedEngine, find_hardware
+from timely_llm_ros.engines.simulated import SimulatedConfig, SimulatedEngine, find_hardware
 from timely_llm_ros.errors import TimelyError
 from timely_llm_ros.execution import LocalRobotLink, SegmentExecutor
 from timely_llm_ros.planner import Planner, Task, TaskEnded
@@ -120,13 +120,15 @@ def run_workload(
         return plan_tokens(workload.tasks[int(request.generation_id)])
 
     engine = SimulatedEngine(
-        plan_text=plan_of,
-        step_time=preset.step_time,
-        mode=system.mode,
-        policy=system.policy,
-        max_running=system.max_running,
-        max_kv_tokens=preset.kv_capacity_tokens,
-        scheduling=system.scheduling,
+        SimulatedConfig(
+            plan_text=plan_of,
+            step_time=preset.step_time,
+            mode=system.mode,
+            policy=system.policy,
+            max_running=system.max_running,
+            max_kv_tokens=preset.kv_capacity_tokens,
+            scheduling=system.scheduling,
+        )
     )
     fleet = _Fleet(workload, engine, network_s, on_event)
     return run_virtual(fleet.serve())

@@ -1,25 +1,24 @@
 """The nodes' parameters: typed records that declare, check and document themselves.
 
-Every parameter is a field of a frozen dataclass with a default, a description and bounds, so that
-the declaration, the value that the program reads and ``docs/reference/parameters.md`` cannot
-differ.
+Every parameter is a field of a frozen dataclass, of the node's own or of a room's configuration in
+it, with a default, a description and bounds. So the declaration, the value that the program reads
+and ``docs/reference/parameters.md`` cannot differ.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.options import Group, Option, Variants, option, option_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from dataclasses import Field
 
     from rclpy.node import Node
 
-_KEY = 'parameter'
+_FIXED = 'fixed'
 
 
 Value = bool | int | float | str | list[str]
@@ -31,30 +30,17 @@ TYPE_NAMES = {bool: 'bool', int: 'integer', float: 'double', str: 'string', tupl
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """What is declared for one parameter, apart from its name and default.
+    """What is declared for one parameter, apart from its name.
 
     Attributes:
-        description: What it does, with its unit.
-        minimum: Least number, None for no bound.
-        maximum: Greatest number, None for no bound.
-        choices: The allowed words, empty for any text.
+        default: Its default value.
+        option: What it does and which values it allows.
         read_only: Whether it is fixed once the node has started.
     """
 
-    description: str
-    minimum: float | None = None
-    maximum: float | None = None
-    choices: tuple[str, ...] = ()
-    read_only: bool = True
-
-    @property
-    def expected(self) -> str:
-        """What a value must be, for messages and the documentation; empty for anything."""
-        if self.choices:
-            return 'one of ' + ', '.join(self.choices)
-        if self.minimum is not None and self.maximum is not None:
-            return f'{self.minimum} to {self.maximum}'
-        return '' if self.minimum is None else f'at least {self.minimum}'
+    default: Any
+    option: Option
+    read_only: bool
 
 
 def parameter(
@@ -66,17 +52,77 @@ def parameter(
     choices: tuple[str, ...] = (),
     read_only: bool = True,
 ) -> Any:
-    """Return the dataclass field of one parameter."""
-    declaration = Declaration(description, minimum, maximum, choices, read_only)
-    return field(default=default, metadata={_KEY: declaration})
+    """Return the dataclass field of a parameter that belongs to the node itself."""
+    made = option(default, description, minimum=minimum, maximum=maximum, choices=choices)
+    return field(default=default, metadata={**made.metadata, _FIXED: read_only})
 
 
 Record = TypeVar('Record')
 
 
-def declarations(record: type[Any]) -> dict[str, tuple[Field[Any], Declaration]]:
-    """Return the fields and declarations of a record's parameters by name."""
-    return {item.name: (item, item.metadata[_KEY]) for item in fields(record)}
+def declarations(record: type[Any]) -> dict[str, Declaration]:
+    """Return the declarations of a record's parameters by name.
+
+    Groups of options are spread out. Of variants there are the parameters of all, so that another
+    one can be chosen while the node is unconfigured.
+
+    Raises:
+        TypeError: Variants have an option of one name with different declarations.
+    """
+    return _declared(record)
+
+
+def _declared(record: type[Any], values: Any = None, prefix: str = '') -> dict[str, Declaration]:
+    """Return the declarations of a record; ``values`` has the defaults where it is not None."""
+    found: dict[str, Declaration] = {}
+    for item in fields(record):
+        default = item.default if values is None else getattr(values, item.name)
+        match option_of(item):
+            case Option() as declared:
+                if default is None:
+                    default = declared.off
+                fixed = item.metadata.get(_FIXED, False)
+                _add(found, prefix + item.name, Declaration(default, declared, fixed))
+            case Group(inner, own):
+                given = None if default is MISSING else default
+                for name, one in _declared(inner, given, prefix + own).items():
+                    _add(found, name, one)
+            case Variants(records, chosen, description):
+                names = Option(description, choices=tuple(records))
+                _add(found, prefix + item.name, Declaration(chosen, names, read_only=False))
+                for variant in records.values():
+                    for name, one in _declared(variant, prefix=prefix).items():
+                        _add(found, name, one)
+            case None:
+                pass
+    return found
+
+
+def _add(found: dict[str, Declaration], name: str, declared: Declaration) -> None:
+    if found.setdefault(name, declared) != declared:
+        raise TypeError(f'parameter {name!r}: {declared}: expected {found[name]}')
+
+
+def build(record: type[Record], values: Mapping[str, Any], prefix: str = '') -> Record:
+    """Make a record of the values of its parameters.
+
+    Raises:
+        ConfigurationError: The record cannot be made of these values.
+    """
+    made: dict[str, Any] = {}
+    for item in fields(record):  # type: ignore[arg-type]
+        name = prefix + item.name
+        match option_of(item):
+            case Option(off=off):
+                value = values[name]
+                made[item.name] = None if off is not None and value == off else value
+            case Group(inner, own):
+                made[item.name] = build(inner, values, prefix + own)
+            case Variants(records):
+                made[item.name] = build(records[values[name]], values, prefix)
+            case None:
+                pass
+    return record(**made)
 
 
 def check(record: type[Any], name: str, value: object) -> None:
@@ -85,9 +131,8 @@ def check(record: type[Any], name: str, value: object) -> None:
     Raises:
         ConfigurationError: It is of the wrong type, out of range or none of the choices.
     """
-    item, declared = declarations(record)[name]
-    default = item.default
-    type_ = type(default)
+    declared = declarations(record)[name]
+    type_ = type(declared.default)
     fits = (
         isinstance(value, list | tuple) and all(isinstance(entry, str) for entry in value)
         if type_ is tuple
@@ -97,13 +142,9 @@ def check(record: type[Any], name: str, value: object) -> None:
         raise ConfigurationError(
             f'parameter {name!r}: {value!r}: expected a value of type {TYPE_NAMES[type_]}'
         )
-    out_of_range = isinstance(value, int | float) and (
-        not math.isfinite(value)
-        or (declared.minimum is not None and value < declared.minimum)
-        or (declared.maximum is not None and value > declared.maximum)
-    )
-    if out_of_range or (declared.choices and value not in declared.choices):
-        raise ConfigurationError(f'parameter {name!r}: {value!r}: expected {declared.expected}')
+    if not declared.option.allows(value):
+        expected = declared.option.expected
+        raise ConfigurationError(f'parameter {name!r}: {value!r}: expected {expected}')
 
 
 def declare(node: Node, record: type[Record]) -> Record:
@@ -123,23 +164,23 @@ def declare(node: Node, record: type[Record]) -> Record:
         str: Parameter.Type.STRING,
         tuple: Parameter.Type.STRING_ARRAY,
     }
-    for name, (item, declared) in declarations(record).items():
-        default = item.default
+    for name, declared in declarations(record).items():
+        default, told = declared.default, declared.option
         descriptor = ParameterDescriptor(
             name=name,
             type=types[type(default)].value,
-            description=declared.description,
-            additional_constraints=declared.expected if declared.choices else '',
+            description=told.description,
+            additional_constraints=told.expected if told.choices else '',
             read_only=declared.read_only,
         )
-        if declared.minimum is not None and declared.maximum is not None:
+        if told.minimum is not None and told.maximum is not None:
             if isinstance(default, float):
                 descriptor.floating_point_range.append(
-                    FloatingPointRange(from_value=declared.minimum, to_value=declared.maximum)
+                    FloatingPointRange(from_value=told.minimum, to_value=told.maximum)
                 )
             else:
                 descriptor.integer_range.append(
-                    IntegerRange(from_value=int(declared.minimum), to_value=int(declared.maximum))
+                    IntegerRange(from_value=int(told.minimum), to_value=int(told.maximum))
                 )
         # An empty list has no type of its own, so its type is declared in place of it.
         initial: Any = types[tuple] if isinstance(default, tuple) else default
@@ -151,7 +192,7 @@ def declare(node: Node, record: type[Record]) -> Record:
             ) from err
         except InvalidParameterValueException as err:
             raise ConfigurationError(
-                f'parameter {name!r}: {_overridden(node, name)!r}: expected {declared.expected}'
+                f'parameter {name!r}: {_overridden(node, name)!r}: expected {told.expected}'
             ) from err
     return read(node, record)
 
@@ -165,16 +206,16 @@ def read(node: Node, record: type[Record]) -> Record:
     from rclpy.parameter import Parameter
 
     values: dict[str, Any] = {}
-    for name, (item, _) in declarations(record).items():
+    for name, declared in declarations(record).items():
         value: object
-        if isinstance(item.default, tuple):
-            unset = Parameter(name, Parameter.Type.STRING_ARRAY, list(item.default))
+        if isinstance(declared.default, tuple):
+            unset = Parameter(name, Parameter.Type.STRING_ARRAY, list(declared.default))
             value = tuple(node.get_parameter_or(name, unset).value)
         else:
             value = node.get_parameter(name).value
         check(record, name, value)
         values[name] = value
-    return record(**values)
+    return build(record, values)
 
 
 def _overridden(node: Node, name: str) -> object:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.options import option
 from timely_llm_ros.scheduling.admission import BatchLimit, PrintedBatchLimit
 from timely_llm_ros.scheduling.costs import ProfiledCosts, SegmentCosts
 from timely_llm_ros.scheduling.lookahead import LookaheadBatchLimit
@@ -61,16 +62,68 @@ class SchedulingOptions:
         ConfigurationError: A value is out of range.
     """
 
-    admission: Admission = 'feasible'
-    interrupts: bool = True
-    age_bound_s: float | None = AGE_BOUND_S
-    network_s: float = 0.0
-    fills: bool = False
-    profiled_generation_s: float | None = None
-    preemption_share: float = 0.8
-    background_batch: int = BACKGROUND_BATCH
-    background_chunk: int = BACKGROUND_CHUNK
-    background_step_s: float = BACKGROUND_STEP_S
+    admission: Admission = option(
+        'feasible',
+        'How many of them run together: as many as leave every deadline that can still be met, '
+        'each that gains more than the others lose by it, always max_running, or as TimelyLLM '
+        'prints it.',
+        choices=get_args(Admission),
+    )
+    interrupts: bool = option(
+        True, 'Whether a segment in the making may be interrupted for a better-ranked one.'
+    )
+    age_bound_s: float | None = option(
+        AGE_BOUND_S,
+        'Whose robot has waited longer than this (s) goes first, whatever the policy; 0 for no '
+        'bound.',
+        minimum=0.0,
+        maximum=86400.0,
+        off=0.0,
+    )
+    network_s: float = option(
+        0.0,
+        'One-way time to a robot (s), by which a segment is due earlier.',
+        minimum=0.0,
+        maximum=10.0,
+    )
+    fills: bool = option(
+        False,
+        'Whether, with admission lookahead, a generation whose prompt is computed joins wherever '
+        'there is room: more plans, each urgent one a little later.',
+    )
+    profiled_generation_s: float | None = option(
+        None,
+        'Engine time that every segment is taken to cost (s); 0 to learn it.',
+        minimum=0.0,
+        maximum=3600.0,
+        off=0.0,
+    )
+    preemption_share: float = option(
+        0.8,
+        'Policy srpt may interrupt a generation until it has this share of the tokens first '
+        'predicted.',
+        minimum=0.0,
+        maximum=1.0,
+    )
+    background_batch: int = option(
+        BACKGROUND_BATCH,
+        'Most background generations in one engine step.',
+        minimum=1,
+        maximum=1024,
+    )
+    background_chunk: int = option(
+        BACKGROUND_CHUNK,
+        'Most prompt tokens of theirs in one engine step.',
+        minimum=1,
+        maximum=65536,
+    )
+    background_step_s: float = option(
+        BACKGROUND_STEP_S,
+        'How long an engine step of theirs should last at most (s) where the engine cannot '
+        "interrupt it, so that a robot's task may have to wait for it.",
+        minimum=0.0001,
+        maximum=10.0,
+    )
 
     def __post_init__(self) -> None:
         if self.admission not in get_args(Admission):

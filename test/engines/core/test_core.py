@@ -19,7 +19,9 @@ from timely_llm_ros.engines import (
 )
 from timely_llm_ros.engines.core.core import EngineCore
 from timely_llm_ros.engines.core.kv_ledger import KvLedger
-from timely_llm_ros.engines.simulated.engine import SimulatedEngine, StepTimeModel
+from timely_llm_ros.engines.simulated.config import SimulatedConfig
+from timely_llm_ros.engines.simulated.engine import SimulatedEngine
+from timely_llm_ros.engines.simulated.step_time import StepTimeModel
 from timely_llm_ros.scheduling import Phase
 from timely_llm_ros.virtual_time import run_virtual
 
@@ -262,9 +264,10 @@ def test_simulated_engine_runs_on_virtual_time() -> None:
                 done.set()
 
         engine = create_engine(
-            'simulated',
-            plan_text=lambda request: PLAN,
-            step_time=StepTimeModel(decode_s=1.0, batch_factor=0.0, prefill_token_s=0.0),
+            SimulatedConfig(
+                plan_text=lambda request: PLAN,
+                step_time=StepTimeModel(decode_s=1.0, batch_factor=0.0, prefill_token_s=0.0),
+            )
         )
         assert isinstance(engine, SimulatedEngine)
         await engine.start(on_event)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from benchmarks.trail.theory.queue_simulation import simulate_queue
 from timely_llm_ros.engines import GenerationEnded, GenerationRequest, SegmentGenerated
 from timely_llm_ros.engines.core.core import EngineCore
+from timely_llm_ros.engines.simulated.config import SimulatedConfig
 from timely_llm_ros.engines.simulated.engine import SimulatedEngine, _PlanTexts
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.prediction.lengths.length_noise import NoisyLengths
@@ -323,8 +324,11 @@ def mean_latency_s(policy: str, **options: Any) -> float:
     async def run() -> float:
         loop = asyncio.get_running_loop()
         engine = SimulatedEngine(
-            plan_text=lambda request: plan_of(lengths[int(request.generation_id)]),
-            policy=policy, mode='whole_plan', max_running=2, **options,
+            SimulatedConfig(
+                plan_text=lambda request: plan_of(lengths[int(request.generation_id)]),
+                policy=policy, mode='whole_plan', max_running=2, scheduling=SchedulingOptions(),
+                **options,
+            )
         )  # fmt: skip
 
         def on_event(event: EngineEvent) -> None:

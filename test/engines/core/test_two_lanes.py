@@ -11,7 +11,9 @@ from support.engines.core_bench import Bench, request
 
 from timely_llm_ros.engines import EngineStateChanged, GenerationEnded, SegmentGenerated
 from timely_llm_ros.engines.core.two_lanes import LanedCore
-from timely_llm_ros.engines.simulated.engine import SimulatedEngine, StepTimeModel
+from timely_llm_ros.engines.simulated.config import SimulatedConfig
+from timely_llm_ros.engines.simulated.engine import SimulatedEngine
+from timely_llm_ros.engines.simulated.step_time import StepTimeModel
 from timely_llm_ros.scheduling import Phase
 from timely_llm_ros.scheduling.options import SchedulingOptions
 from timely_llm_ros.virtual_time import run_virtual
@@ -199,9 +201,11 @@ def test_a_robot_is_delayed_by_one_background_step_at_most(
                     engine.submit(again)
 
         engine = SimulatedEngine(
-            plan_text=lambda request: PLAN,
-            step_time=model,
-            scheduling=SchedulingOptions(background_batch=8, background_chunk=chunk),
+            SimulatedConfig(
+                plan_text=lambda request: PLAN,
+                step_time=model,
+                scheduling=SchedulingOptions(background_batch=8, background_chunk=chunk),
+            )
         )
         await engine.start(on_event)
         for number in range(count):
@@ -283,7 +287,7 @@ def test_the_state_counts_the_background() -> None:
             if isinstance(event, EngineStateChanged):
                 seen.append(event.state.background)
 
-        engine = SimulatedEngine(plan_text=lambda request: PLAN)
+        engine = SimulatedEngine(SimulatedConfig(plan_text=lambda request: PLAN))
         await engine.start(on_event)
         for number in range(3):
             engine.submit(request(f'b{number}', background=True))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.engines.completion_server import CompletionServer
+from support.engines.server_runs import config_of
 
 from timely_llm_ros.budget.task_budget import BudgetOptions
 from timely_llm_ros.clock import LoopClock
@@ -36,7 +37,7 @@ class Fleet:
 
     def __init__(self, url: str) -> None:
         clock = LoopClock()
-        self.engine = OpenAIEngine(server_urls=[url], max_running=2, measure=True)
+        self.engine = OpenAIEngine(config_of([url], max_running=2, measure=True))
         self.executor = SegmentExecutor(SimulatedDriver(TELLO, seed=1), TELLO, clock)
         self.accepted: list[TaskAccepted] = []
         self.planner = Planner(

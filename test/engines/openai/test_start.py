@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.engines.completion_server import CompletionServer
-from support.engines.server_runs import Run, request
+from support.engines.server_runs import Run, config_of, request
 
-from timely_llm_ros.engines.openai.engine import OpenAIEngine
 from timely_llm_ros.engines.openai.options import API_KEY_VARIABLE, ServerOptions
 from timely_llm_ros.errors import ConfigurationError, ModelLoadError
 
@@ -102,13 +101,13 @@ async def test_certificates_are_checked(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ('options', 'problem'),
     [
-        ({'server_urls': ()}, r'server_urls \[\]'),
-        ({'server_urls': ('gpu-1:8000',)}, r"'gpu-1:8000': expected http"),
-        ({'server_urls': ('ftp://gpu-1',)}, 'ftp'),
-        ({'server_urls': ('http://gpu-1:99999',)}, '99999'),
-        ({'server_urls': ('http://gpu-1', 'http://gpu-1/v1')}, 'only once'),
-        ({'server_urls': ('http://gpu-1?key=1',)}, 'key=1'),
-        ({'silence_s': 0.0}, r'silence_s 0\.0: expected 0\.1 to 3600 s'),
+        ({'urls': ()}, r'server_urls \[\]'),
+        ({'urls': ('gpu-1:8000',)}, r"'gpu-1:8000': expected http"),
+        ({'urls': ('ftp://gpu-1',)}, 'ftp'),
+        ({'urls': ('http://gpu-1:99999',)}, '99999'),
+        ({'urls': ('http://gpu-1', 'http://gpu-1/v1')}, 'only once'),
+        ({'urls': ('http://gpu-1?key=1',)}, 'key=1'),
+        ({'silence_s': 0.0}, r'silence_s 0\.0: expected 0\.1 to 3600\.0'),
         ({'mode': 'all'}, 'all'),
         ({'policy': 'best'}, 'best'),
         ({'max_running': 0}, 'max_running 0'),
@@ -116,7 +115,7 @@ async def test_certificates_are_checked(tmp_path: Path) -> None:
 )
 def test_options_that_cannot_be_used_are_refused(options: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigurationError, match=problem):
-        OpenAIEngine(**{'server_urls': ('http://gpu-1',), **options})
+        config_of(**{'urls': ('http://gpu-1',), **options})
 
 
 def test_a_password_in_an_address_is_refused_and_not_shown() -> None:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,6 +21,7 @@ from support.process_table import is_running
 
 from timely_llm_ros.budget.eviction_rule import BudgetedEviction, FixedEviction
 from timely_llm_ros.engines import (
+    EngineConfig,
     EngineFailed,
     EngineReady,
     EngineStateChanged,
@@ -28,9 +29,10 @@ from timely_llm_ros.engines import (
     GenerationEnded,
     SegmentGenerated,
     create_engine,
+    find_engine,
 )
+from timely_llm_ros.engines.torch.config import TorchConfig
 from timely_llm_ros.engines.torch.engine import TorchEngine
-from timely_llm_ros.engines.torch.worker import WorkerOptions
 from timely_llm_ros.errors import ConfigurationError, ModelLoadError
 from timely_llm_ros.scheduling.options import SchedulingOptions
 
@@ -73,7 +75,7 @@ class Client:
 
 @pytest.fixture
 async def client(chaotic_model: Path) -> AsyncIterator[Client]:
-    engine = create_engine('torch', model_path=str(chaotic_model), max_kv_tokens=4096)
+    engine = create_engine(TorchConfig(model_path=str(chaotic_model), max_kv_tokens=4096))
     assert isinstance(engine, TorchEngine)
     client = Client(engine)
     info = await engine.start(client.on_event)
@@ -153,13 +155,13 @@ async def test_interrupts_do_not_reach_the_worker(client: Client) -> None:
 
 
 async def test_what_is_no_model_is_named(tmp_path: Path) -> None:
-    engine = TorchEngine(model_path=str(tmp_path / 'nothing'))
+    engine = TorchEngine(TorchConfig(model_path=str(tmp_path / 'nothing')))
     with pytest.raises(ModelLoadError, match=r'nothing.*expected a local folder'):
         await engine.start(lambda event: None)
     (tmp_path / 'config.json').write_text('{"model_type": "nonsense"}')
     (tmp_path / 'tokenizer.json').write_text('{}')
     with pytest.raises(ModelLoadError, match=str(tmp_path)):
-        await TorchEngine(model_path=str(tmp_path)).start(lambda event: None)
+        await TorchEngine(TorchConfig(model_path=str(tmp_path))).start(lambda event: None)
 
 
 @pytest.mark.parametrize(
@@ -169,25 +171,30 @@ async def test_what_is_no_model_is_named(tmp_path: Path) -> None:
         ({'mode': 'batch'}, "mode 'batch'"),
         ({'policy': 'lifo'}, "policy 'lifo'"),
         ({'min_step_s': -1.0}, 'min_step_s'),
-        ({'speed': 3}, 'speed'),
     ],
 )
-def test_bad_options_are_refused(options: dict[str, object], problem: str) -> None:
+def test_bad_options_are_refused(options: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigurationError, match=problem):
-        create_engine('torch', **options)
+        TorchConfig(**options)
 
 
 def test_unknown_engine() -> None:
     with pytest.raises(ConfigurationError, match=r"'steam'.*simulated.*torch"):
-        create_engine('steam')
+        find_engine('steam')
+
+
+def test_options_of_no_engine() -> None:
+    with pytest.raises(ConfigurationError, match=r'EngineConfig.*TorchConfig'):
+        create_engine(EngineConfig())
 
 
 PARENT = """
 import asyncio, sys
 from timely_llm_ros.engines import create_engine
+from timely_llm_ros.engines.torch import TorchConfig
 
 async def main():
-    engine = create_engine('torch', model_path=sys.argv[1])
+    engine = create_engine(TorchConfig(model_path=sys.argv[1]))
     await engine.start(lambda event: None)
     assert 'torch' not in sys.modules
     print(engine.worker_pid, flush=True)
@@ -217,7 +224,7 @@ def test_a_worker_never_outlives_its_parent(chaotic_model: Path, number: signal.
 
 
 def test_the_worker_gets_every_option_that_the_engine_was_made_with() -> None:
-    options = WorkerOptions(
+    options = TorchConfig(
         model_path='models/x',
         mode='stream',
         policy='edf',
@@ -232,12 +239,12 @@ def test_the_worker_gets_every_option_that_the_engine_was_made_with() -> None:
             admission='lookahead', interrupts=False, age_bound_s=None, network_s=0.5
         ),
     )
-    assert WorkerOptions.from_json(options.to_json()) == options
+    assert TorchConfig.from_json(options.to_json()) == options
 
 
 async def test_a_worker_measures_itself_and_evicts(chaotic_model: Path) -> None:
     engine = create_engine(
-        'torch', model_path=str(chaotic_model), max_kv_tokens=4096, max_running=2, measure=True
+        TorchConfig(model_path=str(chaotic_model), max_kv_tokens=4096, max_running=2, measure=True)
     )
     assert isinstance(engine, TorchEngine)
     client = Client(engine)
@@ -263,7 +270,7 @@ async def test_a_worker_measures_itself_and_evicts(chaotic_model: Path) -> None:
 
 async def test_models_with_a_sliding_window_do_not_evict(tmp_path: Path) -> None:
     folder = write_model(tmp_path / 'mistral', 'mistral')
-    engine = create_engine('torch', model_path=str(folder), max_kv_tokens=512)
+    engine = create_engine(TorchConfig(model_path=str(folder), max_kv_tokens=512))
     client = Client(engine)  # type: ignore[arg-type]
     try:
         info = await engine.start(client.on_event)
@@ -306,7 +313,7 @@ class Saturated(Client):
 
 async def test_robots_interrupt_the_background(chaotic_model: Path) -> None:
     """Which moment a task meets is chance: they come until one has met the middle of a step."""
-    engine = TorchEngine(model_path=str(chaotic_model), max_kv_tokens=4096)
+    engine = TorchEngine(TorchConfig(model_path=str(chaotic_model), max_kv_tokens=4096))
     client = Saturated(engine)
     await engine.start(client.on_event)
     try:

@@ -16,6 +16,7 @@ from timely_llm_ros.cli.main import main
 from timely_llm_ros.engines import GenerationEnded, create_engine
 from timely_llm_ros.engines.tokens.model_files import find_model
 from timely_llm_ros.engines.torch.compute.model import load_model
+from timely_llm_ros.engines.torch.config import TorchConfig
 from timely_llm_ros.engines.torch.lengths import PromptReader, StateReader
 from timely_llm_ros.errors import ConfigurationError, ModelLoadError
 from timely_llm_ros.prediction.lengths.probe import (
@@ -209,7 +210,7 @@ def test_commands_train_what_the_engine_serves_with(
 
     async def serve() -> dict[str, GenerationEnded]:
         engine = create_engine(
-            'torch', policy='srpt', mode='stream', max_running=2, predictors=str(tmp_path)
+            TorchConfig(policy='srpt', mode='stream', max_running=2, predictors=str(tmp_path))
         )
         ended: dict[str, GenerationEnded] = {}
         done = asyncio.Event()
@@ -341,7 +342,7 @@ def test_calibration_hears_a_probe_where_it_knows_more_than_the_prompt() -> None
 
 
 async def test_a_folder_without_predictors_is_refused(tmp_path: Path) -> None:
-    engine = create_engine('torch', predictors=str(tmp_path))
+    engine = create_engine(TorchConfig(predictors=str(tmp_path)))
     with pytest.raises(ModelLoadError, match='train-rlp'):
         await engine.start(lambda event: None)
 

@@ -19,6 +19,7 @@ from timely_llm_ros.engines import (
     create_engine,
 )
 from timely_llm_ros.engines.tokens.model_files import SHIPPED_MODEL
+from timely_llm_ros.engines.torch.config import TorchConfig
 from timely_llm_ros.sample_tasks.generator import KINDS, sample_task
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.skills.prompt import build_prompt
@@ -42,7 +43,7 @@ async def plan_all(mode: ServingMode) -> tuple[int, int]:
     reasons: dict[str, str] = {}
     observed: dict[str, bool] = {}
     news = asyncio.Event()
-    engine = create_engine('torch', mode=mode)
+    engine = create_engine(TorchConfig(mode=mode))
 
     def on_event(event: EngineEvent) -> None:
         if isinstance(event, SegmentGenerated):

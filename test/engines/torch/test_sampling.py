@@ -21,9 +21,8 @@ from timely_llm_ros.engines.tokens.sampling import MAX_SEED, Sampling
 from timely_llm_ros.engines.torch.compute.model import LoadedModel, load_model
 from timely_llm_ros.engines.torch.compute.sampling import choose, draw
 from timely_llm_ros.engines.torch.compute.static_batches import StaticBatches, serve_continuously
-from timely_llm_ros.engines.torch.worker import WorkerOptions
+from timely_llm_ros.engines.torch.config import TorchConfig
 from timely_llm_ros.errors import ConfigurationError
-from timely_llm_ros.scheduling.options import SchedulingOptions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -124,11 +123,8 @@ def test_wrong_options_are_refused(options: dict[str, Any], problem: str) -> Non
 
 
 def test_it_travels_to_the_worker() -> None:
-    options = WorkerOptions(
-        '/m', 'segmented', 'srpt', 8, 4096, 128, 'cpu', 'float32', 1, 0.0, SchedulingOptions(),
-        sampling=HOT,
-    )  # fmt: skip
-    assert WorkerOptions.from_json(options.to_json()) == options
+    options = TorchConfig(policy='srpt', sampling=HOT)
+    assert TorchConfig.from_json(options.to_json()) == options
 
 
 @pytest.mark.parametrize('free', [True, False])

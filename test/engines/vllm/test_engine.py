@@ -21,6 +21,8 @@ from support.engines.vllm_runs import Lent, VllmRun, free_request, mismatches
 
 from timely_llm_ros.engines.engine import EngineFailed, EngineReady, GenerationRequest
 from timely_llm_ros.engines.openai import server as openai_server
+from timely_llm_ros.engines.tokens.sampling import Sampling
+from timely_llm_ros.engines.vllm.config import VllmConfig
 from timely_llm_ros.engines.vllm.engine import VllmEngine
 from timely_llm_ros.engines.vllm.fallback import VllmChoice
 from timely_llm_ros.engines.vllm.plugin import contract as vllm_contract
@@ -180,8 +182,8 @@ def test_outside_the_contract_plans_are_the_same_and_a_dead_core_ends_none(
 
 def test_a_killed_core_is_started_anew_and_in_bfloat16_says_the_same(embedded: VllmRun) -> None:
     # Starting takes long: what comes next is another format.
-    options = replace(embedded.engine._options, dtype='bfloat16', max_running=1)
-    embedded.engine._options = options
+    options = replace(embedded.engine._config, dtype='bfloat16', max_running=1)
+    embedded.engine._config = options
 
     async def kill() -> tuple[dict[str, str], str]:
         names = embedded.submit([free_request(number, max_tokens=2000) for number in range(8)])
@@ -232,13 +234,14 @@ def test_the_engine_core_ends_with_its_engine(tmp_path: Path) -> None:
         ({'mode': 'whole'}, "mode 'whole'"),
         ({'policy': 'random'}, "policy 'random'"),
         ({'dtype': 'int3'}, "dtype 'int3'"),
-        ({'max_running': 0}, 'max_running 0: expected at least 1'),
-        ({'max_kv_tokens': 32}, 'max_kv_tokens 32: expected at least 64'),
+        ({'max_running': 0}, 'max_running 0: expected 1 to 1024'),
+        ({'max_kv_tokens': 32}, 'max_kv_tokens 32: expected 256 to'),
+        ({'max_kv_tokens': 256, 'block_size': 256}, 'max_kv_tokens 256: expected at least 512'),
     ],
 )
-def test_a_bad_option_is_named(options: dict[str, object], expected: str) -> None:
+def test_a_bad_option_is_named(options: dict[str, Any], expected: str) -> None:
     with pytest.raises(ConfigurationError, match=expected):
-        VllmEngine(**options)  # type: ignore[arg-type]
+        VllmConfig(**options)
 
 
 async def test_a_seed_on_the_stages_of_a_cpu_is_refused() -> None:
@@ -246,17 +249,16 @@ async def test_a_seed_on_the_stages_of_a_cpu_is_refused() -> None:
 
     if not current_platform.is_cpu():
         pytest.skip('only on CPUs')
-    engine = VllmEngine(
-        vllm={'pipeline_parallel_size': 2}, sampling=lambda request: {'temperature': 1, 'seed': 5}
-    )
+    sampling = Sampling(1.0, seed=5)
+    seed = sampling(TASKS[0])['seed']
+    engine = VllmEngine(VllmConfig(vllm={'pipeline_parallel_size': 2}, sampling=sampling))
     engine._prepare()
     told: list[Any] = []
     engine._on_event, engine._process = told.append, cast('Any', object())
     engine._generations.add(TASKS[0].generation_id)
     await engine._submit(TASKS[0])
-    assert [(event.reason, event.error[:22]) for event in told] == [
-        ('error', 'seed 5: expected none,')
-    ]
+    ((reason, error),) = [(event.reason, event.error) for event in told]
+    assert (reason, error[: error.index(',')]) == ('error', f'seed {seed}: expected none')
 
 
 @pytest.mark.parametrize(
@@ -274,6 +276,6 @@ def test_a_seed_with_a_long_prompt_is_refused() -> None:
 
 
 async def test_a_missing_model_is_named() -> None:
-    engine = VllmEngine(model_path='/no/such/model')
+    engine = VllmEngine(VllmConfig(model_path='/no/such/model'))
     with pytest.raises(ModelLoadError, match=r'/no/such/model.*: no config\.json there'):
         await engine.start(lambda event: None)

@@ -13,8 +13,9 @@ from support.engines.server_runs import GENERATIONS, Run, request
 from timely_llm_ros.engines import create_engine
 from timely_llm_ros.engines.openai.client import ServerClient
 from timely_llm_ros.engines.openai.options import ServerOptions
+from timely_llm_ros.engines.tokens.sampling import Sampling
+from timely_llm_ros.engines.vllm.config import VllmConfig
 from timely_llm_ros.engines.vllm.engine import VllmEngine
-from timely_llm_ros.engines.vllm.fallback import VllmChoice
 from timely_llm_ros.engines.vllm.stock import StockVllmEngine
 from timely_llm_ros.errors import ConfigurationError, ContractError, ModelLoadError
 
@@ -30,7 +31,7 @@ class ChoiceRun(Run):
     """A run of engine ``vllm`` whose vLLM is made up: a server on loopback."""
 
     def __post_init__(self) -> None:
-        self.engine = create_engine('vllm', **self.options)  # type: ignore[assignment]
+        self.engine = create_engine(VllmConfig(**self.options))  # type: ignore[assignment]
         self._seen = asyncio.Event()
 
 
@@ -80,8 +81,7 @@ async def test_plans_are_the_same_and_the_log_says_what_serves(
 async def test_the_user_says_how_tokens_are_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     server = await CompletionServer().start()
     serve_from(monkeypatch, server.url)
-    options = {'sampling': lambda request: {'temperature': 0.5, 'top_p': 0.9}}
-    async with ChoiceRun([], options) as run:
+    async with ChoiceRun([], {'sampling': Sampling(0.5, 0.9)}) as run:
         run.engine.submit(request(0))
         await run.all_ended([0])
     assert {item.body['temperature'] for item in server.requests} == {0.5}
@@ -101,6 +101,4 @@ async def test_any_other_fault_is_not_worked_around(monkeypatch: pytest.MonkeyPa
 
 def test_options_are_checked_at_once() -> None:
     with pytest.raises(ConfigurationError, match='max_running 0'):
-        VllmChoice(max_running=0)
-    with pytest.raises(ConfigurationError, match=r"engine 'vllm'.*nonsense"):
-        create_engine('vllm', nonsense=1)
+        VllmConfig(max_running=0)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.engines.budget_runs import AMPLE_S, check_budgets, serve_budgets
-from support.engines.server_runs import Run, request, undisturbed
+from support.engines.server_runs import Run, config_of, request, undisturbed
 from support.process_table import is_running, tree, wait_gone
 from support.serve_program import KEY, START_LIMIT_S, ServeProgram, serving
 
@@ -89,7 +89,7 @@ async def test_a_server_killed_under_load_loses_nothing_and_is_used_again(
 
 
 async def test_a_task_with_a_time_budget_ends_within_it(programs: list[ServeProgram]) -> None:
-    engine = OpenAIEngine(server_urls=[programs[1].url], max_running=2, measure=True)
+    engine = OpenAIEngine(config_of([programs[1].url], max_running=2, measure=True))
     check_budgets(*await serve_budgets(engine, [AMPLE_S, AMPLE_S]))
 
 

@@ -10,7 +10,9 @@ from support.traces.small_trace import CALLS, write_small_trace
 from lrtrace.storage.reader import Trace
 from lrtrace.timeline import read_run
 from timely_llm_ros.cli.main import main
-from timely_llm_ros.engines.simulated.engine import SimulatedEngine, StepTimeModel
+from timely_llm_ros.engines.simulated.config import SimulatedConfig
+from timely_llm_ros.engines.simulated.engine import SimulatedEngine
+from timely_llm_ros.engines.simulated.step_time import StepTimeModel
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.evaluation.what_if.live import recorded_durations, replay_live
 from timely_llm_ros.evaluation.what_if.recorded import recording_of
@@ -34,7 +36,9 @@ def served(trace: Trace, plan: str) -> Run:
         recording,
         WhatIf(policy='edf'),
         lambda: SimulatedEngine(
-            plan_text=lambda _: plan, step_time=StepTimeModel(prefill_s=0.001, decode_s=0.001)
+            SimulatedConfig(
+                plan_text=lambda _: plan, step_time=StepTimeModel(prefill_s=0.001, decode_s=0.001)
+            )
         ),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.engines.engine import (
@@ -15,7 +15,9 @@ from timely_llm_ros.engines.engine import (
     GenerationRequest,
     SegmentGenerated,
 )
+from timely_llm_ros.engines.openai.config import OpenAIConfig
 from timely_llm_ros.engines.openai.engine import OpenAIEngine
+from timely_llm_ros.engines.openai.options import ServerOptions
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.skills.prompt import build_prompt
 from timely_llm_ros.skills.scene import Scene, SceneObject
@@ -51,6 +53,13 @@ def request(number: int, *, max_tokens: int = 40, **options: Any) -> GenerationR
     )  # fmt: skip
 
 
+def config_of(urls: Sequence[str], **options: Any) -> OpenAIConfig:
+    """Options of the engine and of its servers in one, by name."""
+    names = {item.name for item in fields(ServerOptions)}
+    server = {name: options.pop(name) for name in tuple(options) if name in names}
+    return OpenAIConfig(servers=ServerOptions(tuple(urls), **server), **options)
+
+
 @dataclass
 class Run:
     """An engine and everything that it said. Blocking calls are answered at once."""
@@ -65,7 +74,7 @@ class Run:
 
     def __post_init__(self) -> None:
         defaults: dict[str, Any] = {'silence_s': 20.0, 'health_period_s': 0.2}
-        self.engine = OpenAIEngine(server_urls=self.urls, **defaults | self.options)
+        self.engine = OpenAIEngine(config_of(self.urls, **defaults | self.options))
         self._seen = asyncio.Event()
 
     async def __aenter__(self) -> Run:

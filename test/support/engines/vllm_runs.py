@@ -18,6 +18,8 @@ from timely_llm_ros.engines.engine import (
     GenerationRequest,
     SegmentGenerated,
 )
+from timely_llm_ros.engines.tokens.sampling import Sampling
+from timely_llm_ros.engines.vllm.config import VllmConfig
 from timely_llm_ros.engines.vllm.engine import VllmEngine
 from timely_llm_ros.engines.vllm.plugin.core import UNCUT
 from timely_llm_ros.skills.prompt import Prompt
@@ -65,6 +67,21 @@ def start_asynchronous(arguments: dict[str, Any]) -> Any:
     return llm
 
 
+class _Numbered(Sampling):
+    """Greedy, or drawn by the number in a request's name while its run is seeded."""
+
+    def __init__(self, run: VllmRun) -> None:
+        super().__init__()
+        object.__setattr__(self, '_run', run)
+
+    def __call__(self, request: GenerationRequest) -> dict[str, Any]:
+        run: VllmRun = object.__getattribute__(self, '_run')
+        if not run.seeded:
+            return {'temperature': 0.0}
+        number = int(''.join(c for c in request.generation_id.split('/')[1] if c.isdigit()))
+        return {'temperature': 1.0, 'seed': number}
+
+
 class VllmRun:
     """A started engine and what it has said; requests get new names for every run."""
 
@@ -74,7 +91,7 @@ class VllmRun:
         os.environ.setdefault('VLLM_LOGGING_LEVEL', 'ERROR')
         self.seeded = False
         self._before = _children()
-        self.engine = kind(sampling=self._sampling, **options)
+        self.engine = kind(VllmConfig(sampling=_Numbered(self), **options))
         self.ended: dict[str, GenerationEnded] = {}
         self.segments: dict[str, list[SegmentGenerated]] = {}
         self.servers: tuple[ServerState, ...] = ()
@@ -97,12 +114,6 @@ class VllmRun:
     def close(self) -> None:
         self.do(self.engine.close())
         self._runner.close()
-
-    def _sampling(self, request: GenerationRequest) -> Mapping[str, Any]:
-        if not self.seeded:
-            return {'temperature': 0.0}
-        number = int(''.join(c for c in request.generation_id.split('/')[1] if c.isdigit()))
-        return {'temperature': 1.0, 'seed': number}
 
     def _on_event(self, event: EngineEvent) -> None:
         self._news.set()

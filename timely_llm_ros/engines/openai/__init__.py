@@ -7,6 +7,7 @@ from timely_llm_ros.engines.openai.completions import (
     check_probe,
     grammar_probe,
 )
+from timely_llm_ros.engines.openai.config import OpenAIConfig
 from timely_llm_ros.engines.openai.engine import OpenAIEngine
 from timely_llm_ros.engines.openai.options import API_KEY_VARIABLE, ServerOptions, read_api_key
 from timely_llm_ros.engines.openai.served_times import times_or_none
@@ -16,6 +17,7 @@ __all__ = [
     'API_KEY_VARIABLE',
     'Chunk',
     'Completions',
+    'OpenAIConfig',
     'OpenAIEngine',
     'ServedModel',
     'ServerOptions',

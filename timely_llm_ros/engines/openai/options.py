@@ -9,17 +9,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.options import check_options, option
 
 API_KEY_VARIABLE = 'TIMELY_LLM_API_KEY'
 """Environment variable that holds the API key where no file is given."""
-
-_LIMITS = {
-    'connect_timeout_s': (0.05, 60.0),
-    'silence_s': (0.1, 3600.0),
-    'health_period_s': (0.05, 3600.0),
-    'start_limit_s': (0.0, 3600.0),
-    'give_up_s': (0.0, 86400.0),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +39,58 @@ class ServerOptions:
         ConfigurationError: A value cannot be used.
     """
 
-    urls: tuple[str, ...]
-    model: str = ''
-    api_key_file: str = ''
-    ca_file: str = ''
-    connect_timeout_s: float = 3.0
-    silence_s: float = 30.0
-    health_period_s: float = 2.0
-    start_limit_s: float = 120.0
-    give_up_s: float = 60.0
-    priority: bool = False
+    urls: tuple[str, ...] = option(
+        (),
+        'Engine openai: the servers that generate, for example "https://gpu-1:8000"; model_path is '
+        'then the folder of their tokenizer.',
+    )
+    model: str = option(
+        '',
+        'Engine openai: name under which the servers serve the model; "" for the only one that '
+        'they serve.',
+    )
+    api_key_file: str = option(
+        '',
+        'Engine openai: file that holds the API key; "" for the environment variable '
+        'TIMELY_LLM_API_KEY.',
+    )
+    ca_file: str = option(
+        '',
+        'Engine openai: certificates (PEM) that sign those of the servers; "" for the system\'s.',
+    )
+    connect_timeout_s: float = option(
+        3.0, 'Engine openai: how long a connection may take (s).', minimum=0.05, maximum=60.0
+    )
+    silence_s: float = option(
+        30.0,
+        'Engine openai: how long a server may take for the next token (s) before it counts as '
+        'lost and others go on with its generations.',
+        minimum=0.1,
+        maximum=3600.0,
+    )
+    health_period_s: float = option(
+        2.0,
+        'Engine openai: how often each server is asked whether it is well (s).',
+        minimum=0.05,
+        maximum=3600.0,
+    )
+    start_limit_s: float = option(
+        120.0,
+        'Engine openai: how long the first server may take to answer at configuration (s).',
+        minimum=0.0,
+        maximum=3600.0,
+    )
+    give_up_s: float = option(
+        60.0,
+        'Engine openai: with no server for so long (s), the generations end with an error.',
+        minimum=0.0,
+        maximum=86400.0,
+    )
+    priority: bool = option(
+        False,
+        "Engine openai: send each request's due time as its priority, for servers that several "
+        'planners share; they must run with --scheduling-policy priority.',
+    )
 
     def __post_init__(self) -> None:
         if not self.urls:
@@ -66,10 +101,7 @@ class ServerOptions:
         if len(set(urls)) < len(urls):
             raise ConfigurationError(f'server_urls {list(urls)}: expected each only once')
         object.__setattr__(self, 'urls', urls)
-        for name, (least, most) in _LIMITS.items():
-            value = getattr(self, name)
-            if not least <= value <= most:
-                raise ConfigurationError(f'{name} {value!r}: expected {least:g} to {most:g} s')
+        check_options(self)
 
     def read_api_key(self) -> str:
         """Return the API key, empty for none.

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from timely_llm_ros.engines.core import Output
 from timely_llm_ros.engines.openai.completions import GRAMMAR_HEADER
 from timely_llm_ros.engines.texts import TextStream
-from timely_llm_ros.engines.tokens import MAX_SEED
+from timely_llm_ros.engines.tokens import MAX_SEED, Sampling
 from timely_llm_ros.errors import EngineError
 from timely_llm_ros.skills.grammar import GrammarRest, decoding_grammar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from timely_llm_ros.engines.engine import GenerationRequest
     from timely_llm_ros.engines.texts import ServerTexts
@@ -50,8 +50,7 @@ class ServerSequences:
     Args:
         texts: The tokenizer.
         observations: Whether blocking calls wait for their value.
-        sampling: Returns how a generation's tokens are chosen, in the names of vLLM's API; None
-            for greedily.
+        sampling: How tokens are chosen; None for the likeliest always.
     """
 
     def __init__(
@@ -59,10 +58,10 @@ class ServerSequences:
         texts: ServerTexts,
         *,
         observations: bool = True,
-        sampling: Callable[[GenerationRequest], Mapping[str, Any]] | None = None,
+        sampling: Sampling | None = None,
     ) -> None:
         self._texts = texts
-        self._sampling = sampling
+        self._sampling = sampling or Sampling()
         self._observations = observations
         self._prefixes: dict[str, list[int]] = {}
         self._sequences: dict[str, _Sequence] = {}
@@ -94,7 +93,7 @@ class ServerSequences:
             [*prefix, *ids],
             request.max_tokens,
             self._texts.statement_ends if robot else (),
-            {'temperature': 0} if self._sampling is None else self._sampling(request),
+            self._sampling(request),
         )
         if request.constrained:
             sequence.grammar = decoding_grammar(

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING
 
 from timely_llm_ros.engines.engine import (
     EngineFailed,
@@ -23,17 +23,16 @@ from timely_llm_ros.engines.engine import (
     deliver,
 )
 from timely_llm_ros.engines.openai.core import UNKNOWN_STEP_S, ServerCore
-from timely_llm_ros.errors import ConfigurationError, EngineError, ModelLoadError
-from timely_llm_ros.scheduling import ServingMode, find_policy
+from timely_llm_ros.errors import EngineError, ModelLoadError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
+    from timely_llm_ros.engines.config import ModelConfig
     from timely_llm_ros.engines.engine import EngineEvent, EngineInfo, GenerationRequest
     from timely_llm_ros.engines.openai.completions import Completions, Patience, ServedModel
     from timely_llm_ros.engines.openai.server import Server
     from timely_llm_ros.prediction.times import ExecutionTimeModel
-    from timely_llm_ros.scheduling import SchedulingOptions
 
 _logger = logging.getLogger(__name__)
 
@@ -50,47 +49,13 @@ class ServersEngine:
     """Generates on servers; a subclass says which, by :meth:`_connect` and :meth:`_describe`.
 
     Args:
-        model_path: Folder with the tokenizer of the servers' model, or a shipped model's name.
-        mode: The serving mode.
-        policy: Name of the policy.
-        max_running: Most generations that one server serves at once.
-        max_kv_tokens: Tokens whose KV one server is taken to keep.
-        scheduling: Further options of the scheduler.
+        config: The options that every engine with a model has; ``model_path`` is the folder of the
+            servers' tokenizer, and the bounds are those of each server.
         patience: How long what may take.
-        sampling: Returns how a request's tokens are chosen, in the names of vLLM's API; greedily
-            without.
-        measure: Time the first server at start, which takes some seconds; it is
-            ``EngineInfo.times``.
-
-    Raises:
-        ConfigurationError: An option cannot be used.
     """
 
-    def __init__(
-        self,
-        *,
-        model_path: str,
-        mode: ServingMode,
-        policy: str,
-        max_running: int,
-        max_kv_tokens: int,
-        scheduling: SchedulingOptions | None,
-        patience: Patience,
-        sampling: Callable[[GenerationRequest], Mapping[str, Any]] | None = None,
-        measure: bool = False,
-    ) -> None:
-        find_policy(policy)
-        if mode not in get_args(ServingMode):
-            raise ConfigurationError(f'mode {mode!r}: expected one of {get_args(ServingMode)}')
-        for name, value in (('max_running', max_running), ('max_kv_tokens', max_kv_tokens)):
-            if value < 1:
-                raise ConfigurationError(f'{name} {value!r}: expected at least 1')
-        self._patience = patience
-        self._model_path = model_path
-        self._mode: ServingMode = mode
-        self._policy = policy
-        self._max_running, self._max_kv_tokens = max_running, max_kv_tokens
-        self._scheduling, self._sampling, self._measures = scheduling, sampling, measure
+    def __init__(self, config: ModelConfig, *, patience: Patience) -> None:
+        self._config, self._patience = config, patience
         self._servers: list[Server] = []
         self._server_of: dict[str, Server] = {}
         self._on_event: Callable[[EngineEvent], None] | None = None
@@ -122,7 +87,7 @@ class ServersEngine:
             for server in self._servers:
                 server.start()
             await self._first_server()
-            times = await self._measure() if self._measures else None
+            times = await self._measure() if self._config.measure else None
         except BaseException:
             await self.close()
             raise
@@ -210,8 +175,8 @@ class ServersEngine:
             server.url,
             vocabulary=self._vocabulary,
             context_limit=server.served.context_limit if server.served else 0,
-            max_running=self._max_running,
-            kv_tokens=self._max_kv_tokens,
+            max_running=self._config.max_running,
+            kv_tokens=self._config.max_kv_tokens,
         )
 
     def _make_servers(self) -> None:
@@ -224,20 +189,20 @@ class ServersEngine:
             clients = self._connect()
         except ImportError as err:
             raise ModelLoadError(f'{err}; expected the packages of the extra "openai"') from err
-        texts = ServerTexts(self._model_path)
+        texts = ServerTexts(self._config.model_path)
         self._vocabulary = texts.size
         sequences = ServerSequences(
-            texts, observations=self._mode != 'whole_plan', sampling=self._sampling
+            texts, observations=self._config.mode != 'whole_plan', sampling=self._config.sampling
         )
         for client in clients:
             core = ServerCore(
                 sequences,
-                mode=self._mode,
-                policy=self._policy,
-                max_running=self._max_running,
-                max_kv_tokens=self._max_kv_tokens,
+                mode=self._config.mode,
+                policy=self._config.policy,
+                max_running=self._config.max_running,
+                max_kv_tokens=self._config.max_kv_tokens,
                 prefill_chunk=_WHOLE_PROMPT,
-                scheduling=self._scheduling,
+                scheduling=self._config.scheduling,
             )
             self._servers.append(
                 Server(
@@ -245,7 +210,7 @@ class ServersEngine:
                     core,
                     sequences,
                     texts,
-                    segmented=self._mode == 'segmented',
+                    segmented=self._config.mode == 'segmented',
                     priority=self._patience.priority,
                     health_period_s=self._patience.health_period_s,
                     on_change=self._changed.set,
@@ -293,7 +258,7 @@ class ServersEngine:
         return min(
             well,
             key=lambda server: (
-                server.core.wait_s(self._max_running, tokens, left_tokens, unknown_step_s),
+                server.core.wait_s(self._config.max_running, tokens, left_tokens, unknown_step_s),
                 server.core.contenders,
             ),
         )

@@ -1,5 +1,6 @@
 """The engine ``simulated``: plans that are given, at the pace of modelled hardware."""
 
+from timely_llm_ros.engines.simulated.config import SimulatedConfig
 from timely_llm_ros.engines.simulated.engine import SimulatedEngine
 from timely_llm_ros.engines.simulated.step_time import (
     HARDWARE,
@@ -11,6 +12,7 @@ from timely_llm_ros.engines.simulated.step_time import (
 __all__ = [
     'HARDWARE',
     'Hardware',
+    'SimulatedConfig',
     'SimulatedEngine',
     'StepTimeModel',
     'find_hardware',

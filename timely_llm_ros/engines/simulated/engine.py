@@ -8,25 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.engines.core import LanedCore, Output
 from timely_llm_ros.engines.engine import EngineInfo, deliver
-from timely_llm_ros.engines.simulated.step_time import StepTimeModel, work_of
+from timely_llm_ros.engines.simulated.step_time import work_of
 from timely_llm_ros.errors import EngineError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
     from timely_llm_ros.engines.core import StepPlan
     from timely_llm_ros.engines.engine import EngineEvent, GenerationRequest
+    from timely_llm_ros.engines.simulated.config import PlanText, SimulatedConfig
     from timely_llm_ros.prediction.lengths import LengthSource
-    from timely_llm_ros.scheduling import SchedulingOptions, ServingMode
-
-__all__ = ['PlanText', 'SimulatedEngine', 'StepTimeModel', 'safe_action_plan']
-
-PlanText = Callable[['GenerationRequest'], str | Sequence[str]]
-"""A request's plan: its text, or its tokens, of which the last one also ends the plan."""
 
 _PIECE = re.compile(r'[A-Za-z_]+|[0-9]+|\s+|.', re.DOTALL)
 """What counts as one token of a simulated plan."""
@@ -35,11 +31,6 @@ _CHARACTERS_PER_PROMPT_TOKEN = 4
 
 _NOTHING = Output('')
 """A token whose text is not complete yet."""
-
-
-def safe_action_plan(request: GenerationRequest) -> str:
-    """Return the plan that does nothing but the skill set's safe action."""
-    return f'{request.skill_set.safe_action};'
 
 
 @dataclass(slots=True)
@@ -109,48 +100,22 @@ class _PlanTexts:
 
 
 class SimulatedEngine:
-    """Generates given plans in simulated time.
+    """Generates given plans in simulated time."""
 
-    Args:
-        plan_text: Returns a request's plan; by default only the safe action.
-        step_time: How long a step takes.
-        mode: The serving mode.
-        policy: Name of the policy.
-        max_running: Most generations in one step.
-        max_kv_tokens: The bound on KV.
-        prefill_chunk: Most prompt tokens computed in one step.
-        scheduling: Further options of the scheduler.
-        lengths: Predicts how long plans are; None for no prediction but the requests' own.
-        evicts: Whether it can evict, for trials of engines that cannot.
-    """
-
-    def __init__(
-        self,
-        *,
-        plan_text: PlanText = safe_action_plan,
-        step_time: StepTimeModel | None = None,
-        mode: ServingMode = 'segmented',
-        policy: str = 'utility',
-        max_running: int = 8,
-        max_kv_tokens: int = 65536,
-        prefill_chunk: int = 2048,
-        scheduling: SchedulingOptions | None = None,
-        lengths: LengthSource | None = None,
-        evicts: bool = True,
-    ) -> None:
-        self._lengths = lengths
-        self._texts = _PlanTexts(plan_text, evicts=evicts)
-        self._step_time = step_time or StepTimeModel()
+    def __init__(self, config: SimulatedConfig) -> None:
+        self._lengths = config.lengths
+        self._texts = _PlanTexts(config.plan_text, evicts=bool(config.eviction))
+        self._step_time = config.paced
         self._core = LanedCore(
             self._texts,
-            mode=mode,
-            policy=policy,
-            max_running=max_running,
-            max_kv_tokens=max_kv_tokens,
-            prefill_chunk=prefill_chunk,
-            scheduling=scheduling,
+            mode=config.mode,
+            policy=config.policy,
+            max_running=config.max_running,
+            max_kv_tokens=config.max_kv_tokens,
+            prefill_chunk=config.chunk,
+            scheduling=config.scheduling,
         )
-        self._max_kv_tokens = max_kv_tokens
+        self._max_kv_tokens = config.max_kv_tokens
         self._on_event: Callable[[EngineEvent], None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None

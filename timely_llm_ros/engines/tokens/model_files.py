@@ -18,9 +18,11 @@ PREDICTORS = 'predictors'
 def find_model(name_or_path: str) -> str:
     """Return the folder of a model, given the name of a shipped one or a path.
 
-    A name is looked up in a checkout, in ROS prefixes and beside this Python. What is not found is
-    returned as it is, so that loading says what was expected.
+    The empty name is that of the shipped planner. A name is looked up in a checkout, in ROS
+    prefixes and beside this Python. What is not found is returned as it is, so that loading says
+    what was expected.
     """
+    name_or_path = name_or_path or SHIPPED_MODEL
     if '/' in name_or_path:
         return name_or_path
     prefixes = [

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.options import option
 
 if TYPE_CHECKING:
     from timely_llm_ros.engines.engine import GenerationRequest
@@ -38,9 +39,26 @@ class Sampling:
         ConfigurationError: A value is out of range.
     """
 
-    temperature: float = 0.0
-    top_p: float = 1.0
-    seed: int = 0
+    temperature: float = option(
+        0.0,
+        'How tokens are chosen: 0 for the likeliest always, above to draw them, with 1 by the '
+        "model's own probabilities.",
+        minimum=0.0,
+        maximum=MAX_TEMPERATURE,
+    )
+    top_p: float = option(
+        1.0,
+        'Tokens are drawn from the likeliest ones that together have this probability.',
+        minimum=0.001,
+        maximum=1.0,
+    )
+    seed: int = option(
+        0,
+        "Of drawn tokens. Engine torch draws by seed, task id and a token's number alone, so "
+        'suspension changes nothing.',
+        minimum=0,
+        maximum=MAX_SEED,
+    )
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.temperature <= MAX_TEMPERATURE:

@@ -11,10 +11,10 @@ import os
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
-from timely_llm_ros.engines.core import PREFILL_CHUNK, EvictionName
 from timely_llm_ros.engines.engine import (
     EngineFailed,
     EngineInfo,
@@ -24,8 +24,6 @@ from timely_llm_ros.engines.engine import (
 )
 from timely_llm_ros.engines.tokens import (
     PREDICTORS,
-    SHIPPED_MODEL,
-    Sampling,
     find_model,
     require_model_files,
 )
@@ -41,14 +39,13 @@ from timely_llm_ros.engines.torch.wire import (
     WorkerReady,
     frame,
 )
-from timely_llm_ros.engines.torch.worker import WorkerOptions
-from timely_llm_ros.errors import ConfigurationError, EngineError, ModelLoadError
-from timely_llm_ros.scheduling import SchedulingOptions, ServingMode, find_policy
+from timely_llm_ros.errors import EngineError, ModelLoadError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from timely_llm_ros.engines.engine import EngineEvent, GenerationRequest
+    from timely_llm_ros.engines.torch.config import TorchConfig
     from timely_llm_ros.engines.torch.wire import Command
 
 CLOSE_TIMEOUT_S = 2.0
@@ -61,9 +58,9 @@ FIRST_RESTART_S, LAST_RESTART_S = 0.25, 15.0
 class _Worker(asyncio.Protocol):
     """A worker process and the loop's end of its socket."""
 
-    def __init__(self, owner: TorchEngine, options: WorkerOptions) -> None:
+    def __init__(self, owner: TorchEngine, config: TorchConfig) -> None:
         self._owner = owner
-        self._options = options
+        self._config = config
         self._reader = FrameReader()
         self._transport: asyncio.WriteTransport | None = None
         self.process: subprocess.Popen[bytes] | None = None
@@ -82,7 +79,7 @@ class _Worker(asyncio.Protocol):
                     'timely_llm_ros.engines.torch.worker',
                     str(theirs.fileno()),
                     str(os.getpid()),
-                    self._options.to_json(),
+                    self._config.to_json(),
                 ],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
@@ -140,86 +137,12 @@ class TorchEngine:
 
     The worker takes commands between steps. If it dies, every generation on it ends with
     ``error``, :class:`EngineFailed` says why and a new one is started.
-
-    Args:
-        model_path: A folder, or the name of a shipped model.
-        mode: The serving mode.
-        policy: Name of the policy.
-        max_running: Most generations in one step.
-        max_kv_tokens: The bound on KV. Suspended generations are dropped and computed again where
-            it is too small.
-        prefill_chunk: Most prompt tokens computed in one step.
-        device: A torch device.
-        dtype: ``float32``, ``bfloat16`` or ``float16``.
-        threads: CPU threads of a step.
-        min_step_s: A step takes at least as long (s), as if the model were larger.
-        scheduling: Further options of the scheduler.
-        predictors: The folder of the predictors of plans' lengths (``timely-llm train-rlp``,
-            ``train-probe``). ``auto`` for the model's own if the policy ranks by lengths and
-            there are any, ``off`` for none.
-        eviction: How to choose what of a prompt keeps its KV where a request's rule evicts; None
-            for no eviction. Models with a sliding window have none.
-        measure: Measure a coarse profile once the model is loaded, which takes about two seconds;
-            it is ``EngineInfo.times``.
-        sampling: How tokens are chosen; None for the likeliest always.
-
-    Raises:
-        ConfigurationError: An option is out of range.
     """
 
-    def __init__(
-        self,
-        *,
-        model_path: str = SHIPPED_MODEL,
-        mode: ServingMode = 'segmented',
-        policy: str = 'utility',
-        max_running: int = 8,
-        max_kv_tokens: int = 32768,
-        prefill_chunk: int = PREFILL_CHUNK,
-        device: str = 'cpu',
-        dtype: str = 'float32',
-        threads: int = 1,
-        min_step_s: float = 0.0,
-        scheduling: SchedulingOptions | None = None,
-        predictors: str = 'auto',
-        eviction: EvictionName | None = 'snapkv',
-        measure: bool = False,
-        sampling: Sampling | None = None,
-    ) -> None:
-        find_policy(policy)
-        if mode not in get_args(ServingMode):
-            raise ConfigurationError(f'mode {mode!r}: expected one of {get_args(ServingMode)}')
-        for name, value in (
-            ('max_running', max_running),
-            ('max_kv_tokens', max_kv_tokens),
-            ('prefill_chunk', prefill_chunk),
-            ('threads', threads),
-        ):
-            if value < 1:
-                raise ConfigurationError(f'{name} {value!r}: expected at least 1')
-        if eviction is not None and eviction not in get_args(EvictionName):
-            raise ConfigurationError(
-                f'eviction {eviction!r}: expected one of {get_args(EvictionName)} or None'
-            )
-        if not 0.0 <= min_step_s <= 10.0:
-            raise ConfigurationError(f'min_step_s {min_step_s!r}: expected 0 to 10 s')
-        self._options = WorkerOptions(
-            find_model(model_path),
-            mode,
-            policy,
-            max_running,
-            max_kv_tokens,
-            prefill_chunk,
-            device,
-            dtype,
-            threads,
-            min_step_s,
-            scheduling or SchedulingOptions(),
-            _predictors(predictors, find_model(model_path), policy),
-            eviction or '',
-            measure,
-            sampling or Sampling(),
-        )
+    def __init__(self, config: TorchConfig) -> None:
+        model = find_model(config.model_path)
+        predictors = _predictors(config.predictors, model, config.policy)
+        self._config = replace(config, model_path=model, predictors=predictors)
         self._on_event: Callable[[EngineEvent], None] | None = None
         self._worker: _Worker | None = None
         self._started: asyncio.Future[EngineInfo] | None = None
@@ -243,11 +166,11 @@ class TorchEngine:
         """
         if self._started is not None:
             raise EngineError('start() a second time: expected one call')
-        require_model_files(self._options.model_path)
+        require_model_files(self._config.model_path)
         self._on_event = on_event
         self._started = asyncio.get_running_loop().create_future()
         try:
-            self._worker = _Worker(self, self._options)
+            self._worker = _Worker(self, self._config)
             await self._worker.start()
             return await self._started
         except BaseException:
@@ -341,7 +264,7 @@ class TorchEngine:
         self._generations.clear()
         await asyncio.sleep(self._pause_s)
         self._pause_s = min(2 * self._pause_s, LAST_RESTART_S)
-        self._worker = _Worker(self, self._options)
+        self._worker = _Worker(self, self._config)
         await self._worker.start()
 
 

@@ -8,17 +8,16 @@ computes.
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import select
 import signal
 import socket
 import sys
 import time
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from timely_llm_ros.engines.tokens import Sampling
+from timely_llm_ros.engines.torch.config import TorchConfig
 from timely_llm_ros.engines.torch.wire import (
     Cancel,
     FrameReader,
@@ -32,7 +31,6 @@ from timely_llm_ros.engines.torch.wire import (
     frame,
 )
 from timely_llm_ros.errors import ModelLoadError
-from timely_llm_ros.scheduling import SchedulingOptions
 
 if TYPE_CHECKING:
     from timely_llm_ros.engines.core import EvictionMethod, LanedCore, Output
@@ -40,47 +38,11 @@ if TYPE_CHECKING:
     from timely_llm_ros.engines.torch.lengths import WorkerLengths
     from timely_llm_ros.engines.torch.wire import Command
     from timely_llm_ros.prediction.times import ExecutionTimeModel
-    from timely_llm_ros.scheduling import ServingMode
 
 COARSE_ROUNDS = 5
 """Rounds of the profile that a worker measures: the fewest with a margin of 95 %."""
 
 _PR_SET_PDEATHSIG = 1
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerOptions:
-    """What the worker is started with; see :class:`TorchEngine`."""
-
-    model_path: str
-    mode: ServingMode
-    policy: str
-    max_running: int
-    max_kv_tokens: int
-    prefill_chunk: int
-    device: str
-    dtype: str
-    threads: int
-    min_step_s: float
-    scheduling: SchedulingOptions
-    predictors: str = ''
-    eviction: str = 'snapkv'
-    measure: bool = False
-    sampling: Sampling = field(default_factory=Sampling)
-
-    @classmethod
-    def from_json(cls, text: str) -> WorkerOptions:
-        """Read what :meth:`to_json` wrote."""
-        values = json.loads(text)
-        nested = {
-            'scheduling': SchedulingOptions(**values['scheduling']),
-            'sampling': Sampling(**values['sampling']),
-        }
-        return cls(**values | nested)
-
-    def to_json(self) -> str:
-        """Write the options for the command line."""
-        return json.dumps(asdict(self))
 
 
 class Link:
@@ -235,27 +197,27 @@ def warm_up(loaded: LoadedModel) -> None:
 
 
 def _measured(
-    loaded: LoadedModel, options: WorkerOptions, eviction: EvictionMethod | None
+    loaded: LoadedModel, options: TorchConfig, eviction: EvictionMethod | None
 ) -> ExecutionTimeModel:
     """Measure a coarse profile: a few sizes and requests, a few times, some three seconds."""
     from timely_llm_ros.engines.torch.compute import TorchStopwatch, measure_requests
     from timely_llm_ros.prediction.times import ProfilePlan, fit_profile, measure
 
-    stopwatch = TorchStopwatch(loaded, prefill_chunk=options.prefill_chunk)
+    stopwatch = TorchStopwatch(loaded, prefill_chunk=options.chunk)
     batches = tuple(sorted({1, min(options.max_running, 8)}))
     longest = min(1024, stopwatch.longest // 2, stopwatch.longest // batches[-1] - 1)
     sizes = tuple(sorted({max(1, longest // 16), max(2, longest // 4), max(3, longest)}))
     plan = ProfilePlan(sizes, sizes, batches, COARSE_ROUNDS)
     times = fit_profile(measure(plan, stopwatch))
     overhead = measure_requests(
-        loaded, times, prefill_chunk=options.prefill_chunk, rounds=COARSE_ROUNDS, eviction=eviction
+        loaded, times, prefill_chunk=options.chunk, rounds=COARSE_ROUNDS, eviction=eviction
     )
     times = overhead.added_to(times)
     longest = min(loaded.context_limit * batches[-1], options.max_kv_tokens)
-    return times.paced(options.min_step_s, prefill_chunk=options.prefill_chunk, longest=longest)
+    return times.paced(options.min_step_s, prefill_chunk=options.chunk, longest=longest)
 
 
-def _run(link: Link, options: WorkerOptions, started_s: float) -> None:
+def _run(link: Link, options: TorchConfig, started_s: float) -> None:
     """Load the model, then serve."""
     # Only here, because importing torch takes seconds in which nothing else would answer.
     from timely_llm_ros.engines.core import LanedCore
@@ -286,7 +248,7 @@ def _run(link: Link, options: WorkerOptions, started_s: float) -> None:
         max_running=options.max_running,
         max_kv_tokens=options.max_kv_tokens,
         context_limit=loaded.context_limit,
-        prefill_chunk=options.prefill_chunk,
+        prefill_chunk=options.chunk,
         scheduling=options.scheduling,
     )
     times = _measured(loaded, options, method) if options.measure else None
@@ -294,7 +256,7 @@ def _run(link: Link, options: WorkerOptions, started_s: float) -> None:
     info = replace(
         loaded.info,
         load_s=time.monotonic() - started_s,
-        eviction='' if method is None else options.eviction,
+        eviction='' if method is None else options.eviction or '',
         times=times,
     )
     link.send([WorkerReady(info)])
@@ -306,7 +268,7 @@ def main(arguments: list[str]) -> int:
     started_s = time.monotonic()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     fd, parent = int(arguments[0]), int(arguments[1])
-    options = WorkerOptions.from_json(arguments[2])
+    options = TorchConfig.from_json(arguments[2])
     if sys.platform == 'linux':
         # The kernel counts the thread that started us as the parent: the asyncio loop's.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -20,8 +20,7 @@ from timely_llm_ros.engines.engine import (
 from timely_llm_ros.engines.tokens import find_model, require_model_files
 from timely_llm_ros.engines.torch import RobotIdleAt
 from timely_llm_ros.engines.vllm.completions import UNNAMED
-from timely_llm_ros.engines.vllm.options import VllmOptions
-from timely_llm_ros.engines.vllm.writer import RequestWriter, check_seed, greedy
+from timely_llm_ros.engines.vllm.writer import RequestWriter, check_seed
 from timely_llm_ros.errors import (
     EngineError,
     ModelLoadError,
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.engines.engine import EngineEvent, GenerationRequest
     from timely_llm_ros.engines.texts import TokenTexts
+    from timely_llm_ros.engines.vllm.config import VllmConfig
     from timely_llm_ros.engines.vllm.process import VllmProcess
     from timely_llm_ros.prediction.times import ExecutionTimeModel
 
@@ -45,24 +45,17 @@ class VllmEngine:
 
     If the engine core dies, every generation on it ends with ``error``, :class:`EngineFailed` says
     why and a new one is started.
-
-    Args:
-        options: Those of :class:`VllmOptions`.
-
-    Raises:
-        ConfigurationError: An option is out of range.
-        TypeError: There is no such option.
     """
 
-    def __init__(self, **options: Any) -> None:
-        self._options = VllmOptions(**options)
-        self._model = find_model(self._options.model_path)
-        self._measures = self._options.measure
+    def __init__(self, config: VllmConfig) -> None:
+        self._config = config
+        self._model = find_model(config.model_path)
+        self._measures = config.measure
         self._times: ExecutionTimeModel | None = None
         self._seed_tokens: int | None = None
         self._texts: TokenTexts | None = None
         self._writer: RequestWriter | None = None
-        self._context_limit = self._options.kv_tokens
+        self._context_limit = self._config.kv_tokens
         self._on_event: Callable[[EngineEvent], None] | None = None
         self._process: VllmProcess | None = None
         self._restart: asyncio.Task[None] | None = None
@@ -199,10 +192,10 @@ class VllmEngine:
         from timely_llm_ros.engines.vllm.process import VllmProcess
         from timely_llm_ros.engines.vllm.start import prepare_environment
 
-        prepare_environment(self._options.threads)
+        prepare_environment(self._config.threads)
         arguments = await asyncio.to_thread(self._prepare)
         process = VllmProcess(
-            arguments, self._options.plugin(), on_message=self._on_message, on_lost=self._on_lost
+            arguments, self._config.plugin(), on_message=self._on_message, on_lost=self._on_lost
         )
         self._process = process
         try:
@@ -219,8 +212,8 @@ class VllmEngine:
                 'vllm',
                 vocabulary=texts.size,
                 context_limit=self._context_limit,
-                max_running=self._options.max_running,
-                kv_tokens=self._options.kv_tokens,
+                max_running=self._config.max_running,
+                kv_tokens=self._config.kv_tokens,
             )
         self._ready = True
         from timely_llm_ros.engines.vllm.text import count_parameters
@@ -229,9 +222,9 @@ class VllmEngine:
             'vllm',
             self._model,
             count_parameters(self._model),
-            self._options.dtype,
+            self._config.dtype,
             0 if texts is None else texts.size,
-            self._options.kv_tokens,
+            self._config.kv_tokens,
             time.monotonic() - started_s,
             times=self._times,
         )
@@ -246,26 +239,26 @@ class VllmEngine:
 
         if self._texts is None:
             self._texts = load_texts(self._model)
-        options = self._options
-        self._context_limit = options.context_limit(context_limit(self._model))
+        config = self._config
+        self._context_limit = config.context_limit(context_limit(self._model))
         if self._writer is None:
             self._writer = RequestWriter(
                 self._texts,
                 context_limit=self._context_limit,
-                sampling=options.sampling or greedy,
-                observations=options.mode != 'whole_plan',
+                sampling=config.sampling,
+                observations=config.mode != 'whole_plan',
             )
-        arguments = options.arguments(
+        arguments = config.arguments(
             self._model,
-            slots=options.max_running + options.max_suspended,
+            slots=config.max_running + config.max_suspended,
             context_limit=self._context_limit,
         )
         if current_platform.is_cpu():
-            stages = options.more.get('pipeline_parallel_size', 1)
-            whole = arguments['max_num_batched_tokens'] - options.max_running
+            stages = config.vllm.get('pipeline_parallel_size', 1)
+            whole = arguments['max_num_batched_tokens'] - config.max_running
             self._seed_tokens = whole if stages == 1 else 0
         arguments['scheduler_cls'] = SCHEDULER if current_platform.is_cpu() else ASYNC_SCHEDULER
-        return arguments | options.more
+        return {**arguments, **config.vllm}
 
     def _tell(self, event: EngineEvent) -> None:
         if self._on_event is not None:

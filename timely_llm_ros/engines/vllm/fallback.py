@@ -6,7 +6,7 @@ Which it is shows only at the start, because looking at vLLM means importing it.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from timely_llm_ros.engines.vllm.engine import VllmEngine
 from timely_llm_ros.errors import ContractError
@@ -15,23 +15,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from timely_llm_ros.engines.engine import Engine, EngineEvent, EngineInfo, GenerationRequest
+    from timely_llm_ros.engines.vllm.config import VllmConfig
 
 _logger = logging.getLogger(__name__)
 
 
 class VllmChoice:
-    """Generates with vLLM, one way or the other.
+    """Generates with vLLM, one way or the other."""
 
-    Args:
-        options: Those of :class:`VllmOptions`.
-
-    Raises:
-        ConfigurationError: An option is out of range.
-    """
-
-    def __init__(self, **options: Any) -> None:
-        self._options = options
-        self._engine: Engine = VllmEngine(**options)
+    def __init__(self, config: VllmConfig) -> None:
+        self._config = config
+        self._engine: Engine = VllmEngine(config)
 
     async def start(self, on_event: Callable[[EngineEvent], None]) -> EngineInfo:
         """Start vLLM and wait until its model is loaded.
@@ -51,7 +45,7 @@ class VllmChoice:
                 'KV it keeps',
                 err,
             )
-            self._engine = StockVllmEngine(**self._options)
+            self._engine = StockVllmEngine(self._config)
             return await self._engine.start(on_event)
 
     async def close(self) -> None:

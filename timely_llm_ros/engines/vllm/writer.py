@@ -10,23 +10,15 @@ from timely_llm_ros.errors import EngineError
 from timely_llm_ros.skills.grammar import decoding_grammar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from timely_llm_ros.engines.engine import GenerationRequest
     from timely_llm_ros.engines.texts import TokenTexts
-
-    Sampling = Callable[[GenerationRequest], Mapping[str, Any]]
+    from timely_llm_ros.engines.tokens import Sampling
 
 _UNWRITABLE = -100.0
 """Logit bias of tokens that only the runtime may write: the lowest that vLLM takes."""
 
 _MOST_PREFIXES = 256
 """Tokenised fixed parts of prompts that are kept."""
-
-
-def greedy(request: GenerationRequest) -> Mapping[str, Any]:
-    """Return the sampling parameters that always take the likeliest token."""
-    return {'temperature': 0.0}
 
 
 def check_seed(seed: int | None, tokens: int, most: int | None) -> None:
@@ -58,7 +50,7 @@ class RequestWriter:
     Args:
         texts: The tokenizer.
         context_limit: Most tokens that one context may have.
-        sampling: Returns a request's keyword arguments of vLLM's ``SamplingParams``.
+        sampling: How tokens are chosen.
         observations: Whether grammars leave room for what robots answer.
     """
 

@@ -6,7 +6,12 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING, cast, get_args
 
-from timely_llm_ros.engines.simulated import Hardware, SimulatedEngine, find_hardware
+from timely_llm_ros.engines.simulated import (
+    Hardware,
+    SimulatedConfig,
+    SimulatedEngine,
+    find_hardware,
+)
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.evaluation.what_if.fleet import ReplayFleet, assigned_robots, plan_tokens
 from timely_llm_ros.evaluation.what_if.observer import RunObserver
@@ -158,13 +163,15 @@ def replay(recording: Recording, what_if: WhatIf, *, label: str = '') -> Run:
         return plan_tokens(tasks[request.generation_id])
 
     engine = SimulatedEngine(
-        plan_text=plan_of,
-        step_time=hardware.step_time,
-        mode=what_if.mode,
-        policy=what_if.policy,
-        max_running=what_if.max_running or recording.max_running,
-        max_kv_tokens=hardware.kv_capacity_tokens,
-        scheduling=what_if.scheduling,
+        SimulatedConfig(
+            plan_text=plan_of,
+            step_time=hardware.step_time,
+            mode=what_if.mode,
+            policy=what_if.policy,
+            max_running=what_if.max_running or recording.max_running,
+            max_kv_tokens=hardware.kv_capacity_tokens,
+            scheduling=what_if.scheduling,
+        )
     )
     observer = RunObserver(recording.tasks)
     fleet = ReplayFleet(

@@ -16,7 +16,7 @@ from timely_llm_ros.engines import create_engine
 from timely_llm_ros.errors import ConfigurationError, ModelLoadError, ShutdownError, TimelyError
 from timely_llm_ros.nodes.planner.catalogue import Catalogue
 from timely_llm_ros.nodes.planner.diagnostics import PlannerDiagnostics
-from timely_llm_ros.nodes.planner.engine_options import engine_options
+from timely_llm_ros.nodes.planner.engine_options import engine_config
 from timely_llm_ros.nodes.planner.options import (
     background_file,
     budgets_text,
@@ -150,7 +150,7 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
         self._estimate = ShortestGeneration()
         file = background_file(parameters)
         planner = Planner(
-            engine=create_engine(parameters.engine, **engine_options(parameters)),
+            engine=create_engine(engine_config(parameters)),
             robots=self.links,
             skill_sets=self.catalogue.skill_sets,
             clock=WallClock(),
@@ -166,11 +166,12 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             await planner.close()
             if isinstance(err, TimeoutError):
                 raise ModelLoadError(
-                    f'engine {parameters.engine!r}: still loading after '
+                    f'engine {parameters.engine.name!r}: still loading after '
                     f'{parameters.load_limit_s:g} s'
                 ) from err
             raise
-        self.topics.engine_started(info, mode=parameters.mode, policy=parameters.policy)
+        engine = parameters.engine
+        self.topics.engine_started(info, mode=engine.mode, policy=engine.policy)
         self._planner = planner
         if file is not None:
             self._background = asyncio.create_task(

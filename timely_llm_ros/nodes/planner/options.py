@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from timely_llm_ros.budget import BudgetOptions
+from timely_llm_ros.engines import StepOptions
 from timely_llm_ros.engines.core import PREFILL_CHUNK
+from timely_llm_ros.engines.torch import TorchConfig
 from timely_llm_ros.nodes.planner.engine_options import predictor_folder
 from timely_llm_ros.planner import BackgroundFile
 from timely_llm_ros.prediction.lengths import find_predictor
@@ -34,10 +36,14 @@ def planner_options(parameters: PlannerParameters) -> dict[str, Any]:
         'stop_limit_s': parameters.stop_limit_s,
         'times': _profile(parameters),
         'budgets': _budgets(parameters) if parameters.profile else None,
-        'predictor': find_predictor(parameters.length_predictor, predictor_folder(parameters)),
+        'predictor': find_predictor(
+            parameters.length_predictor, predictor_folder(parameters.engine)
+        ),
         # The torch engine has predictors of its own.
-        'predicts_lengths': parameters.policy == 'srpt' and parameters.engine != 'torch',
-        'max_running': parameters.max_running,
+        'predicts_lengths': (
+            parameters.engine.policy == 'srpt' and not isinstance(parameters.engine, TorchConfig)
+        ),
+        'max_running': parameters.engine.max_running,
     }
 
 
@@ -56,10 +62,11 @@ def _profile(parameters: PlannerParameters) -> ExecutionTimeModel | None:
     if parameters.profile in ('', 'auto'):
         return None
     times = read_profile(parameters.profile).times
+    engine = parameters.engine
     return times.paced(
-        parameters.min_step_s,
-        prefill_chunk=parameters.prefill_chunk or PREFILL_CHUNK,
-        longest=parameters.max_kv_tokens,
+        engine.min_step_s if isinstance(engine, StepOptions) else 0.0,
+        prefill_chunk=engine.prefill_chunk or PREFILL_CHUNK,
+        longest=engine.max_kv_tokens,
     )
 
 

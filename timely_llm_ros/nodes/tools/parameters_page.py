@@ -39,16 +39,16 @@ def parameters_page() -> str:
             '| name | type | default | allowed | fixed | what it does |',
             '|---|---|---|---|---|---|',
         ]
-        for name, (item, declared) in declarations(record).items():
-            default = item.default
+        for name, declared in declarations(record).items():
+            default = declared.default
             shown: Any = list(default) if isinstance(default, tuple) else default
             cells = (
                 f'`{name}`',
                 TYPE_NAMES[type(default)],
                 f'`{_yaml_text(shown)}`',
-                declared.expected,
+                declared.option.expected,
                 'yes' if declared.read_only else 'no',
-                declared.description,
+                declared.option.description,
             )
             lines.append('| ' + ' | '.join(cells) + ' |')
     return '\n'.join(lines) + '\n'

@@ -1,0 +1,125 @@
+"""The options that engines have in common; each engine adds its own in its room."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, get_args
+
+from timely_llm_ros.engines.core import EvictionName
+from timely_llm_ros.engines.tokens import Sampling
+from timely_llm_ros.options import check_options, group, option
+from timely_llm_ros.scheduling import POLICIES, SchedulingOptions, ServingMode
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineConfig:
+    """The options of every engine.
+
+    Attributes:
+        name: The engine's name; no option.
+        mode: The serving mode.
+        policy: Name of the policy.
+        max_running: Most generations in one step; of engine ``openai``, on each server.
+        max_kv_tokens: The bound on KV. What finds no room is dropped and computed again later.
+        prefill_chunk: Most prompt tokens computed in one step; 0 for the engine's own choice.
+            Servers elsewhere have their own.
+        scheduling: Further options of the scheduler.
+
+    Raises:
+        ConfigurationError: An option is out of range.
+    """
+
+    name: ClassVar[str]
+
+    mode: ServingMode = option(
+        'segmented',
+        'How plans are served: segment by segment with suspension, as a stream without, or whole.',
+        choices=get_args(ServingMode),
+    )
+    policy: str = option('least_loss', 'What ranks generations.', choices=tuple(POLICIES))
+    max_running: int = option(8, 'Most generations in one engine step.', minimum=1, maximum=1024)
+    max_kv_tokens: int = option(
+        32768, 'Most tokens whose KV is held.', minimum=256, maximum=2**31 - 1
+    )
+    prefill_chunk: int = option(
+        0,
+        'Most prompt tokens in one engine step, with vllm all tokens of a step; 0 for 128, with '
+        'vllm 2048. Fewer let urgent tasks begin sooner, more take less time in all.',
+        minimum=0,
+        maximum=65536,
+    )
+    scheduling: SchedulingOptions = group(
+        SchedulingOptions(admission='lookahead', interrupts=False)
+    )
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig(EngineConfig):
+    """The options of engines that have a model.
+
+    Attributes:
+        model_path: The model's folder, or the name of a shipped model; empty for the shipped
+            planner. Engine ``openai`` needs the tokenizer there alone.
+        predictors: The folder of the predictors of plans' lengths (``timely-llm train-rlp``,
+            ``train-probe``). ``auto`` for the model's own if the policy ranks by lengths and
+            there are any, ``off`` for none. Only engine ``torch`` uses them itself.
+        sampling: How tokens are chosen. On engine ``openai``, and on ``vllm`` without our
+            scheduler, a seed holds for a segment, not for a whole plan.
+        measure: Whether to time the engine at start, which takes some seconds; what it finds is
+            ``EngineInfo.times``.
+    """
+
+    model_path: str = option(
+        '', 'Folder of the model in Hugging Face format; "" for the shipped one.'
+    )
+    predictors: str = option(
+        'auto',
+        'Folder of the predictors of plan lengths, for engine torch; "auto" for those that came '
+        'with the model under policy srpt, "off" for none.',
+    )
+    sampling: Sampling = group(Sampling())
+    measure: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalOptions:
+    """The options of engines that compute a model on this machine.
+
+    Attributes:
+        dtype: The number format.
+        threads: CPU threads of a step.
+    """
+
+    dtype: str = option(
+        'float32', "The model's number format.", choices=('float32', 'bfloat16', 'float16')
+    )
+    threads: int = option(1, 'Threads that torch computes with.', minimum=1, maximum=256)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepOptions:
+    """The options of engines whose steps are ours.
+
+    Attributes:
+        min_step_s: A step takes at least as long (s), as if the model were larger.
+        eviction: How to choose what of a prompt keeps its KV where a request's rule evicts; None
+            for no eviction. Models with a sliding window have none.
+    """
+
+    min_step_s: float = option(
+        0.0,
+        'Least duration of an engine step (s): paces a small model to the step time of a larger '
+        'one.',
+        minimum=0.0,
+        maximum=10.0,
+    )
+    eviction: EvictionName | None = option(
+        'snapkv',
+        "What chooses which of a prompt's tokens keep their KV when a time budget asks for "
+        'eviction; "" for no eviction: prompts are trimmed and plans cut off instead.',
+        choices=('', *get_args(EvictionName)),
+        off='',
+    )

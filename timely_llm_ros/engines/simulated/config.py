@@ -1,0 +1,52 @@
+"""The options of the simulated engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+from timely_llm_ros.engines.config import EngineConfig, StepOptions
+from timely_llm_ros.engines.simulated.step_time import StepTimeModel
+
+if TYPE_CHECKING:
+    from timely_llm_ros.engines.engine import GenerationRequest
+    from timely_llm_ros.prediction.lengths import LengthSource
+
+PlanText = Callable[['GenerationRequest'], str | Sequence[str]]
+"""A request's plan: its text, or its tokens, of which the last one also ends the plan."""
+
+_PREFILL_CHUNK = 2048
+
+
+def safe_action_plan(request: GenerationRequest) -> str:
+    """Return the plan that does nothing but the skill set's safe action."""
+    return f'{request.skill_set.safe_action};'
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulatedConfig(StepOptions, EngineConfig):
+    """Options of :class:`SimulatedEngine`.
+
+    Attributes:
+        plan_text: Returns a request's plan.
+        step_time: How long a step takes.
+        lengths: Predicts how long plans are; None for no prediction but the requests' own.
+    """
+
+    name: ClassVar[str] = 'simulated'
+
+    plan_text: PlanText = safe_action_plan
+    step_time: StepTimeModel = StepTimeModel()
+    lengths: LengthSource | None = None
+
+    @property
+    def chunk(self) -> int:
+        """Most prompt tokens computed in one step."""
+        return self.prefill_chunk or _PREFILL_CHUNK
+
+    @property
+    def paced(self) -> StepTimeModel:
+        """How long a step takes, ``min_step_s`` at least with one generation."""
+        decode_s = max(self.min_step_s, self.step_time.decode_s)
+        return replace(self.step_time, decode_s=decode_s)

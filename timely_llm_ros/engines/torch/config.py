@@ -1,0 +1,45 @@
+"""The options of the torch engine."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import ClassVar
+
+from timely_llm_ros.engines.config import LocalOptions, ModelConfig, StepOptions
+from timely_llm_ros.engines.core import PREFILL_CHUNK
+from timely_llm_ros.engines.tokens import Sampling
+from timely_llm_ros.options import option
+from timely_llm_ros.scheduling import SchedulingOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class TorchConfig(StepOptions, LocalOptions, ModelConfig):
+    """Options of :class:`TorchEngine`.
+
+    Attributes:
+        device: A torch device.
+    """
+
+    name: ClassVar[str] = 'torch'
+
+    device: str = option('cpu', 'Where torch computes, e.g. cpu or cuda.')
+
+    @property
+    def chunk(self) -> int:
+        """Most prompt tokens computed in one step."""
+        return self.prefill_chunk or PREFILL_CHUNK
+
+    @classmethod
+    def from_json(cls, text: str) -> TorchConfig:
+        """Read what :meth:`to_json` wrote."""
+        values = json.loads(text)
+        nested = {
+            'scheduling': SchedulingOptions(**values['scheduling']),
+            'sampling': Sampling(**values['sampling']),
+        }
+        return cls(**values | nested)
+
+    def to_json(self) -> str:
+        """Write the options for the worker's command line."""
+        return json.dumps(asdict(self))
