@@ -37,17 +37,19 @@ from benchmarks.multibin.static_batches import (
     poisson_arrivals_s,
     run_batches,
 )
-from timely_llm_ros.scheduling import (
+from benchmarks.multibin.theory import (
     carried_throughput,
-    equal_mass_boundaries,
     error_service_s,
-    exponential_boundaries,
     exponential_service_s,
-    optimal_boundaries,
     uniform_boundaries,
     uniform_capacity,
     uniform_latency_s,
     uniform_throughput,
+)
+from timely_llm_ros.scheduling import (
+    equal_mass_boundaries,
+    exponential_boundaries,
+    optimal_boundaries,
 )
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.multibin import carried_throughput, error_service_s, uniform_throughput
 from benchmarks.pages.markdown import percent, table
 from benchmarks.pages.recorded import read
-from timely_llm_ros.scheduling import carried_throughput, error_service_s, uniform_throughput
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -2,11 +2,14 @@
 
 from timely_llm_ros.scheduling.admission import StepTimes
 from timely_llm_ros.scheduling.bin_boundaries import (
+    check_batch,
+    check_bins,
     equal_mass_boundaries,
     exponential_boundaries,
+    exponential_factor,
+    harmonic,
     mean_service,
     optimal_boundaries,
-    uniform_boundaries,
 )
 from timely_llm_ros.scheduling.costs import SegmentCosts
 from timely_llm_ros.scheduling.generation import GenerationTable, Phase
@@ -19,14 +22,6 @@ from timely_llm_ros.scheduling.microbatch import (
 )
 from timely_llm_ros.scheduling.microbatch_deadline import count_in_time, prefill_first_token_s
 from timely_llm_ros.scheduling.multibin import MultiBinQueue
-from timely_llm_ros.scheduling.multibin_theory import (
-    carried_throughput,
-    error_service_s,
-    exponential_service_s,
-    uniform_capacity,
-    uniform_latency_s,
-    uniform_throughput,
-)
 from timely_llm_ros.scheduling.options import (
     AGE_BOUND_S,
     BACKGROUND_BATCH,
@@ -60,20 +55,17 @@ __all__ = [
     'StepTimes',
     'TokenBudget',
     'best_count',
-    'carried_throughput',
+    'check_batch',
+    'check_bins',
     'count_in_time',
     'equal_mass_boundaries',
-    'error_service_s',
     'exponential_boundaries',
-    'exponential_service_s',
+    'exponential_factor',
     'find_policy',
+    'harmonic',
     'least_gap_count',
     'mean_service',
     'optimal_boundaries',
     'prefill_first_token_s',
     'sure_count',
-    'uniform_boundaries',
-    'uniform_capacity',
-    'uniform_latency_s',
-    'uniform_throughput',
 ]

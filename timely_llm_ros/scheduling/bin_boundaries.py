@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from timely_llm_ros.errors import ConfigurationError
-from timely_llm_ros.scheduling.multibin_theory import check_batch, check_bins, exponential_factor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,18 +25,39 @@ CANDIDATES = 1024
 """The most places at which :func:`optimal_boundaries` considers a cut."""
 
 
-def uniform_boundaries(shortest: float, longest: float, bins: int) -> FloatArray:
-    """Return the best boundaries for uniform lengths: equal widths (Multi-Bin, lemma 4.1).
+def check_batch(batch: int) -> None:
+    """Refuse a batch that holds nothing.
 
     Raises:
-        ConfigurationError: ``bins`` is below 1 or ``longest`` is not above ``shortest``.
+        ConfigurationError: ``batch`` is below 1.
     """
+    if batch < 1:
+        raise ConfigurationError(f'batch {batch}: expected at least 1 request')
+
+
+def check_bins(bins: int) -> None:
+    """Refuse a number of bins that is none.
+
+    Raises:
+        ConfigurationError: ``bins`` is below 1.
+    """
+    if bins < 1:
+        raise ConfigurationError(f'bins {bins}: expected at least 1')
+
+
+def harmonic(batch: int) -> float:
+    """Return H_B, the mean of the largest of B exponential times of mean 1."""
+    check_batch(batch)
+    return math.fsum(1 / number for number in range(1, batch + 1))
+
+
+def exponential_factor(batch: int, bins: int) -> float:
+    """Return L_k: L_1 = H_B, L_k = 1 + log L_{k-1} (lemma A.1); it falls towards 1."""
     check_bins(bins)
-    if not -math.inf < shortest < longest < math.inf:
-        raise ConfigurationError(
-            f'lengths {shortest} to {longest}: expected finite ones, the second one larger'
-        )
-    return np.linspace(shortest, longest, bins + 1)
+    factor = harmonic(batch)
+    for _ in range(bins - 1):
+        factor = 1 + math.log(factor)
+    return factor
 
 
 def exponential_boundaries(rate: float, batch: int, bins: int) -> FloatArray:

@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from timely_llm_ros.errors import ConfigurationError, InvalidTaskError
-from timely_llm_ros.scheduling.multibin_theory import check_batch
+from timely_llm_ros.scheduling.bin_boundaries import check_batch
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence

@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+from scipy.special import k0, kn
 
-from benchmarks.trail.theory.quadrature import bessel_k, panels
+from benchmarks.trail.theory.quadrature import panels
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -107,18 +108,18 @@ class ExponentialPredictor:
 
     def prediction_density(self, predicted: ArrayLike) -> Floats:
         """Return the density of predictions, ``2 K0(2 sqrt r)``, same shape."""
-        return 2 * bessel_k(0, 2 * np.sqrt(np.asarray(predicted, np.float64)))
+        return np.asarray(2 * k0(2 * np.sqrt(np.asarray(predicted, np.float64))))
 
     def load_below(self, predicted: ArrayLike) -> Floats:
         """Return E[x; prediction <= r], same shape."""
         r = np.maximum(np.asarray(predicted, np.float64), 1e-16)
-        load: Floats = 1 - 2 * r * bessel_k(2, 2 * np.sqrt(r))
+        load: Floats = 1 - 2 * r * kn(2, 2 * np.sqrt(r))
         return load
 
     def square_below(self, predicted: ArrayLike) -> Floats:
         """Return E[x^2; prediction <= r], same shape."""
         r = np.maximum(np.asarray(predicted, np.float64), 1e-12)
-        square: Floats = 2 - 2 * r**1.5 * bessel_k(3, 2 * np.sqrt(r))
+        square: Floats = 2 - 2 * r**1.5 * kn(3, 2 * np.sqrt(r))
         return square
 
     def recycled_square(self, predicted: ArrayLike, share: float) -> Floats:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.trail.theory.quadrature import RunningIntegral
+from benchmarks.trail.theory.quadrature import running_integral
 from timely_llm_ros.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class LimitedPreemption:
         if not 0 <= share <= 1:
             raise ConfigurationError(f'share {share!r}: expected 0 to 1')
         self._rate, self._share, self._jobs = arrival_rate, share, job_model
-        self._stretched = RunningIntegral(self._stretch, _LONGEST)
+        self._stretched = running_integral(self._stretch, _LONGEST)
 
     def _stretch(self, predicted: Floats) -> Floats:
         return 1 / (1 - self.load_below(predicted))
@@ -101,7 +101,7 @@ class LimitedPreemption:
         # Age a is held while the server works off what ranks below r - a; with b = r - a.
         from_b = r - preemptable
         stretched = self._stretched(r) - self._stretched(from_b)
-        aged = RunningIntegral(lambda b: b * self._stretch(b), _LONGEST)
+        aged = running_integral(lambda b: b * self._stretch(b), _LONGEST)
         held = r * stretched - (aged(r) - aged(from_b))
         return self._rate * float(weights @ (held + (x * x - preemptable * preemptable) / 2))
 

@@ -16,7 +16,8 @@ from benchmarks.multibin.static_batches import (
     poisson_arrivals_s,
     run_batches,
 )
-from timely_llm_ros.scheduling.bin_boundaries import exponential_boundaries, uniform_boundaries
+from benchmarks.multibin.theory import uniform_boundaries
+from timely_llm_ros.scheduling import exponential_boundaries
 
 GOLDEN = golden('golden_multibin.json')
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.golden import golden
 
 from benchmarks.trail.theory.job_models import ExponentialPredictor, JobModel, PerfectPredictor
-from benchmarks.trail.theory.quadrature import bessel_k
+from benchmarks.trail.theory.quadrature import running_integral
 from benchmarks.trail.theory.queue_simulation import QueueRun, simulate_queue
 from benchmarks.trail.theory.queueing import LimitedPreemption, fcfs_mean_response
 from timely_llm_ros.errors import ConfigurationError
@@ -169,8 +169,6 @@ def test_wrong_values_are_named(call: Callable[[], object], message: str) -> Non
         call()
 
 
-def test_bessel_functions() -> None:
-    """Values of Abramowitz and Stegun, tables 9.8 and 9.9."""
-    assert bessel_k(0, 1.0) == pytest.approx(0.4210244382, rel=1e-9)
-    assert bessel_k(2, 2.0) == pytest.approx(0.2537597546, rel=1e-9)
-    assert bessel_k(3, 0.5) == pytest.approx(62.05790953, rel=1e-8)
+def test_a_running_integral_goes_on_beyond_its_grid() -> None:
+    integral = running_integral(lambda t: 1 + t, 4.0)
+    assert integral([0.0, 1.0, 4.0, 6.0]) == pytest.approx([0.0, 1.5, 12.0, 22.0])

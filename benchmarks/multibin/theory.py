@@ -16,39 +16,33 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.integrate import quad
 
 from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.scheduling import check_batch, check_bins, exponential_factor, harmonic
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from timely_llm_ros.scheduling.generation import FloatArray
+    from numpy.typing import NDArray
 
-PANELS, NODES = 64, 32
-"""Gauss-Legendre panels and nodes in each for :func:`exponential_service_s`."""
-
-
-def check_batch(batch: int) -> None:
-    """Refuse a batch that holds nothing.
-
-    Raises:
-        ConfigurationError: ``batch`` is below 1.
-    """
-    if batch < 1:
-        raise ConfigurationError(f'batch {batch}: expected at least 1 request')
-
-
-def check_bins(bins: int) -> None:
-    """Refuse a number of bins that is none.
-
-    Raises:
-        ConfigurationError: ``bins`` is below 1.
-    """
-    if bins < 1:
-        raise ConfigurationError(f'bins {bins}: expected at least 1')
-
+    FloatArray = NDArray[np.float64]
 
 # Uniform times (sections 4 and 5)
+
+
+def uniform_boundaries(shortest: float, longest: float, bins: int) -> FloatArray:
+    """Return the best boundaries for uniform lengths: equal widths (Multi-Bin, lemma 4.1).
+
+    Raises:
+        ConfigurationError: ``bins`` is below 1 or ``longest`` is not above ``shortest``.
+    """
+    check_bins(bins)
+    if not -math.inf < shortest < longest < math.inf:
+        raise ConfigurationError(
+            f'lengths {shortest} to {longest}: expected finite ones, the second one larger'
+        )
+    return np.linspace(shortest, longest, bins + 1)
 
 
 def expected_longest_s(shortest_s: float, longest_s: float, batch: int) -> float:
@@ -190,21 +184,6 @@ def error_service_s(
 # Exponential times (appendix A)
 
 
-def harmonic(batch: int) -> float:
-    """Return H_B, the mean of the largest of B exponential times of mean 1."""
-    check_batch(batch)
-    return math.fsum(1 / number for number in range(1, batch + 1))
-
-
-def exponential_factor(batch: int, bins: int) -> float:
-    """Return L_k: L_1 = H_B, L_k = 1 + log L_{k-1} (lemma A.1); it falls towards 1."""
-    check_bins(bins)
-    factor = harmonic(batch)
-    for _ in range(bins - 1):
-        factor = 1 + math.log(factor)
-    return factor
-
-
 def exponential_service_bound_s(rate: float, batch: int, bins: int) -> float:
     """Return the least value of eq. 27, a bound of the mean batch time: L_k / mu.
 
@@ -229,18 +208,25 @@ def exponential_service_s(
         batch: Requests per batch, B.
     """
     check_batch(batch)
-    nodes, weights = np.polynomial.legendre.leggauss(NODES)
-    steps = (np.arange(PANELS)[:, None] + (nodes + 1) / 2).ravel() / PANELS
-    weights = np.tile(weights / 2, PANELS) / PANELS
-    edges = [float(edge) for edge in boundaries]
     total_s = 0.0
-    for low_s, high_s in pairwise(edges):
+    for low_s, high_s in pairwise(float(edge) for edge in boundaries):
         share = math.exp(-rate * low_s) - math.exp(-rate * high_s)
         if math.isinf(high_s):
             # Without memory: the rest of a time is exponential again.
             total_s += share * (low_s + harmonic(batch) / rate)
             continue
         width_s = high_s - low_s
-        below = np.expm1(-rate * width_s * steps) / math.expm1(-rate * width_s)
-        total_s += share * (high_s - width_s * float(weights @ below**batch))
+        total_s += share * (high_s - width_s * _all_below(rate * width_s, batch))
     return total_s
+
+
+def _all_below(width: float, batch: int) -> float:
+    """Return the mean over a bin of the chance that all B times of its members are below.
+
+    Args:
+        width: The bin's, in mean times.
+        batch: Requests per batch, B.
+    """
+    everything = math.expm1(-width)
+    mean, _ = quad(lambda x: (math.expm1(-width * x) / everything) ** batch, 0, 1, epsabs=1e-13)
+    return float(mean)

@@ -9,9 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.golden import golden
 
+from benchmarks.multibin import theory
 from timely_llm_ros.errors import ConfigurationError
-from timely_llm_ros.scheduling import multibin_theory as theory
-from timely_llm_ros.scheduling.bin_boundaries import exponential_boundaries, uniform_boundaries
+from timely_llm_ros.scheduling import (
+    equal_mass_boundaries,
+    exponential_boundaries,
+    exponential_factor,
+    harmonic,
+    optimal_boundaries,
+)
 
 GOLDEN = golden('golden_multibin.json')
 
@@ -77,7 +83,7 @@ def test_gain(case: Any) -> None:
 @pytest.mark.parametrize('case', GOLDEN['eq10_swapped_is_concave'])
 def test_equation_10_as_printed_would_be_greatest_at_equal_bins(case: Any) -> None:
     given = case['inputs']
-    equal = uniform_boundaries(given['l_min'], given['l_max'], given['k'])
+    equal = theory.uniform_boundaries(given['l_min'], given['l_max'], given['k'])
     shifted = equal.copy()
     shifted[1] += given['shift']
     shifted[2] -= given['shift']
@@ -94,7 +100,7 @@ def test_hessian(case: Any) -> None:
     given = case['inputs']
     hessian = theory.service_hessian(*span(given), given['k'])
     assert agree(float(np.linalg.det(hessian)), case)
-    edges = uniform_boundaries(given['l_min'], given['l_max'], given['k'])
+    edges = theory.uniform_boundaries(given['l_min'], given['l_max'], given['k'])
     step = 1e-3
     unit = np.eye(given['k'] + 1)[1:-1] * step
     for row, one in zip(hessian, unit, strict=True):
@@ -109,18 +115,18 @@ def test_hessian(case: Any) -> None:
 
 @pytest.mark.parametrize('case', GOLDEN['harmonic'])
 def test_harmonic(case: Any) -> None:
-    assert agree(theory.harmonic(case['inputs']['B']), case)
+    assert agree(harmonic(case['inputs']['B']), case)
 
 
 @pytest.mark.parametrize('case', GOLDEN['L_m'])
 def test_exponential_factor(case: Any) -> None:
-    assert agree(theory.exponential_factor(case['inputs']['B'], case['inputs']['m']), case)
+    assert agree(exponential_factor(case['inputs']['B'], case['inputs']['m']), case)
 
 
 def eq_27(boundaries: Any, rate: float, batch: int) -> float:
     """The bound itself: all of a bin's batches take as long as its upper end says."""
     mass = np.diff(1 - np.exp(-rate * np.asarray(boundaries)))
-    upper = [*boundaries[1:-1], boundaries[-2] + theory.harmonic(batch) / rate]
+    upper = [*boundaries[1:-1], boundaries[-2] + harmonic(batch) / rate]
     return float(mass @ upper)
 
 
@@ -163,13 +169,46 @@ def test_error_from_accuracy(case: Any) -> None:
     assert agree(theory.error_chance(given['accuracy'], given['k']), case)
 
 
+@pytest.mark.parametrize('case', GOLDEN['bins_uniform'])
+def test_golden_uniform(case: Any) -> None:
+    given = case['inputs']
+    edges = theory.uniform_boundaries(given['l_min'], given['l_max'], given['k'])
+    assert edges.tolist() == pytest.approx(case['expected'], rel=case['tol'])
+
+
+@pytest.mark.parametrize('case', GOLDEN['bins_uniform_optimal'])
+def test_golden_uniform_optimum(case: Any) -> None:
+    given = case['inputs']
+    edges = theory.uniform_boundaries(given['l_min'], given['l_max'], given['k'])
+    assert edges[1:-1].tolist() == pytest.approx(case['expected'], rel=case['tol'])
+    best = theory.binned_service_s(edges, given['B'])
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        other = edges.copy()
+        other[1:-1] = np.sort(rng.uniform(given['l_min'], given['l_max'], given['k'] - 1))
+        assert theory.binned_service_s(other, given['B']) >= best
+
+
+def test_on_exponential_lengths_the_optimum_beats_equal_masses_as_the_lemma_says() -> None:
+    rate, batch = 0.1, 200
+    quantiles = -np.log1p(-(np.arange(4000) + 0.5) / 4000) / rate
+    for bins in (2, 4):
+        best = optimal_boundaries(quantiles, bins, batch, candidates=400)
+        ends = [0.0, *best[1:-1], math.inf]
+        lemma = theory.exponential_service_s(exponential_boundaries(rate, batch, bins), rate, batch)
+        assert theory.exponential_service_s(ends, rate, batch) == pytest.approx(lemma, rel=0.01)
+        equal = equal_mass_boundaries(quantiles, bins)
+        masses = theory.exponential_service_s([0.0, *equal[1:-1], math.inf], rate, batch)
+        assert lemma < 0.77 * masses
+
+
 @given(st.integers(1, 300), st.integers(2, 40), st.floats(0, 100), st.floats(0.1, 100))
 def test_no_errors_and_no_boundary_error_are_the_closed_form(
     batch: int, bins: int, shortest: float, width: float
 ) -> None:
     longest = shortest + width
     closed = theory.uniform_service_s(shortest, longest, batch, bins)
-    edges = uniform_boundaries(shortest, longest, bins)
+    edges = theory.uniform_boundaries(shortest, longest, bins)
     assert theory.binned_service_s(edges, batch) == pytest.approx(closed)
     assert theory.error_service_s(shortest, longest, batch, bins, 0.0) == pytest.approx(closed)
 
@@ -195,7 +234,7 @@ def test_exponential_service_against_an_independent_sum() -> None:
     rate, batch, cut = 0.3, 7, 2.5
     w = 1 - math.exp(-rate * cut)
     series = sum(w**n / n * batch / (batch + n) for n in range(1, 400)) / rate
-    expected = w * series + (1 - w) * (cut + theory.harmonic(batch) / rate)
+    expected = w * series + (1 - w) * (cut + harmonic(batch) / rate)
     edges = [0.0, cut, math.inf]
     assert theory.exponential_service_s(edges, rate, batch) == pytest.approx(expected, rel=1e-12)
 
@@ -208,6 +247,8 @@ def test_carried_throughput_is_what_comes_or_what_can_be_served() -> None:
 @pytest.mark.parametrize(
     ('call', 'message'),
     [
+        (lambda: theory.uniform_boundaries(5, 5, 2), 'lengths 5 to 5'),
+        (lambda: theory.uniform_boundaries(1, math.inf, 2), 'to inf'),
         (lambda: theory.expected_longest_s(1, 2, 0), 'batch 0'),
         (lambda: theory.uniform_service_s(1, 2, 8, 0), 'bins 0'),
         (lambda: theory.bins_for_gap(1, 20, 128, 0.0), 'gap 0.0'),
