@@ -1,9 +1,183 @@
-"""An LLM planning service for robot fleets that keeps deadlines."""
+"""An LLM planning service for robot fleets that keeps deadlines.
 
+These are the names that a program without ROS needs; ``docs/reference/api.md`` shows how they work
+together. A name's module is imported when the name is first used: every import of a part of this
+package runs this file, also in processes that have to stay small.
+"""
+
+from importlib import import_module
 from pkgutil import extend_path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from timely_llm_ros.clock import Clock, LoopClock, WallClock
+    from timely_llm_ros.drivers import SimulatedDriver, create_driver
+    from timely_llm_ros.engines import Engine, EngineInfo, create_engine
+    from timely_llm_ros.errors import (
+        ArgumentError,
+        BudgetOverrunError,
+        ConfigurationError,
+        ContractError,
+        DriverTimeoutError,
+        EngineError,
+        ExecutionError,
+        IncompletePlanError,
+        InvalidTaskError,
+        ModelLoadError,
+        PlanError,
+        PlanSyntaxError,
+        RequestRefusedError,
+        RobotUnavailableError,
+        ServerLostError,
+        ShutdownError,
+        SkillFailedError,
+        SkillSetError,
+        SupersededError,
+        TaskCanceledError,
+        TaskRefusedError,
+        TimelyError,
+        TraceError,
+        UnknownSkillError,
+    )
+    from timely_llm_ros.execution import (
+        CallValue,
+        Driver,
+        LocalRobotLink,
+        RobotLink,
+        SegmentExecutor,
+    )
+    from timely_llm_ros.planner import (
+        CallStarted,
+        PhaseChanged,
+        Planner,
+        PlannerEvent,
+        SegmentEnded,
+        SegmentReady,
+        SegmentStarted,
+        Task,
+        TaskAccepted,
+        TaskEnded,
+        TaskFeedback,
+        TaskHandle,
+        TaskPhase,
+        TaskResult,
+        TaskStatus,
+    )
+    from timely_llm_ros.skills import Call, Scene, SceneObject, Segment, SkillSet
+    from timely_llm_ros.skills.loading import find_skill_set, load_skill_set, parse_skill_set
+    from timely_llm_ros.utility import NORMAL, URGENT, TimeUtility
+    from timely_llm_ros.virtual_time import run_virtual
 
 # The generated interfaces share this package's name. In a source checkout they lie in a folder of
 # their own, which this joins to the hand-written one; where both are installed it changes nothing.
 __path__ = extend_path(__path__, __name__)
 
 __version__ = '0.1.0'
+
+__all__ = [
+    'NORMAL',
+    'URGENT',
+    'ArgumentError',
+    'BudgetOverrunError',
+    'Call',
+    'CallStarted',
+    'CallValue',
+    'Clock',
+    'ConfigurationError',
+    'ContractError',
+    'Driver',
+    'DriverTimeoutError',
+    'Engine',
+    'EngineError',
+    'EngineInfo',
+    'ExecutionError',
+    'IncompletePlanError',
+    'InvalidTaskError',
+    'LocalRobotLink',
+    'LoopClock',
+    'ModelLoadError',
+    'PhaseChanged',
+    'PlanError',
+    'PlanSyntaxError',
+    'Planner',
+    'PlannerEvent',
+    'RequestRefusedError',
+    'RobotLink',
+    'RobotUnavailableError',
+    'Scene',
+    'SceneObject',
+    'Segment',
+    'SegmentEnded',
+    'SegmentExecutor',
+    'SegmentReady',
+    'SegmentStarted',
+    'ServerLostError',
+    'ShutdownError',
+    'SimulatedDriver',
+    'SkillFailedError',
+    'SkillSet',
+    'SkillSetError',
+    'SupersededError',
+    'Task',
+    'TaskAccepted',
+    'TaskCanceledError',
+    'TaskEnded',
+    'TaskFeedback',
+    'TaskHandle',
+    'TaskPhase',
+    'TaskRefusedError',
+    'TaskResult',
+    'TaskStatus',
+    'TimeUtility',
+    'TimelyError',
+    'TraceError',
+    'UnknownSkillError',
+    'WallClock',
+    'create_driver',
+    'create_engine',
+    'find_skill_set',
+    'load_skill_set',
+    'parse_skill_set',
+    'run_virtual',
+]
+
+_NAMES = {
+    'clock': 'Clock LoopClock WallClock',
+    'drivers': 'SimulatedDriver create_driver',
+    'engines': 'Engine EngineInfo create_engine',
+    'errors': (
+        'ArgumentError BudgetOverrunError ConfigurationError ContractError DriverTimeoutError '
+        'EngineError ExecutionError IncompletePlanError InvalidTaskError ModelLoadError '
+        'PlanError PlanSyntaxError RequestRefusedError RobotUnavailableError ServerLostError '
+        'ShutdownError SkillFailedError SkillSetError SupersededError TaskCanceledError '
+        'TaskRefusedError TimelyError TraceError UnknownSkillError'
+    ),
+    'execution': 'CallValue Driver LocalRobotLink RobotLink SegmentExecutor',
+    'planner': (
+        'CallStarted PhaseChanged Planner PlannerEvent SegmentEnded SegmentReady '
+        'SegmentStarted Task TaskAccepted TaskEnded TaskFeedback TaskHandle TaskPhase '
+        'TaskResult TaskStatus'
+    ),
+    'skills': 'Call Scene SceneObject Segment SkillSet',
+    'skills.loading': 'find_skill_set load_skill_set parse_skill_set',
+    'utility': 'NORMAL URGENT TimeUtility',
+    'virtual_time': 'run_virtual',
+}
+"""The names that each module offers here; the imports above say the same to type checkers."""
+
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+
+if not TYPE_CHECKING:  # Else type checkers would believe in every name.
+
+    def __getattr__(name: str) -> object:
+        """Import the module of a public name when it is first used (PEP 562)."""
+        if name not in _HOMES:
+            raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
+        found = getattr(import_module(f'{__name__}.{_HOMES[name]}'), name)
+        globals()[name] = found
+        return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
