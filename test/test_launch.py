@@ -16,8 +16,8 @@ import pytest
 import yaml
 
 import timely_llm_ros
-from timely_llm_ros.drivers.registry import DRIVERS, create_driver
-from timely_llm_ros.nodes.executor.driver_file import read_driver_file
+from timely_llm_ros.drivers import DRIVERS, create_driver
+from timely_llm_ros.nodes.executor.driver_choice import read_drivers_file
 from timely_llm_ros.nodes.tools.parameters_page import NODES
 from timely_llm_ros.ros.parameters import check, declarations
 from timely_llm_ros.ros.robot_entry import robot_entries
@@ -295,11 +295,10 @@ def test_parameter_files_hold_only_declared_parameters(file: str, node: str) -> 
 
 
 def test_the_sample_drivers_file_can_be_used() -> None:
-    chosen = read_driver_file(str(ROOT / 'config' / 'tello_fleet.yaml'), 'simulated')
+    chosen = read_drivers_file(str(ROOT / 'config' / 'tello_fleet.yaml'), 'simulated')
     assert len(chosen) == 4
     for choice in chosen.values():
-        options = {key: value for key, value in choice.options.items() if key != 'perception'}
-        create_driver(choice.driver, find_skill_set('tello'), **options)
+        create_driver(find_skill_set('tello'), choice.options())
 
 
 def test_the_parameters_page_is_up_to_date() -> None:

@@ -30,10 +30,10 @@ from rich.progress import Progress
 from benchmarks.common import QUIET_CORES, Others, Target, save
 from benchmarks.micro_batch.background_figures import Part, figures_of, quiet_rounds
 from timely_llm_ros.clock import WallClock
-from timely_llm_ros.drivers import SimulatedDriver
+from timely_llm_ros.drivers import SimulatedDriver, SimulatedOptions
 from timely_llm_ros.engines import EngineEvent, EngineStateChanged, GenerationEnded
 from timely_llm_ros.engines.torch import TorchConfig, TorchEngine
-from timely_llm_ros.execution import LocalRobotLink, SegmentExecutor
+from timely_llm_ros.execution import ExecutorLimits, LocalRobotLink, SegmentExecutor
 from timely_llm_ros.planner import BackgroundTask, Planner, Task, TaskHandle
 from timely_llm_ros.sample_tasks import TaskSample, sample_task
 from timely_llm_ros.scheduling import SchedulingOptions
@@ -96,10 +96,10 @@ class Bench:
         clock = WallClock()
         executors = {
             f'robot_{number}': SegmentExecutor(
-                SimulatedDriver(self.skill_set, clock=clock, seed=number),
+                SimulatedDriver(self.skill_set, SimulatedOptions(seed=number), clock=clock),
                 self.skill_set,
                 clock,
-                progress_period_s=None,
+                ExecutorLimits(progress_period_s=None),
             )
             for number in range(ROBOTS)
         }

@@ -15,14 +15,17 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.clock import WallClock
 from timely_llm_ros.drivers import create_driver
+from timely_llm_ros.drivers.indy import IndyOptions
 from timely_llm_ros.drivers.indy.mock import MockIndy
+from timely_llm_ros.drivers.trajectory import TrajectoryOptions
 from timely_llm_ros.errors import RobotUnavailableError
-from timely_llm_ros.execution import SegmentExecutor
+from timely_llm_ros.execution import ExecutorLimits, SegmentExecutor
 from timely_llm_ros.skills import Call, Scene, SceneObject, Segment, parse
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.testing import JOINTED_POSES, JOINTED_SKILLS, LocalJoints
@@ -39,7 +42,7 @@ LIMIT_S = 60.0
 ARMS = 3
 """Indys at once."""
 
-SHORT = {'timeout_factor': 0.1, 'timeout_margin_s': 0.05}
+SHORT = ExecutorLimits(timeout_factor=0.1, timeout_margin_s=0.05)
 """Limits under which every motion here takes too long."""
 
 INDY = {
@@ -67,9 +70,9 @@ Times = dict[str, tuple[list[float], str]]
 class Hand:
     """A driver with its executor, and when its latest call began."""
 
-    def __init__(self, driver: Any, skills: SkillSet, scene: Scene, **limits: float) -> None:
+    def __init__(self, driver: Any, skills: SkillSet, scene: Scene, limits: ExecutorLimits) -> None:
         self.skills, self.scene = skills, scene
-        self.executor = SegmentExecutor(driver, skills, WallClock(), **limits)
+        self.executor = SegmentExecutor(driver, skills, WallClock(), limits)
         self.called_s = 0.0
         self._plans = 0
 
@@ -79,7 +82,7 @@ class Hand:
         assert isinstance(call, Call)
         expected_s = self.skills.skills[call.skill].duration.expected_s(call, self.scene)
         await segment
-        allowed = SHORT['timeout_factor'] * expected_s, SHORT['timeout_margin_s'] + expected_s
+        allowed = SHORT.timeout_factor * expected_s, SHORT.timeout_margin_s + expected_s
         return self.called_s + max(allowed)
 
     def run(self, text: str) -> asyncio.Task[SegmentOutcome]:
@@ -139,9 +142,11 @@ async def indy(mock: MockIndy, kinds: Sequence[str], trials: int) -> Times:
 @contextlib.asynccontextmanager
 async def driven(mock: MockIndy, *, in_time: bool) -> AsyncIterator[Hand]:
     # Too slow for what is expected of it, or as it is by default.
-    options: dict[str, Any] = {} if in_time else {'speed': 0.05}
-    limits = {} if in_time else SHORT
-    hand = Hand(create_driver('indy', ARM, host=mock.host, **options), ARM, Scene(), **limits)
+    options = IndyOptions(host=mock.host)
+    if not in_time:
+        options = replace(options, speed=0.05)
+    limits = ExecutorLimits() if in_time else SHORT
+    hand = Hand(create_driver(ARM, options), ARM, Scene(), limits)
     await hand.connect()
     try:
         yield hand
@@ -196,13 +201,13 @@ async def moving(mock: MockIndy, begin: Callable[[], Any]) -> Any:
 _VICTIM = """
 import asyncio, sys
 from timely_llm_ros.drivers import create_driver
-from timely_llm_ros.skills.language import parse
-from timely_llm_ros.skills.scene import Scene
-from timely_llm_ros.skills.skill_types import find_skill_set
+from timely_llm_ros.drivers.indy import IndyOptions
+from timely_llm_ros.skills import Scene, parse
+from timely_llm_ros.skills.loading import find_skill_set
 
 async def main():
     arm = find_skill_set('arm')
-    driver = create_driver('indy', arm, host=sys.argv[1])
+    driver = create_driver(arm, IndyOptions(host=sys.argv[1]))
     await driver.connect()
     await driver.execute(parse(sys.argv[2], arm, Scene())[0], Scene())
 
@@ -236,11 +241,10 @@ async def joints(poses_file: str, trials: int) -> Times:
         rng, times_s, error = random.Random(kind), [], ''
         for _ in range(trials):
             arm = LocalJoints()
-            driver = create_driver(
-                'trajectory', JOINTED_SKILLS, link=arm, poses_file=poses_file, speed=0.25
-            )
-            limits = SHORT if kind.endswith('timeout') else {}
-            hand = Hand(driver, JOINTED_SKILLS, Scene((SceneObject('cup_1', 'cup'),)), **limits)
+            options = TrajectoryOptions(poses_file=poses_file, speed=0.25)
+            driver = create_driver(JOINTED_SKILLS, options, joints=arm)
+            limits = SHORT if kind.endswith('timeout') else ExecutorLimits()
+            hand = Hand(driver, JOINTED_SKILLS, Scene((SceneObject('cup_1', 'cup'),)), limits)
             await hand.connect()
             # The mock sees that a motion is over when somebody looks.
             looking = asyncio.create_task(_look(arm))

@@ -29,11 +29,11 @@ from benchmarks.common import Target, save
 from lrtrace.call_samples import CallSample
 from timely_llm_ros.calibration import SkillFit, fit_skill
 from timely_llm_ros.clock import WallClock
-from timely_llm_ros.drivers import create_driver
+from timely_llm_ros.drivers.indy import IndyDriver, IndyOptions
 from timely_llm_ros.drivers.indy.mock import HOME_POSE, MM_PER_S, RAMP_S, START_S, MockIndy, Profile
-from timely_llm_ros.drivers.tello import COMMAND_GAP_S
+from timely_llm_ros.drivers.tello import COMMAND_GAP_S, TelloDriver, TelloOptions
 from timely_llm_ros.drivers.tello.mock import SETTLE_S, TURN_DEG_S, MockTello
-from timely_llm_ros.execution import SegmentExecutor
+from timely_llm_ros.execution import ExecutorLimits, SegmentExecutor
 from timely_llm_ros.skills import Argument, Call, Scene, SceneObject, Segment, SkillSet, parse
 from timely_llm_ros.skills.loading import find_skill_set
 
@@ -44,6 +44,7 @@ TELLO, ARM = find_skill_set('tello'), find_skill_set('arm')
 CUP = SceneObject('cup_1', 'cup', x_m=0.35, z_m=0.05)
 SCENE = Scene((CUP,))
 GRIPPER_S, APPROACH_M, TELLO_M_S, INDY_SPEED = 0.5, 0.20, 0.5, 0.15
+LIMITS = ExecutorLimits(timeout_margin_s=60.0)
 BOUND = 0.02
 ERRORS = ('slope error', 'mean error', 'greatest error')
 
@@ -118,10 +119,10 @@ async def fly(
     draw, samples = random.Random(f'{seed} {there}'), defaultdict(list)
     mock = MockTello(host, drain_percent_s=0.0)
     await mock.start()
-    driver = create_driver(
-        'tello', TELLO, address=host, local_address=local, speed_m_s=TELLO_M_S, link_timeout_s=10.0
+    driver = TelloDriver(
+        TelloOptions(address=host, local_address=local, speed_m_s=TELLO_M_S, link_timeout_s=10.0)
     )
-    executor = SegmentExecutor(driver, TELLO, WallClock(), timeout_margin_s=60.0)
+    executor = SegmentExecutor(driver, TELLO, WallClock(), LIMITS)
     await executor.start()
     await run(executor, TELLO, 'takeoff;', 'takeoff')
     for number in range(calls):
@@ -137,11 +138,16 @@ async def fly(
 
 async def push(mock: MockIndy, calls: int, seed: int) -> Samples:
     draw, samples = random.Random(f'{seed} push'), []
-    driver = create_driver(
-        'indy', ARM, host=mock.host, speed=INDY_SPEED, gripper_s=GRIPPER_S, approach_m=APPROACH_M,
-        answer_limit_s=5.0, link_limit_s=10.0,
-    )  # fmt: skip
-    executor = SegmentExecutor(driver, ARM, WallClock(), timeout_margin_s=60.0)
+    options = IndyOptions(
+        host=mock.host,
+        speed=INDY_SPEED,
+        gripper_s=GRIPPER_S,
+        approach_m=APPROACH_M,
+        answer_limit_s=5.0,
+        link_limit_s=10.0,
+    )
+    driver = IndyDriver(ARM, options)
+    executor = SegmentExecutor(driver, ARM, WallClock(), LIMITS)
     await executor.start()
     for number in range(calls):
         await run(executor, ARM, 'home;', f'home {number}')

@@ -31,9 +31,15 @@ import numpy as np
 from benchmarks.common import Target, save
 from benchmarks.robots import arm_faults as arms
 from timely_llm_ros.clock import WallClock
-from timely_llm_ros.drivers import create_driver
+from timely_llm_ros.drivers.tello import TelloDriver, TelloOptions
 from timely_llm_ros.errors import RobotUnavailableError
-from timely_llm_ros.execution import SegmentExecutor, SegmentOutcome, SegmentProgress, cut_power
+from timely_llm_ros.execution import (
+    ExecutorLimits,
+    SegmentExecutor,
+    SegmentOutcome,
+    SegmentProgress,
+    cut_power,
+)
 from timely_llm_ros.skills import Call, Scene, Segment, parse
 from timely_llm_ros.skills.loading import find_skill_set
 
@@ -131,19 +137,14 @@ class Mocks:
 class Pilot:
     """A driver and its executor, in this process, that fly one mock into long moves."""
 
-    def __init__(self, mocks: Mocks, host: str, local: str, **options: Any) -> None:
+    def __init__(self, mocks: Mocks, host: str, local: str, limits: ExecutorLimits) -> None:
         self.mocks, self.host = mocks, host
         self.false_alarms = 0
         self.called_s = 0.0
         """When the latest call began (s)."""
         self._plans = 0
-        self._limits = {
-            key: options.pop(key)
-            for key in ('timeout_factor', 'timeout_margin_s')
-            if key in options
-        }
-        self._driver = create_driver('tello', SKILLS, address=host, local_address=local, **options)
-        self.executor = SegmentExecutor(self._driver, SKILLS, WallClock(), **self._limits)
+        self._driver = TelloDriver(TelloOptions(address=host, local_address=local))
+        self.executor = SegmentExecutor(self._driver, SKILLS, WallClock(), limits)
 
     def run(self, text: str) -> asyncio.Task[SegmentOutcome]:
         self._plans += 1
@@ -229,17 +230,17 @@ async def in_process(
     kind: str, mocks: Mocks, hosts: list[str], local: str, trials: int
 ) -> tuple[list[float], str]:
     """Measure a kind of fault; an emergency leaves a wreck, so each has an aircraft of its own."""
-    options: dict[str, Any] = {}
+    limits = ExecutorLimits()
     if kind == 'timeout':
-        options = {'timeout_factor': 1.0, 'timeout_margin_s': MARGIN_S}
+        limits = ExecutorLimits(timeout_factor=1.0, timeout_margin_s=MARGIN_S)
     rng = random.Random(kind)
     times_s, error = [], ''
-    pilot = Pilot(mocks, hosts[0], local, **options)
+    pilot = Pilot(mocks, hosts[0], local, limits)
     await pilot.executor.start()
     for trial in range(trials):
         if kind == 'emergency' and trial:
             await pilot.executor.close()
-            pilot = Pilot(mocks, hosts[trial], local)
+            pilot = Pilot(mocks, hosts[trial], local, limits)
             await pilot.executor.start()
         since_s, error = await fault_of(kind, pilot, rng)
         host = pilot.host

@@ -11,7 +11,7 @@ import os
 import sys
 
 from timely_llm_ros.clock import WallClock
-from timely_llm_ros.drivers import create_driver
+from timely_llm_ros.drivers.tello import TelloDriver, TelloOptions
 from timely_llm_ros.execution import Guard, SegmentExecutor, run_guarded
 from timely_llm_ros.nodes.executor import RobotBody, SharedBodies
 from timely_llm_ros.skills import Scene, Segment, parse
@@ -20,12 +20,11 @@ from timely_llm_ros.skills.loading import find_skill_set
 
 def main() -> int:
     _, address, local_address = sys.argv
-    options = {'address': address, 'local_address': local_address}
+    options = TelloOptions(address=address, local_address=local_address)
 
     async def fly(guard: Guard) -> int:
         skills = find_skill_set('tello')
-        driver = create_driver('tello', skills, **options)
-        executor = SegmentExecutor(driver, skills, WallClock())
+        executor = SegmentExecutor(TelloDriver(options), skills, WallClock())
         await executor.start()
         text = 'takeoff;move_forward(500);'
         segment = Segment(0, text, parse(text, skills, ()), 1)
@@ -37,7 +36,7 @@ def main() -> int:
         return 1
 
     bodies = SharedBodies()
-    bodies.remember([RobotBody('drone', 'tello', 'tello', options)])
+    bodies.remember([RobotBody('drone', 'tello', options)])
     return run_guarded(
         lambda guard: asyncio.run(fly(guard)), bodies.make_safe, prepare=bodies.prepare
     )

@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.clock import LoopClock
-from timely_llm_ros.drivers import SimulatedDriver
+from timely_llm_ros.drivers import SimulatedDriver, SimulatedOptions
 from timely_llm_ros.engines.simulated import SimulatedConfig, SimulatedEngine
 from timely_llm_ros.evaluation import GROUP, NETWORK_S, ServedTask, chat_task
-from timely_llm_ros.execution import LocalRobotLink, SegmentExecutor
+from timely_llm_ros.execution import ExecutorLimits, LocalRobotLink, SegmentExecutor
 from timely_llm_ros.planner import Planner, Task
 from timely_llm_ros.skills import FreeText, Scene, SkillSet
 from timely_llm_ros.skills.loading import find_skill_set
@@ -89,12 +89,11 @@ async def _serve(
     clock = LoopClock()
     executors = [
         SegmentExecutor(
-            SimulatedDriver(skill_set, seed=number, clock=clock),
+            SimulatedDriver(skill_set, SimulatedOptions(seed=number), clock=clock),
             skill_set,
             clock,
             # A reader who waits is not to be made safe.
-            idle_limit_s=1e9,
-            progress_period_s=None,
+            ExecutorLimits(idle_limit_s=1e9, progress_period_s=None),
         )
         for number in range(len(chats))
     ]

@@ -29,12 +29,12 @@ from rich.progress import Progress
 from benchmarks.common import save
 from benchmarks.timelyllm.systems import WAYS, Served, Way, show, targets
 from timely_llm_ros.clock import WallClock
-from timely_llm_ros.drivers import SimulatedDriver
+from timely_llm_ros.drivers import SimulatedDriver, SimulatedOptions
 from timely_llm_ros.engines import create_engine
 from timely_llm_ros.engines.simulated import find_hardware
 from timely_llm_ros.engines.torch import TorchConfig
 from timely_llm_ros.evaluation import WORKLOADS, Workload, compose
-from timely_llm_ros.execution import LocalRobotLink, SegmentExecutor
+from timely_llm_ros.execution import ExecutorLimits, LocalRobotLink, SegmentExecutor
 from timely_llm_ros.planner import Planner, Task, TaskEnded
 from timely_llm_ros.sample_tasks import KINDS, TaskSample, sample_task
 from timely_llm_ros.skills import (
@@ -126,10 +126,10 @@ class Fleet:
         clock = WallClock()
         executors = {
             robot: SegmentExecutor(
-                SimulatedDriver(self._skill_set, clock=clock, seed=number),
+                SimulatedDriver(self._skill_set, SimulatedOptions(seed=number), clock=clock),
                 self._skill_set,
                 clock,
-                progress_period_s=None,
+                ExecutorLimits(progress_period_s=None),
             )
             for number, robot in enumerate(self._free)
         }

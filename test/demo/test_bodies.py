@@ -11,8 +11,8 @@ import pytest
 
 from timely_llm_ros.demo.bodies import TABLE_M, Bodies, MockBodies
 from timely_llm_ros.demo.workload import fleet, make_workload
+from timely_llm_ros.drivers import create_driver, read_options
 from timely_llm_ros.drivers.indy.environment import VARIABLE
-from timely_llm_ros.drivers.registry import create_driver
 from timely_llm_ros.skills.loading import find_skill_set
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def test_every_robot_has_a_mock_of_its_own_that_its_driver_can_reach(mocks: Mock
         address = entry['address' if driver == 'tello' else 'host']
         assert sum(command.count(address) for command in programs.values()) == 1
         del entry['perception']
-        create_driver(driver, find_skill_set(robot.skill_set), **entry)
+        create_driver(find_skill_set(robot.skill_set), read_options(driver, entry))
     assert 'simulated' not in mocks.note
 
 

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from timely_llm_ros.drivers import DRIVERS, SimulatedDriver, create_driver
+from timely_llm_ros.drivers import (
+    DRIVERS,
+    SimulatedDriver,
+    SimulatedOptions,
+    create_driver,
+    read_options,
+)
 from timely_llm_ros.errors import ConfigurationError, RobotUnavailableError, SkillFailedError
 from timely_llm_ros.skills.language import parse
 from timely_llm_ros.skills.loading import find_skill_set
@@ -30,7 +36,7 @@ def call(text: str) -> Call:
 
 def durations_s(seed: int, **options: Any) -> list[float]:
     async def main() -> list[float]:
-        driver, times_s = SimulatedDriver(TELLO, seed=seed, **options), []
+        driver, times_s = SimulatedDriver(TELLO, SimulatedOptions(seed=seed, **options)), []
         await driver.connect()
         for statement in parse('takeoff;move_forward(100);land;' * 5, TELLO, ()):
             before_s = asyncio.get_running_loop().time()
@@ -52,9 +58,10 @@ def test_times_vary_with_the_seed_and_only_with_it() -> None:
 
 def test_the_journal_tells_what_the_body_was_told(tmp_path: Path) -> None:
     path = tmp_path / 'journal'
+    options = SimulatedOptions(journal_path=str(path))
 
     async def main() -> None:
-        driver = SimulatedDriver(EXACT_SKILLS, journal_path=path)
+        driver = SimulatedDriver(EXACT_SKILLS, options)
         await driver.connect()
         await driver.execute(call('act(100);'), EXACT_SCENE)
         cut = asyncio.ensure_future(driver.execute(call('act(500);'), EXACT_SCENE))
@@ -64,7 +71,7 @@ def test_the_journal_tells_what_the_body_was_told(tmp_path: Path) -> None:
             await cut
         await driver.safe()
         await driver.close()
-        again = SimulatedDriver(EXACT_SKILLS, journal_path=path)
+        again = SimulatedDriver(EXACT_SKILLS, options)
         await again.connect()
         await again.safe()
         await again.close()
@@ -80,7 +87,7 @@ def test_the_journal_tells_what_the_body_was_told(tmp_path: Path) -> None:
 
 def test_blocking_skills_return_what_they_declare() -> None:
     async def main() -> None:
-        driver = SimulatedDriver(EXACT_SKILLS, seed=3)
+        driver = SimulatedDriver(EXACT_SKILLS, SimulatedOptions(seed=3))
         await driver.connect()
         values = [await driver.execute(call('look(cup_1);'), EXACT_SCENE) for _ in range(50)]
         assert set(values) == {True, False}
@@ -92,7 +99,7 @@ def test_blocking_skills_return_what_they_declare() -> None:
 
 def test_failures_come_as_often_as_asked_for() -> None:
     async def main() -> None:
-        driver = SimulatedDriver(EXACT_SKILLS, failure_probability=1.0)
+        driver = SimulatedDriver(EXACT_SKILLS, SimulatedOptions(failure_probability=1.0))
         await driver.connect()
         with pytest.raises(SkillFailedError, match=r'act\(1000\): simulated failure'):
             await driver.execute(call('act(1000);'), EXACT_SCENE)
@@ -115,23 +122,39 @@ def test_a_robot_that_is_not_connected_does_nothing() -> None:
 @pytest.mark.parametrize(
     ('options', 'text'),
     [
-        ({'time_scale': -1}, 'time scale -1'),
-        ({'time_scale': float('nan')}, 'time scale nan'),
-        ({'failure_probability': 2}, 'failure probability 2'),
-        ({'wings': 3}, 'wings'),
+        ({'time_scale': -1}, 'time_scale -1'),
+        ({'time_scale': float('nan')}, 'time_scale nan'),
+        ({'failure_probability': 2}, 'failure_probability 2'),
+        ({'wings': 3}, "driver 'simulated': option 'wings': expected one of seed, time_scale"),
+        ({'seed': 1.5}, r'seed 1\.5: expected a whole number'),
+        ({'seed': True}, 'seed True: expected a whole number'),
+        ({'time_scale': 'slow'}, "time_scale 'slow': expected a number"),
+        ({'journal_path': None}, 'journal_path None: expected a text'),
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
-        create_driver('simulated', EXACT_SKILLS, **options)
+        read_options('simulated', options)
 
 
 def test_drivers_by_name(tmp_path: Path) -> None:
-    assert isinstance(create_driver('simulated', EXACT_SKILLS, seed=1), SimulatedDriver)
+    options = read_options('simulated', {'seed': 1, 'time_scale': 2})
+    assert options == SimulatedOptions(seed=1, time_scale=2.0)
+    assert isinstance(create_driver(EXACT_SKILLS, options), SimulatedDriver)
     with pytest.raises(ConfigurationError, match=f"'unicorn': expected one of .*{min(DRIVERS)}"):
-        create_driver('unicorn', EXACT_SKILLS)
-    driver = create_driver(
-        'simulated', EXACT_SKILLS, journal_path=tmp_path / 'no' / 'such' / 'folder'
-    )
+        read_options('unicorn', {})
+    nowhere = str(tmp_path / 'no' / 'such' / 'folder')
+    driver = create_driver(EXACT_SKILLS, SimulatedOptions(journal_path=nowhere))
     with pytest.raises(ConfigurationError, match='journal'):
         asyncio.run(driver.connect())
+
+
+def test_options_that_are_not_given_are_those_of_the_base() -> None:
+    base = SimulatedOptions(seed=7, time_scale=2.0)
+    assert read_options('simulated', {'seed': 1}, base) == SimulatedOptions(seed=1, time_scale=2.0)
+    assert read_options('simulated', {}, base) == base
+
+
+def test_an_option_without_a_default_has_to_be_given() -> None:
+    with pytest.raises(ConfigurationError, match="'poses_file': is missing: expected a text"):
+        read_options('trajectory', {})

@@ -170,3 +170,29 @@ def test_a_program_with_threads_is_refused() -> None:
     finally:
         ended.set()
         thread.join()
+
+
+REFUSED = """
+import sys
+from timely_llm_ros.execution.guard import run_guarded
+
+async def make_safe():
+    print('safe action', flush=True)
+
+sys.exit(run_guarded(lambda guard: 2, make_safe, at_risk=lambda: sys.argv[1] == 'touched'))
+"""
+
+
+@pytest.mark.parametrize('touched', [False, True])
+def test_a_robot_that_has_heard_nothing_is_not_made_safe(touched: bool) -> None:
+    done = subprocess.run(
+        [sys.executable, '-c', REFUSED, 'touched' if touched else 'untouched'],
+        env={**os.environ, 'PYTHONPATH': str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_S,
+    )
+    assert done.returncode == 2
+    assert done.stdout == ('safe action\n' if touched else '')
+    assert ('making the robot safe' in done.stderr) == touched

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from timely_llm_ros.errors import RobotUnavailableError
-from timely_llm_ros.execution.safe_action_retry import PERIOD_S, Insistence
+from timely_llm_ros.execution.safe_action_retry import PERIOD_S, SafeActionRetry
 from timely_llm_ros.virtual_time import run_virtual
 
 
@@ -23,12 +23,12 @@ def test_it_tries_until_it_is_taken(refusals: int, begins: int) -> None:
             raise RobotUnavailableError('not there')
 
     async def main() -> None:
-        insistence = Insistence(attempt)
+        retry = SafeActionRetry(attempt)
         for _ in range(begins):
-            insistence.begin()
+            retry.begin()
         await asyncio.sleep((refusals + 5) * PERIOD_S)
         assert len(tries) == refusals + 1
-        insistence.begin()
+        retry.begin()
         await asyncio.sleep(2.5 * PERIOD_S)
         assert len(tries) == refusals + 2
 
@@ -45,12 +45,12 @@ def test_its_end_ends_an_attempt_too() -> None:
         await asyncio.sleep(1000.0)
 
     async def main() -> None:
-        insistence = Insistence(attempt)
-        assert not await insistence.end()
-        insistence.begin()
+        retry = SafeActionRetry(attempt)
+        assert not await retry.end()
+        retry.begin()
         await asyncio.sleep(2 * PERIOD_S)
-        assert await insistence.end()
-        assert not await insistence.end()
+        assert await retry.end()
+        assert not await retry.end()
         assert begun == [True]
         assert asyncio.get_running_loop().time() < 1.0
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from timely_llm_ros.budget.task_budget import BudgetOptions, Decides
 from timely_llm_ros.clock import LoopClock
-from timely_llm_ros.drivers import SimulatedDriver
+from timely_llm_ros.drivers import SimulatedDriver, SimulatedOptions
 from timely_llm_ros.engines.simulated.config import SimulatedConfig
 from timely_llm_ros.engines.simulated.engine import SimulatedEngine
 from timely_llm_ros.engines.simulated.step_time import StepTimeModel
@@ -91,7 +91,7 @@ def serve(
         )  # fmt: skip
         robots = {task.robot for task in tasks}
         executors = {
-            robot: SegmentExecutor(SimulatedDriver(TELLO, seed=1), TELLO, clock)
+            robot: SegmentExecutor(SimulatedDriver(TELLO, SimulatedOptions(seed=1)), TELLO, clock)
             for robot in sorted(robots)
         }
         planner = Planner(

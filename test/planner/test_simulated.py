@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from timely_llm_ros.clock import LoopClock
-from timely_llm_ros.drivers import SimulatedDriver
+from timely_llm_ros.drivers import SimulatedDriver, SimulatedOptions
 from timely_llm_ros.engines.simulated.config import SimulatedConfig
 from timely_llm_ros.engines.simulated.engine import SimulatedEngine
 from timely_llm_ros.execution import LocalRobotLink, SegmentExecutor
@@ -49,7 +49,9 @@ def fly(seed: int, **engine_options: Any) -> tuple[list[PlannerEvent], list[Task
             )
         )
         executors = {
-            f'drone_{n}': SegmentExecutor(SimulatedDriver(TELLO, seed=seed + n), TELLO, clock)
+            f'drone_{n}': SegmentExecutor(
+                SimulatedDriver(TELLO, SimulatedOptions(seed=seed + n)), TELLO, clock
+            )
             for n in range(ROBOTS)
         }
         planner = Planner(

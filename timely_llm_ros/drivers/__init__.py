@@ -1,12 +1,15 @@
 """Drivers: what makes one kind of robot do skills."""
 
 from timely_llm_ros.drivers.journal import Journal
-from timely_llm_ros.drivers.registry import DRIVERS, create_driver
-from timely_llm_ros.drivers.simulated import SimulatedDriver
+from timely_llm_ros.drivers.registry import DRIVERS, DriverOptions, create_driver, read_options
+from timely_llm_ros.drivers.simulated import SimulatedDriver, SimulatedOptions
 
 __all__ = [
     'DRIVERS',
+    'DriverOptions',
     'Journal',
     'SimulatedDriver',
+    'SimulatedOptions',
     'create_driver',
+    'read_options',
 ]

@@ -1,4 +1,4 @@
-"""What happens to a mock robot, written down as JSON lines."""
+"""What a robot that is not there is told and does, written down as JSON lines."""
 
 from __future__ import annotations
 
@@ -8,28 +8,39 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import TextIO
 
 
 class Journal:
-    """Appends events to a file, each flushed; to nothing for an empty path.
+    """Appends events to a file and flushes each. Any thread may use it.
+
+    Args:
+        path: The file; where it is empty, events go nowhere.
 
     Raises:
         OSError: The file cannot be written.
     """
 
-    def __init__(self, path: str | Path) -> None:
-        self._file: TextIO | None = (
-            open(path, 'a', encoding='utf-8') if str(path) else None  # noqa: SIM115
-        )
+    def __init__(self, path: str | Path = '') -> None:
+        self._file: TextIO | None = None
+        if str(path):
+            self._file = Path(path).open('a', encoding='utf-8')  # noqa: SIM115 (open until close)
         self._lock = threading.Lock()
 
-    def note(self, event: dict[str, object]) -> None:
+    def note(self, event: Mapping[str, object]) -> None:
         """Append one event."""
-        if self._file is not None:
-            with self._lock:
+        with self._lock:
+            if self._file is not None:
                 self._file.write(json.dumps(event) + '\n')
                 self._file.flush()
+
+    def close(self) -> None:
+        """Close the file; later events go nowhere. Idempotent."""
+        with self._lock:
+            if self._file is not None:
+                self._file.close()
+                self._file = None
 
 
 def read_journal(path: str | Path) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from timely_llm_ros.clock import LoopClock
 from timely_llm_ros.drivers import SimulatedDriver
 from timely_llm_ros.engines.simulated import SimulatedConfig, SimulatedEngine, find_hardware
 from timely_llm_ros.errors import TimelyError
-from timely_llm_ros.execution import LocalRobotLink, SegmentExecutor
+from timely_llm_ros.execution import ExecutorLimits, LocalRobotLink, SegmentExecutor
 from timely_llm_ros.planner import Planner, Task, TaskEnded
 from timely_llm_ros.scheduling import SchedulingOptions
 from timely_llm_ros.skills import Scene
@@ -166,7 +166,10 @@ class _Fleet:
         clock = LoopClock()
         executors = {
             robot: SegmentExecutor(
-                SimulatedDriver(TIMED, clock=clock), TIMED, clock, progress_period_s=None
+                SimulatedDriver(TIMED, clock=clock),
+                TIMED,
+                clock,
+                ExecutorLimits(progress_period_s=None),
             )
             for robot in self._free
         }

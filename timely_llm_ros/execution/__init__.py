@@ -4,6 +4,7 @@ from timely_llm_ros.execution.driver import CallValue, Driver
 from timely_llm_ros.execution.emergency_stop import cut_power
 from timely_llm_ros.execution.executor import ExecutorState, SegmentExecutor
 from timely_llm_ros.execution.guard import Guard, run_guarded
+from timely_llm_ros.execution.limits import ExecutorLimits
 from timely_llm_ros.execution.local_link import LocalRobotLink
 from timely_llm_ros.execution.perception import NoPerception, Perception, SimulatedPerception
 from timely_llm_ros.execution.robot_link import (
@@ -13,18 +14,19 @@ from timely_llm_ros.execution.robot_link import (
     SegmentProgress,
     TimedSegment,
 )
-from timely_llm_ros.execution.safe_action_retry import Insistence
+from timely_llm_ros.execution.safe_action_retry import SafeActionRetry
 
 __all__ = [
     'CallValue',
     'Driver',
+    'ExecutorLimits',
     'ExecutorState',
     'Guard',
-    'Insistence',
     'LocalRobotLink',
     'NoPerception',
     'Perception',
     'RobotLink',
+    'SafeActionRetry',
     'SegmentCode',
     'SegmentExecutor',
     'SegmentOutcome',

@@ -1,4 +1,4 @@
-"""The protocol of a driver: what makes one robot do skills. The registry is in the package."""
+"""The protocol of a driver, which makes one robot do skills. The drivers are in ``drivers/``."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ class Driver(Protocol):
         """Open the connection.
 
         Raises:
+            ConfigurationError: It cannot be opened as it is configured; the robot has heard
+                nothing.
             RobotUnavailableError: The robot does not answer.
         """
         ...

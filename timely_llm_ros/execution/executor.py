@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from timely_llm_ros.errors import Ending, RobotUnavailableError
+from timely_llm_ros.execution.limits import ExecutorLimits
 from timely_llm_ros.execution.robot_link import SegmentCode, SegmentOutcome
-from timely_llm_ros.execution.segment_job import Limits, SegmentJob
+from timely_llm_ros.execution.segment_job import SegmentJob
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +35,7 @@ its safe action after an abnormal end. ``lost``: the driver has no contact."""
 ENDED_PLANS_KEPT = 64
 """Plans that ended, of which a late segment is still recognised and refused."""
 
+_DEFAULT_LIMITS = ExecutorLimits()
 _CUT_SHORT = Ending(SegmentCode.SHUTDOWN, 'the executor was cut short')
 _NO_CONTACT = Ending(SegmentCode.ROBOT_LOST, 'the driver has no contact with the robot')
 
@@ -72,13 +74,7 @@ class SegmentExecutor:
         driver: Makes the robot do single skills.
         skill_set: The robot's skills.
         clock: Measures durations.
-        timeout_factor: A call may take this times its expected time,
-        timeout_margin_s: or its expected time plus this (s), whichever is more.
-        idle_limit_s: If a plan's next segment is not there this long after the last (s), the
-            robot is brought to its safe action; the plan may go on afterwards.
-        safe_limit_s: How long the driver may take to stop a call and to issue the safe action (s).
-        progress_period_s: Progress is repeated this often (s) during a long call; None: only at
-            the start of calls.
+        limits: How long things may take.
     """
 
     def __init__(
@@ -86,17 +82,11 @@ class SegmentExecutor:
         driver: Driver,
         skill_set: SkillSet,
         clock: Clock,
-        *,
-        timeout_factor: float = 2.0,
-        timeout_margin_s: float = 5.0,
-        idle_limit_s: float = 30.0,
-        safe_limit_s: float = 2.0,
-        progress_period_s: float | None = 1.0,
+        limits: ExecutorLimits = _DEFAULT_LIMITS,
     ) -> None:
         self.driver, self.skill_set = driver, skill_set
         self._clock = clock
-        self._limits = Limits(timeout_factor, timeout_margin_s, safe_limit_s, progress_period_s)
-        self._idle_limit_s = idle_limit_s
+        self._limits = limits
         self._plan_id = ''
         self._next_index = 0
         self._cut_at: int | None = None
@@ -354,7 +344,7 @@ class SegmentExecutor:
     def _watch_idle(self) -> None:
         if self._plan_id:
             loop = asyncio.get_running_loop()
-            self._idle_watch = loop.call_later(self._idle_limit_s, self._end_idling)
+            self._idle_watch = loop.call_later(self._limits.idle_limit_s, self._end_idling)
 
     def _end_idling(self) -> None:
         watch = asyncio.get_running_loop().create_task(self._safe_when_idle())
@@ -369,8 +359,8 @@ class SegmentExecutor:
             if self._jobs:
                 ending = Ending(
                     SegmentCode.INVALID_SEGMENT,
-                    f'segment {self._next_index} did not come within {self._idle_limit_s:g} s: '
-                    f'expected it before {min(self._jobs)}',
+                    f'segment {self._next_index} did not come within '
+                    f'{self._limits.idle_limit_s:g} s: expected it before {min(self._jobs)}',
                 )
                 self._halt_plan(ending)
             await self._make_safe()

@@ -48,8 +48,15 @@ _POLL_S = 0.2
 class Guard:
     """The worker's view of its guard."""
 
-    def __init__(self, channel: socket.socket, make_safe: MakeSafe, grace_s: float) -> None:
-        self._channel, self._make_safe, self._grace_s = channel, make_safe, grace_s
+    def __init__(
+        self,
+        channel: socket.socket,
+        make_safe: MakeSafe,
+        at_risk: Callable[[], bool],
+        grace_s: float,
+    ) -> None:
+        self._channel, self._make_safe, self._at_risk = channel, make_safe, at_risk
+        self._grace_s = grace_s
         self._lost, self._work_over = threading.Event(), threading.Event()
         self._callback: Callable[[], None] | None = None
         self._thread = threading.Thread(target=self._watch, name='guard watch', daemon=True)
@@ -92,7 +99,7 @@ class Guard:
                 pass
         except OSError as err:
             _say(f'worker: channel to the guard broke: {err}')
-        _say('worker: the guard is gone; making the robot safe')
+        _say('worker: the guard is gone')
         self._lost.set()
         if self._callback is not None:
             try:
@@ -100,7 +107,8 @@ class Guard:
             except Exception:
                 traceback.print_exc()
             self._work_over.wait(self._grace_s)
-        _issue_safe_action('worker', self._make_safe)
+        if self._at_risk():
+            _issue_safe_action('worker', self._make_safe)
         _leave(EXIT_GUARD_LOST)
 
 
@@ -109,6 +117,7 @@ def run_guarded(
     make_safe: MakeSafe,
     *,
     prepare: Callable[[], None] = lambda: None,
+    at_risk: Callable[[], bool] = lambda: True,
     beat_limit_s: float = 5.0,
     grace_s: float = 2.0,
 ) -> int:
@@ -120,6 +129,8 @@ def run_guarded(
             on a loop of its own.
         prepare: Called in the guard after the first sign of life, so that ``make_safe`` need not
             do it when every millisecond counts: imports.
+        at_risk: Says whether the robot may have been moved, so that it has to be made safe. Called
+            in either process, at its end.
         beat_limit_s: A worker that gave signs of life and then none for this long (s) is killed.
         grace_s: How long a worker has, after its guard is gone, to make the robot safe itself (s).
 
@@ -141,10 +152,10 @@ def run_guarded(
         guards_end.close()
         # Out of the terminal's foreground group: the guard alone gets Ctrl-C and passes it on.
         os.setpgid(0, 0)
-        _work(work, Guard(workers_end, make_safe, grace_s))
+        _work(work, Guard(workers_end, make_safe, at_risk, grace_s))
     workers_end.close()
     code = _keep_watch(worker, guards_end, beat_limit_s, prepare)
-    if code != 0:
+    if code != 0 and at_risk():
         _say(f'guard: worker {worker} ended with code {code}; making the robot safe')
         _issue_safe_action('guard', make_safe)
     return code

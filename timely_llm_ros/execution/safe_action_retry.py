@@ -1,4 +1,4 @@
-"""A safe action that a robot did not take, tried again until it does."""
+"""Tries a safe action again that a robot did not take, until the robot takes it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PERIOD_S = 0.1
 """Pause between two tries (s): a robot that is back is safe soon after, whoever else notices."""
 
 
-class Insistence:
+class SafeActionRetry:
     """Tries a safe action again and again. Used from one asyncio loop.
 
     Args:

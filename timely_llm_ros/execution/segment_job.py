@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.errors import (
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.clock import Clock
     from timely_llm_ros.execution.call_walker import Step
     from timely_llm_ros.execution.driver import CallValue, Driver
+    from timely_llm_ros.execution.limits import ExecutorLimits
     from timely_llm_ros.skills import Scene, Segment, SkillSet
 
 _logger = logging.getLogger(__name__)
@@ -38,28 +38,6 @@ MIN_PROGRESS_PERIOD_S = 0.1
 
 _TIME_STEP_S = 1e-6
 """A shorter wait (s) may not move a floating-point clock at all."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How long things may take.
-
-    Attributes:
-        timeout_factor: A call may take this times its expected time,
-        timeout_margin_s: or its expected time plus this (s), whichever is more.
-        safe_limit_s: How long the driver may take to stop a call and to issue the safe action (s).
-        progress_period_s: Progress is repeated this often (s) during a long call; None: only at
-            the start of calls.
-    """
-
-    timeout_factor: float
-    timeout_margin_s: float
-    safe_limit_s: float
-    progress_period_s: float | None
-
-    def call_s(self, expected_s: float) -> float:
-        """Return the limit (s) of a call."""
-        return max(self.timeout_factor * expected_s, expected_s + self.timeout_margin_s)
 
 
 class _HaltedError(Exception):
@@ -140,7 +118,7 @@ class SegmentJob:
             value,
         )
 
-    async def run(self, driver: Driver, limits: Limits) -> SegmentOutcome:
+    async def run(self, driver: Driver, limits: ExecutorLimits) -> SegmentOutcome:
         """Make the calls; whatever goes wrong is in the outcome. The caller makes it safe."""
         try:
             value = await self._walk(driver, limits)
@@ -157,7 +135,7 @@ class SegmentJob:
             return self.ended(Ending(SegmentCode.SKILL_FAILED, f'fault in the driver: {err!r}'))
         return self.ended(SUCCESS, value)
 
-    async def _walk(self, driver: Driver, limits: Limits) -> str | None:
+    async def _walk(self, driver: Driver, limits: ExecutorLimits) -> str | None:
         value: CallValue = None
         walk = steps(self.segment.statements, self._skill_set, self.scene)
         step = next(walk, None)
@@ -173,7 +151,7 @@ class SegmentJob:
             raise SkillFailedError(f'{self.call} returned nothing: expected a value')
         return value if isinstance(value, str) else 'true' if value else 'false'
 
-    async def _make(self, step: Step, driver: Driver, limits: Limits) -> CallValue:
+    async def _make(self, step: Step, driver: Driver, limits: ExecutorLimits) -> CallValue:
         """Make one call, unless the job is halted."""
         if self._halt is not None:
             raise _HaltedError(self._halt)

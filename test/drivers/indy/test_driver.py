@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import pytest
 from support.robots.indy_bench import ARM, IndyBench, on_arm
 
-from timely_llm_ros.drivers import create_driver
+from timely_llm_ros.drivers.indy import IndyDriver, IndyOptions
 from timely_llm_ros.drivers.indy.mock.arm import MockIndy, main
 from timely_llm_ros.errors import ConfigurationError, RobotUnavailableError
-from timely_llm_ros.execution import SegmentCode
+from timely_llm_ros.execution import ExecutorLimits, SegmentCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -195,7 +195,7 @@ def test_a_skill_that_takes_too_long_is_stopped(slow: MockIndy) -> None:
         assert 'stop' in bench.names
         assert bench.record[-1]['p'] != bench.record[0]['p']
 
-    limits = {'timeout_factor': 1.1, 'timeout_margin_s': 0.2, 'safe_limit_s': 30.0}
+    limits = ExecutorLimits(timeout_factor=1.1, timeout_margin_s=0.2, safe_limit_s=30.0)
     on_arm(slow, body, limits)
 
 
@@ -219,7 +219,7 @@ def test_stops_from_above_stop_the_arm(slow: MockIndy, how: str) -> None:
         assert bench.ends == [[400, 0, 100]]
         assert {event['category'] for event in bench.record if event['event'] == 'stop'} == {2}
 
-    on_arm(slow, body, {'safe_limit_s': 30.0})
+    on_arm(slow, body, ExecutorLimits(safe_limit_s=30.0))
 
 
 def test_a_killed_sdk_is_a_lost_robot_and_the_safe_action_starts_another(slow: MockIndy) -> None:
@@ -234,17 +234,18 @@ def test_a_killed_sdk_is_a_lost_robot_and_the_safe_action_starts_another(slow: M
         await bench.until_still()
         assert 'stop' in bench.names
 
-    on_arm(slow, body, {'safe_limit_s': 30.0})
+    on_arm(slow, body, ExecutorLimits(safe_limit_s=30.0))
 
 
 _VICTIM = """
 import asyncio, sys
+from dataclasses import replace
 from support.robots.indy_bench import ARM, PATIENT, SCENE
-from timely_llm_ros.drivers import create_driver
+from timely_llm_ros.drivers.indy import IndyDriver, IndyOptions
 from timely_llm_ros.skills.language import parse
 
 async def main():
-    driver = create_driver('indy', ARM, host=sys.argv[1], **PATIENT)
+    driver = IndyDriver(ARM, replace(PATIENT, host=sys.argv[1]))
     await driver.connect()
     await driver.execute(parse('move_to(40,0,10);', ARM, SCENE)[0], SCENE)
 
@@ -272,7 +273,7 @@ def test_a_driver_killed_by_force_leaves_no_arm_moving(slow: MockIndy) -> None:
 
 def test_nobody_there(tmp_path: Path) -> None:
     async def body() -> None:
-        driver = create_driver('indy', ARM, host='127.1.2.3', link_limit_s=0.1)
+        driver = IndyDriver(ARM, IndyOptions(host='127.1.2.3', link_limit_s=0.1))
         with pytest.raises(RobotUnavailableError, match=r'Indy at 127\.1\.2\.3: .*UNAVAILABLE'):
             await driver.connect()
         await driver.close()
@@ -283,14 +284,14 @@ def test_nobody_there(tmp_path: Path) -> None:
 
 def test_without_the_sdk_one_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r'sdk_python .*: expected an executable Python'):
-        asyncio.run(create_driver('indy', ARM, sdk_python=str(tmp_path / 'no')).connect())
+        asyncio.run(IndyDriver(ARM, IndyOptions(sdk_python=str(tmp_path / 'no'))).connect())
     monkeypatch.setenv('TIMELY_INDY_PYTHON', str(tmp_path))
     with pytest.raises(ConfigurationError, match='TIMELY_INDY_PYTHON'):
-        asyncio.run(create_driver('indy', ARM).connect())
+        asyncio.run(IndyDriver(ARM, IndyOptions()).connect())
     monkeypatch.delenv('TIMELY_INDY_PYTHON')
     monkeypatch.setattr('timely_llm_ros.drivers.indy.environment._ROOT', tmp_path)
     with pytest.raises(ConfigurationError, match='make setup-indy'):
-        asyncio.run(create_driver('indy', ARM).connect())
+        asyncio.run(IndyDriver(ARM, IndyOptions()).connect())
 
 
 def test_mocks_say_what_is_wrong(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timely_llm_ros.drivers import create_driver
+from timely_llm_ros.drivers import create_driver, read_options
 from timely_llm_ros.drivers.indy.options import IndyOptions
 from timely_llm_ros.drivers.indy.units import (
     ACCELERATION_RATIO,
@@ -22,7 +22,6 @@ from timely_llm_ros.drivers.indy.units import (
 from timely_llm_ros.errors import ConfigurationError, SkillFailedError
 from timely_llm_ros.skills.loading import find_skill_set, parse_skill_set
 
-ARM = find_skill_set('arm')
 metres = st.floats(-3.0, 3.0)
 anything = st.floats(allow_nan=True, allow_infinity=True)
 
@@ -86,6 +85,7 @@ def test_away_is_a_direction(x_m: float, y_m: float) -> None:
         ({'floor_m': 2.0}, 'ceiling_m 1.1'),
         ({'tool_rotation_rad': [0.0, 1.0]}, 'tool_rotation_rad'),
         ({'tool_rotation_rad': 'abc'}, 'tool_rotation_rad'),
+        ({'gripper_port': 1.5}, r'gripper_port 1\.5: expected a text or a whole number'),
         ({'gripper_port': 'D'}, "gripper_port 'D'"),
         ({'gripper_open': 'on'}, "gripper_open 'on'"),
         ({'gripper_port': 3}, "gripper_open 'LOW_PNP': expected one of off, on"),
@@ -94,7 +94,7 @@ def test_away_is_a_direction(x_m: float, y_m: float) -> None:
 )
 def test_wrong_options_are_refused(options: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
-        create_driver('indy', ARM, **options)
+        read_options('indy', options)
 
 
 def test_grippers() -> None:
@@ -111,9 +111,9 @@ def test_grippers() -> None:
 
 def test_a_skill_that_an_indy_does_not_have_is_refused_at_once() -> None:
     with pytest.raises(ConfigurationError, match="skill set 'tello': skill 'takeoff'"):
-        create_driver('indy', find_skill_set('tello'))
+        create_driver(find_skill_set('tello'), IndyOptions())
     few = parse_skill_set(
         'name: few\ndescription: an arm that only stops\nsafe_action: stop\nskills:\n'
         '  stop: {description: stop, duration: {model: constant, seconds: 0.3}}\n'
     )
-    create_driver('indy', few)
+    create_driver(few, IndyOptions())

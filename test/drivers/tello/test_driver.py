@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import math
 import socket
+from dataclasses import replace
 
 import pytest
 from support.loopback import free_addresses
 from support.robots.tello_bench import PATIENT, SCENE, SKILLS, bench, call
 
-from timely_llm_ros.drivers.registry import create_driver
-from timely_llm_ros.drivers.tello.driver import TelloDriver
+from timely_llm_ros.drivers import read_options
+from timely_llm_ros.drivers.tello import TelloDriver, TelloOptions
 from timely_llm_ros.drivers.tello.mock.pose import Phase
 from timely_llm_ros.drivers.tello.mock.server import MockTello
 from timely_llm_ros.errors import ConfigurationError, RobotUnavailableError, SkillFailedError
@@ -114,7 +115,9 @@ async def test_a_driver_that_has_only_just_connected_makes_it_safe() -> None:
         await flight.do('takeoff')
         move = asyncio.create_task(flight.do('move_forward(500)'))
         await flight.until_phase(Phase.MOVE)
-        second = TelloDriver(SKILLS, address=flight.mock.host, local_address=_local(flight.driver))
+        second = TelloDriver(
+            TelloOptions(address=flight.mock.host, local_address=_local(flight.driver))
+        )
         await second.connect()
         assert flight.mock.phase.is_safe
         await second.safe()
@@ -127,7 +130,7 @@ async def test_a_driver_that_has_only_just_connected_makes_it_safe() -> None:
 async def test_several_aircraft_share_the_ports_of_a_process() -> None:
     local, *hosts = free_addresses(4)
     mocks = [MockTello(host, speed=10.0) for host in hosts]
-    drivers = [TelloDriver(SKILLS, address=host, local_address=local, **PATIENT) for host in hosts]
+    drivers = [TelloDriver(replace(PATIENT, address=host, local_address=local)) for host in hosts]
     for mock in mocks:
         await mock.start()
     await asyncio.gather(*(driver.connect() for driver in drivers))
@@ -158,7 +161,7 @@ async def test_lost_datagrams_do_not_break_connecting_or_landing() -> None:
 
 async def test_nobody_at_the_address_is_unavailable() -> None:
     local, nobody = free_addresses(2)
-    driver = TelloDriver(SKILLS, address=nobody, local_address=local)
+    driver = TelloDriver(TelloOptions(address=nobody, local_address=local))
     with pytest.raises(RobotUnavailableError, match=rf'{nobody}.*switched on'):
         await driver.connect()
     # The ports are free again.
@@ -171,14 +174,14 @@ async def test_a_taken_port_is_named() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
         other.bind((local, 8890))
         with pytest.raises(RobotUnavailableError, match=rf'port 8890 of {local}.*in use.*free'):
-            await TelloDriver(SKILLS, address=host, local_address=local).connect()
+            await TelloDriver(TelloOptions(address=host, local_address=local)).connect()
 
 
 async def test_a_second_local_address_in_a_process_is_refused() -> None:
     async with bench():
         other, host = free_addresses(2)
         with pytest.raises(ConfigurationError, match='one control socket'):
-            await TelloDriver(SKILLS, address=host, local_address=other).connect()
+            await TelloDriver(TelloOptions(address=host, local_address=other)).connect()
 
 
 @pytest.mark.parametrize(
@@ -186,7 +189,7 @@ async def test_a_second_local_address_in_a_process_is_refused() -> None:
     [
         ({'address': 'drone.local'}, 'IPv4'),
         ({'address': ''}, 'IPv4'),
-        ({'local_address': 'wlan0'}, 'local address'),
+        ({'local_address': 'wlan0'}, 'local_address'),
         ({'speed_m_s': 7.0}, r'speed_m_s 7\.0: expected 0\.1 to 1'),
         ({'link_timeout_s': float('nan')}, 'link_timeout_s'),
         ({'wings': 2.0}, 'wings'),
@@ -194,7 +197,7 @@ async def test_a_second_local_address_in_a_process_is_refused() -> None:
 )
 def test_options_that_cannot_be_are_refused(options: dict[str, object], reason: str) -> None:
     with pytest.raises(ConfigurationError, match=reason):
-        create_driver('tello', SKILLS, **options)
+        read_options('tello', options)
 
 
 def _local(driver: TelloDriver) -> str:

@@ -12,7 +12,7 @@ import pytest
 from support.robots.tello_bench import Bench, bench
 
 from timely_llm_ros.drivers.tello.mock.pose import Phase
-from timely_llm_ros.execution import SegmentCode
+from timely_llm_ros.execution import ExecutorLimits, SegmentCode
 from timely_llm_ros.execution.emergency_stop import cut_power
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ async def test_a_refusal_is_an_error_with_its_text() -> None:
 
 
 async def test_a_move_that_does_not_end_is_a_timeout() -> None:
-    async with bench(executor={'timeout_factor': 1.0, 'timeout_margin_s': 0.5}) as flight:
+    async with bench(limits=ExecutorLimits(timeout_factor=1.0, timeout_margin_s=0.5)) as flight:
         flight.mock.set_fault('stall')
         await flight.do('takeoff')
         outcome = await flight.run('move_forward(20);')

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from timely_llm_ros.clock import LoopClock
-from timely_llm_ros.drivers import create_driver
+from timely_llm_ros.drivers import create_driver, read_options
+from timely_llm_ros.drivers.trajectory import TrajectoryDriver, TrajectoryOptions
 from timely_llm_ros.drivers.trajectory.joint_poses import Joint, read_joint_poses
 from timely_llm_ros.drivers.trajectory.mock.joint_body import JointBody
 from timely_llm_ros.errors import ConfigurationError, RobotUnavailableError
@@ -26,6 +27,11 @@ from timely_llm_ros.virtual_time import run_virtual
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
+
+    from timely_llm_ros.drivers import DriverOptions
+    from timely_llm_ros.drivers.trajectory import JointLink
+    from timely_llm_ros.execution import Driver, Perception
+    from timely_llm_ros.skills import SkillSet
 
 SCENE = Scene((SceneObject('cup_1', 'cup'), SceneObject('cup_2', 'cup')))
 
@@ -43,10 +49,15 @@ class SharpEyes:
 
 
 class Bench:
-    def __init__(self, poses_file: str, **options: Any) -> None:
+    def __init__(
+        self, poses_file: str, perception: Perception | None = None, **options: float
+    ) -> None:
         self.joints = LocalJoints()
-        self.driver = create_driver(
-            'trajectory', JOINTED_SKILLS, link=self.joints, poses_file=poses_file, **options
+        self.driver = TrajectoryDriver(
+            JOINTED_SKILLS,
+            TrajectoryOptions(poses_file=poses_file, **options),  # type: ignore[arg-type]
+            self.joints,
+            perception=perception,
         )
         self.executor = SegmentExecutor(self.driver, JOINTED_SKILLS, LoopClock())
 
@@ -278,6 +289,11 @@ def test_wrong_files_are_refused(tmp_path: Path, old: str, new: str, text: str) 
         read_joint_poses(str(path), arguments)
 
 
+def _driver(skill_set: SkillSet, options: DriverOptions) -> Driver:
+    """Make a driver whose joints nobody asks for anything."""
+    return create_driver(skill_set, options, joints=cast('JointLink', object()))
+
+
 @pytest.mark.parametrize(
     ('options', 'text'),
     [
@@ -291,9 +307,7 @@ def test_wrong_files_are_refused(tmp_path: Path, old: str, new: str, text: str) 
 )
 def test_wrong_options_are_refused(poses_file: str, options: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
-        create_driver(
-            'trajectory', JOINTED_SKILLS, **{'link': None, 'poses_file': poses_file, **options}
-        )
+        _driver(JOINTED_SKILLS, read_options('trajectory', {'poses_file': poses_file, **options}))
 
 
 def test_an_arm_tells_no_texts(poses_file: str) -> None:
@@ -304,4 +318,4 @@ def test_an_arm_tells_no_texts(poses_file: str) -> None:
         '{model: constant, seconds: 1}}\n'
     )
     with pytest.raises(ConfigurationError, match="skill 'read' returns 'text'"):
-        create_driver('trajectory', talking, link=None, poses_file=poses_file)
+        _driver(talking, TrajectoryOptions(poses_file=poses_file))

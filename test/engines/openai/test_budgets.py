@@ -10,7 +10,7 @@ from support.engines.server_runs import config_of
 
 from timely_llm_ros.budget.task_budget import BudgetOptions
 from timely_llm_ros.clock import LoopClock
-from timely_llm_ros.drivers import SimulatedDriver
+from timely_llm_ros.drivers import SimulatedDriver, SimulatedOptions
 from timely_llm_ros.engines.openai import served_times
 from timely_llm_ros.engines.openai.engine import OpenAIEngine
 from timely_llm_ros.engines.tokens.prompt_size import PromptSize
@@ -38,7 +38,9 @@ class Fleet:
     def __init__(self, url: str) -> None:
         clock = LoopClock()
         self.engine = OpenAIEngine(config_of([url], max_running=2, measure=True))
-        self.executor = SegmentExecutor(SimulatedDriver(TELLO, seed=1), TELLO, clock)
+        self.executor = SegmentExecutor(
+            SimulatedDriver(TELLO, SimulatedOptions(seed=1)), TELLO, clock
+        )
         self.accepted: list[TaskAccepted] = []
         self.planner = Planner(
             engine=self.engine,

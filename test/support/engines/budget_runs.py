@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.budget.task_budget import BudgetOptions
 from timely_llm_ros.clock import WallClock
-from timely_llm_ros.drivers import SimulatedDriver
+from timely_llm_ros.drivers import SimulatedDriver, SimulatedOptions
 from timely_llm_ros.errors import Ending
 from timely_llm_ros.execution import LocalRobotLink, SegmentExecutor
 from timely_llm_ros.planner import Task, TaskAccepted
@@ -56,7 +56,9 @@ async def serve_budgets(
             news.set()
 
     clock = WallClock()
-    executor = SegmentExecutor(SimulatedDriver(skill_set, seed=1), skill_set, clock)
+    executor = SegmentExecutor(
+        SimulatedDriver(skill_set, SimulatedOptions(seed=1)), skill_set, clock
+    )
     planner = Planner(
         engine=engine,
         robots={'robot': LocalRobotLink(executor, clock, latency_s=0.0)},

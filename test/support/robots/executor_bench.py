@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from timely_llm_ros.clock import LoopClock
-from timely_llm_ros.execution import SegmentExecutor, SegmentOutcome, SegmentProgress
+from timely_llm_ros.execution import (
+    ExecutorLimits,
+    SegmentExecutor,
+    SegmentOutcome,
+    SegmentProgress,
+)
 from timely_llm_ros.skills.language import parse
 from timely_llm_ros.skills.segmenter import Segment
 from timely_llm_ros.testing import EXACT_SCENE, EXACT_SKILLS, Note, RecordingDriver
@@ -19,11 +24,11 @@ if TYPE_CHECKING:
 class Bench:
     """One executor with its driver; ``run`` starts a segment."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, limits: ExecutorLimits) -> None:
         self.journal: list[Note] = []
         self.progress: list[tuple[float, SegmentProgress]] = []
         self.driver = RecordingDriver(EXACT_SKILLS, 'r1', self._write_down)
-        self.executor = SegmentExecutor(self.driver, EXACT_SKILLS, LoopClock(), **options)
+        self.executor = SegmentExecutor(self.driver, EXACT_SKILLS, LoopClock(), limits)
 
     def run(
         self, text: str, index: int = 0, plan: str = 'p', *, awaits_value: bool = False
@@ -48,9 +53,9 @@ class Bench:
         return [note.call for note in self.journal if note.event == 'start']
 
 
-def on_bench(body: Callable[[Bench], Awaitable[None]], **options: Any) -> Bench:
+def on_bench(body: Callable[[Bench], Awaitable[None]], **limits: float | None) -> Bench:
     async def main() -> Bench:
-        bench = Bench(**options)
+        bench = Bench(ExecutorLimits(**limits))  # type: ignore[arg-type]
         await bench.executor.start()
         await body(bench)
         await bench.executor.close()

@@ -16,7 +16,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.clock import WallClock
-from timely_llm_ros.drivers import SimulatedDriver
+from timely_llm_ros.drivers import SimulatedDriver, SimulatedOptions
 from timely_llm_ros.errors import RobotUnavailableError
 from timely_llm_ros.execution import SegmentExecutor
 from timely_llm_ros.execution.guard import run_guarded
@@ -53,7 +53,9 @@ async def drive(guard: Guard, journal: str, mode: str) -> int:
     loop.add_signal_handler(signal.SIGTERM, ended.set)
     loop.add_signal_handler(signal.SIGINT, ended.set)
     kind = UnsafeDriver if mode == 'fail' else SimulatedDriver
-    executor = SegmentExecutor(kind(SKILLS, journal_path=journal), SKILLS, WallClock())
+    executor = SegmentExecutor(
+        kind(SKILLS, SimulatedOptions(journal_path=journal)), SKILLS, WallClock()
+    )
     await executor.start()
     segment = Segment(0, 'move;', parse('move;', SKILLS, ()), 1)
     call = loop.create_task(executor.execute('plan', segment, Scene(), lambda progress: None))
@@ -77,7 +79,7 @@ def main() -> int:
     _, journal, mode = sys.argv
 
     async def make_safe() -> None:
-        driver = SimulatedDriver(SKILLS, journal_path=journal)
+        driver = SimulatedDriver(SKILLS, SimulatedOptions(journal_path=journal))
         await driver.connect()
         await driver.safe()
         await driver.close()

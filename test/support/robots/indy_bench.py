@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.clock import WallClock
-from timely_llm_ros.drivers import create_driver
+from timely_llm_ros.drivers.indy import IndyDriver, IndyOptions
 from timely_llm_ros.errors import RobotUnavailableError
-from timely_llm_ros.execution import SegmentExecutor
+from timely_llm_ros.execution import ExecutorLimits, SegmentExecutor
 from timely_llm_ros.skills.language import parse
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.skills.scene import Scene, SceneObject
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.execution import SegmentOutcome
 
 ARM = find_skill_set('arm')
+DEFAULT_LIMITS = ExecutorLimits()
 SCENE = Scene(
     (
         SceneObject('cup_1', 'cup', x_m=0.4, y_m=0.0, z_m=0.05),
@@ -33,20 +35,20 @@ SCENE = Scene(
 LIMIT_S = 60.0
 """How long anything may take (s). Far more than it does: a busy machine is no failure."""
 
-PATIENT = {'answer_limit_s': 5.0, 'link_limit_s': 20.0}
+PATIENT = IndyOptions(answer_limit_s=5.0, link_limit_s=20.0)
 """Options of a driver that does not take a busy machine for a lost link."""
 
 
 class IndyBench:
     """One mock with a driver and an executor; made anew for every test, the mock is not."""
 
-    def __init__(self, mock: MockIndy, executor: dict[str, Any], **options: Any) -> None:
+    def __init__(self, mock: MockIndy, limits: ExecutorLimits, **options: Any) -> None:
         self.mock = mock
         self.reset()
-        self.driver = create_driver(
-            'indy', ARM, **{'host': mock.host, 'gripper_s': 0.01, **PATIENT, **options}
+        self.driver = IndyDriver(
+            ARM, replace(PATIENT, **{'host': mock.host, 'gripper_s': 0.01, **options})
         )
-        self.executor = SegmentExecutor(self.driver, ARM, WallClock(), **executor)
+        self.executor = SegmentExecutor(self.driver, ARM, WallClock(), limits)
 
     def reset(self) -> None:
         """Have the arm stand at home, and forget what it did."""
@@ -100,13 +102,13 @@ class IndyBench:
 def on_arm(
     mock: MockIndy,
     body: Callable[[IndyBench], Awaitable[None]],
-    executor: dict[str, Any] | None = None,
+    limits: ExecutorLimits = DEFAULT_LIMITS,
     **options: Any,
 ) -> None:
     """Run a test's body with a connected executor."""
 
     async def main() -> None:
-        bench = IndyBench(mock, executor or {}, **options)
+        bench = IndyBench(mock, limits, **options)
         await bench.executor.start()
         try:
             await body(bench)

@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from support.loopback import free_addresses
 
 from timely_llm_ros.clock import WallClock
-from timely_llm_ros.drivers.tello.driver import TelloDriver
+from timely_llm_ros.drivers.tello import TelloDriver, TelloOptions
 from timely_llm_ros.drivers.tello.mock.server import MockTello
-from timely_llm_ros.execution import SegmentExecutor, SegmentOutcome
-from timely_llm_ros.execution.perception import SimulatedPerception
+from timely_llm_ros.execution import (
+    ExecutorLimits,
+    SegmentExecutor,
+    SegmentOutcome,
+    SimulatedPerception,
+)
 from timely_llm_ros.skills.language import parse
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.skills.scene import Scene, SceneObject
@@ -24,12 +29,14 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from timely_llm_ros.drivers.tello.mock.pose import Phase
+    from timely_llm_ros.execution import Perception
 
 SKILLS = find_skill_set('tello')
 SCENE = Scene((SceneObject('cat_1', 'cat', x_m=1.5, y_m=1.0), SceneObject('cup_1', 'cup')))
 LIMIT_S = 60.0
+PATIENT_LIMITS = ExecutorLimits(timeout_margin_s=LIMIT_S)
 
-PATIENT = {'link_timeout_s': 30.0, 'halt_limit_s': 1.5}
+PATIENT = TelloOptions(link_timeout_s=30.0, halt_limit_s=1.5)
 """On a busy machine everybody may be silent for a while."""
 
 
@@ -68,21 +75,21 @@ def call(text: str) -> Call:
 
 @asynccontextmanager
 async def bench(
-    *, mock: dict[str, Any] | None = None, executor: dict[str, Any] | None = None, **driver: Any
+    *,
+    mock: dict[str, Any] | None = None,
+    limits: ExecutorLimits = PATIENT_LIMITS,
+    perception: Perception | None = None,
+    **options: Any,
 ) -> AsyncIterator[Bench]:
     """Start all three; the mock flies ten times as fast as a Tello."""
     local, host = free_addresses(2)
     body = MockTello(host, **{'speed': 10.0, 'drain_percent_s': 0.0, **(mock or {})})
     await body.start()
     flown = TelloDriver(
-        SKILLS,
-        address=host,
-        local_address=local,
-        **{'perception': SimulatedPerception(probability=1.0), **PATIENT, **driver},
+        replace(PATIENT, **{'address': host, 'local_address': local, **options}),
+        perception=perception or SimulatedPerception(probability=1.0),
     )
-    runs = SegmentExecutor(
-        flown, SKILLS, WallClock(), **{'timeout_margin_s': LIMIT_S, **(executor or {})}
-    )
+    runs = SegmentExecutor(flown, SKILLS, WallClock(), limits)
     try:
         await runs.start()
         yield Bench(body, flown, runs)

@@ -6,17 +6,17 @@ Every skill is a few motions of the tool between points of the base's frame.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from timely_llm_ros.drivers.indy.arm import IndyArm
-from timely_llm_ros.drivers.indy.options import IndyOptions
 from timely_llm_ros.drivers.indy.units import away_from_base
 from timely_llm_ros.errors import ConfigurationError, RobotUnavailableError, SkillFailedError
-from timely_llm_ros.execution import Insistence
+from timely_llm_ros.execution import SafeActionRetry
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from timely_llm_ros.drivers.indy.options import IndyOptions
     from timely_llm_ros.execution import CallValue, Perception
     from timely_llm_ros.skills import Call, Scene, SceneObject, SkillSet
 
@@ -29,20 +29,19 @@ class IndyDriver:
 
     Args:
         skill_set: The robot's skills: those of ``arm``, or some of them.
+        options: How it is driven.
         perception: What sees for ``look_at``; without one the skill fails.
-        options: Those of ``IndyOptions``.
 
     Raises:
-        ConfigurationError: An option is out of range, or there is a skill that it does not have.
+        ConfigurationError: The skill set has a skill that the arm does not.
     """
 
     def __init__(
-        self, skill_set: SkillSet, *, perception: Perception | None = None, **options: Any
+        self, skill_set: SkillSet, options: IndyOptions, *, perception: Perception | None = None
     ) -> None:
-        self._skill_set, self._perception = skill_set, perception
-        self._options = IndyOptions(**options)
-        self._arm = IndyArm(self._options)
-        self._insistence = Insistence(self._arm.stop)
+        self._skill_set, self._options, self._perception = skill_set, options, perception
+        self._arm = IndyArm(options)
+        self._retry = SafeActionRetry(self._arm.stop)
         self._skills: dict[str, Callable[[Call, Scene], Awaitable[CallValue]]] = {
             'pick': self._pick,
             'place': self._place,
@@ -66,17 +65,17 @@ class IndyDriver:
     async def connect(self) -> None:
         """Start the SDK and hear of the arm; one in violation can be connected too."""
         # It would start the SDK too.
-        owed = await self._insistence.end()
+        owed = await self._retry.end()
         try:
             await self._arm.connect()
         except RobotUnavailableError:
             if owed:
-                self._insistence.begin()
+                self._retry.begin()
             raise
 
     async def close(self) -> None:
         """End the SDK's process."""
-        await self._insistence.end()
+        await self._retry.end()
         await self._arm.close()
 
     async def execute(self, call: Call, scene: Scene) -> CallValue:
@@ -97,11 +96,11 @@ class IndyDriver:
 
         An arm that cannot be told is told again and again, also after this has raised.
         """
-        await self._insistence.end()
+        await self._retry.end()
         try:
             await self._arm.stop()
         except RobotUnavailableError:
-            self._insistence.begin()
+            self._retry.begin()
             raise
 
     async def _pick(self, call: Call, scene: Scene) -> None:

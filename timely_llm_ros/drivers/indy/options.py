@@ -74,26 +74,20 @@ class IndyOptions:
             raise ConfigurationError(f'index {self.index!r}: expected 0 or 1')
         for name in ('reach_m', 'answer_limit_s', 'link_limit_s', 'poll_s'):
             value = getattr(self, name)
-            if not _is_number(value) or not 0 < value < math.inf:
+            if not 0 < value < math.inf:
                 raise ConfigurationError(f'{name} {value!r}: expected a number above 0')
         for name in ('approach_m', 'stack_m', 'look_m', 'gripper_s'):
             value = getattr(self, name)
-            if not _is_number(value) or not 0 <= value < math.inf:
+            if not 0 <= value < math.inf:
                 raise ConfigurationError(f'{name} {value!r}: expected a number of 0 or more')
-        for name in ('speed', 'acceleration', 'floor_m', 'ceiling_m'):
-            if not _is_number(value := getattr(self, name)):
-                raise ConfigurationError(f'{name} {value!r}: expected a number')
         if not self.floor_m < self.ceiling_m:
             raise ConfigurationError(
                 f'ceiling_m {self.ceiling_m!r}: expected more than floor_m, {self.floor_m!r}'
             )
-        angles = self.tool_rotation_rad
-        if (
-            isinstance(angles, str)
-            or len(angles) != 3
-            or not all(_is_number(angle) and math.isfinite(angle) for angle in angles)
-        ):
-            raise ConfigurationError(f'tool_rotation_rad {angles!r}: expected three angles')
+        if not all(map(math.isfinite, self.tool_rotation_rad)):
+            raise ConfigurationError(
+                f'tool_rotation_rad {self.tool_rotation_rad!r}: expected three angles'
+            )
         # Told now and not at the first motion.
         _ = self.velocity_ratio, self.acceleration_ratio, self.gripper
 
@@ -110,8 +104,7 @@ class IndyOptions:
     @property
     def workspace(self) -> Workspace:
         """Where the tool may go."""
-        x, y, z = self.tool_rotation_rad
-        return Workspace(self.reach_m, self.floor_m, self.ceiling_m, (x, y, z))
+        return Workspace(self.reach_m, self.floor_m, self.ceiling_m, self.tool_rotation_rad)
 
     @property
     def gripper(self) -> tuple[str, dict[str, dict[str, object]]] | None:
@@ -138,7 +131,3 @@ class IndyOptions:
         return 'tool_output', {
             word: {'port': port, 'states': [states[state]]} for word, state in words.items()
         }
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import logging
 import time
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.drivers.tello.flight import STAY_PERIOD_S, TelloFlight, TelloLimits
+from timely_llm_ros.drivers.tello.flight import STAY_PERIOD_S, TelloFlight
 from timely_llm_ros.drivers.tello.ports import load_sdk
 from timely_llm_ros.drivers.tello.skills import TelloSkills
 from timely_llm_ros.drivers.tello.units import speed_cm_s
 from timely_llm_ros.drivers.tello.wire import TelloWire
 from timely_llm_ros.errors import (
-    ConfigurationError,
     DriverTimeoutError,
     RobotUnavailableError,
     SkillFailedError,
@@ -30,8 +28,9 @@ from timely_llm_ros.execution import NoPerception
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
+    from timely_llm_ros.drivers.tello.options import TelloOptions
     from timely_llm_ros.execution import CallValue, Perception
-    from timely_llm_ros.skills import Call, Scene, SkillSet
+    from timely_llm_ros.skills import Call, Scene
 
 _logger = logging.getLogger(__name__)
 
@@ -57,36 +56,19 @@ class TelloDriver:
     """Flies one Tello. Several in one process share its UDP ports.
 
     Args:
-        skill_set: What its plans may call; skills that are not those of ``tello.yaml`` fail.
-        address: Its IPv4 address: 192.168.10.1 in its own network.
-        local_address: Address of the interface of this machine towards it; empty for all.
+        options: How it is reached, and its limits.
         perception: Its eyes; None for none.
-        video: Whether its video stream is switched on, for whoever shows it.
-        limits: The options of :class:`TelloLimits`.
 
     Raises:
-        ConfigurationError: An option cannot be used, or djitellopy is missing.
+        ConfigurationError: djitellopy is missing.
     """
 
-    def __init__(
-        self,
-        skill_set: SkillSet,
-        *,
-        address: str = '192.168.10.1',
-        local_address: str = '',
-        perception: Perception | None = None,
-        video: bool = False,
-        **limits: float,
-    ) -> None:
-        for what, value in (('address', address), ('local address', local_address)):
-            if value or what == 'address':
-                _require_ipv4(what, value)
+    def __init__(self, options: TelloOptions, *, perception: Perception | None = None) -> None:
         # Now and not in the air: whoever has to make it safe in a hurry has imported it by then.
         load_sdk()
-        self._limits = TelloLimits(**limits)  # type: ignore[arg-type]
-        self._skill_set, self._video = skill_set, video
-        self._wire = TelloWire(address, local_address)
-        self._flight = TelloFlight(self._wire, self._limits)
+        self._options = options
+        self._wire = TelloWire(options.address, options.local_address)
+        self._flight = TelloFlight(self._wire, options)
         self._rest: asyncio.Task[None] | None = None
         self._landing = self._connected = self._motors_cut = False
         eyes = perception if perception is not None else NoPerception()
@@ -177,13 +159,13 @@ class TelloDriver:
         await self._end_rest(wait_for_landing=False)
         heard = False
         try:
-            heard = await self._wire.halt_until_heard(self._limits.halt_limit_s)
+            heard = await self._wire.halt_until_heard(self._options.halt_limit_s)
         finally:
             self._start_rest(insist=not heard)
         if not heard:
             raise RobotUnavailableError(
                 f'Tello {self._wire.host}: told to hover, not heard within '
-                f'{self._limits.halt_limit_s:g} s'
+                f'{self._options.halt_limit_s:g} s'
             )
 
     async def emergency(self) -> None:
@@ -223,8 +205,8 @@ class TelloDriver:
                 f'Tello {wire.host}: no state on UDP port 8890 within {STATE_LIMIT_S:g} s: '
                 'expected no firewall to be in its way'
             )
-        await self._set_up(f'speed {speed_cm_s(self._limits.speed_m_s)}')
-        if self._video:
+        await self._set_up(f'speed {speed_cm_s(self._options.speed_m_s)}')
+        if self._options.video:
             await self._set_up('streamon')
 
     async def _set_up(self, command: str) -> None:
@@ -244,14 +226,14 @@ class TelloDriver:
     def _require_link(self) -> None:
         if not self._connected:
             raise RobotUnavailableError(f'Tello {self._wire.host}: expected to be connected')
-        if self._wire.silence_s > self._limits.link_timeout_s:
+        if self._wire.silence_s > self._options.link_timeout_s:
             raise RobotUnavailableError(
                 f'Tello {self._wire.host}: silent for {self._wire.silence_s:.1f} s: expected its '
                 'state every 0.1 s'
             )
 
     def _require_battery(self) -> None:
-        battery, least = self._wire.battery_percent, self._limits.landing_battery_percent
+        battery, least = self._wire.battery_percent, self._options.landing_battery_percent
         if self._flight.may_fly and battery is not None and battery <= least:
             raise SkillFailedError(
                 f'battery {battery} %: expected more than {least} % in the air: landing'
@@ -299,7 +281,7 @@ class TelloDriver:
                     await self._land_by_itself()
                 else:
                     self._wire.tell('rc 0 0 0 0')
-                    await asyncio.sleep(min(STAY_PERIOD_S, self._limits.land_after_s))
+                    await asyncio.sleep(min(STAY_PERIOD_S, self._options.land_after_s))
             except TimelyError as err:
                 _logger.error('Tello %s: at rest: %s', self._wire.host, err)
                 await asyncio.sleep(1.0)
@@ -309,7 +291,7 @@ class TelloDriver:
             self._require_battery()
         except SkillFailedError as err:
             return str(err)
-        if idle_s >= self._limits.land_after_s:
+        if idle_s >= self._options.land_after_s:
             return f'nothing to do for {idle_s:.0f} s: landing'
         return None
 
@@ -326,12 +308,3 @@ def _look_at(*tasks: asyncio.Future[CallValue] | asyncio.Task[None]) -> None:
     for task in tasks:
         if not task.cancelled():
             task.exception()
-
-
-def _require_ipv4(what: str, value: str) -> None:
-    try:
-        ipaddress.IPv4Address(value)
-    except ValueError as err:
-        raise ConfigurationError(
-            f'{what} {value!r}: expected an IPv4 address, for example 192.168.10.1'
-        ) from err

@@ -6,15 +6,15 @@ import asyncio
 import contextlib
 import math
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.drivers.tello.units import move_legs_cm, speed_cm_s, turn_legs_deg
-from timely_llm_ros.errors import ConfigurationError, DriverTimeoutError, SkillFailedError
+from timely_llm_ros.errors import DriverTimeoutError, SkillFailedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from timely_llm_ros.drivers.tello.options import TelloOptions
     from timely_llm_ros.drivers.tello.wire import TelloWire
 
 ON_GROUND_M = 0.1
@@ -41,59 +41,16 @@ SEE_LIMIT_S = 1.0
 _TAKEOFF_LIMIT_S, _LAND_LIMIT_S, _TURN_RAD_S = 20.0, 15.0, 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class TelloLimits:
-    """What a flight has to keep to.
-
-    Attributes:
-        speed_m_s: Of moves (m/s), 0.1 to 1.
-        maximum_height_m: No higher than this above the place of take-off (m).
-        minimum_battery_percent: No take-off with less charge.
-        landing_battery_percent: With so much or less a flight is broken off.
-        link_timeout_s: Silence of the aircraft that counts as its loss (s).
-        halt_limit_s: How long it may take to be heard after it was told to hover (s).
-        land_after_s: In the air with nothing to do for this long (s), it lands.
-        takeoff_when_needed: Whether a move on the ground takes off first, or fails.
-
-    Raises:
-        ConfigurationError: A value is out of range.
-    """
-
-    speed_m_s: float = 0.5
-    maximum_height_m: float = 3.0
-    minimum_battery_percent: int = 20
-    landing_battery_percent: int = 10
-    link_timeout_s: float = 0.4
-    halt_limit_s: float = 0.45
-    land_after_s: float = 15.0
-    takeoff_when_needed: bool = False
-
-    def __post_init__(self) -> None:
-        ranges = {
-            'speed_m_s': (0.1, 1.0),
-            'maximum_height_m': (0.5, 30.0),
-            'minimum_battery_percent': (0, 100),
-            'landing_battery_percent': (0, 100),
-            'link_timeout_s': (0.25, 60.0),
-            'halt_limit_s': (0.1, 10.0),
-            'land_after_s': (0.0, 3600.0),
-        }
-        for name, (least, greatest) in ranges.items():
-            value = getattr(self, name)
-            if not least <= value <= greatest:
-                raise ConfigurationError(f'{name} {value!r}: expected {least:g} to {greatest:g}')
-
-
 class TelloFlight:
     """Takes off, moves, turns and lands, one thing at a time.
 
     Args:
         wire: The aircraft.
-        limits: What to keep to.
+        options: The limits that it keeps to.
     """
 
-    def __init__(self, wire: TelloWire, limits: TelloLimits) -> None:
-        self.wire, self.limits = wire, limits
+    def __init__(self, wire: TelloWire, options: TelloOptions) -> None:
+        self.wire, self._options = wire, options
         self.may_fly = True
         """Whether the motors may turn: only a landing that was confirmed says no."""
         self._x_m = self._y_m = 0.0
@@ -129,7 +86,7 @@ class TelloFlight:
         """
         if self.in_the_air:
             return
-        battery, least = self.wire.battery_percent, self.limits.minimum_battery_percent
+        battery, least = self.wire.battery_percent, self._options.minimum_battery_percent
         if battery is None or battery < least:
             raise SkillFailedError(
                 f'battery {"unknown" if battery is None else f"{battery} %"}: expected at least '
@@ -180,7 +137,7 @@ class TelloFlight:
         for leg_cm in legs_cm:
             with self._reckoning(direction, leg_cm / 100):
                 await self._do(
-                    f'{direction} {leg_cm}', 7.0 + 2 * leg_cm / speed_cm_s(self.limits.speed_m_s)
+                    f'{direction} {leg_cm}', 7.0 + 2 * leg_cm / speed_cm_s(self._options.speed_m_s)
                 )
 
     async def turn(self, angle_rad: float) -> None:
@@ -241,7 +198,7 @@ class TelloFlight:
 
     async def _comes_down(self) -> bool:
         """Watch it; return whether it came to stand on the ground."""
-        while self.wire.silence_s <= self.limits.link_timeout_s:
+        while self.wire.silence_s <= self._options.link_timeout_s:
             before_m = self.height_m
             if not self.in_the_air:
                 return True
@@ -253,7 +210,7 @@ class TelloFlight:
     async def _need_air(self, what: str) -> None:
         if self.in_the_air:
             return
-        if not self.limits.takeoff_when_needed:
+        if not self._options.takeoff_when_needed:
             raise SkillFailedError(f'{what}: the aircraft is on the ground: expected takeoff first')
         await self.take_off()
 
@@ -262,10 +219,10 @@ class TelloFlight:
         if rise_m:
             await self.wire.wait_settled(SEE_LIMIT_S)
         height_m = self.height_m + rise_m
-        if rise_m > 0 and height_m > self.limits.maximum_height_m:
+        if rise_m > 0 and height_m > self._options.maximum_height_m:
             raise SkillFailedError(
                 f'{direction} {distance_m:g} m: would be {height_m:.1f} m high: expected at most '
-                f'{self.limits.maximum_height_m:g} m'
+                f'{self._options.maximum_height_m:g} m'
             )
         if rise_m < 0 and height_m < MIN_HEIGHT_M:
             raise SkillFailedError(
@@ -282,7 +239,9 @@ class TelloFlight:
             done = 1.0
         finally:
             if not done:
-                done = min(1.0, self.limits.speed_m_s * (time.monotonic() - started_s) / distance_m)
+                done = min(
+                    1.0, self._options.speed_m_s * (time.monotonic() - started_s) / distance_m
+                )
             aside = {'forward': 0.0, 'left': 0.5, 'back': 1.0, 'right': -0.5}.get(direction)
             if aside is not None:
                 angle_rad = self.heading_rad + aside * math.pi

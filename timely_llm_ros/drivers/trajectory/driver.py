@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.drivers.trajectory.joint_poses import read_joint_poses
 from timely_llm_ros.errors import ConfigurationError, RobotUnavailableError, SkillFailedError
-from timely_llm_ros.execution import Insistence
+from timely_llm_ros.execution import SafeActionRetry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from timely_llm_ros.drivers.trajectory.joint_link import JointLink, JointReading
+    from timely_llm_ros.drivers.trajectory.options import TrajectoryOptions
     from timely_llm_ros.execution import CallValue, Perception
     from timely_llm_ros.skills import Call, Scene, SkillSet
 
@@ -58,43 +58,23 @@ class TrajectoryDriver:
     Args:
         skill_set: The robot's skills. Its safe action is to hold; every other skill goes through
             the poses that the file names for it, or to the pose of its own name.
+        options: How it is driven.
         link: The arm's joints.
-        poses_file: Its joints, poses and skills, see ``JointPoses``.
-        speed: Share of the joints' greatest speed, above 0 to 1.
-        goal_tolerance: How near each joint comes to its goal (rad or m).
-        goal_time_s: How much later than planned that may be (s).
-        state_limit_s: Silence of the joint states (s) that counts as a lost link.
-        stop_s: How long a stop takes (s): so much time a joint has to slow down.
         perception: What sees, once the arm is there, for skills that return whether an object can
             be seen; without one they fail.
 
     Raises:
-        ConfigurationError: An option is out of range, or the file does not fit the skill set.
+        ConfigurationError: The poses file does not fit the skill set.
     """
 
     def __init__(
         self,
         skill_set: SkillSet,
-        *,
+        options: TrajectoryOptions,
         link: JointLink,
-        poses_file: str,
-        speed: float = 0.5,
-        goal_tolerance: float = 0.02,
-        goal_time_s: float = 2.0,
-        state_limit_s: float = 0.2,
-        stop_s: float = 0.2,
+        *,
         perception: Perception | None = None,
     ) -> None:
-        if not 0 < speed <= 1:
-            raise ConfigurationError(f'speed {speed!r}: expected a number above 0, at most 1')
-        for name, value in (
-            ('goal_tolerance', goal_tolerance),
-            ('goal_time_s', goal_time_s),
-            ('state_limit_s', state_limit_s),
-            ('stop_s', stop_s),
-        ):
-            if not 0 < value < math.inf:
-                raise ConfigurationError(f'{name} {value!r}: expected a number above 0')
         for name, skill in skill_set.skills.items():
             if skill.returns == 'text' or (
                 skill.returns == 'bool' and [spec.kind for spec in skill.arguments] != ['object']
@@ -108,14 +88,12 @@ class TrajectoryDriver:
             for name, skill in skill_set.skills.items()
             if name != skill_set.safe_action
         }
-        self._skill_set, self._link = skill_set, link
-        self._poses = read_joint_poses(poses_file, moves)
-        self._speed, self._tolerance = speed, goal_tolerance
-        self._goal_time_s, self._state_limit_s, self._stop_s = goal_time_s, state_limit_s, stop_s
+        self._skill_set, self._options, self._link = skill_set, options, link
+        self._poses = read_joint_poses(options.poses_file, moves)
         self._perception = perception
         self._goal: dict[str, float] = {}
         self._way: _Way | None = None
-        self._insistence = Insistence(self._hold_when_heard)
+        self._retry = SafeActionRetry(self._hold_when_heard)
         self._connected = False
 
     async def connect(self) -> None:
@@ -133,7 +111,7 @@ class TrajectoryDriver:
 
     async def close(self) -> None:
         """Stop listening."""
-        await self._insistence.end()
+        await self._retry.end()
         self._connected = False
         await self._link.close()
 
@@ -167,12 +145,12 @@ class TrajectoryDriver:
         a reading, as soon as there is one, also after this has raised.
         """
         self._require_connection()
-        await self._insistence.end()
+        await self._retry.end()
         try:
             await self._hold()
         except RobotUnavailableError:
             self._hold_unseen()
-            self._insistence.begin()
+            self._retry.begin()
             raise
 
     async def _hold(self) -> None:
@@ -180,13 +158,13 @@ class TrajectoryDriver:
         readings = self._joints()
         self._rest_at(
             {
-                name: reading.position + 0.5 * self._stop_s * reading.velocity
+                name: reading.position + 0.5 * self._options.stop_s * reading.velocity
                 for name, reading in readings.items()
             }
         )
 
     async def _hold_when_heard(self) -> None:
-        await self._link.heard(self._state_limit_s)
+        await self._link.heard(self._options.state_limit_s)
         await self._hold()
 
     def _hold_unseen(self) -> None:
@@ -196,7 +174,7 @@ class TrajectoryDriver:
         """
         if self._way is not None:
             now_s = asyncio.get_running_loop().time()
-            self._rest_at(self._way.at(now_s + 0.5 * self._stop_s))
+            self._rest_at(self._way.at(now_s + 0.5 * self._options.stop_s))
 
     def _rest_at(self, positions: Mapping[str, float]) -> None:
         joints = self._poses.joints
@@ -205,7 +183,7 @@ class TrajectoryDriver:
             for name, position in positions.items()
         }
         self._goal, self._way = hold, None
-        self._link.command(hold, self._stop_s)
+        self._link.command(hold, self._options.stop_s)
 
     async def _go(self, pose: Mapping[str, float], call: Call) -> None:
         start = self._joints()
@@ -213,7 +191,10 @@ class TrajectoryDriver:
         ways = {name: goal[name] - reading.position for name, reading in start.items()}
         duration_s = max(
             MIN_MOTION_S,
-            *(self._poses.joints[name].least_s(way) / self._speed for name, way in ways.items()),
+            *(
+                self._poses.joints[name].least_s(way) / self._options.speed
+                for name, way in ways.items()
+            ),
         )
         self._goal = goal
         self._link.command(goal, duration_s)
@@ -222,18 +203,19 @@ class TrajectoryDriver:
         came_from = {name: reading.position for name, reading in start.items()}
         self._way = _Way(came_from, goal, began_s, duration_s)
         while True:
-            await self._link.heard(self._state_limit_s)
+            await self._link.heard(self._options.state_limit_s)
             joints = self._joints()
             off = {name: abs(goal[name] - joint.position) for name, joint in joints.items()}
             worst = max(off, key=lambda name: off[name])
-            if off[worst] <= self._tolerance and _at_rest(joints):
+            if off[worst] <= self._options.goal_tolerance and _at_rest(joints):
                 self._way = None
                 return
-            if loop.time() - began_s > duration_s + self._goal_time_s:
+            if loop.time() - began_s > duration_s + self._options.goal_time_s:
                 raise SkillFailedError(
                     f'{call.text}: {worst} is {off[worst]:.3f} from its goal {goal[worst]:.3f} '
-                    f'after {duration_s + self._goal_time_s:.1f} s: expected at most '
-                    f'{self._tolerance:g}; the controller may have refused the trajectory'
+                    f'after {duration_s + self._options.goal_time_s:.1f} s: '
+                    f'expected at most {self._options.goal_tolerance:g}; '
+                    'the controller may have refused the trajectory'
                 )
 
     async def _see(self, call: Call, scene: Scene) -> bool:
@@ -243,11 +225,11 @@ class TrajectoryDriver:
 
     async def _until_at_rest(self, call: Call) -> None:
         loop = asyncio.get_running_loop()
-        end_s = loop.time() + self._stop_s + self._goal_time_s
+        end_s = loop.time() + self._options.stop_s + self._options.goal_time_s
         while not _at_rest(self._joints()):
             if loop.time() > end_s:
                 raise SkillFailedError(f'{call.text}: the arm still moves')
-            await self._link.heard(self._state_limit_s)
+            await self._link.heard(self._options.state_limit_s)
 
     def _joints(self) -> dict[str, JointReading]:
         """Return a fresh reading of every joint.
@@ -268,7 +250,7 @@ class TrajectoryDriver:
             if reading is None:
                 return f'joint states: nothing of {name!r} heard'
             silent_s = now_s - reading.heard_s
-            if silent_s > self._state_limit_s:
+            if silent_s > self._options.state_limit_s:
                 return f'joint states: nothing of {name!r} heard for {silent_s:.2f} s'
         return None if self._link.has_controller else 'nobody takes the joint trajectories'
 

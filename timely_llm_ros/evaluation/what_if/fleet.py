@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from timely_llm_ros.clock import LoopClock
 from timely_llm_ros.errors import ConfigurationError, TimelyError
-from timely_llm_ros.execution import LocalRobotLink, SegmentExecutor
+from timely_llm_ros.execution import ExecutorLimits, LocalRobotLink, SegmentExecutor
 from timely_llm_ros.planner import Planner, Task
 from timely_llm_ros.skills import ArgumentSpec, ConstantDuration, LinearDuration, Skill, SkillSet
 from timely_llm_ros.utility import TimeUtility
@@ -204,8 +204,7 @@ class ReplayFleet:
                 skill_set,
                 clock,
                 # What a recorded robot took, it took: no call is too long.
-                timeout_margin_s=_NO_LIMIT_S,
-                idle_limit_s=_NO_LIMIT_S,
+                ExecutorLimits(timeout_margin_s=_NO_LIMIT_S, idle_limit_s=_NO_LIMIT_S),
             )
             for name, skill_set in kinds.items()
         }

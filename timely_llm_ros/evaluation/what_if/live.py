@@ -17,7 +17,7 @@ from lrtrace.executed_segments import read_executed
 from timely_llm_ros.clock import WallClock
 from timely_llm_ros.errors import ConfigurationError, TimelyError
 from timely_llm_ros.evaluation.what_if.observer import RunObserver
-from timely_llm_ros.execution import LocalRobotLink, SegmentExecutor
+from timely_llm_ros.execution import ExecutorLimits, LocalRobotLink, SegmentExecutor
 from timely_llm_ros.planner import Planner, SegmentReady, Task
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.utility import TimeUtility
@@ -189,7 +189,7 @@ async def _serve(
             skill_sets[name],
             clock,
             # What a recorded robot took, it took: no call is too long.
-            timeout_margin_s=NO_LIMIT_S,
+            ExecutorLimits(timeout_margin_s=NO_LIMIT_S),
         )
         for number, (robot, name) in enumerate(sorted(kinds.items()))
     }

@@ -41,8 +41,8 @@ class JointTopics:
         robot: str,
         namespace: str,
         *,
-        command_topic: str = '{robot}/joint_trajectory_controller/joint_trajectory',
-        state_topic: str = '{robot}/joint_states',
+        command_topic: str,
+        state_topic: str,
     ) -> None:
         self._robot, self._namespace = robot, namespace
         self._command_topic = command_topic.replace('{robot}', robot)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-import zlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rclpy.node import Node
 from std_msgs.msg import Header
@@ -15,10 +14,9 @@ from timely_llm_ros.clock import WallClock
 from timely_llm_ros.errors import ConfigurationError, TimelyError
 from timely_llm_ros.execution import SegmentExecutor
 from timely_llm_ros.msg import TaskEvent
-from timely_llm_ros.nodes.executor.driver_file import DriverChoice, read_driver_file
+from timely_llm_ros.nodes.executor.driver_choice import robot_bodies
 from timely_llm_ros.nodes.executor.parameters import ExecutorParameters
-from timely_llm_ros.nodes.executor.perception_factory import check_perception, create_perception
-from timely_llm_ros.nodes.executor.robot_body import RobotBody
+from timely_llm_ros.nodes.executor.perception_factory import create_perception
 from timely_llm_ros.nodes.executor.robot_server import RobotServer
 from timely_llm_ros.ros import (
     EVENTS_QOS,
@@ -27,7 +25,6 @@ from timely_llm_ros.ros import (
     TASK_EVENTS_TOPIC,
     RosThread,
     declare,
-    robot_entries,
     run,
     unknown_overrides,
 )
@@ -35,13 +32,12 @@ from timely_llm_ros.ros.conversions import uuid_text
 from timely_llm_ros.skills.loading import find_skill_set
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from timely_llm_ros.execution import Guard
+    from timely_llm_ros.nodes.executor.robot_body import RobotBody, SharedBodies
 
 _logger = logging.getLogger(__name__)
-
-CHECK_PERIOD_S = 0.1
 
 
 class ExecutorNode(Node):  # type: ignore[misc]
@@ -49,19 +45,20 @@ class ExecutorNode(Node):  # type: ignore[misc]
 
     Args:
         ros: The thread that serves this node.
+        shared: Has the program's guard know of the robots.
 
     Raises:
         ConfigurationError: A parameter or a skill set cannot be used.
     """
 
-    def __init__(self, ros: RosThread) -> None:
+    def __init__(self, ros: RosThread, shared: SharedBodies) -> None:
         super().__init__('executor')
-        self._ros = ros
+        self._ros, self._shared = ros, shared
         self.parameters = declare(self, ExecutorParameters)
         for name in unknown_overrides(self):
             self.get_logger().warning(f'parameter {name!r}: there is none of this name')
-        self.bodies = robot_bodies(self.parameters, self.get_namespace())
-        self.servers = [self._server(body) for body in self.bodies]
+        self._bodies = robot_bodies(self.parameters, self.get_namespace())
+        self.servers = [self._server(body) for body in self._bodies]
         self._heartbeats = self.create_subscription(
             Header, HEARTBEAT_TOPIC, self._on_heartbeat, HEARTBEAT_QOS
         )
@@ -73,20 +70,13 @@ class ExecutorNode(Node):  # type: ignore[misc]
     def _server(self, body: RobotBody) -> RobotServer:
         parameters = self.parameters
         skill_set = find_skill_set(body.skill_set)
-        more: dict[str, Any] = {}
-        if body.perception:
-            more['perception'] = create_perception(
+        perception = None
+        if body.perception is not None:
+            perception = create_perception(
                 body.perception, self, self._ros, body.robot, seed=parameters.seed
             )
-        driver = body.make_driver(skill_set, **more)
-        executor = SegmentExecutor(
-            driver,
-            skill_set,
-            WallClock(),
-            timeout_factor=parameters.timeout_factor,
-            timeout_margin_s=parameters.timeout_margin_s,
-            idle_limit_s=parameters.idle_limit_s,
-        )
+        driver = body.make_driver(skill_set, perception)
+        executor = SegmentExecutor(driver, skill_set, WallClock(), parameters.limits)
         return RobotServer(
             self,
             self._ros,
@@ -105,9 +95,9 @@ class ExecutorNode(Node):  # type: ignore[misc]
         Raises:
             TimelyError: A robot cannot be connected; those that could be are released again.
         """
+        self._shared.remember(self._bodies)
         try:
-            for server in self.servers:
-                await server.executor.start()
+            await self._connect()
             self._ros.start(self)
             names = ', '.join(server.robot for server in self.servers)
             self.get_logger().info(f'executing for {names}')
@@ -131,6 +121,15 @@ class ExecutorNode(Node):  # type: ignore[misc]
                     _logger.error('while closing: %r', result)
         return all(result is True for result in results)
 
+    async def _connect(self) -> None:
+        for count, server in enumerate(self.servers):
+            try:
+                await server.executor.start()
+            except ConfigurationError:
+                # This robot and those after it have heard nothing.
+                self._shared.keep(count)
+                raise
+
     def _on_heartbeat(self, _: Header) -> None:
         self._ros.call_loop(self._planner_heard)
 
@@ -148,62 +147,20 @@ class ExecutorNode(Node):  # type: ignore[misc]
             server.planner_heard()
 
 
-def robot_bodies(parameters: ExecutorParameters, namespace: str = '') -> list[RobotBody]:
-    """Return what drives each robot of an executor, in the namespace of its fleet.
-
-    Raises:
-        ConfigurationError: No robot is named, one comes twice or has no skill set, or the drivers
-            file cannot be used.
-    """
-    entries = parameters.robots
-    if parameters.robot:
-        entries = (f'{parameters.robot}:{parameters.skill_set}', *entries)
-    robots = robot_entries(entries)
-    if not robots:
-        raise ConfigurationError("parameter 'robot': '': expected the name of a robot")
-    journal = parameters.journal_path
-    if journal and len(robots) > 1 and '{robot}' not in journal:
-        raise ConfigurationError(
-            f"parameter 'journal_path': {journal!r}: expected {{robot}} in it for several robots"
-        )
-    chosen = read_driver_file(parameters.drivers_file, parameters.driver)
-    bodies = []
-    for robot in robots:
-        options: dict[str, Any] = {}
-        choice = chosen.get(robot.name, DriverChoice(parameters.driver, {}))
-        if choice.driver == 'simulated':
-            options = {
-                # The same robot acts alike whichever process hosts it.
-                'seed': parameters.seed ^ zlib.crc32(robot.name.encode()),
-                'time_scale': parameters.time_scale,
-                'failure_probability': parameters.failure_probability,
-                'journal_path': journal.replace('{robot}', robot.name) or None,
-            }
-        options |= choice.options
-        perception = ''
-        if choice.driver != 'simulated':
-            perception = options.pop('perception', 'topic')
-            check_perception(robot.name, perception)
-        body = RobotBody(robot.name, robot.skill_set, choice.driver, options, perception, namespace)
-        bodies.append(body)
-    return bodies
-
-
 async def _serve(
     stop: asyncio.Event,
     arguments: Sequence[str],
     guard: Guard | None,
-    remember: Callable[[list[RobotBody]], None],
+    shared: SharedBodies,
 ) -> int:
     loop = asyncio.get_running_loop()
     ros = RosThread(loop, arguments)
     try:
-        node = ExecutorNode(ros)
+        node = ExecutorNode(ros, shared)
     except TimelyError as err:
         print(f'executor: {err}', file=sys.stderr)
         ros.close()
         return 2
-    remember(node.bodies)
     if guard is not None:
         guard.on_lost(lambda: ros.call_loop(stop.set))
     try:
@@ -218,16 +175,12 @@ async def _serve(
     return 0 if safe else 1
 
 
-def serve(
-    arguments: Sequence[str],
-    guard: Guard | None = None,
-    remember: Callable[[list[RobotBody]], None] = lambda _: None,
-) -> int:
+def serve(arguments: Sequence[str], guard: Guard | None, shared: SharedBodies) -> int:
     """Run the node until SIGINT or SIGTERM; return the program's exit code.
 
     Args:
         arguments: The command line, ROS arguments included.
-        guard: The process that watches over this one.
-        remember: Told what drives the robots before any of them is connected.
+        guard: The process that watches over this one; None for none.
+        shared: Has that process know of the robots.
     """
-    return run(lambda stop: _serve(stop, arguments, guard, remember))
+    return run(lambda stop: _serve(stop, arguments, guard, shared))

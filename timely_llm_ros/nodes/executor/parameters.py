@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from timely_llm_ros.drivers import DRIVERS
+from timely_llm_ros.drivers import DRIVERS, SimulatedOptions
+from timely_llm_ros.execution import ExecutorLimits
 from timely_llm_ros.ros import parameter
+
+_SIMULATED, _LIMITS = SimulatedOptions(), ExecutorLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +17,7 @@ class ExecutorParameters:
 
     robot: str = parameter('', 'Name of the robot; "" where robots names them all.')
     skill_set: str = parameter(
-        '', 'Its skill set: the name of a shipped one or a path; "" asks the driver for none.'
+        '', 'Its skill set: the name of a shipped one or a path; "" only without robot.'
     )
     robots: tuple[str, ...] = parameter(
         (), 'More robots in the same process, one "name:skill_set" each.'
@@ -27,22 +30,25 @@ class ExecutorParameters:
         'the driver that the parameter names.',
     )
     seed: int = parameter(
-        0,
+        _SIMULATED.seed,
         "Seed of the simulated driver; each robot's times follow from it and the robot's name.",
         minimum=0,
         maximum=2**31 - 1,
     )
     time_scale: float = parameter(
-        1.0,
+        _SIMULATED.time_scale,
         'The simulated driver multiplies the duration of every skill by this.',
         minimum=0.0,
         maximum=1000.0,
     )
     failure_probability: float = parameter(
-        0.0, 'How likely a call of the simulated driver fails.', minimum=0.0, maximum=1.0
+        _SIMULATED.failure_probability,
+        'How likely a call of the simulated driver fails.',
+        minimum=0.0,
+        maximum=1.0,
     )
     journal_path: str = parameter(
-        '',
+        _SIMULATED.journal_path,
         "File to which the simulated driver appends what the robot's body is told, as JSON lines; "
         '{robot} stands for the name of the robot; "" for none.',
     )
@@ -57,17 +63,20 @@ class ExecutorParameters:
         0.1, 'How often robot_state is published (s).', minimum=0.02, maximum=1.0
     )
     idle_limit_s: float = parameter(
-        30.0,
+        _LIMITS.idle_limit_s,
         "How long a robot may wait for its plan's next segment before it is brought to its safe "
         'action (s).',
         minimum=0.1,
         maximum=3600.0,
     )
     timeout_factor: float = parameter(
-        2.0, 'A call may take this times its expected duration,', minimum=1.0, maximum=1000.0
+        _LIMITS.timeout_factor,
+        'A call may take this times its expected duration,',
+        minimum=1.0,
+        maximum=1000.0,
     )
     timeout_margin_s: float = parameter(
-        5.0,
+        _LIMITS.timeout_margin_s,
         'or its expected duration plus this (s), whichever is more.',
         minimum=0.0,
         maximum=3600.0,
@@ -78,3 +87,12 @@ class ExecutorParameters:
         minimum=1,
         maximum=86400,
     )
+
+    @property
+    def limits(self) -> ExecutorLimits:
+        """How long the executors of the robots let things take."""
+        return ExecutorLimits(
+            timeout_factor=self.timeout_factor,
+            timeout_margin_s=self.timeout_margin_s,
+            idle_limit_s=self.idle_limit_s,
+        )

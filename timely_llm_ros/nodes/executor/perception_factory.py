@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
-from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.execution import NoPerception, Perception, SimulatedPerception
 
 if TYPE_CHECKING:
@@ -13,29 +12,20 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.ros import RosThread
 
-PERCEPTIONS = ('topic', 'simulated', 'none')
-"""A node of somebody else's on a topic; a draw; or nothing, so that looking fails."""
+PerceptionName = Literal['topic', 'simulated', 'none']
+"""``topic``: a node of somebody else's sees and says so on a topic. ``simulated``: a draw.
+``none``: nothing, so that looking fails."""
 
-
-def check_perception(robot: str, name: object) -> None:
-    """Check the name of a robot's eyes.
-
-    Raises:
-        ConfigurationError: There are none of this name.
-    """
-    if name not in PERCEPTIONS:
-        raise ConfigurationError(
-            f'robot {robot!r}: perception {name!r}: expected one of {", ".join(PERCEPTIONS)}'
-        )
+PERCEPTIONS: tuple[PerceptionName, ...] = get_args(PerceptionName)
 
 
 def create_perception(
-    name: str, node: Node, ros: RosThread, robot: str, *, seed: int
+    name: PerceptionName, node: Node, ros: RosThread, robot: str, *, seed: int
 ) -> Perception:
     """Return a robot's eyes.
 
     Args:
-        name: One of ``PERCEPTIONS``.
+        name: Which ones.
         node: The executor's node.
         ros: Its thread.
         robot: Name of the robot.
@@ -49,5 +39,5 @@ def create_perception(
             return TopicPerception(node, ros, robot)
         case 'simulated':
             return SimulatedPerception(seed=seed ^ zlib.crc32(robot.encode()))
-        case _:
+        case 'none':
             return NoPerception()

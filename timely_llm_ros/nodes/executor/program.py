@@ -28,11 +28,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _serve(given, None, SharedBodies())
     bodies = SharedBodies()
     return run_guarded(
-        lambda guard: _serve(given, guard, bodies), bodies.make_safe, prepare=bodies.prepare
+        lambda guard: _serve(given, guard, bodies),
+        bodies.make_safe,
+        prepare=bodies.prepare,
+        at_risk=lambda: bodies.count > 0,
     )
 
 
 def _serve(arguments: Sequence[str], guard: Guard | None, bodies: SharedBodies) -> int:
     from timely_llm_ros.nodes.executor.node import serve
 
-    return serve(arguments, guard, bodies.remember)
+    return serve(arguments, guard, bodies)

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import mmap
+import pickle
 from contextlib import suppress
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from timely_llm_ros.nodes.executor.driver_factory import make_driver
+from timely_llm_ros.drivers import DriverOptions, create_driver
+from timely_llm_ros.drivers.trajectory import TrajectoryOptions
+from timely_llm_ros.nodes.executor.joint_topics import JointTopics
 from timely_llm_ros.skills.loading import find_skill_set
 
 if TYPE_CHECKING:
-    from timely_llm_ros.execution import Driver
+    from collections.abc import Sequence
+
+    from timely_llm_ros.execution import Driver, Perception
+    from timely_llm_ros.nodes.executor.perception_factory import PerceptionName
     from timely_llm_ros.skills import SkillSet
 
 _SIZE = 1 << 18
+_COUNT_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,36 +32,36 @@ class RobotBody:
     Attributes:
         robot: Its name.
         skill_set: Name of a shipped skill set, or a path.
-        driver: Name of its driver.
-        options: The driver's keyword options.
-        perception: Name of its eyes; empty for a driver that has none.
+        options: Its driver's options, which say which driver it is.
+        perception: Name of its eyes; None for a driver that needs none.
         namespace: Namespace of its fleet.
     """
 
     robot: str
     skill_set: str
-    driver: str
-    options: dict[str, Any]
-    perception: str = ''
+    options: DriverOptions
+    perception: PerceptionName | None = None
     namespace: str = ''
 
-    def make_driver(self, skill_set: SkillSet, **more: Any) -> Driver:
-        """Return its driver, not yet connected.
+    def make_driver(self, skill_set: SkillSet, perception: Perception | None = None) -> Driver:
+        """Return its driver, not yet connected; what that needs of ROS is opened with it.
 
         Args:
             skill_set: Its skills.
-            more: Further options, which need not be plain values.
+            perception: Its eyes; None for none.
 
         Raises:
-            ConfigurationError: The driver does not take an option or its value.
+            ConfigurationError: The driver cannot do the skills.
         """
-        return make_driver(
-            self.driver,
-            skill_set,
-            robot=self.robot,
-            namespace=self.namespace,
-            options={**self.options, **more},
-        )
+        joints = None
+        if isinstance(self.options, TrajectoryOptions):
+            joints = JointTopics(
+                self.robot,
+                self.namespace,
+                command_topic=self.options.command_topic,
+                state_topic=self.options.state_topic,
+            )
+        return create_driver(skill_set, self.options, perception=perception, joints=joints)
 
     async def make_safe(self) -> None:
         """Open a driver of its own, issue the safe action and release the robot."""
@@ -69,18 +75,31 @@ class RobotBody:
 
 
 class SharedBodies:
-    """The robots of a worker, known to its guard too: memory that both processes share."""
+    """The robots that a worker may move, known to its guard too.
+
+    They lie in memory that both processes share: how many there are, and then what they are.
+    """
 
     def __init__(self) -> None:
         self._memory = mmap.mmap(-1, _SIZE)
 
-    def remember(self, bodies: list[RobotBody]) -> None:
-        """Have both processes know the robots from now on."""
-        text = json.dumps(list(map(asdict, bodies))).encode()
-        if len(text) >= _SIZE:
-            raise ValueError(f'{len(text)} bytes: expected less than {_SIZE}')
-        self._memory.seek(0)
-        self._memory.write(text + b'\0')
+    def remember(self, bodies: Sequence[RobotBody]) -> None:
+        """Have both processes know the robots from now on, before any of them is connected."""
+        data = pickle.dumps(tuple(bodies))
+        end = _COUNT_BYTES + len(data)
+        if end > _SIZE:
+            raise ValueError(f'{end} bytes: expected at most {_SIZE}')
+        self._memory[_COUNT_BYTES:end] = data
+        self.keep(len(bodies))
+
+    def keep(self, count: int) -> None:
+        """Keep the first ``count`` robots: the others have heard nothing and may be left alone."""
+        self._memory[:_COUNT_BYTES] = count.to_bytes(_COUNT_BYTES, 'little')
+
+    @property
+    def count(self) -> int:
+        """How many robots may have been moved."""
+        return int.from_bytes(self._memory[:_COUNT_BYTES], 'little')
 
     def prepare(self) -> None:
         """Import what making the robots safe takes."""
@@ -96,7 +115,9 @@ class SharedBodies:
         if failed:
             raise failed[0]
 
-    def _bodies(self) -> list[RobotBody]:
-        self._memory.seek(0)
-        text = self._memory.read().split(b'\0', 1)[0].decode()
-        return [RobotBody(**item) for item in json.loads(text)] if text else []
+    def _bodies(self) -> Sequence[RobotBody]:
+        if not self.count:
+            return ()
+        data = self._memory[_COUNT_BYTES:]
+        bodies: tuple[RobotBody, ...] = pickle.loads(data)  # noqa: S301 (this program wrote it)
+        return bodies[: self.count]

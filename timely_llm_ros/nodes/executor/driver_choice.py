@@ -1,0 +1,140 @@
+"""Which driver moves which robot: from the executor's parameters and its drivers file."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import yaml
+
+from timely_llm_ros.drivers import DRIVERS, DriverOptions, SimulatedOptions, read_options
+from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.nodes.executor.perception_factory import PERCEPTIONS
+from timely_llm_ros.nodes.executor.robot_body import RobotBody
+from timely_llm_ros.ros import robot_entries
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from timely_llm_ros.nodes.executor.parameters import ExecutorParameters
+    from timely_llm_ros.nodes.executor.perception_factory import PerceptionName
+
+
+@dataclass(frozen=True, slots=True)
+class DriverChoice:
+    """What moves one robot.
+
+    Attributes:
+        where: What says so, for messages.
+        driver: Name of the driver.
+        values: Its options that are given, by name, not yet checked.
+        perception: Name of the robot's eyes; None for a driver that needs none.
+    """
+
+    where: str
+    driver: str
+    values: Mapping[str, object] = field(default_factory=dict)
+    perception: PerceptionName | None = None
+
+    def options(self, base: DriverOptions | None = None) -> DriverOptions:
+        """Return the driver's options.
+
+        Args:
+            base: Has the options that are not given; the driver's defaults where None.
+
+        Raises:
+            ConfigurationError: The driver does not take an option or its value.
+        """
+        try:
+            return read_options(self.driver, self.values, base)
+        except ConfigurationError as err:
+            raise ConfigurationError(f'{self.where}: {err}') from err
+
+
+def robot_bodies(parameters: ExecutorParameters, namespace: str = '') -> list[RobotBody]:
+    """Return what drives each robot of an executor, in the namespace of its fleet.
+
+    Raises:
+        ConfigurationError: No robot is named, one comes twice or has no skill set, or the drivers
+            file cannot be used.
+    """
+    entries = parameters.robots
+    if parameters.robot:
+        if not parameters.skill_set:
+            raise ConfigurationError(
+                f"parameter 'skill_set': '': expected the skill set of robot {parameters.robot!r}: "
+                'the name of a shipped one, for example tello or arm, or the path of a file'
+            )
+        entries = (f'{parameters.robot}:{parameters.skill_set}', *entries)
+    robots = robot_entries(entries)
+    if not robots:
+        raise ConfigurationError("parameter 'robot': '': expected the name of a robot")
+    journal = parameters.journal_path
+    if journal and len(robots) > 1 and '{robot}' not in journal:
+        raise ConfigurationError(
+            f"parameter 'journal_path': {journal!r}: expected {{robot}} in it for several robots"
+        )
+    chosen = read_drivers_file(parameters.drivers_file, parameters.driver)
+    bodies = []
+    for robot in robots:
+        choice = chosen.get(robot.name) or _choice(f'robot {robot.name!r}', {}, parameters.driver)
+        base = _simulated(parameters, robot.name) if choice.driver == 'simulated' else None
+        options = choice.options(base)
+        bodies.append(RobotBody(robot.name, robot.skill_set, options, choice.perception, namespace))
+    return bodies
+
+
+def _simulated(parameters: ExecutorParameters, robot: str) -> SimulatedOptions:
+    return SimulatedOptions(
+        # The same robot acts alike whichever process hosts it.
+        seed=parameters.seed ^ zlib.crc32(robot.encode()),
+        time_scale=parameters.time_scale,
+        failure_probability=parameters.failure_probability,
+        journal_path=parameters.journal_path.replace('{robot}', robot),
+    )
+
+
+def read_drivers_file(path: str, default: str) -> dict[str, DriverChoice]:
+    """Return what a YAML file says of robots, by name; nothing for an empty path.
+
+    Args:
+        path: The file: a mapping of robots to mappings of options, ``driver`` among them.
+        default: Driver of a robot whose entry names none.
+
+    Raises:
+        ConfigurationError: It cannot be read, or is not of that form.
+    """
+    if not path:
+        return {}
+    where = f'drivers file {path!r}'
+    try:
+        content = yaml.safe_load(Path(path).expanduser().read_text(encoding='utf-8'))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as err:
+        raise ConfigurationError(f'{where}: expected a readable YAML file: {err}') from err
+    if not isinstance(content, dict):
+        raise ConfigurationError(f'{where}: expected a mapping of robots to their options')
+    return {
+        str(robot): _choice(f'{where}, robot {robot!r}', entry, default)
+        for robot, entry in content.items()
+    }
+
+
+def _choice(where: str, entry: object, default: str) -> DriverChoice:
+    if not isinstance(entry, dict) or not all(isinstance(name, str) for name in entry):
+        raise ConfigurationError(f'{where}: {entry!r}: expected a mapping of options')
+    values = dict(entry)
+    driver = values.pop('driver', default)
+    if driver not in DRIVERS:
+        raise ConfigurationError(
+            f'{where}: driver {driver!r}: expected one of {", ".join(sorted(DRIVERS))}'
+        )
+    if driver == 'simulated':
+        return DriverChoice(where, driver, values)
+    perception = values.pop('perception', 'topic')
+    if perception not in PERCEPTIONS:
+        raise ConfigurationError(
+            f'{where}: perception {perception!r}: expected one of {", ".join(PERCEPTIONS)}'
+        )
+    return DriverChoice(where, driver, values, perception)
