@@ -85,7 +85,7 @@ setup(
     # data_files is filled by the build; naming it here makes setuptools run install_data.
     data_files=[('share/timely_llm_ros', ['package.xml'])],
     scripts=['scripts/timely-llm', 'scripts/lrtrace'],
-    install_requires=['numpy>=1.26', 'PyYAML>=6'],
+    install_requires=['numpy>=1.26', 'PyYAML>=6', 'scipy>=1.11'],
     extras_require={
         'torch': ['torch>=2.5', 'transformers>=5', 'tokenizers', 'safetensors', 'llguidance>=1.0'],
         'openai': ['httpx2>=2', 'tokenizers', 'llguidance>=1.0'],

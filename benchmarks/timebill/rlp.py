@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 from benchmarks.common import Target, save
-from timely_llm_ros.budget import longest_predictor_prompt
+from benchmarks.timebill.predictor_prompt import longest_predictor_prompt
 from timely_llm_ros.engines.tokens import SHIPPED_MODEL, find_model
 from timely_llm_ros.engines.torch.compute import load_model
 from timely_llm_ros.prediction.lengths import SmallBody

@@ -12,6 +12,7 @@ import numpy as np
 
 from benchmarks.timebill import make_jobs
 from benchmarks.trail.replay import Spoken
+from benchmarks.trail.smoothing import smooth
 from timely_llm_ros.budget import FixedEviction
 from timely_llm_ros.engines import GenerationRequest
 from timely_llm_ros.engines.tokens import PREDICTORS, SHIPPED_MODEL, find_model
@@ -184,7 +185,7 @@ def smoothed(bins: LengthBins, answers: Floats) -> Floats:
     """Return TRAIL's smoothing of a plan's answers, ``[tokens, bins]``."""
     rows = [answers[0]]
     for answer in answers[1:]:
-        rows.append(bins.smooth(rows[-1], answer))
+        rows.append(smooth(bins, rows[-1], answer))
     return np.stack(rows)
 
 

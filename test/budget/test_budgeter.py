@@ -11,7 +11,6 @@ from timely_llm_ros.budget.budgeter import (
     EvictionChoice,
     choose_eviction,
     choose_eviction_after_prefill,
-    longest_predictor_prompt,
     retained_tokens,
 )
 from timely_llm_ros.errors import ConfigurationError
@@ -45,18 +44,17 @@ def choose(
     )  # fmt: skip
 
 
-@given(coefficients, prompts, lengths, budgets, shares, st.floats(0, 1))
+@given(coefficients, prompts, lengths, budgets, shares)
 def test_a_feasible_choice_keeps_the_budget(
     times: TimeCoefficients,
     prompt: int,
     length: int,
     budget_s: float,
     most: float,
-    predict_s: float,
 ) -> None:
-    choice = choose(times, prompt, length, budget_s, most, predict_s=predict_s)
+    choice = choose(times, prompt, length, budget_s, most)
     assert 0 <= choice.evicted <= most
-    worst_s = predict_s + times.total_time_s(prompt, length, choice.evicted)
+    worst_s = times.total_time_s(prompt, length, choice.evicted)
     assert choice.worst_s == pytest.approx(worst_s)
     near = 1e-9 * max(1.0, abs(budget_s))
     if choice.feasible:
@@ -64,7 +62,7 @@ def test_a_feasible_choice_keeps_the_budget(
         if choice.evicted > 0:
             assert worst_s == pytest.approx(budget_s, abs=near)
     else:
-        best_s = predict_s + times.total_time_s(prompt, length, most)
+        best_s = times.total_time_s(prompt, length, most)
         assert best_s > budget_s - near
 
 
@@ -149,7 +147,6 @@ def test_cached_tokens_leave_more_of_the_budget() -> None:
         ({'length': 0}, 'worst length 0'),
         ({'budget_s': math.nan}, 'time budget nan'),
         ({'most': 1.5}, '1.5: expected 0 to 1'),
-        ({'predict_s': -1.0}, 'prediction time -1.0'),
         ({'cached_tokens': 9000}, '9000 cached tokens'),
     ],
 )
@@ -166,23 +163,6 @@ def test_retained_tokens_keep_both_promises(prompt: int, one: float, other: floa
     assert 0 <= kept <= prompt
     assert kept >= (1 - most) * prompt - 1e-8
     assert kept <= max((1 - evicted) * prompt, (1 - most) * prompt + 1) + 1e-8
-
-
-@given(st.floats(0, 1e-6), st.floats(1e-7, 1e-3), st.floats(0, 0.1), st.floats(0, 10))
-def test_the_longest_predictor_prompt_is_the_last_that_fits(
-    square_s: float, token_s: float, constant_s: float, prefill_s: float
-) -> None:
-    def time_s(tokens: int) -> float:
-        return square_s * tokens * tokens + token_s * tokens + constant_s
-
-    tokens = longest_predictor_prompt(square_s, token_s, constant_s, prefill_s)
-    assert time_s(tokens + 1) > prefill_s
-    assert tokens == 0 or time_s(tokens) <= prefill_s
-
-
-def test_a_predictor_that_takes_no_time_has_no_longest_prompt() -> None:
-    with pytest.raises(ConfigurationError, match='one of the first two above 0'):
-        longest_predictor_prompt(0.0, 0.0, 0.01, 1.0)
 
 
 # Two thousand jobs under Kill: lognormal prompts and lengths, a predictor that errs.

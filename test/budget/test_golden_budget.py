@@ -9,11 +9,10 @@ import pytest
 from support.golden import agrees, golden
 
 from benchmarks.timebill.overrun import kill, skip_next
+from benchmarks.timebill.predictor_prompt import longest_predictor_prompt
 from timely_llm_ros.budget.budgeter import (
     EvictionChoice,
-    added_prediction_s,
     choose_eviction,
-    longest_predictor_prompt,
     retained_tokens,
 )
 from timely_llm_ros.prediction.times.execution_time import TimeCoefficients
@@ -26,8 +25,7 @@ def choice_of(given: dict[str, Any]) -> EvictionChoice:
         TimeCoefficients(*(given['coef'][name] for name in 'abcpq')),
         prompt_tokens=given['N_x'],
         worst_length=given['N_W'],
-        budget_s=given['T'],
-        predict_s=given['t_predict'],
+        budget_s=given['T'] - given['t_predict'],
         max_evicted=given['alpha_max'],
     )
 
@@ -71,12 +69,6 @@ def test_retained_tokens(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize('case', GOLDEN['predictor_input_bound'])
 def test_longest_predictor_prompt(case: dict[str, Any]) -> None:
     assert longest_predictor_prompt(*case['inputs'].values()) == case['expected']
-
-
-@pytest.mark.parametrize('case', GOLDEN['effective_predict_time'])
-def test_added_prediction(case: dict[str, Any]) -> None:
-    given = case['inputs']
-    assert agrees(added_prediction_s(given['t_predict'], given['t_prefill']), case)
 
 
 @pytest.mark.parametrize('name', ['overrun_kill', 'overrun_skip_next'])

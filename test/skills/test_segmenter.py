@@ -61,7 +61,7 @@ def feed(skill_set: SkillSet, plan: Written, cuts: list[int]) -> tuple[list[Segm
             segmenter.observe(value_for(new[-1], skill_set))
         start = place
     assert segmenter.finish() == []
-    assert sum(segment.tokens for segment in segments) + segmenter.pending_tokens == len(places)
+    assert sum(segment.tokens for segment in segments) + segmenter._tokens == len(places)
     return segments, emitted
 
 

@@ -1,6 +1,6 @@
 """Time budgets: how much KV to give up for them."""
 
-from timely_llm_ros.budget.budgeter import MAX_EVICTED, choose_eviction, longest_predictor_prompt
+from timely_llm_ros.budget.budgeter import MAX_EVICTED, choose_eviction
 from timely_llm_ros.budget.eviction_rule import EvictionRule, FixedEviction
 from timely_llm_ros.budget.score_rule import ENDED, likely_lengths
 from timely_llm_ros.budget.task_budget import BudgetOptions, Decides, TaskBudget, plan_budget
@@ -15,6 +15,5 @@ __all__ = [
     'TaskBudget',
     'choose_eviction',
     'likely_lengths',
-    'longest_predictor_prompt',
     'plan_budget',
 ]

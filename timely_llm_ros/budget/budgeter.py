@@ -1,7 +1,8 @@
 """How much of a prompt's KV to evict so that the worst case fits a time budget (TimeBill).
 
 TimeBill (section 4.3, eq. 10 and 11) evicts the smallest share alpha of the prompt's KV with which
-prefill, prediction and the decoding of a pessimistic length end in time. Eq. 11 as printed has
+prefill and the decoding of a pessimistic length end in time. Predicting the length costs nothing
+here: it takes a millisecond, before the task is queued. Eq. 11 as printed has
 ``(N_W - 2) / (2 p N_x)`` where ``(N_W - 2) / (2 N_x)`` is right, which always evicts the most; it
 has no lower bound, divides by zero, and does not say when even the most is not enough.
 
@@ -47,7 +48,6 @@ def choose_eviction(
     prompt_tokens: int,
     worst_length: int,
     budget_s: float,
-    predict_s: float = 0.0,
     cached_tokens: int = 0,
     max_evicted: float = MAX_EVICTED,
 ) -> EvictionChoice:
@@ -62,17 +62,14 @@ def choose_eviction(
         prompt_tokens: N_x.
         worst_length: N_W >= 1, the pessimistic length of the response (tokens).
         budget_s: T, from now on (s); may be infinite, or negative where it is over.
-        predict_s: What prediction adds to the time (s), see :func:`added_prediction_s`.
         cached_tokens: Leading tokens of the prompt that need no prefill.
         max_evicted: alpha_max, 0 to 1.
 
     Raises:
         ConfigurationError: A value out of range.
     """
-    if math.isnan(predict_s) or predict_s < 0:
-        raise ConfigurationError(f'prediction time {predict_s!r} s: expected at least 0')
     _check(prompt_tokens, worst_length, budget_s, max_evicted)
-    before_s = times.prefill_time_s(prompt_tokens, cached_tokens) + predict_s
+    before_s = times.prefill_time_s(prompt_tokens, cached_tokens)
     return _choose(times, prompt_tokens, worst_length, budget_s, before_s, max_evicted)
 
 
@@ -156,53 +153,3 @@ def retained_tokens(prompt_tokens: int, evicted: float, max_evicted: float = MAX
     # Rounded first: 0.05 * 20 is a little more than 1 as 1 - 0.95.
     least = math.ceil(round((1 - max_evicted) * prompt_tokens, 9))
     return max(least, math.floor(round((1 - evicted) * prompt_tokens, 9)))
-
-
-def added_prediction_s(predict_s: float, prefill_s: float, *, parallel: bool = True) -> float:
-    """Return what prediction adds to a generation's time (s).
-
-    Beside prefill it adds only what outlasts it; before prefill it adds all of itself.
-    """
-    return max(0.0, predict_s - prefill_s) if parallel else predict_s
-
-
-def longest_predictor_prompt(
-    square_s: float, token_s: float, constant_s: float, prefill_s: float
-) -> int:
-    """Return the longest prompt (tokens) whose prediction ends with the prefill (section 4.1).
-
-    Args:
-        square_s: a_p of the predictor's own time, >= 0 (s per squared token).
-        token_s: b_p >= 0 (s per token).
-        constant_s: c_p >= 0 (s).
-        prefill_s: The time to hide in (s).
-
-    Returns:
-        0 where not even an empty prompt fits: predict before prefill then, or not at all.
-
-    Raises:
-        ConfigurationError: A coefficient is negative, or none of the first two is above 0, so
-            that every prompt fits; or the time is not finite.
-    """
-    if not math.isfinite(prefill_s):
-        raise ConfigurationError(f'prefill {prefill_s!r} s: expected a finite number')
-    if min(square_s, token_s, constant_s) < 0 or square_s == token_s == 0:
-        raise ConfigurationError(
-            f'predictor time {square_s!r} n^2 + {token_s!r} n + {constant_s!r} s: expected '
-            'coefficients >= 0 and one of the first two above 0'
-        )
-    spare_s = prefill_s - constant_s
-    if spare_s < 0:
-        return 0
-
-    def fits(tokens: int) -> bool:
-        return square_s * tokens * tokens + token_s * tokens + constant_s <= prefill_s
-
-    # The root in the form that does not subtract nearly equal numbers.
-    root = math.sqrt(token_s * token_s + 4 * square_s * spare_s)
-    tokens = math.floor(2 * spare_s / (token_s + root)) if root else 0
-    while not fits(tokens) and tokens > 0:
-        tokens -= 1
-    while fits(tokens + 1):
-        tokens += 1
-    return tokens

@@ -1,7 +1,7 @@
 """Tasks to train and test the planner on: a scene, an instruction and the plan that is right.
 
 The eleven kinds are those of TimelyLLM's Table 2. The right plan is a function of scene and
-instruction alone; see ``data_oracles.py`` for each kind's convention. Light to import: no torch.
+instruction alone; see ``oracles.py`` for each kind's convention. Light to import: no torch.
 """
 
 from __future__ import annotations

@@ -67,6 +67,8 @@ class PipelineTimes:
         self._last_out_s = 0.0
         self._new = 0
         self._costs: LinearCosts | None = None
+        # Loads the solver now, because the first fit happens while the pipeline works.
+        nonnegative_least_squares([[1.0]], [1.0])
 
     @property
     def inside(self) -> int:

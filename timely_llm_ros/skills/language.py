@@ -80,7 +80,6 @@ _DECIMAL = re.compile(
     rf'(?!-0(?:\.0*)?\Z)-?(?:0|[1-9][0-9]*)(?:\.[0-9]{{1,{MAX_DECIMALS}}})?'  # no negative zero
 )
 _VALUE = re.compile(rf'([{VALUE_CHARACTERS}]{{1,{MAX_VALUE_LENGTH}}}) ')
-_WHAT = {'name': 'a name', 'number': 'a number', 'string': 'a string', '': 'the end'}
 
 
 class _Parser:

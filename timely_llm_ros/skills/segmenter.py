@@ -113,11 +113,6 @@ class Segmenter:
         """Whether ``observe`` must be called before any more text."""
         return self._awaited is not None
 
-    @property
-    def pending_tokens(self) -> int:
-        """Tokens pushed that no segment counts yet."""
-        return self._tokens
-
     def may_await(self, text: str) -> bool:
         """Whether a segment that ends in this further text may await a value.
 

@@ -59,7 +59,7 @@ class LengthSample:
 
     Attributes:
         prompt: What the model read.
-        kind: Number of the kind of task, see ``model.data``; 0 where it has none.
+        kind: Number of the kind of task, see ``KINDS``; 0 where it has none.
         length: Tokens generated, the one that ends the plan included.
         states: The hidden states from which each of them was sampled, ``[length, layers, width]``;
             no layer where none was watched.

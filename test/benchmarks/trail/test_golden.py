@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from support.golden import agrees, golden
 
+from benchmarks.trail.smoothing import after_token, smooth, transition
 from benchmarks.trail.theory.job_models import ExponentialPredictor, PerfectPredictor
 from benchmarks.trail.theory.kv_memory import kv_bytes
 from benchmarks.trail.theory.quadrature import panels
@@ -17,7 +18,7 @@ from benchmarks.trail.theory.queueing import (
     fcfs_mean_response,
     mean_unpreemptable,
 )
-from timely_llm_ros.prediction.lengths.remaining_length import LengthBins, probe_parameters
+from timely_llm_ros.prediction.lengths import LengthBins, ProbeSettings, RemainingLengthProbe
 from timely_llm_ros.scheduling.preemption import limited_preemption_rank, preemption_limit
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def smoothed(given: Mapping[str, Any], *, absorbing: bool = False) -> list[Any]:
     posterior = np.asarray(given['p'][0], float)
     found = [posterior]
     for answer in given['p'][1:]:
-        posterior = bins.smooth(posterior, answer, absorbing=absorbing)
+        posterior = smooth(bins, posterior, answer, absorbing=absorbing)
         found.append(posterior)
     return [row.tolist() for row in found]
 
@@ -46,7 +47,7 @@ def smoothed(given: Mapping[str, Any], *, absorbing: bool = False) -> list[Any]:
 def path_enumeration(given: Mapping[str, Any]) -> Any:
     """The last posterior by summing over every path through the bins."""
     bins, answers = bins_of(given), given['p']
-    matrix = bins.transition()
+    matrix = transition(bins)
     mass = np.zeros(bins.count)
     for path in itertools.product(range(bins.count), repeat=len(answers)):
         weight = answers[0][path[0]]
@@ -67,7 +68,7 @@ def _expected_length(given: Mapping[str, Any]) -> Any:
 
 
 def _drift(given: Mapping[str, Any]) -> Any:
-    return BINS.expected(BINS.after_token(given['q'])) - BINS.expected(given['q'])
+    return BINS.expected(after_token(BINS, given['q'])) - BINS.expected(given['q'])
 
 
 def _normalised(given: Mapping[str, Any]) -> Any:
@@ -83,13 +84,22 @@ def _mean_response(given: Mapping[str, Any]) -> float:
     return queue(given).mean_response()
 
 
+def _probe_parameters(given: Mapping[str, Any]) -> int:
+    width, hidden, bins = given['d'], given['hidden'], given['k']
+    shapes = {'inner': (hidden, width), 'inner_bias': (hidden,), 'outer': (bins, hidden)}
+    shapes |= {'outer_bias': (bins,), 'frequencies': (bins,)}
+    weights = {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
+    probe = RemainingLengthProbe(ProbeSettings(1, LengthBins(bins)), weights, {})
+    return sum(it.size for name, it in probe.weights.items() if name != 'frequencies')
+
+
 FORMULAS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
     'bin_index': lambda g: BINS.index(g['n']),
     'bin_int_counts': lambda g: np.bincount(
         LengthBins(g['k'], g['max_len']).index(np.arange(g['max_len'] + 1))
     ),
     'bin_midpoint': lambda g: BINS.midpoints[g['i']],
-    'transition_matrix': lambda g: bins_of(g).transition(),
+    'transition_matrix': lambda g: transition(bins_of(g)),
     'transition_mean_drift': _drift,
     'smoothing_recursive': smoothed,
     'smoothing_absorbing': lambda g: smoothed(g, absorbing=True),
@@ -98,7 +108,7 @@ FORMULAS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
     'expected_length_range': lambda g: bins_of(g).midpoints[[0, -1]],
     'preempt_limit': lambda g: preemption_limit(g['r'], g['c']),
     'rank': lambda g: limited_preemption_rank(g['r'], g['a'], g['c']),
-    'mlp_params': lambda g: probe_parameters(g['d'], g['hidden'], g['k']),
+    'mlp_params': _probe_parameters,
     'kv_bytes': lambda g: kv_bytes(g['layers'], g['kv_heads'], g['head_dim'], g['tokens']),
     'g_exponential': lambda g: EXPONENTIAL.density(g['x'], g['y']),
     'g_exponential_normalised': _normalised,
@@ -147,7 +157,7 @@ def test_misprints_are_not_reproduced(name: str) -> None:
 def test_the_printed_matrix_moves_mass_up() -> None:
     (case,) = GOLDEN['transition_printed_ERRATUM']
     before = np.asarray(case['inputs']['q'])
-    printed = BINS.transition().T
+    printed = transition(BINS).T
     assert agrees(BINS.expected(printed @ before) - BINS.expected(before), case)
 
 
@@ -159,7 +169,7 @@ def test_the_printed_smoothing_forgets() -> None:
         found = []
         for number, answer in enumerate(case['inputs']['p']):
             if number:
-                prior = bins.after_token(prior)
+                prior = after_token(bins, prior)
             product = prior * answer
             found.append((product / product.sum()).tolist())
         assert agrees(found, case)

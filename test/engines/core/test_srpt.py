@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from support.prediction.noisy_lengths import NoisyLengths
 
 from benchmarks.trail.theory.queue_simulation import simulate_queue
 from timely_llm_ros.engines import GenerationEnded, GenerationRequest, SegmentGenerated
@@ -18,7 +19,6 @@ from timely_llm_ros.engines.core.core import EngineCore
 from timely_llm_ros.engines.simulated.config import SimulatedConfig
 from timely_llm_ros.engines.simulated.engine import SimulatedEngine, _PlanTexts
 from timely_llm_ros.errors import ConfigurationError
-from timely_llm_ros.prediction.lengths.length_noise import NoisyLengths
 from timely_llm_ros.scheduling import SchedulingOptions
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.skills.prompt import Prompt

@@ -19,12 +19,12 @@ from timely_llm_ros.engines.torch.compute.model import load_model
 from timely_llm_ros.engines.torch.config import TorchConfig
 from timely_llm_ros.engines.torch.lengths import PromptReader, StateReader
 from timely_llm_ros.errors import ConfigurationError, ModelLoadError
+from timely_llm_ros.prediction.lengths.length_bins import LengthBins
 from timely_llm_ros.prediction.lengths.probe import (
     ProbeSettings,
     RemainingLengthProbe,
     read_probe,
 )
-from timely_llm_ros.prediction.lengths.remaining_length import LengthBins
 from timely_llm_ros.prediction.lengths.response_length import LengthDistribution
 from timely_llm_ros.prediction.lengths.rlp import read_rlp
 from timely_llm_ros.prediction.lengths.rlp_network import BodyShape, SmallBody

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.prediction.lengths.length_bins import LengthBins
 from timely_llm_ros.prediction.lengths.length_filter import DOUBT, FLOOR, LengthFilter
-from timely_llm_ros.prediction.lengths.remaining_length import LengthBins
 from timely_llm_ros.prediction.lengths.response_length import LengthDistribution
 
 SEEDS = st.integers(0, 2**31)

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.prediction.noisy_lengths import NoisyLengths
 
 from timely_llm_ros.errors import ConfigurationError, ModelLoadError
-from timely_llm_ros.prediction.lengths.length_noise import NoisyLengths
+from timely_llm_ros.prediction.lengths.length_bins import LengthBins
 from timely_llm_ros.prediction.lengths.probe import (
     ProbeSettings,
     RemainingLengthProbe,
     read_probe,
     write_probe,
 )
-from timely_llm_ros.prediction.lengths.remaining_length import LengthBins
 from timely_llm_ros.prediction.lengths.response_length import LengthDistribution
 from timely_llm_ros.prediction.lengths.rlp import read_rlp
 from timely_llm_ros.prediction.lengths.rlp_calibration import (

@@ -4,19 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from timely_llm_ros.engines.config import EngineConfig, StepOptions
 from timely_llm_ros.engines.simulated.step_time import StepTimeModel
 
 if TYPE_CHECKING:
     from timely_llm_ros.engines.engine import GenerationRequest
-    from timely_llm_ros.prediction.lengths import LengthSource
 
 PlanText = Callable[['GenerationRequest'], str | Sequence[str]]
 """A request's plan: its text, or its tokens, of which the last one also ends the plan."""
 
 _PREFILL_CHUNK = 2048
+
+
+class LengthSource(Protocol):
+    """Says of generations by name how long they will be, given how long they are."""
+
+    def predict(self, name: str, length: int) -> float:
+        """Return the first prediction of a plan's length (tokens)."""
+        ...
+
+    def refine(self, name: str, age: int, length: int) -> float | None:
+        """Return the prediction at that age of what is left (tokens); None where there is none."""
+        ...
 
 
 def safe_action_plan(request: GenerationRequest) -> str:

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.engines.core import StepPlan
     from timely_llm_ros.engines.engine import EngineEvent, GenerationRequest
-    from timely_llm_ros.engines.simulated.config import PlanText, SimulatedConfig
-    from timely_llm_ros.prediction.lengths import LengthSource
+    from timely_llm_ros.engines.simulated.config import LengthSource, PlanText, SimulatedConfig
 
 _PIECE = re.compile(r'[A-Za-z_]+|[0-9]+|\s+|.', re.DOTALL)
 """What counts as one token of a simulated plan."""

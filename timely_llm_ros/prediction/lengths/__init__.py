@@ -1,5 +1,6 @@
 """How long a plan will be: from its prompt, and while it is written."""
 
+from timely_llm_ros.prediction.lengths.length_bins import LengthBins
 from timely_llm_ros.prediction.lengths.length_filter import LengthFilter
 from timely_llm_ros.prediction.lengths.length_forecast import (
     PREDICTORS,
@@ -9,7 +10,6 @@ from timely_llm_ros.prediction.lengths.length_forecast import (
     find_predictor,
     learn_length,
 )
-from timely_llm_ros.prediction.lengths.length_noise import LengthSource
 from timely_llm_ros.prediction.lengths.probe import (
     EVERY,
     PROBE_NAME,
@@ -18,7 +18,6 @@ from timely_llm_ros.prediction.lengths.probe import (
     read_probe,
     write_probe,
 )
-from timely_llm_ros.prediction.lengths.remaining_length import LengthBins
 from timely_llm_ros.prediction.lengths.response_length import (
     LengthDistribution,
     bucket_of,
@@ -47,7 +46,6 @@ __all__ = [
     'LengthFilter',
     'LengthForecast',
     'LengthPredictor',
-    'LengthSource',
     'ProbeSettings',
     'RemainingLengthProbe',
     'ResponseLengthModel',

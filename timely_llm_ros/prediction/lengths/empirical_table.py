@@ -1,4 +1,4 @@
-"""Lengths of right plans for the shipped model; written by tools/plan_lengths.py."""
+"""Lengths of right plans for the shipped model; written by tools/empirical_table.py."""
 
 from __future__ import annotations
 

@@ -1,16 +1,17 @@
 """How long plans will be, from everything that was said of them: a Bayesian filter over lengths.
 
-TRAIL smooths over its ten bins, in which a plan has no age: a bin loses the same share of its mass
-with every token (``remaining_length.py``). That forgets how exactly a prompt may tell a length.
-Here the unknown is the *whole* length L, which does not change while the plan is written. So the
-dynamics are exact, nothing is carried from token to token but a product, and what is left after t
-tokens is L - t::
+The unknown is the *whole* length L of a plan, which does not change while the plan is written. So
+the filter carries nothing from token to token but a product, and what is left after t tokens is
+L - t::
 
     P(L | all) ~ P(L | prompt) * product over answers (answer[bin of L - t] / frequency[bin])^s
 
-and 0 for L <= t. With s = 0 only the prompt counts and that the plan still runs, so an s that is
-chosen on plans makes nothing worse. Neither does w, how much a prompt counts against the lengths of
-training::
+and 0 for L <= t. TRAIL smooths over ten bins of what is left instead, and every token moves the
+same share of each bin's mass down. That forgets how exactly a prompt may tell a length.
+
+With s = 0 only the prompt counts and that the plan still runs, so an s that is
+chosen on plans makes nothing worse. Neither does w, which says how much a prompt counts against the
+lengths of training::
 
     P(L | prompt) ~ P(L) * (said(L) / P(L))^w
 
@@ -28,7 +29,7 @@ from timely_llm_ros.errors import ConfigurationError
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from timely_llm_ros.prediction.lengths.remaining_length import LengthBins
+    from timely_llm_ros.prediction.lengths.length_bins import LengthBins
     from timely_llm_ros.prediction.lengths.response_length import LengthDistribution
 
     Floats = NDArray[np.float64]

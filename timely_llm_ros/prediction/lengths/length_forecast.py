@@ -2,7 +2,7 @@
 
 The baseline knows nothing of the instruction: it looks up how long plans were for the same skill
 set and scenes of about the same size, and learns from every plan that ends. It starts from plans
-of the shipped model's tasks (``plan_lengths.py``). The one after it is TimeBill's predictor, a
+of the shipped model's tasks (``empirical_table.py``). The one after it is TimeBill's predictor, a
 language model that reads the prompt (``rlp.py``); both stand in :data:`PREDICTORS`.
 """
 

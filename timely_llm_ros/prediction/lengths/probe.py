@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from timely_llm_ros.errors import ConfigurationError, ModelLoadError
+from timely_llm_ros.prediction.lengths.length_bins import LengthBins
 from timely_llm_ros.prediction.lengths.length_filter import LengthFilter
-from timely_llm_ros.prediction.lengths.remaining_length import LengthBins
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Singles = NDArray[np.float32]
 
 FORMAT = 2
-"""Of the files; in 1 the reading of answers was meant for another smoothing and is not taken."""
+"""Version of the files. Of version 1 only the network is read, not how its answers count."""
 
 PROBE_NAME = 'probe'
 EVERY = 4

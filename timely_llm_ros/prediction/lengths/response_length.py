@@ -58,12 +58,6 @@ def predicted_length(bucket: int, size: int, max_tokens: int) -> int:
     return min(max_tokens, bucket * size)
 
 
-def mean_overestimate(size: int) -> float:
-    """Return a perfect classifier's mean error (tokens) for lengths that fill a bucket evenly."""
-    _positive('bucket size', size)
-    return (size - 1) / 2
-
-
 def pessimistic_length(length: int, pessimism: float, max_tokens: int) -> int:
     """Return N_W, the length of the worst case (section 4.2), in tokens.
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FORMAT = 2
-"""Of the files; 1 had other prompts and was not calibrated."""
+"""Version of the files. Version 1 had other prompts and no calibration, and is refused."""
 
 RLP_NAME = 'rlp'
 

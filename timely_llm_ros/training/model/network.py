@@ -53,7 +53,8 @@ class PackedBatch:
         block_index: ``[S, R, B]``, which block of its row a token belongs to; -1 is padding.
         block_offset: ``[S, R, B]``, the token's place in its block.
         targets: ``[S, R, B]``, the token to predict there, -100 where none is.
-        hints: ``[S, R, B]``, a second answer there, -100 where none is; see ``hints.py``.
+        hints: ``[S, R, B]``, a second answer there, -100 where none is; see
+            ``auxiliary_targets.py``.
         early_hints: ``[H, 2]``, a place among all tokens (fixed prompt, scenes, rows, in this
             order) and the token that the network should know of there after its second layer.
     """

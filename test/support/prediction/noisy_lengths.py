@@ -1,24 +1,11 @@
-"""Predictions of known lengths, as wrong as wanted: what simulated engines predict with."""
+"""Predictions of known lengths, as wrong as wanted."""
 
 from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import Protocol
 
 from timely_llm_ros.errors import ConfigurationError
-
-
-class LengthSource(Protocol):
-    """Says of generations by name how long they will be, given how long they are."""
-
-    def predict(self, name: str, length: int) -> float:
-        """Return the first prediction of a plan's length (tokens)."""
-        ...
-
-    def refine(self, name: str, age: int, length: int) -> float | None:
-        """Return the prediction at that age of what is left (tokens); None where there is none."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Count how long the right plans of the shipped model's tasks are; write the table of them.
 
-.venv/bin/python tools/plan_lengths.py
+.venv/bin/python tools/empirical_table.py
 .venv/bin/python -m ruff format timely_llm_ros/prediction/lengths/empirical_table.py
 """
 
@@ -25,7 +25,7 @@ TARGET = (
     Path(__file__).resolve().parents[1] / 'timely_llm_ros/prediction/lengths/empirical_table.py'
 )
 
-HEAD = f'''"""Lengths of right plans for the shipped model; written by tools/plan_lengths.py."""
+HEAD = f'''"""Lengths of right plans for the shipped model; written by tools/empirical_table.py."""
 
 from __future__ import annotations
 
