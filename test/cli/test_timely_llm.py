@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +35,18 @@ def test_help_is_there(command: tuple[str, ...], capsys: pytest.CaptureFixture[s
     assert text.startswith('usage: timely-llm')
     if len(command) < 2:
         assert f'examples:\n  timely-llm {" ".join(command)}'.rstrip() in text
+
+
+def test_only_the_command_that_runs_is_loaded() -> None:
+    code = 'import sys\nfrom timely_llm_ros.cli.main import build_parser\nbuild_parser("skills")\n'
+    done = subprocess.run(
+        [sys.executable, '-c', f'{code}print(*sys.modules)'],
+        capture_output=True, text=True, check=True, cwd=ROOT,
+    )  # fmt: skip
+    loaded = {name.rpartition('.')[2] for name in done.stdout.split()}
+    assert {name for name in loaded if name.endswith(('_command', '_commands'))} == {
+        'skills_command'
+    }
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
-from typing import Any
+from typing import TYPE_CHECKING
 
 from timely_llm_ros.command_line import require_new, write_new
 from timely_llm_ros.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    import argparse
 
 _EXAMPLES = """\
 examples:
@@ -18,16 +20,13 @@ examples:
 """
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to a command line."""
-    parser = commands.add_parser(
-        'compose',
-        help='make a workload of recorded tasks',
-        description='Make a workload whose tasks cost what recorded ones did: tokens, segments, '
-        'execution times. When they come, their mix and the size of the fleet are free.',
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Say what the command is for and what it takes."""
+    parser.description = (
+        'Make a workload whose tasks cost what recorded ones did: tokens, segments, '
+        'execution times. When they come, their mix and the size of the fleet are free.'
     )
+    parser.epilog = _EXAMPLES
     parser.add_argument('trace', nargs='+', help='a trace folder or an MCAP file')
     parser.add_argument('-o', '--output', required=True, help='the workload: a JSON file')
     parser.add_argument(

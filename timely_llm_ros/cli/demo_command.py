@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from timely_llm_ros.cli.serve_command import vllm_obstacle
 from timely_llm_ros.engines import ENGINES
 from timely_llm_ros.engines.openai import ServerOptions
 from timely_llm_ros.engines.tokens import SHIPPED_MODEL, find_model
+
+if TYPE_CHECKING:
+    import argparse
 
 _DESCRIPTION = """\
 Start a planner, an executor per simulated robot and a recorder as real ROS 2 processes, and have a
@@ -34,15 +36,10 @@ examples:
 """
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to a command line."""
-    parser = commands.add_parser(
-        'demo',
-        help='fly a simulated fleet and compare two ways to plan',
-        description=_DESCRIPTION,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Say what the command is for and what it takes."""
+    parser.description = _DESCRIPTION
+    parser.epilog = _EXAMPLES
     parser.add_argument(
         '--engine',
         choices=tuple(ENGINES),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from timely_llm_ros.errors import TimelyError
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Iterator
 
 Level = Literal['ok', 'note', 'fail']
@@ -84,17 +84,14 @@ class Finding:
     mend: str = ''
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to a command line."""
-    parser = commands.add_parser(
-        'doctor',
-        help='check this machine and say what is missing',
-        description='Check Python, ROS 2, the interfaces, the model, the engines, the packages '
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Say what the command is for and what it takes."""
+    parser.description = (
+        'Check Python, ROS 2, the interfaces, the model, the engines, the packages '
         'and the disk. The exit code is 1 if something is missing that the demo needs, or if an '
-        'engine is installed but cannot be imported.',
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        'engine is installed but cannot be imported.'
     )
+    parser.epilog = _EXAMPLES
     parser.add_argument('--dds', action='store_true', help='send messages between two processes')
     parser.add_argument('--json', action='store_true', help='print the findings as JSON')
     parser.set_defaults(run=_run)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import queue
 import sys
 import threading
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from timely_llm_ros.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Iterator, Sequence
 
     from timely_llm_ros.engines import GenerationRequest
@@ -38,20 +38,17 @@ _POLL_S = {'static': 0.05, 'continuous': 0.002}
 """How long to wait for a prompt (s); between steps of continuous batching only for a moment."""
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to a command line."""
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Say what the command is for and what it takes."""
     from timely_llm_ros.offline import BinOptions, Boundaries, Predictor
 
     default = BinOptions()
-    parser = commands.add_parser(
-        'generate',
-        help='generate plans for a file of prompts',
-        description='Generate plans for thousands of prompts with the torch engine. Continuous '
+    parser.description = (
+        'Generate plans for thousands of prompts with the torch engine. Continuous '
         'batching is the fastest here; static batches, with bins of like length, are for what '
-        'cannot batch continuously, and to compare.',
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        'cannot batch continuously, and to compare.'
     )
+    parser.epilog = _EXAMPLES
     parser.add_argument('prompts', help='a file of JSON lines, or - for the standard input')
     parser.add_argument('-o', '--output', required=True, help='the answers: JSON lines')
     parser.add_argument('--force', action='store_true', help='begin anew, without what is there')

@@ -1,27 +1,19 @@
-"""``timely-llm``: parses the command line and hands over to the command."""
+"""``timely-llm``: parses the command line and hands over to the command.
+
+Only the module of the command that was asked for is loaded, so that help and short commands come at
+once.
+"""
 
 from __future__ import annotations
 
+import argparse
+import sys
+from importlib import import_module
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.cli import (
-    compose_command,
-    demo_command,
-    doctor_command,
-    generate_command,
-    plan_command,
-    profile_command,
-    profile_robot_command,
-    resume_command,
-    serve_command,
-    skills_command,
-    train_commands,
-    what_if_command,
-)
 from timely_llm_ros.command_line import make_parser, run_command
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Sequence
 
 _EXAMPLES = """\
@@ -38,23 +30,66 @@ examples:
 """
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole command line."""
+COMMANDS = {
+    'demo': ('demo_command.add_options', 'fly a simulated fleet and compare two ways to plan'),
+    'plan': ('plan_command.add_options', 'give a running planner one task and follow it'),
+    'resume': (
+        'resume_command.add_options',
+        'submit the tasks of a trace again that had not ended',
+    ),
+    'serve': (
+        'serve_command.add_options',
+        'start a vLLM server for planners on other machines',
+    ),
+    'skills': ('skills_command.add_options', 'list skill sets, or check a skill-set file'),
+    'doctor': ('doctor_command.add_options', 'check this machine and say what is missing'),
+    'profile': ('profile_command.add_options', 'measure a model on this machine'),
+    'profile-robot': (
+        'profile_robot_command.add_options',
+        'fit the durations of skills from traces',
+    ),
+    'train-rlp': (
+        'train_commands.add_rlp_options',
+        'train a predictor of response lengths',
+    ),
+    'train-probe': (
+        'train_commands.add_probe_options',
+        'train a probe of remaining lengths',
+    ),
+    'generate': ('generate_command.add_options', 'generate plans for a file of prompts'),
+    'what-if': (
+        'what_if_command.add_options',
+        'ask what if: the tasks of a trace under other policies, hardware or fleets',
+    ),
+    'compose': ('compose_command.add_options', 'make a workload of recorded tasks'),
+}
+"""By name: the function that says what a command takes, and what the list of commands says."""
+
+
+def build_parser(command: str | None = None) -> argparse.ArgumentParser:
+    """Return the parser of the command line.
+
+    Args:
+        command: The one whose options it shall know; None for all of them.
+    """
     parser = make_parser(
         'timely-llm',
         description='Plan for a fleet of robots with a language model, segment by segment.',
         examples=_EXAMPLES,
     )
-    commands = parser.add_subparsers(required=True, metavar='COMMAND', title='commands')
-    for command in (
-        demo_command, plan_command, serve_command, skills_command, doctor_command,
-        profile_command, profile_robot_command, compose_command, generate_command,
-        what_if_command, resume_command, train_commands,
-    ):  # fmt: skip
-        command.add_parser(commands)
+    parsers = parser.add_subparsers(required=True, metavar='COMMAND', title='commands')
+    for name, (place, what) in COMMANDS.items():
+        one = parsers.add_parser(
+            name, help=what, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        if command in (name, None):
+            module, _, function = place.partition('.')
+            getattr(import_module(f'timely_llm_ros.cli.{module}'), function)(one)
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
-    return run_command(build_parser(), arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    command = given[0] if given else ''
+    return run_command(build_parser(command), given)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import signal
@@ -11,7 +10,7 @@ import threading
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -20,6 +19,9 @@ from timely_llm_ros.command_line import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NO_P
 from timely_llm_ros.errors import ConfigurationError, InvalidTaskError
 from timely_llm_ros.skills import Scene, SceneObject
 from timely_llm_ros.utility import NORMAL, URGENT, TimeUtility
+
+if TYPE_CHECKING:
+    import argparse
 
 MOST_OBJECTS = 1000
 """Of a drawn scene: more than any model reads."""
@@ -36,17 +38,14 @@ A scene file is a list of objects, for example
 """
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to a command line."""
-    parser = commands.add_parser(
-        'plan',
-        help='give a running planner one task and follow it',
-        description='Give a running planner one task and follow it until it ends. The exit code '
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Say what the command is for and what it takes."""
+    parser.description = (
+        'Give a running planner one task and follow it until it ends. The exit code '
         'is 0 if the task succeeded, 1 if not, 3 if no planner answers, 130 after Ctrl-C, which '
-        'cancels the task.',
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        'cancels the task.'
     )
+    parser.epilog = _EXAMPLES
     parser.add_argument('robot', help='name of the robot')
     parser.add_argument('instruction', nargs='?', help='what to do, in words')
     parser.add_argument('--scene', type=Path, metavar='FILE', help='objects, as YAML or JSON')

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import platform
 import time
@@ -14,6 +13,8 @@ from timely_llm_ros.command_line import require_new
 from timely_llm_ros.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    import argparse
+
     from rich.console import Console
 
     from timely_llm_ros.engines.torch.compute import LoadedModel
@@ -62,15 +63,10 @@ examples:
 """
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to a command line."""
-    parser = commands.add_parser(
-        'profile',
-        help='measure a model on this machine',
-        description=_DESCRIPTION,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Say what the command is for and what it takes."""
+    parser.description = _DESCRIPTION
+    parser.epilog = _EXAMPLES
     parser.add_argument(
         '--model',
         default='timely-planner',

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import datetime
 import sys
-from typing import Any
+from typing import TYPE_CHECKING
 
 from timely_llm_ros.command_line import require_new, write_new
 from timely_llm_ros.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    import argparse
 
 _EXAMPLES = """\
 examples:
@@ -18,17 +20,14 @@ examples:
 """
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to a command line."""
-    parser = commands.add_parser(
-        'profile-robot',
-        help='fit the durations of skills from traces',
-        description='Fit how long the skills of a robot take, from traces of it, and write an '
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Say what the command is for and what it takes."""
+    parser.description = (
+        'Fit how long the skills of a robot take, from traces of it, and write an '
         'overlay of its skill set with the evidence. Prints every duration before and after, and '
-        'which skills had too few calls.',
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        'which skills had too few calls.'
     )
+    parser.epilog = _EXAMPLES
     parser.add_argument('trace', nargs='+', help='a trace folder or an MCAP file')
     parser.add_argument(
         '--skill-set', help='name or path (default: the one whose segments the traces have)'

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from dataclasses import asdict
@@ -13,6 +12,7 @@ from timely_llm_ros.command_line import EXIT_FAILED, EXIT_NO_PLANNER, seconds
 from timely_llm_ros.errors import ConfigurationError, EngineError, ShutdownError
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Mapping, Sequence
 
     from lrtrace.run import RecordedTask, Run
@@ -28,18 +28,15 @@ INTERRUPTED = (ShutdownError.code, EngineError.code)
 """Error codes of tasks that ended because planner or engine went down."""
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to a command line."""
-    parser = commands.add_parser(
-        'resume',
-        help='submit the tasks of a trace again that had not ended',
-        description='After a crash: submit to a running planner the tasks that a trace accepted '
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Say what the command is for and what it takes."""
+    parser.description = (
+        'After a crash: submit to a running planner the tasks that a trace accepted '
         'and never ended, in their order, each from its beginning, since nobody knows where its '
         'robot is now. Tasks of one robot wait for each other. The exit code is 0 if all '
-        'succeeded, 1 if not, 3 if no planner answers.',
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        'succeeded, 1 if not, 3 if no planner answers.'
     )
+    parser.epilog = _EXAMPLES
     parser.add_argument('trace', help='a trace folder or an MCAP file; it may be cut off')
     parser.add_argument('--dry-run', action='store_true', help='list them and submit nothing')
     parser.add_argument(

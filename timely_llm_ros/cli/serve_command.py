@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import http.client
 import importlib.util
 import os
@@ -16,7 +15,7 @@ import time
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from timely_llm_ros.engines.openai import API_KEY_VARIABLE, read_api_key
 from timely_llm_ros.engines.tokens import SHIPPED_MODEL, find_model
@@ -26,6 +25,7 @@ from timely_llm_ros.scheduling import POLICIES, find_policy
 from timely_llm_ros.skills.loading import find_skill_set
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Mapping
 
 STOP_LIMIT_S = 10.0
@@ -54,15 +54,10 @@ examples:
 """
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to a command line."""
-    parser = commands.add_parser(
-        'serve',
-        help='start a vLLM server for planners on other machines',
-        description=_DESCRIPTION,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Say what the command is for and what it takes."""
+    parser.description = _DESCRIPTION
+    parser.epilog = _EXAMPLES
     parser.add_argument(
         'model',
         nargs='?',

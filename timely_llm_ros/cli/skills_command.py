@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,8 @@ from timely_llm_ros.errors import SkillSetError
 from timely_llm_ros.skills.loading import find_skill_set, load_skill_set, skill_set_folders
 
 if TYPE_CHECKING:
+    import argparse
+
     from timely_llm_ros.skills import ArgumentSpec, Skill, SkillSet
 
 _EXAMPLES = """\
@@ -20,15 +21,10 @@ examples:
 """
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to a command line."""
-    parser = commands.add_parser(
-        'skills',
-        help='list skill sets, or check a skill-set file',
-        description='List skill sets with their skills, arguments and ranges, or check a file.',
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Say what the command is for and what it takes."""
+    parser.description = 'List skill sets with their skills, arguments and ranges, or check a file.'
+    parser.epilog = _EXAMPLES
     parser.set_defaults(run=_list, skill_set=[])
     actions = parser.add_subparsers(metavar='ACTION', title='actions')
     listing = actions.add_parser(

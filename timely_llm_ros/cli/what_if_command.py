@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from timely_llm_ros.errors import ConfigurationError, TraceError
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
     from lrtrace.run import Run
@@ -36,15 +36,10 @@ examples:
 """
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to a command line."""
-    parser = commands.add_parser(
-        'what-if',
-        help='ask what if: the tasks of a trace under other policies, hardware or fleets',
-        description=_DESCRIPTION,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Say what the command is for and what it takes."""
+    parser.description = _DESCRIPTION
+    parser.epilog = _EXAMPLES
     parser.add_argument('trace', help='a trace folder or an MCAP file')
     parser.add_argument(
         '--policy', default='utility,edf,fcfs', help='policies (default: %(default)s)'
