@@ -28,11 +28,10 @@ from rich.progress import Progress
 
 from benchmarks.common import Target, Way, finish, gain, gain_errors, picture, run_in_turns, save
 from benchmarks.multibin.static_batches import bins_with_errors
-from timely_llm_ros.cli import RequestMaker
 from timely_llm_ros.engines import GenerationRequest
 from timely_llm_ros.engines.tokens import SHIPPED_MODEL, find_model
 from timely_llm_ros.engines.torch.compute import StaticBatches, load_model, serve_continuously
-from timely_llm_ros.offline import BinOptions, generate
+from timely_llm_ros.offline import BinOptions, RequestMaker, generate
 from timely_llm_ros.planner import OfflinePrompt
 from timely_llm_ros.sample_tasks import sample_task
 from timely_llm_ros.scheduling import mean_service, optimal_boundaries

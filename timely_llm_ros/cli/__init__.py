@@ -1,7 +1,3 @@
-"""The command line ``timely-llm``."""
+"""The command line ``timely-llm``; ``timely_llm_ros.cli.main`` starts it."""
 
-from timely_llm_ros.cli.generate_command import RequestMaker
-
-__all__ = [
-    'RequestMaker',
-]
+__all__: list[str] = []

@@ -6,7 +6,7 @@ import queue
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
 from timely_llm_ros.errors import ConfigurationError
 
@@ -14,10 +14,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator, Sequence
 
-    from timely_llm_ros.engines import GenerationRequest
     from timely_llm_ros.engines.tokens import Sampling
     from timely_llm_ros.engines.torch.compute import Generated
-    from timely_llm_ros.offline import BinOptions
+    from timely_llm_ros.offline import BinOptions, RequestMaker
     from timely_llm_ros.planner import Answer, OfflinePrompt
 
 _EXAMPLES = """\
@@ -177,7 +176,7 @@ def _serve(
     """Load the model and generate."""
     from timely_llm_ros.engines.tokens import SHIPPED_MODEL, find_model
     from timely_llm_ros.engines.torch.compute import StaticBatches, load_model, serve_continuously
-    from timely_llm_ros.offline import generate
+    from timely_llm_ros.offline import RequestMaker, generate
     from timely_llm_ros.planner import Answer
 
     path = find_model(options.model_path or SHIPPED_MODEL)
@@ -220,43 +219,6 @@ def _reader(model_path: str, request: RequestMaker) -> Callable[[OfflinePrompt],
         return rlp.predict(made.fixed, made.body).mean
 
     return read
-
-
-class RequestMaker:
-    """Makes engine requests of prompts; skill sets are read once.
-
-    Args:
-        max_tokens: Length limit of prompts that have none.
-    """
-
-    def __init__(self, max_tokens: int) -> None:
-        self._max_tokens = max_tokens
-        self._skill_sets: dict[str, Any] = {}
-
-    def __call__(self, prompt: OfflinePrompt) -> GenerationRequest:
-        """Return the request.
-
-        Raises:
-            TimelyError: The skill set cannot be found, or the instruction is bad.
-        """
-        from timely_llm_ros.engines import GenerationRequest
-        from timely_llm_ros.skills import build_prompt
-        from timely_llm_ros.skills.loading import find_skill_set
-        from timely_llm_ros.utility import NORMAL
-
-        skill_set = self._skill_sets.get(prompt.skill_set)
-        if skill_set is None:
-            skill_set = self._skill_sets[prompt.skill_set] = find_skill_set(prompt.skill_set)
-        return GenerationRequest(
-            prompt.prompt_id,
-            build_prompt(skill_set, prompt.scene, prompt.instruction),
-            skill_set,
-            prompt.scene,
-            NORMAL,
-            0.0,
-            max_tokens=prompt.max_tokens or self._max_tokens,
-            background=True,
-        )
 
 
 def _lines(path: str) -> list[str]:

@@ -2,11 +2,13 @@
 
 from timely_llm_ros.offline.generate import BinOptions, Boundaries, Predictor, generate
 from timely_llm_ros.offline.length_features import LengthFeatures
+from timely_llm_ros.offline.request_maker import RequestMaker
 
 __all__ = [
     'BinOptions',
     'Boundaries',
     'LengthFeatures',
     'Predictor',
+    'RequestMaker',
     'generate',
 ]

@@ -1,0 +1,46 @@
+"""Makes engine requests of offline prompts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.engines import GenerationRequest
+from timely_llm_ros.skills import build_prompt
+from timely_llm_ros.skills.loading import find_skill_set
+from timely_llm_ros.utility import NORMAL
+
+if TYPE_CHECKING:
+    from timely_llm_ros.planner import OfflinePrompt
+    from timely_llm_ros.skills import SkillSet
+
+
+class RequestMaker:
+    """Makes engine requests of prompts; skill sets are read once.
+
+    Args:
+        max_tokens: Length limit of prompts that have none.
+    """
+
+    def __init__(self, max_tokens: int) -> None:
+        self._max_tokens = max_tokens
+        self._skill_sets: dict[str, SkillSet] = {}
+
+    def __call__(self, prompt: OfflinePrompt) -> GenerationRequest:
+        """Return the request.
+
+        Raises:
+            TimelyError: The skill set cannot be found, or the instruction is bad.
+        """
+        skill_set = self._skill_sets.get(prompt.skill_set)
+        if skill_set is None:
+            skill_set = self._skill_sets[prompt.skill_set] = find_skill_set(prompt.skill_set)
+        return GenerationRequest(
+            prompt.prompt_id,
+            build_prompt(skill_set, prompt.scene, prompt.instruction),
+            skill_set,
+            prompt.scene,
+            NORMAL,
+            0.0,
+            max_tokens=prompt.max_tokens or self._max_tokens,
+            background=True,
+        )
