@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from timely_llm_ros.clock import Clock, LoopClock, WallClock
     from timely_llm_ros.drivers import SimulatedDriver, create_driver
-    from timely_llm_ros.engines import Engine, EngineInfo, create_engine
+    from timely_llm_ros.engines import (
+        Engine,
+        EngineInfo,
+        OpenAIConfig,
+        ServerOptions,
+        SimulatedConfig,
+        TorchConfig,
+        VllmConfig,
+        create_engine,
+    )
     from timely_llm_ros.errors import (
         ArgumentError,
         BudgetOverrunError,
@@ -96,6 +105,7 @@ __all__ = [
     'LocalRobotLink',
     'LoopClock',
     'ModelLoadError',
+    'OpenAIConfig',
     'PhaseChanged',
     'PlanError',
     'PlanSyntaxError',
@@ -112,7 +122,9 @@ __all__ = [
     'SegmentReady',
     'SegmentStarted',
     'ServerLostError',
+    'ServerOptions',
     'ShutdownError',
+    'SimulatedConfig',
     'SimulatedDriver',
     'SkillFailedError',
     'SkillSet',
@@ -130,8 +142,10 @@ __all__ = [
     'TaskStatus',
     'TimeUtility',
     'TimelyError',
+    'TorchConfig',
     'TraceError',
     'UnknownSkillError',
+    'VllmConfig',
     'WallClock',
     'create_driver',
     'create_engine',
@@ -144,7 +158,10 @@ __all__ = [
 _NAMES = {
     'clock': 'Clock LoopClock WallClock',
     'drivers': 'SimulatedDriver create_driver',
-    'engines': 'Engine EngineInfo create_engine',
+    'engines': (
+        'Engine EngineInfo OpenAIConfig ServerOptions SimulatedConfig TorchConfig VllmConfig '
+        'create_engine'
+    ),
     'errors': (
         'ArgumentError BudgetOverrunError ConfigurationError ContractError DriverTimeoutError '
         'EngineError ExecutionError IncompletePlanError InvalidTaskError ModelLoadError '

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.engines import GenerationEnded, GenerationRequest, SegmentGenerated
+from timely_llm_ros.engines.texts import load_texts
 from timely_llm_ros.engines.tokens import SHIPPED_MODEL, find_model
-from timely_llm_ros.engines.vllm import VllmConfig, VllmEngine, load_texts, prepare_environment
+from timely_llm_ros.engines.vllm import VllmConfig, VllmEngine, prepare_environment
 from timely_llm_ros.engines.vllm.plugin import SCHEDULER
 from timely_llm_ros.sample_tasks import sample_task
 from timely_llm_ros.scheduling import SchedulingOptions

@@ -15,7 +15,11 @@ from timely_llm_ros.engines.engine import (
     GenerationRequest,
     SegmentGenerated,
 )
+from timely_llm_ros.engines.openai import OpenAIConfig, ServerOptions
 from timely_llm_ros.engines.registry import ENGINES, create_engine, find_engine
+from timely_llm_ros.engines.simulated import SimulatedConfig
+from timely_llm_ros.engines.torch import TorchConfig
+from timely_llm_ros.engines.vllm import VllmConfig
 
 __all__ = [
     'ENGINES',
@@ -32,8 +36,13 @@ __all__ = [
     'GenerationEnded',
     'GenerationRequest',
     'ModelConfig',
+    'OpenAIConfig',
     'SegmentGenerated',
+    'ServerOptions',
+    'SimulatedConfig',
     'StepOptions',
+    'TorchConfig',
+    'VllmConfig',
     'create_engine',
     'find_engine',
 ]

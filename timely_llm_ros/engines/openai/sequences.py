@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.engines.core import Output
 from timely_llm_ros.engines.openai.completions import GRAMMAR_HEADER
-from timely_llm_ros.engines.texts import TextStream
+from timely_llm_ros.engines.texts import PromptTokens, TextStream
 from timely_llm_ros.engines.tokens import MAX_SEED, Sampling
-from timely_llm_ros.errors import EngineError
 from timely_llm_ros.skills.grammar import GrammarRest, decoding_grammar
 
 if TYPE_CHECKING:
@@ -20,9 +19,6 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.engines.engine import GenerationRequest
     from timely_llm_ros.engines.texts import ServerTexts
-
-_MOST_PREFIXES = 256
-"""Tokenised fixed parts of prompts that are kept."""
 
 
 @dataclass(slots=True)
@@ -63,7 +59,7 @@ class ServerSequences:
         self._texts = texts
         self._sampling = sampling or Sampling()
         self._observations = observations
-        self._prefixes: dict[str, list[int]] = {}
+        self._prompts = PromptTokens(texts)
         self._sequences: dict[str, _Sequence] = {}
 
     def open(self, request: GenerationRequest) -> tuple[str, int, int]:
@@ -72,25 +68,10 @@ class ServerSequences:
         Raises:
             EngineError: The request cannot be served.
         """
-        if request.background:
-            raise EngineError(
-                'a background generation: expected an engine that has the background lane '
-                '("torch" or "simulated"); a server would not let robots go first'
-            )
-        if request.forced_token_ids is not None:
-            raise EngineError('forced_token_ids: expected None, a server chooses its tokens itself')
-        key = request.prompt.fixed
-        prefix = self._prefixes.get(key)
-        if prefix is None:
-            if len(self._prefixes) >= _MOST_PREFIXES:
-                del self._prefixes[next(iter(self._prefixes))]
-            prefix = self._prefixes[key] = self._texts.encode(key, beginning=True)
-        ids = self._texts.encode(request.prompt.body, beginning=not prefix)
-        if not ids:
-            raise EngineError(f'prompt body {request.prompt.body!r}: expected at least one token')
+        fixed, body = self._prompts.of(request)
         robot = request.skill_set.free_text is None
         sequence = _Sequence(
-            [*prefix, *ids],
+            [*fixed, *body],
             request.max_tokens,
             self._texts.statement_ends if robot else (),
             self._sampling(request),
@@ -104,7 +85,7 @@ class ServerSequences:
             )
             sequence.rest = GrammarRest(sequence.grammar)
         self._sequences[request.generation_id] = sequence
-        return key, len(prefix), len(ids)
+        return request.prompt.fixed, len(fixed), len(body)
 
     def observe(self, generation_id: str, text: str) -> int:
         """Append an observation; the grammar begins anew behind it."""

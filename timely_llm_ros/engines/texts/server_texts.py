@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import json
 from pathlib import Path
 from typing import Any
 
+from timely_llm_ros.engines.texts.loading import find_end_ids
 from timely_llm_ros.engines.texts.token_codec import TokenCodec
-from timely_llm_ros.engines.tokens import find_model
+from timely_llm_ros.engines.tokens import find_model, require_model_files
 from timely_llm_ros.errors import ModelLoadError
 
 
@@ -27,19 +27,14 @@ class ServerTexts(TokenCodec):
 
     def __init__(self, model: str) -> None:
         self.path = find_model(model)
-        for name in ('tokenizer.json', 'config.json'):
-            if not (Path(self.path) / name).is_file():
-                raise ModelLoadError(
-                    f'model {self.path!r}: no {name} there; expected a local folder with '
-                    "tokenizer.json and config.json of the servers' model"
-                )
+        require_model_files(self.path)
         import llguidance
         import tokenizers
 
         try:
             text = (Path(self.path) / 'tokenizer.json').read_text(encoding='utf-8')
             encoder: Any = tokenizers.Tokenizer.from_str(text)
-            end_ids = self._read_end_ids()
+            end_ids = find_end_ids(self.path)
             decoder: Any = llguidance.LLTokenizer(text, eos_token=sorted(end_ids))
         except ModelLoadError:
             raise
@@ -53,17 +48,3 @@ class ServerTexts(TokenCodec):
     def statement_ends(self) -> tuple[int, ...]:
         """Every token with a ``;``, at which a statement may end."""
         return tuple(token for token in range(self.size) if b';' in self.bytes_of(token))
-
-    def _read_end_ids(self) -> frozenset[int]:
-        """Return the tokens that end a text, from the generation settings and the config."""
-        found: set[int] = set()
-        for name in ('generation_config.json', 'config.json'):
-            file = Path(self.path) / name
-            if file.is_file():
-                value = json.loads(file.read_text(encoding='utf-8')).get('eos_token_id')
-                found.update([value] if isinstance(value, int) else value or ())
-        if not found:
-            raise ModelLoadError(
-                f'model {self.path!r}: no eos_token_id; expected a token that ends a plan'
-            )
-        return frozenset(found)

@@ -216,7 +216,7 @@ class VllmEngine:
                 kv_tokens=self._config.kv_tokens,
             )
         self._ready = True
-        from timely_llm_ros.engines.vllm.text import count_parameters
+        from timely_llm_ros.engines.vllm.model_sizes import count_parameters
 
         return EngineInfo(
             'vllm',
@@ -231,8 +231,9 @@ class VllmEngine:
 
     def _prepare(self) -> dict[str, Any]:
         """Check vLLM, load the tokenizer and return the arguments of vLLM."""
+        from timely_llm_ros.engines.texts import load_texts
+        from timely_llm_ros.engines.vllm.model_sizes import context_limit
         from timely_llm_ros.engines.vllm.plugin import ASYNC_SCHEDULER, SCHEDULER, require_contract
-        from timely_llm_ros.engines.vllm.text import context_limit, load_texts
 
         require_contract()
         from vllm.platforms import current_platform

@@ -5,23 +5,16 @@ Started as ``python -m timely_llm_ros.engines.vllm.server OPTIONS``, never by ha
 
 from __future__ import annotations
 
-import ctypes
 import importlib
 import json
-import os
 import signal
 import sys
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from typing import Any
 
-_PR_SET_PDEATHSIG = 1
-
-SCHEDULERS = {
-    True: 'timely_llm_ros.engines.vllm.plugin.scheduler.TimelyScheduler',
-    False: 'timely_llm_ros.engines.vllm.plugin.scheduler.TimelyAsyncScheduler',
-}
-"""``scheduler_cls`` by whether it is on a CPU, where vLLM schedules synchronously."""
+from timely_llm_ros.engines.vllm.plugin import ASYNC_SCHEDULER, SCHEDULER
+from timely_llm_ros.processes import end_with_parent
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +139,7 @@ def _find_scheduler(options: ServeOptions, *, on_cpu: bool) -> str:
     except Exception as err:
         problems = (str(err),)
     if not problems:
-        return SCHEDULERS[on_cpu]
+        return SCHEDULER if on_cpu else ASYNC_SCHEDULER
     print(
         "timely-llm serve: vLLM's own scheduler serves, ours does not fit: " + '; '.join(problems),
         file=sys.stderr,
@@ -157,11 +150,7 @@ def _find_scheduler(options: ServeOptions, *, on_cpu: bool) -> str:
 def main(arguments: list[str]) -> int:
     """Serve until SIGTERM or until the process that started this one is gone."""
     options = ServeOptions.from_json(arguments[0])
-    parent = int(arguments[1])
-    if sys.platform == 'linux':
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:
-            return 0
+    end_with_parent(signal.SIGTERM, parent_pid=int(arguments[1]))
     _name_the_distribution()
     platforms: Any = importlib.import_module('vllm.platforms')
     on_cpu = bool(platforms.current_platform.is_cpu())

@@ -10,7 +10,7 @@ import tempfile
 from contextlib import suppress
 from typing import Any
 
-from timely_llm_ros.engines.vllm.text import kv_bytes
+from timely_llm_ros.engines.vllm.model_sizes import kv_bytes
 
 _THREADS_BIND = 'VLLM_CPU_OMP_THREADS_BIND'
 _SOCKETS = 'VLLM_RPC_BASE_PATH'

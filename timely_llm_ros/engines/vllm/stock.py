@@ -50,7 +50,7 @@ class StockVllmEngine(ServersEngine):
         return [VllmCompletions(self._arguments, self._vllm.vllm)]
 
     def _arguments(self) -> Mapping[str, Any]:
-        from timely_llm_ros.engines.vllm.text import context_limit
+        from timely_llm_ros.engines.vllm.model_sizes import context_limit
 
         return self._vllm.arguments(
             self._config.model_path,
@@ -59,7 +59,7 @@ class StockVllmEngine(ServersEngine):
         )
 
     def _describe(self, served: ServedModel, vocabulary: int, load_s: float) -> EngineInfo:
-        from timely_llm_ros.engines.vllm.text import count_parameters
+        from timely_llm_ros.engines.vllm.model_sizes import count_parameters
 
         parameters = count_parameters(self._config.model_path)
         return EngineInfo(

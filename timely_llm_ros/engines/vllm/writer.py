@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from timely_llm_ros.engines.texts import PromptTokens
 from timely_llm_ros.engines.vllm.plugin import KEY, encode_request
 from timely_llm_ros.errors import EngineError
 from timely_llm_ros.skills.grammar import decoding_grammar
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
 
 _UNWRITABLE = -100.0
 """Logit bias of tokens that only the runtime may write: the lowest that vLLM takes."""
-
-_MOST_PREFIXES = 256
-"""Tokenised fixed parts of prompts that are kept."""
 
 
 def check_seed(seed: int | None, tokens: int, most: int | None) -> None:
@@ -61,7 +59,7 @@ class RequestWriter:
         self._sampling, self._observations = sampling, observations
         self._unwritable = dict.fromkeys(texts.unwritable_ids, _UNWRITABLE)
         self._ends = sorted(texts.end_ids)
-        self._prefixes: dict[str, list[int]] = {}
+        self._prompts = PromptTokens(texts)
 
     def token_ids(self, request: GenerationRequest) -> list[int]:
         """Return a prompt's tokens.
@@ -69,24 +67,12 @@ class RequestWriter:
         Raises:
             EngineError: The request cannot be served.
         """
-        key = request.prompt.fixed
-        fixed = self._prefixes.get(key)
-        if fixed is None:
-            if len(self._prefixes) >= _MOST_PREFIXES:
-                del self._prefixes[next(iter(self._prefixes))]
-            fixed = self._prefixes[key] = self._texts.encode(key, beginning=True)
-        body = self._texts.encode(request.prompt.body, beginning=not fixed)
-        if not body:
-            raise EngineError(f'prompt body {request.prompt.body!r}: expected at least one token')
+        fixed, body = self._prompts.of(request)
         if len(fixed) + len(body) >= self._context_limit:
             raise EngineError(
                 f'prompt of {len(fixed) + len(body)} tokens: expected fewer than '
                 f'{self._context_limit}, the limit of the model and of max_kv_tokens'
             )
-        if request.background:
-            raise EngineError("background: expected a robot's task, this engine has no such lane")
-        if request.forced_token_ids is not None:
-            raise EngineError('forced_token_ids: expected none, vLLM chooses the tokens itself')
         return fixed + body
 
     def parameters(self, request: GenerationRequest) -> Any:

@@ -12,9 +12,9 @@ pytest.importorskip('vllm', reason='vLLM is left out on this machine')
 
 from support.engines.scheduler_bench import BLOCK, PLANS, Bench, tear
 
+from timely_llm_ros.engines.texts.loading import load_texts
 from timely_llm_ros.engines.tokens.model_files import SHIPPED_MODEL, find_model
 from timely_llm_ros.engines.vllm.plugin.control import has_seed
-from timely_llm_ros.engines.vllm.text import load_texts
 from timely_llm_ros.utility import NORMAL, URGENT
 
 if TYPE_CHECKING:

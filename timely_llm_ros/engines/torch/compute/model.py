@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from timely_llm_ros.engines.engine import EngineInfo
-from timely_llm_ros.engines.texts import TokenTexts
+from timely_llm_ros.engines.texts import TokenTexts, load_texts
 from timely_llm_ros.engines.tokens import require_model_files
 from timely_llm_ros.engines.torch.compute.attention import AttentionStep, PagedAttention
 from timely_llm_ros.engines.torch.compute.fused import FusedDecoder
@@ -117,15 +117,13 @@ def load_model(
         place = torch.device(device)
         pool = KvPool(max_kv_tokens, place)
         attention = PagedAttention(pool)
-        options = {'local_files_only': True, 'trust_remote_code': False}
-        # Not AutoTokenizer: for some families it rebuilds the file's tokenizer in its own way.
-        tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(path, **options)
         model = transformers.AutoModelForCausalLM.from_pretrained(
             path,
             dtype=DTYPES[dtype],
             attn_implementation='eager',
             use_safetensors=True,
-            **options,
+            local_files_only=True,
+            trust_remote_code=False,
         )
         model.eval().to(place)
     except Exception as err:
@@ -135,7 +133,7 @@ def load_model(
             'transformers with its tokenizer'
         ) from err
     vocabulary = model.get_output_embeddings().weight.shape[0]
-    texts = TokenTexts(tokenizer, vocabulary, _end_ids(model, tokenizer, path), path)
+    texts = load_texts(path, vocabulary)
     loaded = LoadedModel(
         model,
         texts,
@@ -153,19 +151,6 @@ def load_model(
         'torch', path, parameters, dtype, vocabulary, max_kv_tokens, time.monotonic() - started_s
     )
     return loaded
-
-
-def _end_ids(model: Any, tokenizer: Any, path: str) -> list[int]:
-    """Return the tokens that end a text, from the generation settings, config and tokenizer."""
-    found: dict[int, None] = {}
-    for source in (model.generation_config, model.config, tokenizer):
-        value = getattr(source, 'eos_token_id', None)
-        for token in value if isinstance(value, list) else [value]:
-            if token is not None:
-                found[int(token)] = None
-    if not found:
-        raise ModelLoadError(f'model {path!r}: no eos_token_id; expected a token that ends a plan')
-    return list(found)
 
 
 def _prepare(loaded: LoadedModel, path: str, dtype: torch.dtype) -> None:

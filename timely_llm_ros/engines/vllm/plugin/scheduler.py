@@ -30,6 +30,7 @@ from vllm.v1.core.sched.scheduler import Scheduler
 from vllm.v1.engine.core import EngineCore
 from vllm.v1.request import RequestStatus
 
+from timely_llm_ros.engines.texts import load_texts
 from timely_llm_ros.engines.vllm.plugin.control import PluginOptions, RequestReader, has_seed
 from timely_llm_ros.engines.vllm.plugin.core import FreezeCore, New, Work
 from timely_llm_ros.engines.vllm.plugin.kv_spill import KvRelief
@@ -38,7 +39,6 @@ from timely_llm_ros.engines.vllm.plugin.outputs import drop_tokens, end_reason, 
 from timely_llm_ros.engines.vllm.plugin.report import Report
 from timely_llm_ros.engines.vllm.plugin.request import KEY
 from timely_llm_ros.engines.vllm.plugin.token_budget import PipelineBudget
-from timely_llm_ros.engines.vllm.text import load_texts
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.scheduling import SchedulingOptions
 
