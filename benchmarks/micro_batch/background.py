@@ -189,15 +189,17 @@ class Bench:
             free.append(robot)
             handles.append(
                 self._planner.submit(
-                    Task(
-                        f'{next(self._numbers)}',
-                        robot,
-                        self.skill_set.name,
-                        sample.instruction,
-                        sample.scene,
-                        URGENT if urgent else NORMAL,
-                        task_kind='urgent' if urgent else 'normal',
-                        when_busy='queue',
+                    self._planner.prepare(
+                        Task(
+                            f'{next(self._numbers)}',
+                            robot,
+                            self.skill_set.name,
+                            sample.instruction,
+                            sample.scene,
+                            URGENT if urgent else NORMAL,
+                            task_kind='urgent' if urgent else 'normal',
+                            when_busy='queue',
+                        )
                     )
                 )
             )

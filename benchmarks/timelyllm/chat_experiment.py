@@ -15,7 +15,7 @@ from timely_llm_ros.drivers import SimulatedDriver, SimulatedOptions
 from timely_llm_ros.engines.simulated import SimulatedConfig, SimulatedEngine
 from timely_llm_ros.evaluation import GROUP, NETWORK_S, ServedTask, chat_task
 from timely_llm_ros.execution import ExecutorLimits, LocalRobotLink, SegmentExecutor
-from timely_llm_ros.planner import Planner, Task
+from timely_llm_ros.planner import Planner, PlannerConfig, Task
 from timely_llm_ros.skills import FreeText, Scene, SkillSet
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.utility import NORMAL
@@ -105,7 +105,7 @@ async def _serve(
         },
         skill_sets={skill_set.name: skill_set},
         clock=clock,
-        max_tokens=max((len(chat.tokens) for chat in chats), default=1) + 1,
+        config=PlannerConfig(max_tokens=max((len(chat.tokens) for chat in chats), default=1) + 1),
     )
     for executor in executors:
         await executor.start()
@@ -124,7 +124,7 @@ async def _serve(
                 NORMAL,
                 task_kind=GROUP,
             )
-            handles.append(planner.submit(task))
+            handles.append(planner.submit(planner.prepare(task)))
         return list(await asyncio.gather(*(handle.result() for handle in handles)))
     finally:
         await planner.close()

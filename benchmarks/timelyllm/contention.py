@@ -162,18 +162,20 @@ class Fleet:
             sample, task = self._samples[number], self._workload.tasks[number]
             utility = self._workload.groups[task.group]
             self._planner.submit(
-                Task(
-                    str(number),
-                    self._free.pop(self._random.randrange(len(self._free))),
-                    self._skill_set.name,
-                    sample.instruction,
-                    sample.scene,
-                    TimeUtility(
-                        utility.expected_response_s * self._factor,
-                        utility.slope_per_s / self._factor,
-                        utility.peak,
-                    ),
-                    task_kind=task.kind,
+                self._planner.prepare(
+                    Task(
+                        str(number),
+                        self._free.pop(self._random.randrange(len(self._free))),
+                        self._skill_set.name,
+                        sample.instruction,
+                        sample.scene,
+                        TimeUtility(
+                            utility.expected_response_s * self._factor,
+                            utility.slope_per_s / self._factor,
+                            utility.peak,
+                        ),
+                        task_kind=task.kind,
+                    )
                 )
             )
 

@@ -59,7 +59,7 @@ def test_plans_come_and_robots_hardly_notice() -> None:
         handles = [planner.generate(offline(f'b{number}')) for number in range(background)]
         await asyncio.sleep(1.0)
         task = Task('t', 'r', 'exact', 'go', EXACT_SCENE, URGENT)
-        result = await planner.submit(task).result()
+        result = await planner.submit(planner.prepare(task)).result()
         plans = [await handle.result() for handle in handles]
         await planner.close()
         assert result.response_s is not None

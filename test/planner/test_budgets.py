@@ -27,7 +27,7 @@ from timely_llm_ros.errors import (
     TaskRefusedError,
 )
 from timely_llm_ros.execution import LocalRobotLink, SegmentExecutor
-from timely_llm_ros.planner import Task, TaskAccepted, TaskResult
+from timely_llm_ros.planner import PlannerConfig, Task, TaskAccepted, TaskResult
 from timely_llm_ros.planner.planner import Planner
 from timely_llm_ros.prediction.lengths.length_forecast import (
     EmpiricalLengths,
@@ -100,7 +100,7 @@ def serve(
             skill_sets={'tello': TELLO},
             clock=clock,
             on_event=events.append,
-            budgets=BudgetOptions(max_evicted=ALPHA_MAX, decides=decides),
+            config=PlannerConfig(budgets=BudgetOptions(max_evicted=ALPHA_MAX, decides=decides)),
             predictor=predictor,
         )
         for executor in executors.values():
@@ -110,7 +110,7 @@ def serve(
         handles = []
         for task in tasks:
             try:
-                handles.append(planner.submit(task))
+                handles.append(planner.submit(planner.prepare(task)))
             except TaskRefusedError as err:
                 found[task.task_id] = err
             await asyncio.sleep(after_s)

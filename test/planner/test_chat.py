@@ -54,13 +54,15 @@ def serve(names: tuple[str, ...], **options: Any) -> tuple[list[PlannerEvent], l
         await planner.start()
         handles = [
             planner.submit(
-                Task(
-                    name,
-                    name,
-                    skill_set,
-                    'whatever it says',
-                    Scene(()),
-                    URGENT if skill_set == 'tello' else NORMAL,
+                planner.prepare(
+                    Task(
+                        name,
+                        name,
+                        skill_set,
+                        'whatever it says',
+                        Scene(()),
+                        URGENT if skill_set == 'tello' else NORMAL,
+                    )
                 )
             )
             for name, skill_set in skill_set_of.items()

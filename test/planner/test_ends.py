@@ -13,6 +13,7 @@ from timely_llm_ros.errors import (
     TaskRefusedError,
 )
 from timely_llm_ros.planner import (
+    PlannerConfig,
     TaskEnded,
     TaskPhase,
     TaskStatus,
@@ -28,7 +29,7 @@ def test_cancel_at_any_point(at_s: float) -> None:
     """Before the first token, while it is generated, while it is executed."""
 
     async def body(fleet: Fleet) -> None:
-        handle = fleet.planner.submit(fleet.task('t', instruction='1 1'))
+        handle = fleet.submit(fleet.task('t', instruction='1 1'))
         await asyncio.sleep(at_s)
         handle.cancel()
         handle.cancel()
@@ -48,7 +49,7 @@ def test_cancel_at_any_point(at_s: float) -> None:
 
 def test_cancel_while_held_for_a_value() -> None:
     async def body(fleet: Fleet) -> None:
-        handle = fleet.planner.submit(fleet.task('t'))
+        handle = fleet.submit(fleet.task('t'))
         await asyncio.sleep(0.2)
         assert handle.phase is TaskPhase.HELD
         handle.cancel()
@@ -61,8 +62,8 @@ def test_cancel_while_held_for_a_value() -> None:
 
 def test_cancel_in_the_queue_leaves_the_current_task_alone() -> None:
     async def body(fleet: Fleet) -> None:
-        first = fleet.planner.submit(fleet.task('a', instruction='1'))
-        second = fleet.planner.submit(fleet.task('b', instruction='1', when_busy='queue'))
+        first = fleet.submit(fleet.task('a', instruction='1'))
+        second = fleet.submit(fleet.task('b', instruction='1', when_busy='queue'))
         await asyncio.sleep(0.5)
         assert second.phase is TaskPhase.QUEUED
         second.cancel()
@@ -76,9 +77,9 @@ def test_cancel_in_the_queue_leaves_the_current_task_alone() -> None:
 
 def test_a_newer_task_takes_over_and_nothing_of_the_old_one_runs_after() -> None:
     async def body(fleet: Fleet) -> None:
-        old = fleet.planner.submit(fleet.task('old', instruction='1 1 1'))
+        old = fleet.submit(fleet.task('old', instruction='1 1 1'))
         await asyncio.sleep(1.3)
-        new = fleet.planner.submit(fleet.task('new', instruction='2'))
+        new = fleet.submit(fleet.task('new', instruction='2'))
         result = await old.result()
         assert (result.ending.code, result.status) == (3, TaskStatus.ABORTED)
         assert 'new' in result.ending.message
@@ -94,10 +95,10 @@ def test_a_newer_task_takes_over_and_nothing_of_the_old_one_runs_after() -> None
 def test_a_robot_that_stops_slowly_gets_nothing_new_before_it_has_stopped() -> None:
     async def body(fleet: Fleet) -> None:
         fleet.drivers['r1'].safe_s = 1.0
-        handles = [fleet.planner.submit(fleet.task('a', instruction='5'))]
+        handles = [fleet.submit(fleet.task('a', instruction='5'))]
         for name in 'bcd':
             await asyncio.sleep(0.3)
-            handles.append(fleet.planner.submit(fleet.task(name, instruction='2 1')))
+            handles.append(fleet.submit(fleet.task(name, instruction='2 1')))
         results = [await handle.result() for handle in handles]
         assert [result.ending.code for result in results] == [3, 3, 3, 0]
         assert [result.segments for result in results] == [0, 0, 0, 2]
@@ -112,11 +113,11 @@ def test_a_robot_that_stops_slowly_gets_nothing_new_before_it_has_stopped() -> N
 
 def test_queued_tasks_follow_in_order_and_one_that_takes_over_goes_first() -> None:
     async def body(fleet: Fleet) -> None:
-        a = fleet.planner.submit(fleet.task('a', instruction='1'))
-        b = fleet.planner.submit(fleet.task('b', instruction='2', when_busy='queue'))
-        c = fleet.planner.submit(fleet.task('c', instruction='3', when_busy='queue'))
+        a = fleet.submit(fleet.task('a', instruction='1'))
+        b = fleet.submit(fleet.task('b', instruction='2', when_busy='queue'))
+        c = fleet.submit(fleet.task('c', instruction='3', when_busy='queue'))
         await asyncio.sleep(0.5)
-        d = fleet.planner.submit(fleet.task('d', instruction='4'))
+        d = fleet.submit(fleet.task('d', instruction='4'))
         statuses = [(await handle.result()).status.value for handle in (a, b, c, d)]
         assert statuses == ['aborted', 'succeeded', 'succeeded', 'succeeded']
 
@@ -127,12 +128,12 @@ def test_queued_tasks_follow_in_order_and_one_that_takes_over_goes_first() -> No
 def test_a_full_queue_refuses() -> None:
     async def body(fleet: Fleet) -> None:
         for name in 'abc':
-            fleet.planner.submit(fleet.task(name, instruction='1', when_busy='queue'))
+            fleet.submit(fleet.task(name, instruction='1', when_busy='queue'))
         with pytest.raises(TaskRefusedError, match='2 tasks queued: expected less than 2'):
-            fleet.planner.submit(fleet.task('d', instruction='1', when_busy='queue'))
-        fleet.planner.submit(fleet.task('e', 'r2', instruction='1', when_busy='queue'))
+            fleet.submit(fleet.task('d', instruction='1', when_busy='queue'))
+        fleet.submit(fleet.task('e', 'r2', instruction='1', when_busy='queue'))
 
-    in_fleet(body, max_queue_per_robot=2)
+    in_fleet(body, config=PlannerConfig(max_queue_per_robot=2))
 
 
 @pytest.mark.parametrize(
@@ -150,7 +151,7 @@ def test_a_generation_that_ends_badly_ends_the_task_and_stops_the_robot(
     script: Script, code: int, text: str
 ) -> None:
     async def body(fleet: Fleet) -> None:
-        result = await fleet.planner.submit(fleet.task('t')).result()
+        result = await fleet.submit(fleet.task('t')).result()
         assert (result.ending.code, result.status) == (code, TaskStatus.ABORTED)
         assert text in result.ending.message
 
@@ -162,15 +163,15 @@ def test_a_generation_that_ends_badly_ends_the_task_and_stops_the_robot(
 
 def test_an_engine_failure_ends_what_it_generated_and_nothing_else() -> None:
     async def body(fleet: Fleet) -> None:
-        generating = fleet.planner.submit(fleet.task('a', instruction='1 1 1 1 1 1 1'))
-        planned = fleet.planner.submit(fleet.task('b', 'r2', instruction='3'))
+        generating = fleet.submit(fleet.task('a', instruction='1 1 1 1 1 1 1'))
+        planned = fleet.submit(fleet.task('b', 'r2', instruction='3'))
         await asyncio.sleep(0.55)
         engine_of(fleet).fail('worker died')
         result = await generating.result()
         assert result.ending.code == 6
         assert 'worker died' in result.ending.message
         # Accepted meanwhile, a task waits for the engine.
-        late = fleet.planner.submit(fleet.task('c', instruction='1'))
+        late = fleet.submit(fleet.task('c', instruction='1'))
         await asyncio.sleep(1.0)
         assert late.phase is TaskPhase.QUEUED
         engine_of(fleet).recover()
@@ -183,7 +184,7 @@ def test_an_engine_failure_ends_what_it_generated_and_nothing_else() -> None:
 def test_a_failed_skill_ends_the_task() -> None:
     async def body(fleet: Fleet) -> None:
         fleet.drivers['r1'].fails_at = 'act(2000)'
-        result = await fleet.planner.submit(fleet.task('t', instruction='1 2 3')).result()
+        result = await fleet.submit(fleet.task('t', instruction='1 2 3')).result()
         assert (result.ending.code, result.segments) == (8, 1)
         assert 'motor stop' in result.ending.message
 
@@ -195,7 +196,7 @@ def test_a_failed_skill_ends_the_task() -> None:
 def test_a_skill_that_hangs_is_stopped() -> None:
     async def body(fleet: Fleet) -> None:
         fleet.drivers['r1'].hangs_at = 'act(2000)'
-        result = await fleet.planner.submit(fleet.task('t', instruction='1 2')).result()
+        result = await fleet.submit(fleet.task('t', instruction='1 2')).result()
         assert result.ending.code == 8
         assert 'at most 7.0 s' in result.ending.message
 
@@ -205,10 +206,10 @@ def test_a_skill_that_hangs_is_stopped() -> None:
 def test_shutdown_ends_every_task_with_its_robot_safe() -> None:
     async def body(fleet: Fleet) -> None:
         running = [
-            fleet.planner.submit(fleet.task(f't{robot}', robot, instruction='5 5'))
+            fleet.submit(fleet.task(f't{robot}', robot, instruction='5 5'))
             for robot in ('r1', 'r2')
         ]
-        queued = fleet.planner.submit(fleet.task('q', instruction='1', when_busy='queue'))
+        queued = fleet.submit(fleet.task('q', instruction='1', when_busy='queue'))
         await asyncio.sleep(1.0)
         await fleet.planner.close()
         assert fleet.planner.tasks == ()
@@ -225,13 +226,12 @@ def test_shutdown_ends_every_task_with_its_robot_safe() -> None:
 def test_ending_all_tasks_keeps_the_planner_open() -> None:
     async def body(fleet: Fleet) -> None:
         handles = [
-            fleet.planner.submit(fleet.task(f't{n}', instruction='1', when_busy='queue'))
-            for n in range(3)
+            fleet.submit(fleet.task(f't{n}', instruction='1', when_busy='queue')) for n in range(3)
         ]
         await asyncio.sleep(0.5)
         fleet.planner.end_all(ShutdownError('deactivated'))
         assert [(await handle.result()).ending.code for handle in handles] == [10] * 3
-        after = fleet.planner.submit(fleet.task('u', instruction='1'))
+        after = fleet.submit(fleet.task('u', instruction='1'))
         assert (await after.result()).status is TaskStatus.SUCCEEDED
 
     fleet = in_fleet(body)
@@ -246,9 +246,9 @@ def test_an_estimate_above_the_budget_refuses_at_once() -> None:
         with pytest.raises(
             TaskRefusedError, match=r'1 s: expected at least the estimated 2\.500 s'
         ):
-            fleet.planner.submit(fleet.task('t', time_budget_s=1.0))
-        fleet.planner.submit(fleet.task('u', time_budget_s=3.0, instruction='1'))
-        fleet.planner.submit(fleet.task('v', 'r2', instruction='1'))
+            fleet.submit(fleet.task('t', time_budget_s=1.0))
+        fleet.submit(fleet.task('u', time_budget_s=3.0, instruction='1'))
+        fleet.submit(fleet.task('v', 'r2', instruction='1'))
 
     in_fleet(body, estimate_generation_s=lambda task: 2.5)
 
@@ -256,7 +256,7 @@ def test_an_estimate_above_the_budget_refuses_at_once() -> None:
 def test_kill_stops_the_generation_and_lets_the_robot_finish() -> None:
     async def body(fleet: Fleet) -> None:
         task = fleet.task('t', instruction='1 1 1 1', time_budget_s=0.25)
-        result = await fleet.planner.submit(task).result()
+        result = await fleet.submit(task).result()
         assert (result.ending.code, result.segments) == (9, 2)
         assert 'time budget 0.25 s' in result.ending.message
         assert result.execution_s == pytest.approx(2.0)
@@ -268,9 +268,7 @@ def test_kill_stops_the_generation_and_lets_the_robot_finish() -> None:
 
 def test_kill_before_the_first_segment_ends_at_once() -> None:
     async def body(fleet: Fleet) -> None:
-        result = await fleet.planner.submit(
-            fleet.task('t', instruction='1', time_budget_s=0.05)
-        ).result()
+        result = await fleet.submit(fleet.task('t', instruction='1', time_budget_s=0.05)).result()
         assert (result.ending.code, result.response_s, result.utility) == (9, None, 0.0)
         assert asyncio.get_running_loop().time() == pytest.approx(0.05, abs=1e-5)
 
@@ -282,22 +280,22 @@ def test_a_generation_that_ends_exactly_at_its_budget_is_in_time() -> None:
         for number, budget_s in enumerate((0.1, 0.2, 0.3)):
             durations = '1 ' * (number + 1)
             task = fleet.task(f't{number}', instruction=durations, time_budget_s=budget_s)
-            assert (await fleet.planner.submit(task).result()).status is TaskStatus.SUCCEEDED
+            assert (await fleet.submit(task).result()).status is TaskStatus.SUCCEEDED
 
     in_fleet(body)
 
 
 def test_skip_next_runs_on_and_skips_only_what_queued_behind_it() -> None:
     async def body(fleet: Fleet) -> None:
-        late = fleet.planner.submit(
+        late = fleet.submit(
             fleet.task('late', instruction='1 1 1', time_budget_s=0.15, overrun='skip_next')
         )
-        skipped = fleet.planner.submit(fleet.task('skipped', instruction='1', when_busy='queue'))
-        other = fleet.planner.submit(fleet.task('other', 'r2', instruction='2'))
-        behind = fleet.planner.submit(fleet.task('b', 'r2', instruction='1', when_busy='queue'))
+        skipped = fleet.submit(fleet.task('skipped', instruction='1', when_busy='queue'))
+        other = fleet.submit(fleet.task('other', 'r2', instruction='2'))
+        behind = fleet.submit(fleet.task('b', 'r2', instruction='1', when_busy='queue'))
         await asyncio.sleep(0.5)
         # Released after the late generation ended, though its robot still executes.
-        after = fleet.planner.submit(fleet.task('after', instruction='1', when_busy='queue'))
+        after = fleet.submit(fleet.task('after', instruction='1', when_busy='queue'))
         assert (await skipped.result()).ending.code == 2
         assert 'late' in (await skipped.result()).ending.message
         for handle in (late, other, behind, after):

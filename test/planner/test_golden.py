@@ -34,7 +34,7 @@ def test_timeline_of_a_planned_task(case: dict) -> None:  # type: ignore[type-ar
             lambda _: Script(acts(*given['exec']), at_s=at_s), latency_s=given['net']
         )
         await asyncio.sleep(given['arrival'])
-        result = await fleet.planner.submit(fleet.task('t')).result()
+        result = await fleet.submit(fleet.task('t')).result()
         started = fleet.events_of('t', SegmentStarted)
         await fleet.close()
         return result, [event.at_s for event in started]
@@ -97,7 +97,7 @@ def test_periodic_jobs_that_overrun(strategy: str, number: int) -> None:
 
         def release(job: int) -> None:
             task = fleet.task(str(job), time_budget_s=period_s, overrun=strategy, when_busy='queue')
-            handles.append(fleet.planner.submit(task))
+            handles.append(fleet.submit(task))
 
         for job in range(len(times_s)):
             loop.call_at(job * period_s, release, job)

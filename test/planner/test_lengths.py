@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from timely_llm_ros.planner import PlannerConfig
 from timely_llm_ros.planner.task import TaskResult
 from timely_llm_ros.prediction.lengths.length_forecast import EmpiricalLengths, Sample
 from timely_llm_ros.testing import Fleet, by_instruction, in_fleet
@@ -46,7 +47,7 @@ def requests_of(**options: object) -> list[GenerationRequest]:
 
     async def scenario(fleet: Fleet) -> None:
         for name in ('a', 'b'):
-            result = await fleet.planner.submit(fleet.task(name, instruction='act 0.1')).result()
+            result = await fleet.submit(fleet.task(name, instruction='act 0.1')).result()
             assert isinstance(result, TaskResult)
             assert result.ending.code == 0, result
 
@@ -56,10 +57,12 @@ def requests_of(**options: object) -> list[GenerationRequest]:
 
 def test_an_engine_that_ranks_by_lengths_is_told_them() -> None:
     prophet = Prophet()
-    seen = requests_of(predictor=prophet, predicts_lengths=True)
+    seen = requests_of(predictor=prophet, config=PlannerConfig(predicts_lengths=True))
     assert [request.predicted_tokens for request in seen] == [PROMISED, PROMISED]
     assert prophet.asked == [request.prompt.body for request in seen]
-    limited = requests_of(predictor=prophet, predicts_lengths=True, max_tokens=20)
+    limited = requests_of(
+        predictor=prophet, config=PlannerConfig(predicts_lengths=True, max_tokens=20)
+    )
     assert [request.predicted_tokens for request in limited] == [20, 20]
 
 

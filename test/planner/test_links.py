@@ -12,6 +12,7 @@ from timely_llm_ros.clock import LoopClock
 from timely_llm_ros.errors import Ending, RobotUnavailableError
 from timely_llm_ros.execution import SegmentCode, SegmentOutcome, SegmentProgress, TimedSegment
 from timely_llm_ros.planner import (
+    PlannerConfig,
     PlannerEvent,
     SegmentEnded,
     SegmentStarted,
@@ -69,10 +70,10 @@ def serve(link: FakeLink, script: Script) -> tuple[TaskResult, list[PlannerEvent
             skill_sets={'exact': EXACT_SKILLS},
             clock=LoopClock(),
             on_event=events.append,
-            stop_limit_s=2.0,
+            config=PlannerConfig(stop_limit_s=2.0),
         )
         await planner.start()
-        handle = planner.submit(Task('t', 'r1', 'exact', 'go', EXACT_SCENE, NORMAL))
+        handle = planner.submit(planner.prepare(Task('t', 'r1', 'exact', 'go', EXACT_SCENE, NORMAL)))
         result = await handle.result()
         await planner.close()
         return result, events, engine
@@ -227,7 +228,9 @@ def test_a_robot_that_is_gone_when_its_turn_comes() -> None:
         )
         await planner.start()
         handles = [
-            planner.submit(Task(name, 'r1', 'exact', 'go', EXACT_SCENE, NORMAL, when_busy='queue'))
+            planner.submit(
+                planner.prepare(Task(name, 'r1', 'exact', 'go', EXACT_SCENE, NORMAL, when_busy='queue'))
+            )
             for name in 'abc'
         ]
         results = [await handle.result() for handle in handles]

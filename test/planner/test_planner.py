@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def test_a_plan_runs_in_order_and_its_times_are_those_of_the_table_of_words() -> None:
     async def body(fleet: Fleet) -> None:
         await asyncio.sleep(5.0)
-        result = await fleet.planner.submit(fleet.task('t', instruction='2 1 3')).result()
+        result = await fleet.submit(fleet.task('t', instruction='2 1 3')).result()
         assert result.status is TaskStatus.SUCCEEDED
         assert result.ending == Ending()
         assert result.response_s == pytest.approx(0.108)
@@ -60,7 +60,7 @@ def test_a_plan_runs_in_order_and_its_times_are_those_of_the_table_of_words() ->
 
 def test_the_robot_idle_time_follows_its_progress() -> None:
     async def body(fleet: Fleet) -> None:
-        await fleet.planner.submit(fleet.task('t', instruction='2 4')).result()
+        await fleet.submit(fleet.task('t', instruction='2 4')).result()
 
     told = engine_of(in_fleet(body)).idle_at_s['t']
     # Generated at 0.1 s, starts at once, 2 s long; the end of the plan comes with segment 1.
@@ -71,7 +71,7 @@ def test_the_robot_idle_time_follows_its_progress() -> None:
 
 def test_an_idle_robot_is_due_since_its_last_segment_ended() -> None:
     async def body(fleet: Fleet) -> None:
-        await fleet.planner.submit(fleet.task('t')).result()
+        await fleet.submit(fleet.task('t')).result()
 
     told = engine_of(in_fleet(body, lambda _: Script(acts(1, 1), at_s=[0.5, 9.0]))).idle_at_s['t']
     assert told[:-1] == pytest.approx([1.5] * (len(told) - 1))
@@ -80,7 +80,7 @@ def test_an_idle_robot_is_due_since_its_last_segment_ended() -> None:
 
 def test_a_value_goes_back_to_the_generation_that_waits_for_it() -> None:
     async def body(fleet: Fleet) -> None:
-        handle = fleet.planner.submit(fleet.task('t'))
+        handle = fleet.submit(fleet.task('t'))
         await asyncio.sleep(0.3)
         assert handle.phase is TaskPhase.HELD
         assert (await handle.result()).segments == 3
@@ -92,7 +92,7 @@ def test_a_value_goes_back_to_the_generation_that_waits_for_it() -> None:
 def test_a_missing_value_ends_the_task() -> None:
     async def body(fleet: Fleet) -> None:
         fleet.drivers['r1'].value = None
-        result = await fleet.planner.submit(fleet.task('t')).result()
+        result = await fleet.submit(fleet.task('t')).result()
         assert result.ending.code == 8
         assert 'look(cup_1)' in result.ending.message
 
@@ -119,7 +119,7 @@ def test_invalid_tasks_are_refused_before_anything_starts(
 ) -> None:
     async def body(fleet: Fleet) -> None:
         with pytest.raises(InvalidTaskError, match=expected):
-            fleet.planner.submit(fleet.task(**{'task_id': 't', **changes}))  # type: ignore[arg-type]
+            fleet.submit(fleet.task(**{'task_id': 't', **changes}))  # type: ignore[arg-type]
 
     fleet = in_fleet(body)
     assert fleet.events == []
@@ -131,10 +131,10 @@ def test_an_unknown_skill_set_and_a_taken_id_are_refused() -> None:
         task = fleet.task('t', instruction='1')
         other = type(task)('u', 'r1', 'tello', 'act', task.scene, task.utility)
         with pytest.raises(InvalidTaskError, match="skill set 'tello': expected one of 'exact'"):
-            fleet.planner.submit(other)
-        fleet.planner.submit(task)
+            fleet.submit(other)
+        fleet.submit(task)
         with pytest.raises(InvalidTaskError, match="task id 't'"):
-            fleet.planner.submit(task)
+            fleet.submit(task)
 
     in_fleet(body)
 
@@ -142,12 +142,12 @@ def test_an_unknown_skill_set_and_a_taken_id_are_refused() -> None:
 def test_a_lost_robot_gets_no_task() -> None:
     async def body(fleet: Fleet) -> None:
         fleet.drivers['r1'].gone = True
-        result = await fleet.planner.submit(fleet.task('t', instruction='1 1')).result()
+        result = await fleet.submit(fleet.task('t', instruction='1 1')).result()
         assert (result.ending.code, result.status) == (7, TaskStatus.ABORTED)
         assert result.response_s is not None
         with pytest.raises(RobotUnavailableError, match="'r1'"):
-            fleet.planner.submit(fleet.task('u', instruction='1'))
-        other = await fleet.planner.submit(fleet.task('v', 'r2', instruction='1')).result()
+            fleet.submit(fleet.task('u', instruction='1'))
+        other = await fleet.submit(fleet.task('v', 'r2', instruction='1')).result()
         assert other.status is TaskStatus.SUCCEEDED
 
     in_fleet(body)
@@ -157,7 +157,7 @@ def test_no_task_before_start_or_after_close() -> None:
     async def body(fleet: Fleet) -> None:
         await fleet.planner.close()
         with pytest.raises(ShutdownError):
-            fleet.planner.submit(fleet.task('t'))
+            fleet.submit(fleet.task('t'))
         await fleet.planner.close()
 
     in_fleet(body)
@@ -171,7 +171,7 @@ def test_phases_and_feedback() -> None:
 
     async def body(fleet: Fleet) -> None:
         task = fleet.task('t')
-        await fleet.planner.submit(task, on_feedback=seen.append).result()
+        await fleet.submit(task, on_feedback=seen.append).result()
 
     fleet = in_fleet(body, lambda _: Script(acts(1, 1), at_s=[0.5, 3.0]))
     phases = [event.phase.value for event in fleet.events_of('t', PhaseChanged)]  # type: ignore[union-attr]
@@ -189,9 +189,7 @@ def test_observers_that_raise_change_nothing(caplog: pytest.LogCaptureFixture) -
 
     async def body(fleet: Fleet) -> None:
         fleet.planner._on_event = raises
-        result = await fleet.planner.submit(
-            fleet.task('t', instruction='1'), on_feedback=raises
-        ).result()
+        result = await fleet.submit(fleet.task('t', instruction='1'), on_feedback=raises).result()
         assert result.status is TaskStatus.SUCCEEDED
 
     in_fleet(body, on_engine_event=raises)
@@ -205,10 +203,10 @@ def test_a_task_may_be_submitted_from_an_observer() -> None:
 
         def chain(event: object) -> None:
             if isinstance(event, TaskEnded) and follow_ups:
-                handles.append(fleet.planner.submit(follow_ups.pop()))
+                handles.append(fleet.submit(follow_ups.pop()))
 
         fleet.planner._on_event = chain
-        await fleet.planner.submit(fleet.task('t', instruction='1')).result()
+        await fleet.submit(fleet.task('t', instruction='1')).result()
         await asyncio.sleep(10)
         for handle in handles:
             assert (await handle.result()).status is TaskStatus.SUCCEEDED

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from timely_llm_ros.errors import Ending, RobotUnavailableError, TaskRefusedError
 from timely_llm_ros.planner import (
+    PlannerConfig,
     SegmentEnded,
     SegmentReady,
     SegmentStarted,
@@ -25,7 +26,7 @@ from timely_llm_ros.virtual_time import run_virtual
 if TYPE_CHECKING:
     from timely_llm_ros.engines.engine import EndReason, GenerationRequest
     from timely_llm_ros.planner import PlannerEvent
-    from timely_llm_ros.planner.planner import TaskHandle
+    from timely_llm_ros.planner.task_handle import TaskHandle
 
 ROBOTS = ('r1', 'r2', 'r3')
 AFTER_ALL_S = 20_000.0
@@ -105,7 +106,9 @@ class Scenario:
         self.fleet: Fleet = run_virtual(self._run())
 
     async def _run(self) -> Fleet:
-        fleet = await make_fleet(self._script, robots=ROBOTS, latency_s=0.008, stop_limit_s=1.0)
+        fleet = await make_fleet(
+            self._script, robots=ROBOTS, latency_s=0.008, config=PlannerConfig(stop_limit_s=1.0)
+        )
         for driver in fleet.drivers.values():
             driver.safe_s = self.safe_s
         loop, at_s = asyncio.get_running_loop(), 0.0
@@ -118,7 +121,7 @@ class Scenario:
         assert fleet.planner.tasks == ()
         assert isinstance(fleet.engine, ScriptedEngine)
         assert fleet.engine.live == 0
-        assert not fleet.planner._lanes
+        assert not fleet.planner._queues
         await fleet.close()
         return fleet
 
@@ -139,7 +142,7 @@ class Scenario:
             )
             # Refused only because of a full queue or a robot that is gone.
             with contextlib.suppress(TaskRefusedError, RobotUnavailableError):
-                self.handles[task_id] = fleet.planner.submit(task)
+                self.handles[task_id] = fleet.submit(task)
             return
         driver = fleet.drivers[op.robot]
         match op.what:

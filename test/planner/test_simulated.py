@@ -77,7 +77,7 @@ def fly(seed: int, **engine_options: Any) -> tuple[list[PlannerEvent], list[Task
                 URGENT if number % 3 == 0 else NORMAL,
                 when_busy='abort' if number % 2 else 'queue',
             )
-            handles.append(planner.submit(task))
+            handles.append(planner.submit(planner.prepare(task)))
         results = [await handle.result() for handle in handles]
         await planner.close()
         for executor in executors.values():

@@ -17,7 +17,7 @@ from timely_llm_ros.drivers import SimulatedDriver
 from timely_llm_ros.engines.simulated import SimulatedConfig, SimulatedEngine, find_hardware
 from timely_llm_ros.errors import TimelyError
 from timely_llm_ros.execution import ExecutorLimits, LocalRobotLink, SegmentExecutor
-from timely_llm_ros.planner import Planner, Task, TaskEnded
+from timely_llm_ros.planner import Planner, PlannerConfig, Task, TaskEnded
 from timely_llm_ros.scheduling import SchedulingOptions
 from timely_llm_ros.skills import Scene
 from timely_llm_ros.skills.loading import parse_skill_set
@@ -182,7 +182,9 @@ class _Fleet:
             skill_sets={TIMED.name: TIMED},
             clock=clock,
             on_event=self._see,
-            max_tokens=max((task.tokens for task in self._workload.tasks), default=1) + 1,
+            config=PlannerConfig(
+                max_tokens=max((task.tokens for task in self._workload.tasks), default=1) + 1
+            ),
         )
         for executor in executors.values():
             await executor.start()
@@ -211,14 +213,16 @@ class _Fleet:
             robot = self._free.pop(self._random.randrange(len(self._free)))
             self._begun[str(number)] = robot, now_s
             self._planner.submit(
-                Task(
-                    str(number),
-                    robot,
-                    TIMED.name,
-                    task.kind,
-                    _NOTHING,
-                    self._workload.groups[task.group],
-                    task_kind=task.kind,
+                self._planner.prepare(
+                    Task(
+                        str(number),
+                        robot,
+                        TIMED.name,
+                        task.kind,
+                        _NOTHING,
+                        self._workload.groups[task.group],
+                        task_kind=task.kind,
+                    )
                 )
             )
 

@@ -2,6 +2,7 @@
 
 from timely_llm_ros.planner.background_file import BackgroundFile
 from timely_llm_ros.planner.background_tasks import BackgroundTask
+from timely_llm_ros.planner.config import PlannerConfig
 from timely_llm_ros.planner.events import (
     CallStarted,
     PhaseChanged,
@@ -12,10 +13,12 @@ from timely_llm_ros.planner.events import (
     TaskAccepted,
     TaskEnded,
 )
-from timely_llm_ros.planner.planner import Planner, TaskHandle
+from timely_llm_ros.planner.planner import Planner
+from timely_llm_ros.planner.prepared_task import PreparedTask
 from timely_llm_ros.planner.prompt_file import Answer, AnswerFile, OfflinePrompt, read_prompts
 from timely_llm_ros.planner.shortest_generation import ShortestGeneration
 from timely_llm_ros.planner.task import Task, TaskFeedback, TaskPhase, TaskResult, TaskStatus
+from timely_llm_ros.planner.task_handle import TaskHandle
 
 __all__ = [
     'Answer',
@@ -26,7 +29,9 @@ __all__ = [
     'OfflinePrompt',
     'PhaseChanged',
     'Planner',
+    'PlannerConfig',
     'PlannerEvent',
+    'PreparedTask',
     'SegmentEnded',
     'SegmentReady',
     'SegmentStarted',

@@ -27,7 +27,7 @@ from timely_llm_ros.utility import NORMAL
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from timely_llm_ros.planner.context import Services
+    from timely_llm_ros.planner.context import PlannerContext
     from timely_llm_ros.skills import Prompt, SkillSet
 
 WINDOW = 32
@@ -97,8 +97,8 @@ class _Run:
 class BackgroundHandle:
     """An accepted background task."""
 
-    def __init__(self, lane: BackgroundLane, run: _Run) -> None:
-        self._lane, self._run = lane, run
+    def __init__(self, tasks: BackgroundTasks, run: _Run) -> None:
+        self._tasks, self._run = tasks, run
 
     @property
     def task(self) -> BackgroundTask:
@@ -111,22 +111,22 @@ class BackgroundHandle:
 
     def cancel(self) -> None:
         """End it; no-op if it has ended."""
-        self._lane.cancel(self._run.task.task_id)
+        self._tasks.cancel(self._run.task.task_id)
 
 
-class BackgroundLane:
+class BackgroundTasks:
     """The planner's background tasks, first come first served.
 
     Args:
-        services: The planner's.
+        context: What it needs of the planner.
         skill_sets: Skill sets by name.
         window: Most of them that the engine has at a time.
     """
 
     def __init__(
-        self, services: Services, skill_sets: Mapping[str, SkillSet], window: int = WINDOW
+        self, context: PlannerContext, skill_sets: Mapping[str, SkillSet], window: int = WINDOW
     ) -> None:
-        self._services, self._skill_sets, self._window = services, skill_sets, window
+        self._context, self._skill_sets, self._window = context, skill_sets, window
         self._queue: deque[_Run] = deque()
         self._runs: dict[str, _Run] = {}
         self._generating: dict[str, _Run] = {}
@@ -191,7 +191,7 @@ class BackgroundLane:
             self._end(run, ending)
 
     def on_event(self, event: SegmentGenerated | GenerationEnded) -> None:
-        """Take an event of a generation; one that is not of this lane is ignored."""
+        """Take an event of a generation; one that is not one of these is ignored."""
         run = self._generating.get(event.generation_id)
         if run is None:
             return
@@ -207,18 +207,18 @@ class BackgroundLane:
             run.tries += 1
             name = _generation_id(run)
             self._generating[name] = run
-            services, task = self._services, run.task
-            limit = services.max_tokens if task.max_tokens is None else task.max_tokens
-            services.engine.submit(
+            task, config = run.task, self._context.config
+            limit = config.max_tokens if task.max_tokens is None else task.max_tokens
+            self._context.engine.submit(
                 GenerationRequest(
                     generation_id=name,
                     prompt=run.prompt,
                     skill_set=run.skill_set,
                     scene=task.scene,
                     utility=NORMAL,
-                    arrival_s=services.clock.now(),
+                    arrival_s=self._context.clock.now(),
                     max_tokens=limit,
-                    constrained=services.constrained,
+                    constrained=config.constrained,
                     background=True,
                 )
             )
@@ -230,7 +230,7 @@ class BackgroundLane:
             with contextlib.suppress(ValueError):
                 self._queue.remove(run)
         elif ending.code in (TaskCanceledError.code, ShutdownError.code):
-            self._services.engine.cancel(name)
+            self._context.engine.cancel(name)
         run.result.set_result(
             BackgroundResult(run.task.task_id, ending, run.text, tokens, generation_s)
         )

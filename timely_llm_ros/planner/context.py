@@ -10,28 +10,25 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.clock import Clock
     from timely_llm_ros.engines import Engine
+    from timely_llm_ros.planner.config import PlannerConfig
     from timely_llm_ros.planner.events import PlannerEvent
-    from timely_llm_ros.planner.task_group import Background
+    from timely_llm_ros.planner.task_group import TaskGroup
 
 
 @dataclass(frozen=True, slots=True)
-class Services:
+class PlannerContext:
     """What a task's run needs of its planner.
 
     Attributes:
         engine: Generates.
         clock: Tells the time.
-        background: Keeps asyncio tasks.
+        group: Keeps asyncio tasks.
         emit: Takes events; never raises.
-        max_tokens: Length limit of a generation.
-        constrained: Whether the skill set's grammar masks the model's choices.
-        stop_limit_s: How long a robot may take to confirm that it stopped (s).
+        config: The planner's options.
     """
 
     engine: Engine
     clock: Clock
-    background: Background
+    group: TaskGroup
     emit: Callable[[PlannerEvent], None]
-    max_tokens: int
-    constrained: bool
-    stop_limit_s: float
+    config: PlannerConfig

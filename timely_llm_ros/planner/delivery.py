@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from timely_llm_ros.execution import RobotLink, SegmentProgress, TimedSegment
-    from timely_llm_ros.planner.context import Services
+    from timely_llm_ros.planner.context import PlannerContext
     from timely_llm_ros.planner.task import Task
     from timely_llm_ros.skills import Segment
 
@@ -43,7 +43,7 @@ class Delivery:
     Args:
         task: The task.
         link: Its robot.
-        services: The planner's.
+        context: What it needs of the planner.
         robot_free: Waits until the robot is rid of the tasks that this one took over from.
         on_progress: Called when the expectation of the robot's idle time changed.
         on_success: Called with a segment that was done and its outcome.
@@ -54,17 +54,17 @@ class Delivery:
         self,
         task: Task,
         link: RobotLink,
-        services: Services,
+        context: PlannerContext,
         *,
         robot_free: Callable[[], Awaitable[object]],
         on_progress: Callable[[], None],
         on_success: Callable[[Segment, SegmentOutcome], None],
         on_failure: Callable[[Ending], None],
     ) -> None:
-        self.timeline = Timeline(services.clock.now())
+        self.timeline = Timeline(context.clock.now())
         self.touched_robot = False
         """Whether anything was sent to the robot."""
-        self._task, self._link, self._services = task, link, services
+        self._task, self._link, self._context = task, link, context
         self._robot_free = robot_free
         self._on_progress, self._on_success, self._on_failure = on_progress, on_success, on_failure
         self._items: dict[int, _Item] = {}
@@ -88,7 +88,7 @@ class Delivery:
     @property
     def remaining_s(self) -> float:
         """Expected execution time left (s)."""
-        now_s = self._services.clock.now()
+        now_s = self._context.clock.now()
         return sum(
             item.remaining_s
             if item.as_of_s is None
@@ -100,14 +100,14 @@ class Delivery:
     def idle_at_s(self) -> float:
         """When the robot is expected to have nothing to do, or since when it has nothing (s)."""
         if self._items:
-            return self._services.clock.now() + self.remaining_s
+            return self._context.clock.now() + self.remaining_s
         return self.timeline.idle_since_s
 
     def send(self, timed: TimedSegment) -> None:
         """Send a segment to the robot."""
         index = timed.segment.index
         item = self._items[index] = _Item(timed, timed.expected_execution_s)
-        item.execution = self._services.background.spawn(
+        item.execution = self._context.group.spawn(
             self._execute(timed), f'segment {index} of {self._task.task_id}'
         )
 
@@ -116,7 +116,7 @@ class Delivery:
 
         Takes at most two stop limits; a robot that does not answer is logged. Raises nothing.
         """
-        limit_s = self._services.stop_limit_s
+        limit_s = self._context.config.stop_limit_s
         # The last one first, so that none starts because the one before it ended.
         executions = [item.execution for item in self._items.values() if item.execution][::-1]
         for execution in executions:
@@ -167,12 +167,12 @@ class Delivery:
         item = self._items.get(segment.index)
         if item is None:
             return
-        now_s = self._services.clock.now()
+        now_s = self._context.clock.now()
         self.timeline.start(segment.index, now_s - progress.elapsed_s)
         self._announce_starts()
         if progress.current_call != item.call:
             item.call = progress.current_call
-            self._services.emit(
+            self._context.emit(
                 CallStarted(
                     self._task.task_id,
                     self._task.robot,
@@ -189,7 +189,7 @@ class Delivery:
         """Book the end of a segment on the robot; only its first one counts."""
         if self._items.pop(outcome.index, None) is None:
             return
-        now_s = self._services.clock.now()
+        now_s = self._context.clock.now()
         if outcome.calls and not self.timeline.has_started(outcome.index):
             # Its progress was lost on the way.
             self.timeline.start(outcome.index, now_s - outcome.execution_s)
@@ -198,7 +198,7 @@ class Delivery:
             since_s = now_s - self.timeline.start_s(outcome.index)
             self.timeline.end(outcome.index, outcome.execution_s if measured else since_s)
         self._announce_starts(outcome.index + 1)
-        self._services.emit(SegmentEnded(self._task.task_id, self._task.robot, now_s, outcome))
+        self._context.emit(SegmentEnded(self._task.task_id, self._task.robot, now_s, outcome))
         self._announce_starts()
 
     def _announce_starts(self, below: int | None = None) -> None:
@@ -209,7 +209,7 @@ class Delivery:
             return
         waits_s = self.timeline.waits_s
         for index in range(self._announced, until):
-            self._services.emit(
+            self._context.emit(
                 SegmentStarted(
                     self._task.task_id,
                     self._task.robot,

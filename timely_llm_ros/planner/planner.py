@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING
 
@@ -20,15 +19,17 @@ from timely_llm_ros.errors import (
     RobotUnavailableError,
     ShutdownError,
     SupersededError,
-    TaskCanceledError,
     TaskRefusedError,
     TimelyError,
 )
-from timely_llm_ros.planner.background_tasks import BackgroundLane
+from timely_llm_ros.planner.background_tasks import BackgroundTasks
 from timely_llm_ros.planner.budgets import Budgets
-from timely_llm_ros.planner.context import Services
-from timely_llm_ros.planner.robot_queue import Lane
-from timely_llm_ros.planner.task_group import Background
+from timely_llm_ros.planner.config import PlannerConfig
+from timely_llm_ros.planner.context import PlannerContext
+from timely_llm_ros.planner.prepared_task import PreparedTask
+from timely_llm_ros.planner.robot_queue import RobotQueue
+from timely_llm_ros.planner.task_group import TaskGroup
+from timely_llm_ros.planner.task_handle import TaskHandle
 from timely_llm_ros.planner.task_run import TaskRun
 from timely_llm_ros.prediction.lengths import EmpiricalLengths, learn_length
 from timely_llm_ros.skills import build_prompt
@@ -36,54 +37,18 @@ from timely_llm_ros.skills import build_prompt
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from timely_llm_ros.budget import BudgetOptions
     from timely_llm_ros.clock import Clock
     from timely_llm_ros.engines import Engine, EngineEvent, EngineInfo
     from timely_llm_ros.execution import RobotLink
     from timely_llm_ros.planner.background_tasks import BackgroundHandle, BackgroundTask
     from timely_llm_ros.planner.budgets import BudgetedTask
     from timely_llm_ros.planner.events import PlannerEvent
-    from timely_llm_ros.planner.task import Task, TaskFeedback, TaskPhase, TaskResult
+    from timely_llm_ros.planner.task import Task, TaskFeedback
     from timely_llm_ros.prediction.lengths import LengthPredictor
     from timely_llm_ros.prediction.times import ExecutionTimeModel
     from timely_llm_ros.skills import Prompt, SkillSet
 
 _logger = logging.getLogger(__name__)
-
-
-class TaskHandle:
-    """An accepted task."""
-
-    def __init__(self, run: TaskRun) -> None:
-        self._run = run
-
-    @property
-    def task(self) -> Task:
-        """The task."""
-        return self._run.task
-
-    @property
-    def received_s(self) -> float:
-        """When it was received, on the planner's clock (s)."""
-        return self._run.received_s
-
-    @property
-    def phase(self) -> TaskPhase:
-        """Where it is in its life."""
-        return self._run.phase
-
-    @property
-    def feedback(self) -> TaskFeedback:
-        """How far it is."""
-        return self._run.feedback
-
-    async def result(self) -> TaskResult:
-        """Return how it ended, once it has; never raises for a task that failed."""
-        return await asyncio.shield(self._run.result)
-
-    def cancel(self) -> None:
-        """End it as CANCELED; no-op if it is ending already. Its robot is made safe first."""
-        self._run.end(Ending.of(TaskCanceledError('cancelled by the client')))
 
 
 class Planner:
@@ -94,20 +59,15 @@ class Planner:
         robots: Links by robot name; may grow while the planner runs.
         skill_sets: Skill sets by name.
         clock: The only time the planner sees.
+        config: Its options.
         on_event: Called with every planner event, on the loop's thread.
         on_engine_event: Called with every engine event, on the loop's thread.
-        estimate_generation_s: Predicts how long (s) a task's generation takes, None if it cannot;
-            a task whose budget is smaller is refused. Asked where there are no ``times``.
-        max_queue_per_robot: Tasks that may queue behind a robot's current one.
-        max_tokens: Length limit of a generation.
-        constrained: Whether the skill set's grammar masks the model's choices.
-        stop_limit_s: How long a robot may take to confirm that it stopped (s).
         times: How long the engine's prompts and steps take; None for what the engine itself says.
-        budgets: How careful time budgets are checked; None, or where nobody knows the times, to
-            keep them by the clock alone.
-        predictor: Predicts response lengths for them, and for an engine that ranks by them.
-        predicts_lengths: Whether the engine is told each plan's predicted length, to rank by it.
-        max_running: Most generations in one engine step.
+        predictor: Predicts response lengths for time budgets, and for an engine that ranks by
+            them; None to learn them from the plans that end.
+        estimate_generation_s: Predicts how long (s) a task's generation takes at least, None if
+            it cannot; a task whose budget is smaller is refused. Asked where ``config.budgets`` or
+            the times are missing.
     """
 
     def __init__(
@@ -117,42 +77,28 @@ class Planner:
         robots: Mapping[str, RobotLink],
         skill_sets: Mapping[str, SkillSet],
         clock: Clock,
+        config: PlannerConfig | None = None,
         on_event: Callable[[PlannerEvent], None] | None = None,
         on_engine_event: Callable[[EngineEvent], None] | None = None,
-        estimate_generation_s: Callable[[Task], float | None] | None = None,
-        max_queue_per_robot: int = 8,
-        max_tokens: int = 512,
-        constrained: bool = True,
-        stop_limit_s: float = 5.0,
         times: ExecutionTimeModel | None = None,
-        budgets: BudgetOptions | None = None,
         predictor: LengthPredictor | None = None,
-        predicts_lengths: bool = False,
-        max_running: int = 8,
+        estimate_generation_s: Callable[[Task], float | None] | None = None,
     ) -> None:
-        self._times, self._max_running = times, max_running
-        self._budget_options = budgets
-        self._predictor = predictor or EmpiricalLengths()
-        self._predicts_lengths = predicts_lengths
-        self._budgets: Budgets | None = None
+        self._config = PlannerConfig() if config is None else config
+        self._engine = engine
         self._robots, self._skill_sets, self._clock = robots, skill_sets, clock
         self._on_event, self._on_engine_event_seen = on_event, on_engine_event
+        self._times = times
+        self._predictor = predictor or EmpiricalLengths()
         self._estimate_generation_s = estimate_generation_s
-        self._max_queue_per_robot = max_queue_per_robot
-        self._engine = engine
-        self._background = Background()
-        self._services = Services(
-            engine=engine,
-            clock=clock,
-            background=self._background,
-            emit=self._emit,
-            max_tokens=max_tokens,
-            constrained=constrained,
-            stop_limit_s=stop_limit_s,
+        self._budgets: Budgets | None = None
+        self._group = TaskGroup()
+        self._context = PlannerContext(
+            engine=engine, clock=clock, group=self._group, emit=self._emit, config=self._config
         )
-        self._background_lane = BackgroundLane(self._services, skill_sets)
+        self._background = BackgroundTasks(self._context, skill_sets)
         self._runs: dict[str, TaskRun] = {}
-        self._lanes: dict[str, Lane] = {}
+        self._queues: dict[str, RobotQueue] = {}
         self._engine_ready = False
         self._open = False
 
@@ -174,17 +120,17 @@ class Planner:
         """
         info = await self._engine.start(self._on_engine_event)
         times = self._times or info.times
-        if times is not None and self._budget_options is not None:
+        if times is not None and self._config.budgets is not None:
             self._budgets = Budgets(
                 info,
                 times,
                 predictor=self._predictor,
-                options=self._budget_options,
-                max_running=self._max_running,
-                max_tokens=self._services.max_tokens,
+                options=self._config.budgets,
+                max_running=self._config.max_running,
+                max_tokens=self._config.max_tokens,
             )
         self._engine_ready = self._open = True
-        self._background_lane.engine_ready()
+        self._background.engine_ready()
         return info
 
     def end_all(self, error: TimelyError) -> None:
@@ -196,28 +142,23 @@ class Planner:
     async def close(self) -> None:
         """End every task as SHUTDOWN with its robot safe, then close the engine; idempotent."""
         self._open = False
-        self._background_lane.close()
+        self._background.close()
         self.end_all(ShutdownError('the planner is going down'))
         # A run's end takes at most two stop limits: one for its segments, one for the safe action.
-        await self._background.join(2.5 * self._services.stop_limit_s)
+        await self._group.join(2.5 * self._config.stop_limit_s)
         self._engine_ready = False
         await self._engine.close()
 
-    def validate(self, task: Task) -> Prompt:
-        """Check a task without accepting it; return its prompt. Only reads, on any thread.
+    def prepare(self, task: Task) -> PreparedTask:
+        """Check whether a task can be served now, and work out how. Changes nothing.
 
         Raises:
-            InvalidTaskError: It names something unknown, its id is taken, or it has a bad text.
+            InvalidTaskError: It names something unknown, or its id is taken.
             RobotUnavailableError: Its robot's executor does not answer.
             TaskRefusedError: Its budget is too small or its robot's queue is full.
             ShutdownError: The planner is not running.
         """
-        return self._check(task)[0]
-
-    def _check(self, task: Task) -> tuple[Prompt, BudgetedTask | None]:
-        """Return a task's prompt, and how it is generated within its budget where it has one."""
-        if not self._open:
-            raise ShutdownError(f'task {task.task_id}: the planner is not running')
+        self._require_new(task)
         link = self._robots.get(task.robot)
         if link is None:
             raise InvalidTaskError(f'robot {task.robot!r}: expected {_one_of(self._robots)}')
@@ -226,26 +167,82 @@ class Planner:
             raise InvalidTaskError(
                 f'skill set {task.skill_set!r}: expected {_one_of(self._skill_sets)}'
             )
-        if task.task_id in self._runs:
-            raise InvalidTaskError(f'task id {task.task_id!r}: expected one that is not in use')
-        prompt = build_prompt(skill_set, task.scene, task.instruction)
         if not link.available:
             raise RobotUnavailableError(
                 f'robot {task.robot!r}: its executor does not answer, expected it to'
             )
-        lane = self._lanes.get(task.robot)
-        if (
-            task.when_busy == 'queue'
-            and lane is not None
-            and lane.current is not None
-            and len(lane.queue) >= self._max_queue_per_robot
-        ):
-            raise TaskRefusedError(
-                f'robot {task.robot!r} has {len(lane.queue)} tasks queued: '
-                f'expected less than {self._max_queue_per_robot}'
+        self._require_room(task)
+        prompt = build_prompt(skill_set, task.scene, task.instruction)
+        max_tokens = self._config.max_tokens
+        budgeted = self._budget(task, skill_set, prompt)
+        if budgeted is not None:
+            prompt, max_tokens = budgeted.prompt, budgeted.budget.max_tokens
+        return PreparedTask(
+            task, skill_set, link, prompt, max_tokens, budgeted, self._predicted(prompt)
+        )
+
+    def submit(
+        self,
+        prepared: PreparedTask,
+        *,
+        on_feedback: Callable[[TaskFeedback], None] | None = None,
+    ) -> TaskHandle:
+        """Accept a task; it then ends exactly once.
+
+        Args:
+            prepared: The task, prepared just before: what may have changed since is not checked
+                again.
+            on_feedback: Called on the loop's thread at a change of phase, at a new segment and
+                at each progress that its robot reports.
+
+        Raises:
+            InvalidTaskError: Its id was taken since.
+            ShutdownError: The planner was closed since.
+        """
+        task = prepared.task
+        self._require_new(task)
+        queue = self._queues.setdefault(task.robot, RobotQueue())
+        run = TaskRun(
+            prepared,
+            self._context,
+            robot_free=queue.wait_free,
+            on_late_generation=self._skip_queued,
+            on_ended=self._on_ended,
+            on_feedback=on_feedback,
+        )
+        self._runs[task.task_id] = run
+        run.accept()
+        if queue.current is not None and task.when_busy == 'queue':
+            queue.waiting.append(run)
+            return TaskHandle(run)
+        superseded = queue.take_over(run)
+        if superseded is not None:
+            superseded.end(
+                Ending.of(SupersededError(f'task {task.task_id} took over robot {task.robot!r}'))
             )
+        self._begin(run)
+        return TaskHandle(run)
+
+    def _require_new(self, task: Task) -> None:
+        if not self._open:
+            raise ShutdownError(f'task {task.task_id}: the planner is not running')
+        if task.task_id in self._runs:
+            raise InvalidTaskError(f'task id {task.task_id!r}: expected one that is not in use')
+
+    def _require_room(self, task: Task) -> None:
+        queue = self._queues.get(task.robot)
+        if queue is None or queue.current is None or task.when_busy != 'queue':
+            return
+        if len(queue.waiting) >= self._config.max_queue_per_robot:
+            raise TaskRefusedError(
+                f'robot {task.robot!r} has {len(queue.waiting)} tasks queued: '
+                f'expected less than {self._config.max_queue_per_robot}'
+            )
+
+    def _budget(self, task: Task, skill_set: SkillSet, prompt: Prompt) -> BudgetedTask | None:
+        """Return how a task is generated within its time budget, where that can be planned."""
         if self._budgets is not None:
-            return prompt, self._budgets.decide(task, skill_set, prompt)
+            return self._budgets.decide(task, skill_set, prompt)
         if task.time_budget_s is not None and self._estimate_generation_s is not None:
             estimate_s = self._estimate_generation_s(task)
             if estimate_s is not None and estimate_s > task.time_budget_s:
@@ -253,49 +250,7 @@ class Planner:
                     f'time budget {task.time_budget_s:g} s: '
                     f'expected at least the estimated {estimate_s:.3f} s of generation'
                 )
-        return prompt, None
-
-    def submit(
-        self, task: Task, *, on_feedback: Callable[[TaskFeedback], None] | None = None
-    ) -> TaskHandle:
-        """Accept a task; it then ends exactly once.
-
-        Args:
-            task: The task.
-            on_feedback: Called on the loop's thread at a change of phase, at a new segment and
-                at each progress that its robot reports.
-
-        Raises:
-            TimelyError: As :meth:`validate`; nothing was started then.
-        """
-        prompt, budgeted = self._check(task)
-        lane = self._lanes.setdefault(task.robot, Lane())
-        prompt = prompt if budgeted is None else budgeted.prompt
-        run = TaskRun(
-            task,
-            prompt=prompt,
-            budgeted=budgeted,
-            predicted_tokens=self._predicted(prompt),
-            skill_set=self._skill_sets[task.skill_set],
-            link=self._robots[task.robot],
-            services=self._services,
-            robot_free=lane.wait_free,
-            on_late_generation=self._skip_queued,
-            on_ended=self._on_ended,
-            on_feedback=on_feedback,
-        )
-        self._runs[task.task_id] = run
-        run.accept()
-        if lane.current is not None and task.when_busy == 'queue':
-            lane.queue.append(run)
-            return TaskHandle(run)
-        superseded = lane.take_over(run)
-        if superseded is not None:
-            superseded.end(
-                Ending.of(SupersededError(f'task {task.task_id} took over robot {task.robot!r}'))
-            )
-        self._begin(run)
-        return TaskHandle(run)
+        return None
 
     def generate(self, task: BackgroundTask) -> BackgroundHandle:
         """Have a plan made for nobody, in the engine time that no robot needs.
@@ -306,14 +261,14 @@ class Planner:
         """
         if not self._open:
             raise ShutdownError(f'background task {task.task_id}: the planner is not running')
-        return self._background_lane.submit(task)
+        return self._background.submit(task)
 
     def _predicted(self, prompt: Prompt) -> float | None:
         """Return a plan's expected length (tokens) where the engine is to be told."""
-        if not self._predicts_lengths:
+        if not self._config.predicts_lengths:
             return None
         found = self._predictor.predict(prompt.fixed, prompt.body)
-        return float(found.predicted(self._services.max_tokens))
+        return float(found.predicted(self._config.max_tokens))
 
     def _begin(self, run: TaskRun) -> None:
         if self._engine_ready and self._open:
@@ -322,7 +277,7 @@ class Planner:
     def _skip_queued(self, late: TaskRun) -> None:
         """Refuse the tasks that queued behind a late generation before it ended."""
         now_s = self._clock.now()
-        for run in tuple(self._lanes[late.task.robot].queue):
+        for run in tuple(self._queues[late.task.robot].waiting):
             if run.received_s < now_s:
                 run.end(
                     Ending.of(
@@ -336,20 +291,20 @@ class Planner:
     def _on_ended(self, run: TaskRun) -> None:
         del self._runs[run.task.task_id]
         robot = run.task.robot
-        lane = self._lanes[robot]
-        lane.leave(run)
-        if lane.empty:
-            del self._lanes[robot]
-        elif lane.current is not None:
-            self._begin(lane.current)
+        queue = self._queues[robot]
+        queue.leave(run)
+        if queue.empty:
+            del self._queues[robot]
+        elif queue.current is not None:
+            self._begin(queue.current)
 
     def _on_engine_event(self, event: EngineEvent) -> None:
         match event:
             case SegmentGenerated():
-                self._background_lane.on_event(event)
+                self._background.on_event(event)
                 self._of_generation(event.generation_id, lambda run: run.on_segment(event))
             case GenerationEnded():
-                self._background_lane.on_event(event)
+                self._background.on_event(event)
                 run = self._runs.get(event.generation_id)
                 if run is not None and event.reason == 'stop':
                     fixed, body = run.prompt.fixed, run.prompt.body
@@ -359,16 +314,16 @@ class Planner:
                 self._of_generation(event.generation_id, lambda run: run.on_eviction(event))
             case EngineFailed():
                 self._engine_ready = False
-                self._background_lane.engine_failed(event.error)
+                self._background.engine_failed(event.error)
                 for run in tuple(self._runs.values()):
                     run.on_engine_failed(event.error)
             case EngineReady():
                 self._engine_ready = self._open
-                for lane in tuple(self._lanes.values()):
-                    if lane.current is not None:
-                        self._begin(lane.current)
+                for queue in tuple(self._queues.values()):
+                    if queue.current is not None:
+                        self._begin(queue.current)
                 if self._open:
-                    self._background_lane.engine_ready()
+                    self._background.engine_ready()
             case EngineStateChanged():
                 if self._budgets is not None:
                     self._budgets.on_engine_event(event)

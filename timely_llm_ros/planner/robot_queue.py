@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.planner.task_run import TaskRun
 
 
-class Lane:
+class RobotQueue:
     """The order in which one robot serves its tasks. Only keeps the order; starts and ends none.
 
     A task that takes over begins to be generated at once, but nothing of it is sent to the robot
@@ -19,7 +19,7 @@ class Lane:
 
     def __init__(self) -> None:
         self.current: TaskRun | None = None
-        self.queue: deque[TaskRun] = deque()
+        self.waiting: deque[TaskRun] = deque()
         self._leaving: set[TaskRun] = set()
         self._free = asyncio.Event()
         self._free.set()
@@ -27,7 +27,7 @@ class Lane:
     @property
     def empty(self) -> bool:
         """Whether it has no task at all."""
-        return self.current is None and not self.queue and not self._leaving
+        return self.current is None and not self.waiting and not self._leaving
 
     async def wait_free(self) -> None:
         """Return once no task that was taken over from is still being stopped."""
@@ -49,6 +49,6 @@ class Lane:
             if not self._leaving:
                 self._free.set()
         elif run is self.current:
-            self.current = self.queue.popleft() if self.queue else None
+            self.current = self.waiting.popleft() if self.waiting else None
         else:
-            self.queue.remove(run)
+            self.waiting.remove(run)

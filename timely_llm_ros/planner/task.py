@@ -8,6 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Literal, get_args
 
 from timely_llm_ros.errors import InvalidTaskError, TaskCanceledError
+from timely_llm_ros.skills import instruction_words
 
 if TYPE_CHECKING:
     from timely_llm_ros.budget import TaskBudget
@@ -45,7 +46,8 @@ class Task:
         task_kind: Free label for statistics.
 
     Raises:
-        InvalidTaskError: A value is empty or out of range.
+        InvalidTaskError: A value is empty or out of range, or the instruction has control
+            characters.
     """
 
     task_id: str
@@ -62,6 +64,7 @@ class Task:
     def __post_init__(self) -> None:
         if not self.task_id:
             raise InvalidTaskError(f'task id {self.task_id!r}: expected some text')
+        instruction_words(self.instruction)
         budget_s = self.time_budget_s
         if budget_s is not None and not (math.isfinite(budget_s) and budget_s > 0):
             raise InvalidTaskError(f'time budget {budget_s!r} s: expected a finite number > 0')

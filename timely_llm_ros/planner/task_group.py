@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 
-class Background:
+class TaskGroup:
     """Running asyncio tasks, in the order in which they were started."""
 
     def __init__(self) -> None:

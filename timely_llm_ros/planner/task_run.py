@@ -25,11 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from timely_llm_ros.engines import EvictionDecided, GenerationEnded, SegmentGenerated
-    from timely_llm_ros.execution import RobotLink, SegmentOutcome
-    from timely_llm_ros.planner.budgets import BudgetedTask
-    from timely_llm_ros.planner.context import Services
-    from timely_llm_ros.planner.task import Task
-    from timely_llm_ros.skills import Prompt, Segment, SkillSet
+    from timely_llm_ros.execution import SegmentOutcome
+    from timely_llm_ros.planner.context import PlannerContext
+    from timely_llm_ros.planner.prepared_task import PreparedTask
+    from timely_llm_ros.skills import Segment
 
 _logger = logging.getLogger(__name__)
 
@@ -41,13 +40,8 @@ class TaskRun:
     """One accepted task. Every method is called on the loop's thread and returns at once.
 
     Args:
-        task: The task.
-        prompt: Its prompt.
-        budgeted: How it is to be generated within its time budget, where that was planned.
-        predicted_tokens: Its plan's expected length, where the engine is to be told.
-        skill_set: Its robot's skills.
-        link: Its robot.
-        services: The planner's.
+        prepared: The task, and what its generation needs.
+        context: What it needs of the planner.
         robot_free: Waits until the robot is rid of the tasks that this one took over from.
         on_late_generation: Called when a generation ended after its budget under ``skip_next``.
         on_ended: Called once, when the result is known.
@@ -56,34 +50,24 @@ class TaskRun:
 
     def __init__(
         self,
-        task: Task,
+        prepared: PreparedTask,
+        context: PlannerContext,
         *,
-        prompt: Prompt,
-        budgeted: BudgetedTask | None,
-        predicted_tokens: float | None,
-        skill_set: SkillSet,
-        link: RobotLink,
-        services: Services,
         robot_free: Callable[[], Awaitable[object]],
         on_late_generation: Callable[[TaskRun], None],
         on_ended: Callable[[TaskRun], None],
         on_feedback: Callable[[TaskFeedback], None] | None,
     ) -> None:
-        self.task = task
+        self.task, self.prompt = prepared.task, prepared.prompt
         self.result: asyncio.Future[TaskResult] = asyncio.get_running_loop().create_future()
-        self.prompt, self._skill_set, self._link = prompt, skill_set, link
-        self._budgeted, self._evicted, self._generation_s = budgeted, 0.0, 0.0
-        self._predicted_tokens = predicted_tokens
-        self._max_tokens = services.max_tokens
-        if budgeted is not None:
-            self._max_tokens = budgeted.budget.max_tokens
-        self._services = services
+        self._prepared, self._context = prepared, context
+        self._evicted = self._generation_s = 0.0
         self._on_late_generation, self._on_ended = on_late_generation, on_ended
         self._on_feedback = on_feedback
         self._delivery = Delivery(
-            task,
-            link,
-            services,
+            prepared.task,
+            prepared.link,
+            context,
             robot_free=robot_free,
             on_progress=self._on_progress,
             on_success=self._on_success,
@@ -130,13 +114,17 @@ class TaskRun:
 
     def accept(self) -> None:
         """Announce it and start the watch over its time budget."""
-        self._services.emit(
+        self._context.emit(
             TaskAccepted(
-                self.task.task_id, self.task.robot, self.received_s, self.task, self._budgeted
+                self.task.task_id,
+                self.task.robot,
+                self.received_s,
+                self.task,
+                self._prepared.budgeted,
             )
         )
         if self.task.time_budget_s is not None:
-            self._budget_watch = self._services.background.spawn(
+            self._budget_watch = self._context.group.spawn(
                 self._watch_budget(self.task.time_budget_s), f'budget of {self.task.task_id}'
             )
         self._touch()
@@ -145,26 +133,26 @@ class TaskRun:
         """It is the robot's turn to serve this task: have its plan generated; once."""
         if self._began or self._ending is not None:
             return
-        if not self._link.available:
+        if not self._prepared.link.available:
             lost = f'robot {self.task.robot!r}: its executor does not answer, expected it to'
             self.end(Ending.of(RobotUnavailableError(lost)))
             return
         self._began = self._generating = True
-        budgeted = self._budgeted
+        prepared, budgeted = self._prepared, self._prepared.budgeted
         request = GenerationRequest(
             generation_id=self.task.task_id,
-            prompt=self.prompt,
-            skill_set=self._skill_set,
-            scene=self.task.scene if budgeted is None else budgeted.scene,
+            prompt=prepared.prompt,
+            skill_set=prepared.skill_set,
+            scene=prepared.scene,
             utility=self.task.utility,
             arrival_s=self.received_s,
-            max_tokens=self._max_tokens,
-            constrained=self._services.constrained,
-            predicted_tokens=self._predicted_tokens,
+            max_tokens=prepared.max_tokens,
+            constrained=self._context.config.constrained,
+            predicted_tokens=prepared.predicted_tokens,
             eviction=None if budgeted is None else budgeted.rule(self.received_s),
         )
         try:
-            self._services.engine.submit(request)
+            self._context.engine.submit(request)
         except Exception as err:
             _logger.exception('engine')
             self.end(Ending(EngineError.code, f'the engine refused the generation: {err!r}'))
@@ -182,7 +170,7 @@ class TaskRun:
         self._generated += 1
         self._tokens += segment.tokens
         scene = self.task.scene
-        expected_s = expected_execution_s(segment.statements, self._skill_set, scene)
+        expected_s = expected_execution_s(segment.statements, self._prepared.skill_set, scene)
         self._delivery.send(
             TimedSegment(
                 self.task.task_id,
@@ -193,11 +181,11 @@ class TaskRun:
                 expected_s,
             )
         )
-        self._services.emit(
+        self._context.emit(
             SegmentReady(
                 self.task.task_id,
                 self.task.robot,
-                self._services.clock.now(),
+                self._context.clock.now(),
                 segment,
                 event.token_at_s,
                 event.generation_s,
@@ -218,7 +206,7 @@ class TaskRun:
         if not self._generating:
             return
         self._generating = False
-        self._generation_s = self._services.clock.now() - self.received_s
+        self._generation_s = self._context.clock.now() - self.received_s
         self._stop_budget_watch()
         if self.task.overrun == 'skip_next' and self._is_late():
             self._on_late_generation(self)
@@ -228,9 +216,9 @@ class TaskRun:
             case 'stop':
                 self.end(Ending(PlanError.code, 'plan is empty: expected at least one statement'))
             case 'length':
-                limit = f'expected at most {self._max_tokens}'
+                limit = f'expected at most {self._prepared.max_tokens}'
                 code = PlanError.code
-                if self._max_tokens < self._services.max_tokens:
+                if self._prepared.max_tokens < self._context.config.max_tokens:
                     limit += f', for a time budget of {self.task.time_budget_s:g} s'
                     code = BudgetOverrunError.code
                 self.end(Ending(code, f'plan has no end after {event.tokens} tokens: {limit}'))
@@ -256,7 +244,7 @@ class TaskRun:
         self._stop_generation()
         if self._delivery.busy or (self._delivery.touched_robot and not ending.succeeded):
             self._touch()
-            self._services.background.spawn(self._wind_down(), f'end of {self.task.task_id}')
+            self._context.group.spawn(self._wind_down(), f'end of {self.task.task_id}')
         else:
             self._conclude()
 
@@ -275,22 +263,22 @@ class TaskRun:
                 text = f'segment {segment.index}, {segment.text!r}: expected a value, got none'
                 self.end(Ending(ExecutionError.code, text))
                 return
-            self._services.engine.resume(self.task.task_id, outcome.value)
+            self._context.engine.resume(self.task.task_id, outcome.value)
         self._tell_idle()
         self._finish_if_done()
         self._touch()
 
     def _tell_idle(self) -> None:
         if self._generating:
-            self._services.engine.robot_idle_at(self.task.task_id, self._delivery.idle_at_s)
+            self._context.engine.robot_idle_at(self.task.task_id, self._delivery.idle_at_s)
 
     # Its end
 
     def _stop_generation(self) -> None:
         if self._generating:
             self._generating = False
-            self._generation_s = self._services.clock.now() - self.received_s
-            self._services.engine.cancel(self.task.task_id)
+            self._generation_s = self._context.clock.now() - self.received_s
+            self._context.engine.cancel(self.task.task_id)
 
     def _finish_if_done(self) -> None:
         if not self._generating and not self._delivery.busy and self._ending is None:
@@ -317,12 +305,12 @@ class TaskRun:
             waits_s=timeline.waits_s,
             eviction_ratio=self._evicted,
             generation_s=self._generation_s,
-            budget=None if self._budgeted is None else self._budgeted.budget,
+            budget=None if self._prepared.budgeted is None else self._prepared.budgeted.budget,
         )
         self.result.set_result(result)
         self._touch()
-        self._services.emit(
-            TaskEnded(self.task.task_id, self.task.robot, self._services.clock.now(), result)
+        self._context.emit(
+            TaskEnded(self.task.task_id, self.task.robot, self._context.clock.now(), result)
         )
         self._on_ended(self)
 
@@ -330,12 +318,12 @@ class TaskRun:
 
     def _is_late(self) -> bool:
         budget_s = self.task.time_budget_s
-        elapsed_s = self._services.clock.now() - self.received_s
+        elapsed_s = self._context.clock.now() - self.received_s
         return budget_s is not None and elapsed_s > budget_s + BUDGET_TOLERANCE_S
 
     async def _watch_budget(self, budget_s: float) -> None:
         deadline_s = self.received_s + budget_s + 2 * BUDGET_TOLERANCE_S
-        await self._services.clock.sleep(deadline_s - self._services.clock.now())
+        await self._context.clock.sleep(deadline_s - self._context.clock.now())
         self._budget_watch = None
         if self.task.overrun != 'kill' or self._ending is not None:
             return
@@ -360,9 +348,9 @@ class TaskRun:
         if not (changed or feedback):
             return
         if changed:
-            now_s = self._services.clock.now()
+            now_s = self._context.clock.now()
             self._last_phase = phase
-            self._services.emit(PhaseChanged(self.task.task_id, self.task.robot, now_s, phase))
+            self._context.emit(PhaseChanged(self.task.task_id, self.task.robot, now_s, phase))
         if self._on_feedback is not None:
             try:
                 self._on_feedback(self.feedback)

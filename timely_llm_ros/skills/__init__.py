@@ -11,7 +11,13 @@ from timely_llm_ros.skills.durations import (
 )
 from timely_llm_ros.skills.expected_times import expected_execution_s
 from timely_llm_ros.skills.language import MAX_PLAN_LENGTH, parse
-from timely_llm_ros.skills.prompt import Prompt, build_prompt, fixed_part, scene_line
+from timely_llm_ros.skills.prompt import (
+    Prompt,
+    build_prompt,
+    fixed_part,
+    instruction_words,
+    scene_line,
+)
 from timely_llm_ros.skills.scene import RELATIONS, Scene, SceneObject
 from timely_llm_ros.skills.scene_trim import trim_scene
 from timely_llm_ros.skills.segmenter import Segment
@@ -48,6 +54,7 @@ __all__ = [
     'calls_of',
     'expected_execution_s',
     'fixed_part',
+    'instruction_words',
     'parse',
     'read_statements',
     'scene_line',

@@ -38,16 +38,26 @@ def build_prompt(skill_set: SkillSet, scene: Scene, instruction: str) -> Prompt:
     Raises:
         InvalidTaskError: The instruction is empty, too long or has control characters.
     """
+    words = instruction_words(instruction)
+    if skill_set.free_text is not None:
+        seen = f'What is there:\n{scene_text(scene)}' if scene.objects else ''
+        return Prompt(fixed_part(skill_set), f'{seen}Question: {words}\nAnswer:\n')
+    return Prompt(fixed_part(skill_set), f'scene:\n{scene_text(scene)}task: {words}\nplan:\n')
+
+
+def instruction_words(instruction: str) -> str:
+    """Return an instruction as one line, as it stands in prompts.
+
+    Raises:
+        InvalidTaskError: It is empty, too long or has control characters.
+    """
     words = ' '.join(instruction.split())
     if not words or len(words) > MAX_INSTRUCTION_LENGTH or not words.isprintable():
         raise InvalidTaskError(
             f'instruction {instruction[:60]!r}: expected 1 to {MAX_INSTRUCTION_LENGTH} '
             'printable characters'
         )
-    if skill_set.free_text is not None:
-        seen = f'What is there:\n{scene_text(scene)}' if scene.objects else ''
-        return Prompt(fixed_part(skill_set), f'{seen}Question: {words}\nAnswer:\n')
-    return Prompt(fixed_part(skill_set), f'scene:\n{scene_text(scene)}task: {words}\nplan:\n')
+    return words
 
 
 def fixed_part(skill_set: SkillSet) -> str:

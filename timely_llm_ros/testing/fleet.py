@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.engines import Engine, GenerationRequest
     from timely_llm_ros.execution import Driver
-    from timely_llm_ros.planner import PlannerEvent
+    from timely_llm_ros.planner import PlannerEvent, TaskFeedback, TaskHandle
     from timely_llm_ros.skills import Scene, SkillSet
 
 
@@ -64,6 +64,12 @@ class Fleet:
     ) -> Task:
         """Return a task that names only what matters to the test; nothing is submitted."""
         return Task(task_id, robot, skill_set, instruction, scene, utility, **options)
+
+    def submit(
+        self, task: Task, *, on_feedback: Callable[[TaskFeedback], None] | None = None
+    ) -> TaskHandle:
+        """Prepare a task and submit it."""
+        return self.planner.submit(self.planner.prepare(task), on_feedback=on_feedback)
 
     def notes(self, robot: str = 'r1') -> list[tuple[str, str]]:
         """Return event and call of everything that a robot was told, in order."""

@@ -16,7 +16,7 @@ from timely_llm_ros.engines.openai.engine import OpenAIEngine
 from timely_llm_ros.engines.tokens.prompt_size import PromptSize
 from timely_llm_ros.errors import TaskRefusedError
 from timely_llm_ros.execution import LocalRobotLink, SegmentExecutor
-from timely_llm_ros.planner import Task, TaskAccepted
+from timely_llm_ros.planner import PlannerConfig, Task, TaskAccepted
 from timely_llm_ros.planner.planner import Planner
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.skills.prompt import build_prompt
@@ -48,8 +48,7 @@ class Fleet:
             skill_sets={'tello': TELLO},
             clock=clock,
             on_event=self._on_event,
-            budgets=BudgetOptions(),
-            max_running=2,
+            config=PlannerConfig(budgets=BudgetOptions(), max_running=2),
         )
 
     def _on_event(self, event: Any) -> None:
@@ -75,7 +74,7 @@ async def fleet(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Fleet]:
 
 
 async def test_an_accepted_task_has_its_prediction_and_what_is_done_for_it(fleet: Fleet) -> None:
-    fleet.planner.submit(fleet.task('ample', 3600.0))
+    fleet.planner.submit(fleet.planner.prepare(fleet.task('ample', 3600.0)))
     (accepted,) = fleet.accepted
     assert accepted.budgeted is not None
     budget = accepted.budgeted.budget
@@ -86,19 +85,19 @@ async def test_an_accepted_task_has_its_prediction_and_what_is_done_for_it(fleet
 
 async def test_an_impossible_budget_is_refused_at_once(fleet: Fleet) -> None:
     with pytest.raises(TaskRefusedError, match=r'time budget 1e-05 s: expected at least the est'):
-        fleet.planner.submit(fleet.task('hopeless', 1e-5))
+        fleet.planner.submit(fleet.planner.prepare(fleet.task('hopeless', 1e-5)))
     assert fleet.accepted == []
 
 
 async def test_a_tight_budget_trims_the_scene_and_limits_the_plan(fleet: Fleet) -> None:
-    fleet.planner.submit(fleet.task('ample', 3600.0))
+    fleet.planner.submit(fleet.planner.prepare(fleet.task('ample', 3600.0)))
     (ample,) = fleet.accepted
     assert ample.budgeted is not None
     whole = ample.budgeted.budget
     times = whole.worst_times
     tight_s = times.total_time_s(whole.prompt_tokens, whole.predicted_length + 1)
     task = fleet.task('tight', tight_s)
-    found = fleet.planner._check(task)[1]
+    found = fleet.planner.prepare(task).budgeted
     assert found is not None
     assert found.budget.feasible
     assert found.budget.max_tokens < whole.max_tokens

@@ -19,7 +19,7 @@ from timely_llm_ros.nodes.planner.engine_options import (
     instruction_as_plan,
     predictor_folder,
 )
-from timely_llm_ros.nodes.planner.options import planner_options
+from timely_llm_ros.nodes.planner.options import planner_config
 from timely_llm_ros.nodes.planner.parameters import PlannerParameters
 from timely_llm_ros.ros.parameters import build, check, declarations
 from timely_llm_ros.scheduling.options import SchedulingOptions
@@ -155,5 +155,5 @@ def test_wrong_values_are_refused_by_the_declaration(name: str, value: Any) -> N
 def test_under_srpt_the_planner_predicts_for_engines_that_cannot(engine: str) -> None:
     for policy in ('srpt', 'least_loss'):
         expected = policy == 'srpt' and engine != 'torch'
-        options = planner_options(parameters(engine, policy=policy))
-        assert options['predicts_lengths'] == expected
+        options = planner_config(parameters(engine, policy=policy))
+        assert options.predicts_lengths == expected

@@ -12,7 +12,7 @@ from timely_llm_ros.clock import WallClock
 from timely_llm_ros.drivers import SimulatedDriver, SimulatedOptions
 from timely_llm_ros.errors import Ending
 from timely_llm_ros.execution import LocalRobotLink, SegmentExecutor
-from timely_llm_ros.planner import Task, TaskAccepted
+from timely_llm_ros.planner import PlannerConfig, Task, TaskAccepted
 from timely_llm_ros.planner.events import TaskEnded
 from timely_llm_ros.planner.planner import Planner
 from timely_llm_ros.sample_tasks.generator import sample_task
@@ -65,8 +65,7 @@ async def serve_budgets(
         skill_sets={skill_set.name: skill_set},
         clock=clock,
         on_event=on_event,
-        budgets=BudgetOptions(),
-        max_running=2,
+        config=PlannerConfig(budgets=BudgetOptions(), max_running=2),
     )
     await executor.start()
     info = await planner.start()
@@ -74,12 +73,12 @@ async def serve_budgets(
         assert info.times is not None
         for number, budget_s in enumerate(budgets_s):
             news.clear()
-            planner.submit(
+            planner.submit(planner.prepare(
                 Task(
                     f'budget{number}', 'robot', skill_set.name, sample.instruction, sample.scene,
                     NORMAL, time_budget_s=budget_s,
                 )
-            )  # fmt: skip
+            ))  # fmt: skip
             async with asyncio.timeout(LIMIT_S):
                 await news.wait()
     finally:

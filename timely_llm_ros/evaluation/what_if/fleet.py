@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from timely_llm_ros.clock import LoopClock
 from timely_llm_ros.errors import ConfigurationError, TimelyError
 from timely_llm_ros.execution import ExecutorLimits, LocalRobotLink, SegmentExecutor
-from timely_llm_ros.planner import Planner, Task
+from timely_llm_ros.planner import Planner, PlannerConfig, Task
 from timely_llm_ros.skills import ArgumentSpec, ConstantDuration, LinearDuration, Skill, SkillSet
 from timely_llm_ros.utility import TimeUtility
 
@@ -170,8 +170,10 @@ class ReplayFleet:
             clock=clock,
             on_event=self._observer.on_planner_event,
             on_engine_event=self._observer.on_engine_event,
-            max_queue_per_robot=len(self._tasks),
-            max_tokens=1 + max(len(plan_tokens(task)) for task in self._tasks),
+            config=PlannerConfig(
+                max_queue_per_robot=len(self._tasks),
+                max_tokens=1 + max(len(plan_tokens(task)) for task in self._tasks),
+            ),
         )
         for executor in executors.values():
             await executor.start()
@@ -212,7 +214,7 @@ class ReplayFleet:
     def _submit(self, planner: Planner, task: ReplayedTask, robot: str) -> TaskHandle | None:
         record = task.record
         try:
-            handle = planner.submit(
+            prepared = planner.prepare(
                 Task(
                     record.plan_id,
                     robot,
@@ -229,7 +231,7 @@ class ReplayFleet:
             self._observer.refused(task, robot, err)
             return None
         self._open[robot] += 1
-        return handle
+        return planner.submit(prepared)
 
     async def _follow(self, handle: TaskHandle, robot: str) -> None:
         await handle.result()

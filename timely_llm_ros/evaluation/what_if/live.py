@@ -18,7 +18,7 @@ from timely_llm_ros.clock import WallClock
 from timely_llm_ros.errors import ConfigurationError, TimelyError
 from timely_llm_ros.evaluation.what_if.observer import RunObserver
 from timely_llm_ros.execution import ExecutorLimits, LocalRobotLink, SegmentExecutor
-from timely_llm_ros.planner import Planner, SegmentReady, Task
+from timely_llm_ros.planner import Planner, PlannerConfig, SegmentReady, Task
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.utility import TimeUtility
 
@@ -204,7 +204,7 @@ async def _serve(
         clock=clock,
         on_event=observer.on_planner_event,
         on_engine_event=observer.on_engine_event,
-        max_queue_per_robot=len(recording.tasks),
+        config=PlannerConfig(max_queue_per_robot=len(recording.tasks)),
     )
     for executor in executors.values():
         await executor.start()
@@ -217,7 +217,7 @@ async def _serve(
         for task in recording.tasks:
             await clock.sleep(start_s + task.record.received_s - clock.now())
             try:
-                handle = planner.submit(_task(task))
+                handle = planner.submit(planner.prepare(_task(task)))
             except TimelyError as err:
                 observer.refused(task, task.record.robot, err)
             else:

@@ -21,7 +21,9 @@ from timely_llm_ros.nodes.planner.options import (
     background_file,
     budgets_text,
     default_utility,
-    planner_options,
+    length_predictor,
+    planner_config,
+    profiled_times,
 )
 from timely_llm_ros.nodes.planner.parameters import PlannerParameters
 from timely_llm_ros.nodes.planner.robot_link import RosRobotLink
@@ -154,10 +156,12 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             robots=self.links,
             skill_sets=self.catalogue.skill_sets,
             clock=WallClock(),
+            config=planner_config(parameters),
             on_event=self._on_planner_event,
             on_engine_event=self._on_engine_event,
+            times=profiled_times(parameters),
+            predictor=length_predictor(parameters),
             estimate_generation_s=self._estimate.estimate_s,
-            **planner_options(parameters),
         )
         try:
             async with asyncio.timeout(parameters.load_limit_s):

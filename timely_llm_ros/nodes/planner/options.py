@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from timely_llm_ros.budget import BudgetOptions
 from timely_llm_ros.engines import StepOptions
 from timely_llm_ros.engines.core import PREFILL_CHUNK
 from timely_llm_ros.engines.torch import TorchConfig
 from timely_llm_ros.nodes.planner.engine_options import predictor_folder
-from timely_llm_ros.planner import BackgroundFile
+from timely_llm_ros.planner import BackgroundFile, PlannerConfig
 from timely_llm_ros.prediction.lengths import find_predictor
 from timely_llm_ros.prediction.times import read_profile
 from timely_llm_ros.utility import TimeUtility
@@ -19,32 +19,37 @@ if TYPE_CHECKING:
     from timely_llm_ros.budget import Decides
     from timely_llm_ros.engines import EngineInfo
     from timely_llm_ros.nodes.planner.parameters import PlannerParameters
+    from timely_llm_ros.prediction.lengths import LengthPredictor
     from timely_llm_ros.prediction.times import ExecutionTimeModel
 
 
-def planner_options(parameters: PlannerParameters) -> dict[str, Any]:
-    """Return those keyword options of ``Planner`` that are parameters.
+def planner_config(parameters: PlannerParameters) -> PlannerConfig:
+    """Return the planner's options.
 
     Raises:
-        ConfigurationError: A file that a parameter names cannot be used, or a value is out of
-            range.
+        ConfigurationError: A value is out of range.
     """
-    return {
-        'max_queue_per_robot': parameters.max_queue_per_robot,
-        'max_tokens': parameters.max_tokens,
-        'constrained': parameters.constrained,
-        'stop_limit_s': parameters.stop_limit_s,
-        'times': _profile(parameters),
-        'budgets': _budgets(parameters) if parameters.profile else None,
-        'predictor': find_predictor(
-            parameters.length_predictor, predictor_folder(parameters.engine)
-        ),
+    return PlannerConfig(
+        max_queue_per_robot=parameters.max_queue_per_robot,
+        max_tokens=parameters.max_tokens,
+        constrained=parameters.constrained,
+        stop_limit_s=parameters.stop_limit_s,
+        budgets=_budgets(parameters) if parameters.profile else None,
         # The torch engine has predictors of its own.
-        'predicts_lengths': (
+        predicts_lengths=(
             parameters.engine.policy == 'srpt' and not isinstance(parameters.engine, TorchConfig)
         ),
-        'max_running': parameters.engine.max_running,
-    }
+        max_running=parameters.engine.max_running,
+    )
+
+
+def length_predictor(parameters: PlannerParameters) -> LengthPredictor:
+    """Return what predicts response lengths.
+
+    Raises:
+        ConfigurationError: Its file cannot be used.
+    """
+    return find_predictor(parameters.length_predictor, predictor_folder(parameters.engine))
 
 
 def _budgets(parameters: PlannerParameters) -> BudgetOptions:
@@ -57,8 +62,12 @@ def _budgets(parameters: PlannerParameters) -> BudgetOptions:
     )
 
 
-def _profile(parameters: PlannerParameters) -> ExecutionTimeModel | None:
-    """Return what a profile file says; None where the engine is to be asked."""
+def profiled_times(parameters: PlannerParameters) -> ExecutionTimeModel | None:
+    """Return what a profile file says; None where the engine is to be asked.
+
+    Raises:
+        ConfigurationError: The file cannot be used.
+    """
     if parameters.profile in ('', 'auto'):
         return None
     times = read_profile(parameters.profile).times

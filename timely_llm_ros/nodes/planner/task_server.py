@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rclpy.action import GoalResponse
 
 from timely_llm_ros.action import PlanTask
-from timely_llm_ros.errors import InvalidTaskError, ShutdownError, TimelyError
+from timely_llm_ros.errors import ShutdownError, TimelyError
 from timely_llm_ros.planner import TaskEnded, TaskStatus
 from timely_llm_ros.ros import DeferredActionServer, FeedbackThrottle
 from timely_llm_ros.ros.conversions import (
@@ -70,7 +70,7 @@ class TaskServer:
         self.default_utility = default_utility
         self._ros, self._catalogue, self._topics = ros, catalogue, topics
         self._goals: dict[str, _Goal] = {}
-        self._validated: tuple[PlanTask.Goal, Task] | None = None
+        self._taken: tuple[PlanTask.Goal, Task] | None = None
         self._server = DeferredActionServer(
             node,
             PlanTask,
@@ -87,12 +87,21 @@ class TaskServer:
     # On the ROS thread
 
     def _on_goal(self, goal: PlanTask.Goal) -> GoalResponse:
-        """Reject what can never be served; what cannot be served now is accepted, then aborted.
+        """Reject what can never be served, or all while the planner is not active.
 
-        Only a result can carry a reason, so a rejection's goes to ``task_events``.
+        Whether a task can be served now, the planner says on its own thread: what cannot is
+        accepted here, then aborted, for only a result can carry a reason. A rejection's goes to
+        ``task_events``.
         """
         try:
-            task = self._validate(goal)
+            if self.planner is None:
+                raise ShutdownError('the planner is not active')
+            task = task_record(
+                goal,
+                'not accepted yet',
+                skill_set_of=self._catalogue.skill_set_of,
+                default_utility=self.default_utility,
+            )
         except TimelyError as err:
             _logger.warning('goal rejected: %s', err)
             refused = partial(
@@ -104,38 +113,14 @@ class TaskServer:
             )
             self._ros.call_loop(refused, err)
             return GoalResponse.REJECT
-        self._validated = (goal, task)
+        self._taken = (goal, task)
         return GoalResponse.ACCEPT
 
-    def _validate(self, goal: PlanTask.Goal) -> Task:
-        """Return the task of a goal that may be served some time.
-
-        Raises:
-            TimelyError: It can never be, or the planner is not active.
-        """
-        planner = self.planner
-        if planner is None:
-            raise ShutdownError('the planner is not active')
-        task = task_record(
-            goal,
-            'not accepted yet',
-            skill_set_of=self._catalogue.skill_set_of,
-            default_utility=self.default_utility,
-        )
-        try:
-            planner.validate(task)
-        except InvalidTaskError:
-            raise
-        except TimelyError:
-            # It is told again, and with a result, when the task is submitted.
-            return task
-        return task
-
     def _on_accepted(self, goal: ServerGoalHandle) -> None:
-        assert self._validated is not None
-        assert self._validated[0] is goal.request
-        task = replace(self._validated[1], task_id=uuid_text(goal.goal_id))
-        self._validated = None
+        assert self._taken is not None
+        assert self._taken[0] is goal.request
+        task = replace(self._taken[1], task_id=uuid_text(goal.goal_id))
+        self._taken = None
         self._ros.call_loop(self._submit, goal, task)
 
     def _on_cancel(self, goal: ServerGoalHandle) -> None:
@@ -157,7 +142,8 @@ class TaskServer:
         try:
             if self.planner is None:
                 raise ShutdownError('the planner is not active')
-            entry.handle = self.planner.submit(task, on_feedback=lambda _: throttle.ask())
+            prepared = self.planner.prepare(task)
+            entry.handle = self.planner.submit(prepared, on_feedback=lambda _: throttle.ask())
         except TimelyError as err:
             self._refuse(goal, task, err)
         except Exception as err:

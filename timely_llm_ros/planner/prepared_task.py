@@ -1,0 +1,40 @@
+"""A task that the planner can serve, with everything that its generation needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from timely_llm_ros.execution import RobotLink
+    from timely_llm_ros.planner.budgets import BudgetedTask
+    from timely_llm_ros.planner.task import Task
+    from timely_llm_ros.skills import Prompt, Scene, SkillSet
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedTask:
+    """What ``Planner.prepare`` returns and ``Planner.submit`` takes.
+
+    Attributes:
+        task: The task.
+        skill_set: The skills of its robot.
+        link: Its robot.
+        prompt: Its prompt.
+        max_tokens: Length limit of its plan (tokens).
+        budgeted: How it is generated within its time budget, where that was planned.
+        predicted_tokens: Expected length of its plan (tokens), where the engine is to be told.
+    """
+
+    task: Task
+    skill_set: SkillSet
+    link: RobotLink
+    prompt: Prompt
+    max_tokens: int
+    budgeted: BudgetedTask | None = None
+    predicted_tokens: float | None = None
+
+    @property
+    def scene(self) -> Scene:
+        """The objects that its prompt names."""
+        return self.task.scene if self.budgeted is None else self.budgeted.scene
