@@ -73,7 +73,9 @@ def serve(link: FakeLink, script: Script) -> tuple[TaskResult, list[PlannerEvent
             config=PlannerConfig(stop_limit_s=2.0),
         )
         await planner.start()
-        handle = planner.submit(planner.prepare(Task('t', 'r1', 'exact', 'go', EXACT_SCENE, NORMAL)))
+        handle = planner.submit(
+            planner.prepare(Task('t', 'r1', 'exact', 'go', EXACT_SCENE, NORMAL))
+        )
         result = await handle.result()
         await planner.close()
         return result, events, engine
@@ -229,7 +231,9 @@ def test_a_robot_that_is_gone_when_its_turn_comes() -> None:
         await planner.start()
         handles = [
             planner.submit(
-                planner.prepare(Task(name, 'r1', 'exact', 'go', EXACT_SCENE, NORMAL, when_busy='queue'))
+                planner.prepare(
+                    Task(name, 'r1', 'exact', 'go', EXACT_SCENE, NORMAL, when_busy='queue')
+                )
             )
             for name in 'abc'
         ]
