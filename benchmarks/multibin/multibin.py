@@ -32,7 +32,7 @@ from timely_llm_ros.engines import GenerationRequest
 from timely_llm_ros.engines.tokens import SHIPPED_MODEL, find_model
 from timely_llm_ros.engines.torch.compute import StaticBatches, load_model, serve_continuously
 from timely_llm_ros.offline import BinOptions, RequestMaker, generate
-from timely_llm_ros.planner import OfflinePrompt
+from timely_llm_ros.planner.prompts import OfflinePrompt
 from timely_llm_ros.sample_tasks import sample_task
 from timely_llm_ros.scheduling import mean_service, optimal_boundaries
 from timely_llm_ros.skills import Prompt, Scene

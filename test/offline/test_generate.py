@@ -14,7 +14,12 @@ from timely_llm_ros.engines.torch.compute.static_batches import Generated
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.offline.generate import BinOptions, cut, generate
 from timely_llm_ros.offline.length_features import LengthFeatures
-from timely_llm_ros.planner.prompt_file import Answer, AnswerFile, OfflinePrompt, read_prompts
+from timely_llm_ros.planner.prompts.prompt_file import (
+    Answer,
+    AnswerFile,
+    OfflinePrompt,
+    read_prompts,
+)
 from timely_llm_ros.skills.scene import Scene
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from timely_llm_ros.errors import (
 )
 from timely_llm_ros.execution import LocalRobotLink, SegmentExecutor
 from timely_llm_ros.planner import BackgroundTask, Task
-from timely_llm_ros.planner.background_file import BackgroundFile
 from timely_llm_ros.planner.planner import Planner
+from timely_llm_ros.planner.prompts.background_file import BackgroundFile
 from timely_llm_ros.testing import EXACT_SCENE, EXACT_SKILLS, ScriptedEngine
 from timely_llm_ros.utility import URGENT
 from timely_llm_ros.virtual_time import run_virtual

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.engines.tokens import Sampling
     from timely_llm_ros.engines.torch.compute import Generated
     from timely_llm_ros.offline import BinOptions, RequestMaker
-    from timely_llm_ros.planner import Answer, OfflinePrompt
+    from timely_llm_ros.planner.prompts import Answer, OfflinePrompt
 
 _EXAMPLES = """\
 examples:
@@ -138,7 +138,7 @@ def _run(options: argparse.Namespace, bins: BinOptions) -> int:
     from rich.console import Console
     from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 
-    from timely_llm_ros.planner import AnswerFile, read_prompts
+    from timely_llm_ros.planner.prompts import AnswerFile, read_prompts
 
     output = Path(options.output)
     known: list[OfflinePrompt] | None = None
@@ -177,7 +177,7 @@ def _serve(
     from timely_llm_ros.engines.tokens import SHIPPED_MODEL, find_model
     from timely_llm_ros.engines.torch.compute import StaticBatches, load_model, serve_continuously
     from timely_llm_ros.offline import RequestMaker, generate
-    from timely_llm_ros.planner import Answer
+    from timely_llm_ros.planner.prompts import Answer
 
     path = find_model(options.model_path or SHIPPED_MODEL)
     sampling = _sampling(options)
@@ -232,7 +232,7 @@ def _lines(path: str) -> list[str]:
 
 def _from_stdin(done: set[str], batching: str) -> Iterator[OfflinePrompt | None]:
     """Yield prompts as they come, and None whenever none has for a moment."""
-    from timely_llm_ros.planner import read_prompts
+    from timely_llm_ros.planner.prompts import read_prompts
 
     coming: queue.SimpleQueue[str | None] = queue.SimpleQueue()
 

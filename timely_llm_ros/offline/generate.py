@@ -10,7 +10,7 @@ import numpy as np
 
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.offline.length_features import LengthFeatures
-from timely_llm_ros.planner import Answer
+from timely_llm_ros.planner.prompts import Answer
 from timely_llm_ros.scheduling import (
     MultiBinQueue,
     equal_mass_boundaries,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from timely_llm_ros.engines.torch.compute import Generated
-    from timely_llm_ros.planner import OfflinePrompt
+    from timely_llm_ros.planner.prompts import OfflinePrompt
 
 Boundaries = Literal['equal', 'optimal', 'exponential']
 """Where lengths are cut into bins: equal masses, least mean batch time, lemma A.1."""

@@ -13,7 +13,7 @@ from timely_llm_ros.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from timely_llm_ros.planner import OfflinePrompt
+    from timely_llm_ros.planner.prompts import OfflinePrompt
 
 WORDS = 256
 """Words are hashed into so many features."""

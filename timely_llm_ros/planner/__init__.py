@@ -1,7 +1,6 @@
 """The planner: tasks in, segments out; asyncio, no ROS."""
 
-from timely_llm_ros.planner.background_file import BackgroundFile
-from timely_llm_ros.planner.background_tasks import BackgroundTask
+from timely_llm_ros.planner.background_tasks import BackgroundHandle, BackgroundTask
 from timely_llm_ros.planner.config import PlannerConfig
 from timely_llm_ros.planner.events import (
     CallStarted,
@@ -15,18 +14,14 @@ from timely_llm_ros.planner.events import (
 )
 from timely_llm_ros.planner.planner import Planner
 from timely_llm_ros.planner.prepared_task import PreparedTask
-from timely_llm_ros.planner.prompt_file import Answer, AnswerFile, OfflinePrompt, read_prompts
 from timely_llm_ros.planner.shortest_generation import ShortestGeneration
 from timely_llm_ros.planner.task import Task, TaskFeedback, TaskPhase, TaskResult, TaskStatus
 from timely_llm_ros.planner.task_handle import TaskHandle
 
 __all__ = [
-    'Answer',
-    'AnswerFile',
-    'BackgroundFile',
+    'BackgroundHandle',
     'BackgroundTask',
     'CallStarted',
-    'OfflinePrompt',
     'PhaseChanged',
     'Planner',
     'PlannerConfig',
@@ -44,5 +39,4 @@ __all__ = [
     'TaskPhase',
     'TaskResult',
     'TaskStatus',
-    'read_prompts',
 ]

@@ -51,7 +51,8 @@ if TYPE_CHECKING:
     from rclpy.parameter import Parameter
 
     from timely_llm_ros.engines import EngineEvent, EngineInfo
-    from timely_llm_ros.planner import BackgroundFile, PlannerEvent
+    from timely_llm_ros.planner import PlannerEvent
+    from timely_llm_ros.planner.prompts import BackgroundFile
 
 HEARTBEAT_PERIOD_S = 0.1
 DIAGNOSTICS_PERIOD_S = 1.0

@@ -10,7 +10,8 @@ from timely_llm_ros.engines import StepOptions
 from timely_llm_ros.engines.core import PREFILL_CHUNK
 from timely_llm_ros.engines.torch import TorchConfig
 from timely_llm_ros.nodes.planner.engine_options import predictor_folder
-from timely_llm_ros.planner import BackgroundFile, PlannerConfig
+from timely_llm_ros.planner import PlannerConfig
+from timely_llm_ros.planner.prompts import BackgroundFile
 from timely_llm_ros.prediction.lengths import find_predictor
 from timely_llm_ros.prediction.times import read_profile
 from timely_llm_ros.utility import TimeUtility
