@@ -14,9 +14,11 @@ from timely_llm_ros.engines import (
     EvictionDecided,
     GenerationEnded,
     GenerationRequest,
+    Resume,
     SegmentGenerated,
+    Submit,
 )
-from timely_llm_ros.engines.core import EngineCore
+from timely_llm_ros.engines.core import CoreOptions, EngineCore
 from timely_llm_ros.engines.torch.compute import TorchBackend
 from timely_llm_ros.sample_tasks import KINDS, sample_task
 from timely_llm_ros.skills import Prompt, build_prompt
@@ -111,11 +113,13 @@ class Server:
         self._backend = TorchBackend(loaded, eviction=method)
         self._core = EngineCore(
             self._backend,
-            mode='stream',
-            max_running=8,
-            max_kv_tokens=loaded.pool.capacity,
-            context_limit=loaded.context_limit,
-            prefill_chunk=chunk,
+            CoreOptions(
+                mode='stream',
+                max_running=8,
+                max_kv_tokens=loaded.pool.capacity,
+                context_limit=loaded.context_limit,
+                prefill_chunk=chunk,
+            ),
         )
         self._max_tokens = max_tokens
         self._forced = tuple(loaded.texts.encode('move_forward(100);' * 6))[:16]
@@ -154,7 +158,7 @@ class Server:
             eviction=rule,
         )
         core, texts, evicted, steps_s = self._core, list[str](), 0.0, list[float]()
-        core.submit(request, arrival_s)
+        core.apply(Submit(request))
         prefill_s, ended = 0.0, None
         while ended is None:
             started_s = time.monotonic()
@@ -176,7 +180,7 @@ class Server:
                     case GenerationEnded():
                         ended = event
             # No robot is there that could answer.
-            core.resume('job', 'true', now_s)
+            core.apply(Resume('job', 'true'))
         total_s = time.monotonic() - arrival_s
         text = ''.join(texts)
         exact = ended.reason == 'stop' and _plain(text) == _plain(sample.plan)
@@ -198,13 +202,10 @@ class Server:
         forced = self._forced
         scene = sample_task(random.Random(0), next(iter(KINDS)), 10).scene
         for number in range(batch):
-            core.submit(
-                GenerationRequest(
+            core.apply(Submit(GenerationRequest(
                     f'g{number}', prompt, skills, scene, NORMAL, time.monotonic(),
                     forced_token_ids=forced, eviction=rule,
-                ),
-                time.monotonic(),
-            )  # fmt: skip
+                )))  # fmt: skip
         times_s = []
         while (plan := core.plan(time.monotonic())) is not None:
             started_s = time.monotonic()

@@ -14,8 +14,8 @@ import time
 from pathlib import Path
 from statistics import median
 
-from timely_llm_ros.engines import GenerationEnded, GenerationRequest
-from timely_llm_ros.engines.core import EngineCore
+from timely_llm_ros.engines import GenerationEnded, GenerationRequest, Resume, Submit
+from timely_llm_ros.engines.core import CoreOptions, EngineCore
 from timely_llm_ros.engines.tokens import SHIPPED_MODEL, find_model
 from timely_llm_ros.engines.torch.compute import TorchBackend, load_model
 from timely_llm_ros.skills import Prompt, Scene, SceneObject
@@ -34,7 +34,9 @@ def measure(
     """Decode ``steps`` tokens for ``batch`` generations behind ``context`` prompt tokens each."""
     loaded = load_model(path, max_kv_tokens=MAX_KV_TOKENS)
     backend = TorchBackend(loaded)
-    core = EngineCore(backend, mode='stream', max_running=batch, max_kv_tokens=MAX_KV_TOKENS)
+    core = EngineCore(
+        backend, CoreOptions(mode='stream', max_running=batch, max_kv_tokens=MAX_KV_TOKENS)
+    )
     forced = tuple(loaded.texts.encode('move_forward(100);' * steps))[: steps + 20]
     requests = {
         f'g{number}': GenerationRequest(
@@ -50,7 +52,7 @@ def measure(
         for number in range(batch)
     }
     for request in requests.values():
-        core.submit(request, 0.0)
+        core.apply(Submit(request))
     rows: list[tuple[float, ...]] = []
     while len(rows) < steps:
         start_s, cpu_s = time.perf_counter(), time.thread_time()
@@ -64,9 +66,9 @@ def measure(
         end_s, used_s = time.perf_counter(), time.thread_time() - cpu_s
         for event in core.take_events():
             if isinstance(event, GenerationEnded):
-                core.submit(requests[event.generation_id], end_s)
+                core.apply(Submit(requests[event.generation_id]))
         for name in requests:
-            core.resume(name, 'true', end_s)
+            core.apply(Resume(name, 'true'))
         if plan.decodes_only and len(plan.rows) == batch:
             rows.append(
                 (

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.common import Target
-from timely_llm_ros.engines.core import EngineCore
+from timely_llm_ros.engines import Submit
+from timely_llm_ros.engines.core import CoreOptions, EngineCore
 from timely_llm_ros.engines.tokens import PREDICTORS, SHIPPED_MODEL, find_model
 from timely_llm_ros.engines.torch import FEW, RARE, StateReader
 from timely_llm_ros.engines.torch.compute import TorchBackend, load_model
@@ -69,10 +70,16 @@ class _Steps:
         self._backend = TorchBackend(self._loaded)
         self._batch = batch
         self._core = EngineCore(
-            self._backend, policy='srpt', mode='stream', max_running=batch,
-            max_kv_tokens=32768, prefill_chunk=4096,
-            scheduling=SchedulingOptions(admission='fixed', age_bound_s=None),
-        )  # fmt: skip
+            self._backend,
+            CoreOptions(
+                policy='srpt',
+                mode='stream',
+                max_running=batch,
+                max_kv_tokens=32768,
+                prefill_chunk=4096,
+                scheduling=SchedulingOptions(admission='fixed', age_bound_s=None),
+            ),
+        )
         ids = self._loaded.texts.encode('move_forward(100);')
         self._ids = tuple((ids * TOKENS)[:TOKENS])
         self._requests = draw_requests(10**6, 3, 'held_out', kinds=(1,))
@@ -107,17 +114,17 @@ class _Steps:
         if self._left >= steps:
             return
         self._loaded.tap = self._tap
-        while self._core.running or self._core.waiting:
+        while self._core.generations.running or self._core.generations.waiting:
             self.step(watched=True)
         self._reader.forget(self._names)
         requests = [next(self._requests) for _ in range(self._batch)]
         self._names = [request.generation_id for request in requests]
         for request in requests:
             request = replace(request, forced_token_ids=self._ids, max_tokens=TOKENS + 1)
-            self._core.submit(request, time.perf_counter())
+            self._core.apply(Submit(request))
         # Prompts take a step or two; then all of them only decode.
         begun = 0
-        while begun < 4 or self._core.waiting:
+        while begun < 4 or self._core.generations.waiting:
             self.step(watched=True)
             begun += 1
         # A stretch begins after an answer, so that its answers have the same places always.

@@ -38,6 +38,7 @@ from benchmarks.vllm.plots import draw
 from benchmarks.vllm.suspended import suspended
 from lrtrace.statistics import percentile
 from timely_llm_ros.engines import GenerationRequest
+from timely_llm_ros.engines.core import CoreOptions
 from timely_llm_ros.engines.vllm.plugin import UNCUT, FreezeCore, New, Work
 from timely_llm_ros.skills import Prompt, Scene
 from timely_llm_ros.utility import NORMAL
@@ -61,14 +62,14 @@ def ordering(counts: tuple[int, ...] = (8, 64, 512, 4096)) -> dict[str, Any]:
     found = {}
     for count in counts:
         core = FreezeCore(
-            Texts(), append=lambda name, ids: None, kv_tokens=lambda: 0, max_running=4,
-            policy='least_loss',
+            Texts(), append=lambda name, ids: None, kv_tokens=lambda: 0,
+            options=CoreOptions(max_running=4, policy='least_loss'),
         )  # type: ignore[arg-type]  # fmt: skip
         for number in range(count):
             request = GenerationRequest(
                 f'{number}', Prompt('', ''), UNCUT, Scene(), NORMAL, number / count
             )
-            core.add(request, 10, 0.0)
+            core.add(request, 10)
         choices, steps = [], []
         for number in range(300):
             now_s = 1.0 + number / 1000

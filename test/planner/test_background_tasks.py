@@ -31,7 +31,8 @@ from timely_llm_ros.virtual_time import run_virtual
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from timely_llm_ros.engines.engine import Engine, GenerationRequest
+    from timely_llm_ros.engines.commands import GenerationRequest
+    from timely_llm_ros.engines.engine import Engine
 
 
 def plan_of(request: GenerationRequest) -> str:
@@ -117,10 +118,10 @@ def test_cancel_and_close_end_everything_once() -> None:
 class BrokenEngine(ScriptedEngine):
     """Takes generations and breaks down when told to."""
 
-    def submit(self, request: GenerationRequest) -> None:
+    def begin(self, request: GenerationRequest) -> None:
         self.requests.append(request)
 
-    def cancel(self, generation_id: str) -> None:
+    def stop(self, generation_id: str) -> None:
         self.canceled.append(generation_id)
 
     def fail(self) -> None:

@@ -16,7 +16,7 @@ from timely_llm_ros.utility import TimeUtility
 from timely_llm_ros.virtual_time import run_virtual
 
 if TYPE_CHECKING:
-    from timely_llm_ros.engines.engine import GenerationRequest
+    from timely_llm_ros.engines.commands import GenerationRequest
     from timely_llm_ros.planner import TaskResult
 
 GOLDEN = json.loads(

@@ -10,7 +10,7 @@ from timely_llm_ros.prediction.lengths.length_forecast import EmpiricalLengths, 
 from timely_llm_ros.testing import Fleet, by_instruction, in_fleet
 
 if TYPE_CHECKING:
-    from timely_llm_ros.engines.engine import GenerationRequest
+    from timely_llm_ros.engines.commands import GenerationRequest
     from timely_llm_ros.testing import Script
 
 PROMISED = 37

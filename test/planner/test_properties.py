@@ -24,7 +24,8 @@ from timely_llm_ros.testing import Fleet, Note, Script, ScriptedEngine, make_fle
 from timely_llm_ros.virtual_time import run_virtual
 
 if TYPE_CHECKING:
-    from timely_llm_ros.engines.engine import EndReason, GenerationRequest
+    from timely_llm_ros.engines.commands import GenerationRequest
+    from timely_llm_ros.engines.engine import EndReason
     from timely_llm_ros.planner import PlannerEvent
     from timely_llm_ros.planner.task_handle import TaskHandle
 

@@ -1,5 +1,14 @@
 """Engines: what produces plans, behind one protocol."""
 
+from timely_llm_ros.engines.commands import (
+    Cancel,
+    Command,
+    GenerationRequest,
+    Resume,
+    RobotIdleAt,
+    Submit,
+    Suspend,
+)
 from timely_llm_ros.engines.config import EngineConfig, ModelConfig, StepOptions
 from timely_llm_ros.engines.engine import (
     EndReason,
@@ -12,7 +21,6 @@ from timely_llm_ros.engines.engine import (
     EngineStateChanged,
     EvictionDecided,
     GenerationEnded,
-    GenerationRequest,
     SegmentGenerated,
 )
 from timely_llm_ros.engines.openai import OpenAIConfig, ServerOptions
@@ -23,6 +31,8 @@ from timely_llm_ros.engines.vllm import VllmConfig
 
 __all__ = [
     'ENGINES',
+    'Cancel',
+    'Command',
     'EndReason',
     'Engine',
     'EngineConfig',
@@ -37,10 +47,14 @@ __all__ = [
     'GenerationRequest',
     'ModelConfig',
     'OpenAIConfig',
+    'Resume',
+    'RobotIdleAt',
     'SegmentGenerated',
     'ServerOptions',
     'SimulatedConfig',
     'StepOptions',
+    'Submit',
+    'Suspend',
     'TorchConfig',
     'VllmConfig',
     'create_engine',

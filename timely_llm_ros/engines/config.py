@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, get_args
 
-from timely_llm_ros.engines.core import EvictionName
+from timely_llm_ros.engines.core import CoreOptions, EvictionName
 from timely_llm_ros.engines.tokens import Sampling
 from timely_llm_ros.options import check_options, group, option
 from timely_llm_ros.scheduling import POLICIES, SchedulingOptions, ServingMode
@@ -54,6 +54,23 @@ class EngineConfig:
 
     def __post_init__(self) -> None:
         check_options(self)
+
+    def core_options(self, *, prefill_chunk: int, context_limit: int = 1 << 30) -> CoreOptions:
+        """Return the options of the engine's core.
+
+        Args:
+            prefill_chunk: Most prompt tokens computed in one step.
+            context_limit: Most tokens that one context may have.
+        """
+        return CoreOptions(
+            mode=self.mode,
+            policy=self.policy,
+            max_running=self.max_running,
+            max_kv_tokens=self.max_kv_tokens,
+            context_limit=context_limit,
+            prefill_chunk=prefill_chunk,
+            scheduling=self.scheduling,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What every engine offers: requests in, segments out, suspension in between.
+"""What every engine offers: commands in, segments out, suspension in between.
 
 An engine generates plans for many robots at once. Each generation's text is cut into segments by
 a :class:`~timely_llm_ros.skills.segmenter.Segmenter` inside the engine, next to the tokens, so
@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from timely_llm_ros.engines.commands import Cancel, Resume, RobotIdleAt, Submit, Suspend
 from timely_llm_ros.pickling import pickled_as_call
 from timely_llm_ros.scheduling import Phase, ServingMode
 
@@ -26,7 +27,6 @@ __all__ = [
     'EngineStateChanged',
     'EvictionDecided',
     'GenerationEnded',
-    'GenerationRequest',
     'GenerationState',
     'Phase',
     'SegmentGenerated',
@@ -38,50 +38,13 @@ __all__ = [
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from timely_llm_ros.budget import EvictionRule
+    from timely_llm_ros.engines.commands import Command, GenerationRequest
     from timely_llm_ros.prediction.times import ExecutionTimeModel
-    from timely_llm_ros.skills import Prompt, Scene, Segment, SkillSet
-    from timely_llm_ros.utility import TimeUtility
+    from timely_llm_ros.skills import Segment
 
 EndReason = Literal['stop', 'length', 'canceled', 'invalid_plan', 'error']
 """Why a generation ended: its plan is complete, it reached ``max_tokens``, it was cancelled, its
 text does not parse against the skill set, or the engine could not go on with it."""
-
-
-@dataclass(frozen=True, slots=True)
-class GenerationRequest:
-    """One task's generation.
-
-    Attributes:
-        generation_id: Unique among the generations that the engine has.
-        prompt: What the model reads; ``prompt.fixed`` is shared between requests.
-        skill_set: The skills that the plan may use.
-        scene: The objects that the plan may name.
-        utility: What the first segment is worth over time.
-        arrival_s: When the task was received, on the engine's clock (s).
-        max_tokens: Tokens after which the generation ends with reason ``length``.
-        constrained: Let the skill set's grammar mask the model's choices.
-        forced_token_ids: Emit these ids whatever the model says, then stop (for measurements).
-        background: No robot waits for it: it gets only the engine time that no robot's generation
-            needs, comes as one whole plan, and nothing of it is ever held.
-        predicted_tokens: How many tokens the plan is predicted to take; None to leave the
-            prediction to the engine.
-        eviction: How much of the prompt's KV to keep once it is computed; None for all of it. An
-            engine without eviction keeps all of it.
-    """
-
-    generation_id: str
-    prompt: Prompt
-    skill_set: SkillSet
-    scene: Scene
-    utility: TimeUtility
-    arrival_s: float
-    max_tokens: int = 512
-    constrained: bool = True
-    forced_token_ids: tuple[int, ...] | None = None
-    background: bool = False
-    predicted_tokens: float | None = None
-    eviction: EvictionRule | None = None
 
 
 @pickled_as_call
@@ -306,6 +269,9 @@ def deliver(on_event: Callable[[EngineEvent], None], event: EngineEvent) -> None
 class Engine(Protocol):
     """An engine. Only :meth:`start` and :meth:`close` wait; the rest returns at once.
 
+    An engine derives from this class and implements :meth:`start`, :meth:`close` and :meth:`send`;
+    the five methods below them make the commands.
+
     An unknown ``generation_id`` is no error: a message about a generation that has just ended is
     normal. What cannot be done is answered by :class:`GenerationEnded` with reason ``error``.
     """
@@ -325,13 +291,17 @@ class Engine(Protocol):
         """Stop and free everything. No event comes after it; generations just vanish."""
         ...
 
+    def send(self, command: Command) -> None:
+        """Do what a command asks for, in the order in which commands are sent."""
+        ...
+
     def submit(self, request: GenerationRequest) -> None:
         """Queue a generation."""
-        ...
+        self.send(Submit(request))
 
     def suspend(self, generation_id: str) -> None:
         """Hold a generation, its KV and token ids kept, until :meth:`resume`."""
-        ...
+        self.send(Suspend(generation_id))
 
     def resume(self, generation_id: str, observation: str | None = None) -> None:
         """Go on with a held generation.
@@ -341,12 +311,12 @@ class Engine(Protocol):
             observation: The value of the blocking call that it waits for; None after
                 :meth:`suspend`. A generation that waits for a value ignores a resume without one.
         """
-        ...
+        self.send(Resume(generation_id, observation))
 
     def robot_idle_at(self, generation_id: str, idle_at_s: float) -> None:
         """Correct when the robot is expected to run out of work, on the engine's clock (s)."""
-        ...
+        self.send(RobotIdleAt(generation_id, idle_at_s))
 
     def cancel(self, generation_id: str) -> None:
         """End a generation and free its KV; answers with ``GenerationEnded('canceled')``."""
-        ...
+        self.send(Cancel(generation_id))

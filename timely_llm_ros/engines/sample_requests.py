@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from timely_llm_ros.engines.engine import GenerationRequest
+from timely_llm_ros.engines.commands import GenerationRequest
 from timely_llm_ros.skills import Scene, SceneObject, SkillSet, build_prompt
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.utility import NORMAL

@@ -8,11 +8,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.engines import (
+    Cancel,
+    Engine,
     EngineFailed,
     EngineInfo,
     EngineReady,
     GenerationEnded,
+    Resume,
+    RobotIdleAt,
     SegmentGenerated,
+    Submit,
+    Suspend,
 )
 from timely_llm_ros.errors import EngineError
 from timely_llm_ros.skills import Call, Segment, parse
@@ -21,7 +27,7 @@ from timely_llm_ros.testing.exact_skills import acts
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from timely_llm_ros.engines import EndReason, EngineEvent, GenerationRequest
+    from timely_llm_ros.engines import Command, EndReason, EngineEvent, GenerationRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +62,7 @@ def by_instruction(request: GenerationRequest) -> Script:
 
 
 @dataclass(slots=True)
-class ScriptedEngine:
+class ScriptedEngine(Engine):
     """Generates what a script says. Generations run side by side: none waits for another.
 
     Attributes:
@@ -94,7 +100,26 @@ class ScriptedEngine:
         """How many generations have not ended."""
         return sum(not task.done() for task in self._tasks.values())
 
-    def submit(self, request: GenerationRequest) -> None:
+    def send(self, command: Command) -> None:
+        """Do what a command asks for.
+
+        Raises:
+            EngineError: It suspends, which the planner leaves to the engine.
+        """
+        match command:
+            case Submit(request):
+                self.begin(request)
+            case Suspend(name):
+                raise EngineError(f'generation {name!r}: expected nobody to suspend it')
+            case Resume(name, observation):
+                self.resumed.append((name, observation))
+                self._values[name].set()
+            case RobotIdleAt(name, idle_at_s):
+                self.idle_at_s.setdefault(name, []).append(idle_at_s)
+            case Cancel(name):
+                self.stop(name)
+
+    def begin(self, request: GenerationRequest) -> None:
         """Begin a generation.
 
         Raises:
@@ -108,24 +133,7 @@ class ScriptedEngine:
         loop = asyncio.get_running_loop()
         self._tasks[generation_id] = loop.create_task(self._generate(request))
 
-    def suspend(self, generation_id: str) -> None:
-        """Refuse: the planner leaves suspension to the engine.
-
-        Raises:
-            EngineError: Always.
-        """
-        raise EngineError(f'generation {generation_id!r}: expected nobody to suspend it')
-
-    def resume(self, generation_id: str, observation: str | None = None) -> None:
-        """Let a generation go on that waits for the value of a call."""
-        self.resumed.append((generation_id, observation))
-        self._values[generation_id].set()
-
-    def robot_idle_at(self, generation_id: str, idle_at_s: float) -> None:
-        """Note when a generation's robot will have nothing left to do."""
-        self.idle_at_s.setdefault(generation_id, []).append(idle_at_s)
-
-    def cancel(self, generation_id: str) -> None:
+    def stop(self, generation_id: str) -> None:
         """End a generation at once."""
         self.canceled.append(generation_id)
         task = self._tasks.get(generation_id)

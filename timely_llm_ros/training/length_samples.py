@@ -17,8 +17,14 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from timely_llm_ros.engines import GenerationEnded, GenerationRequest, SegmentGenerated
-from timely_llm_ros.engines.core import EngineCore
+from timely_llm_ros.engines import (
+    GenerationEnded,
+    GenerationRequest,
+    Resume,
+    SegmentGenerated,
+    Submit,
+)
+from timely_llm_ros.engines.core import CoreOptions, EngineCore
 from timely_llm_ros.engines.torch.compute import TorchBackend
 from timely_llm_ros.errors import ConfigurationError, EngineError
 from timely_llm_ros.sample_tasks import KINDS, sample_task
@@ -160,12 +166,14 @@ def generate_each(
     tap = loaded.watch(layers) if layers else None
     core = EngineCore(
         backend,
-        policy='fcfs',
-        max_running=max_running,
-        max_kv_tokens=loaded.pool.capacity,
-        context_limit=loaded.context_limit,
-        prefill_chunk=1024,
-        scheduling=SchedulingOptions(admission='fixed', age_bound_s=None),
+        CoreOptions(
+            policy='fcfs',
+            max_running=max_running,
+            max_kv_tokens=loaded.pool.capacity,
+            context_limit=loaded.context_limit,
+            prefill_chunk=1024,
+            scheduling=SchedulingOptions(admission='fixed', age_bound_s=None),
+        ),
     )
     open_: dict[str, tuple[GenerationRequest, list[Halves]]] = {}
     done: dict[str, LengthSample | None] = {}
@@ -175,7 +183,7 @@ def generate_each(
         while len(open_) < max_running and (request := next(requests, None)) is not None:
             open_[request.generation_id] = request, []
             order.append(request.generation_id)
-            core.submit(request, now_s)
+            core.apply(Submit(request))
         plan = core.plan(now_s)
         if plan is None and not open_:
             break
@@ -191,7 +199,7 @@ def generate_each(
             if isinstance(event, SegmentGenerated) and event.segment.awaits_value:
                 name = event.generation_id
                 value = random.Random(name + event.segment.text).choice(('true', 'false'))
-                core.resume(name, value, now_s)
+                core.apply(Resume(name, value))
             elif isinstance(event, GenerationEnded):
                 name = event.generation_id
                 if event.reason == 'error':

@@ -16,8 +16,8 @@ from benchmarks.timelyllm.comparison import PAPER
 from benchmarks.timelyllm.figures.experiment import Experiment, Result, Table
 from benchmarks.timelyllm.printed import PAPER_MS, PAPER_PERCENT, PAPER_US
 from benchmarks.timelyllm.scheduling import ours_us
-from timely_llm_ros.engines import GenerationRequest
-from timely_llm_ros.engines.core import EngineCore, Output
+from timely_llm_ros.engines import GenerationRequest, Submit
+from timely_llm_ros.engines.core import CoreOptions, EngineCore, Output
 from timely_llm_ros.engines.simulated import find_hardware
 from timely_llm_ros.evaluation import PROFILES, TIMED, SegmentShape, WorkloadTask, plan_tokens
 from timely_llm_ros.scheduling import SchedulingOptions, ServingMode
@@ -118,12 +118,12 @@ def plan_ms(kind: int, mode: ServingMode) -> float:
     least_s = float('inf')
     for _ in range(REPEATS):
         tokens = plan_tokens(task)
-        core = EngineCore(Given(), mode=mode, scheduling=PAPER)
+        core = EngineCore(Given(), CoreOptions(mode=mode, scheduling=PAPER))
         request = GenerationRequest(
             'plan', Prompt('', 'x'), TIMED, Scene(()), profile.utility, 0.0, max_tokens=512
         )
         started_s = time.process_time()
-        core.submit(request, 0.0)
+        core.apply(Submit(request))
         now_s = 0.0
         for number, text in enumerate(tokens):
             plan = core.plan(now_s)

@@ -12,9 +12,14 @@ from hypothesis import strategies as st
 from support.engines.core_bench import Bench, request
 
 from timely_llm_ros.engines import (
+    Cancel,
     EngineStateChanged,
     GenerationEnded,
+    Resume,
+    RobotIdleAt,
     SegmentGenerated,
+    Submit,
+    Suspend,
     create_engine,
 )
 from timely_llm_ros.engines.core.core import EngineCore
@@ -42,7 +47,7 @@ def core_bench(plan: str = PLAN, **options: object) -> Bench[EngineCore]:
 @pytest.mark.parametrize('mode', ['segmented', 'stream', 'whole_plan'])
 def test_a_plan_in_every_mode(mode: ServingMode) -> None:
     bench = core_bench(mode=mode)
-    bench.core.submit(request(), 0.0)
+    bench.core.apply(Submit(request()))
     bench.run()
     parts = ['takeoff;', 'goto(cat_3);', 'repeat(2){take_picture;};', 'land;']
     assert bench.segments() == ([''.join(parts)] if mode == 'whole_plan' else parts)
@@ -52,13 +57,13 @@ def test_a_plan_in_every_mode(mode: ServingMode) -> None:
 
 def test_a_blocking_call_holds_the_generation() -> None:
     bench = core_bench(BLOCKING)
-    bench.core.submit(request(), 0.0)
+    bench.core.apply(Submit(request()))
     bench.run()
     assert bench.segments() == ['takeoff;', 'is_visible(cat_3);']
     assert bench.phase() is Phase.HELD
-    bench.core.resume('g', None, bench.now_s)
+    bench.core.apply(Resume('g'))
     assert bench.step() is None
-    bench.core.resume('g', 'true', bench.now_s)
+    bench.core.apply(Resume('g', 'true'))
     bench.run()
     assert bench.segments()[2:] == ['land;']
     assert bench.ended().reason == 'stop'
@@ -66,9 +71,9 @@ def test_a_blocking_call_holds_the_generation() -> None:
 
 def test_a_wrong_value_ends_the_generation() -> None:
     bench = core_bench(BLOCKING)
-    bench.core.submit(request(), 0.0)
+    bench.core.apply(Submit(request()))
     bench.run()
-    bench.core.resume('g', 'perhaps', bench.now_s)
+    bench.core.apply(Resume('g', 'perhaps'))
     bench.events += bench.core.take_events()
     assert bench.ended().reason == 'error'
     assert 'perhaps' in bench.ended().error
@@ -76,20 +81,20 @@ def test_a_wrong_value_ends_the_generation() -> None:
 
 def test_suspension_stops_and_resumption_goes_on() -> None:
     bench = core_bench()
-    bench.core.submit(request(), 0.0)
+    bench.core.apply(Submit(request()))
     bench.step()
-    bench.core.suspend('g', bench.now_s)
+    bench.core.apply(Suspend('g'))
     assert bench.step() is None
     assert bench.phase() is Phase.HELD
-    assert bench.core.kv_tokens > 0
-    bench.core.resume('g', None, bench.now_s)
+    assert bench.core.kv.used > 0
+    bench.core.apply(Resume('g'))
     bench.run()
     assert bench.ended().reason == 'stop'
 
 
 def test_what_is_no_plan_ends_with_invalid_plan() -> None:
     bench = core_bench('takeoff;explode;')
-    bench.core.submit(request(), 0.0)
+    bench.core.apply(Submit(request()))
     bench.run()
     assert bench.segments() == ['takeoff;']
     assert bench.ended().reason == 'invalid_plan'
@@ -98,20 +103,20 @@ def test_what_is_no_plan_ends_with_invalid_plan() -> None:
 
 def test_an_unfinished_plan_ends_with_invalid_plan() -> None:
     bench = core_bench('takeoff;land')
-    bench.core.submit(request(), 0.0)
+    bench.core.apply(Submit(request()))
     bench.run()
     assert bench.ended().reason == 'invalid_plan'
 
 
 def test_length_and_cancel() -> None:
     bench = core_bench()
-    bench.core.submit(request('a', max_tokens=3), 0.0)
-    bench.core.submit(request('b'), 0.0)
+    bench.core.apply(Submit(request('a', max_tokens=3)))
+    bench.core.apply(Submit(request('b')))
     for _ in range(4):
         bench.step()
-    bench.core.cancel('b', bench.now_s)
-    bench.core.cancel('b', bench.now_s)
-    bench.core.cancel('nobody', bench.now_s)
+    bench.core.apply(Cancel('b'))
+    bench.core.apply(Cancel('b'))
+    bench.core.apply(Cancel('nobody'))
     bench.run()
     assert (bench.ended('a').reason, bench.ended('a').tokens) == ('length', 3)
     assert bench.ended('b').reason == 'canceled'
@@ -119,8 +124,8 @@ def test_length_and_cancel() -> None:
 
 def test_an_id_used_twice_ends_the_first() -> None:
     bench = core_bench()
-    bench.core.submit(request(), 0.0)
-    bench.core.submit(request(), 0.0)
+    bench.core.apply(Submit(request()))
+    bench.core.apply(Submit(request()))
     bench.run()
     reasons = [e.reason for e in bench.events if isinstance(e, GenerationEnded)]
     assert reasons == ['error', 'stop']
@@ -128,9 +133,9 @@ def test_an_id_used_twice_ends_the_first() -> None:
 
 def test_an_urgent_newcomer_takes_the_place_of_a_normal_one() -> None:
     bench = core_bench(max_running=1)
-    bench.core.submit(request('a'), 0.0)
+    bench.core.apply(Submit(request('a')))
     bench.step()
-    bench.core.submit(request('u', urgent=True, arrival_s=bench.now_s), bench.now_s)
+    bench.core.apply(Submit(request('u', urgent=True, arrival_s=bench.now_s)))
     bench.step()
     assert bench.phase('u') is Phase.RUNNING
     assert bench.phase('a') is Phase.SUSPENDED
@@ -140,12 +145,12 @@ def test_an_urgent_newcomer_takes_the_place_of_a_normal_one() -> None:
 
 def test_a_robot_that_is_busy_for_long_gives_way() -> None:
     bench = core_bench(max_running=1)
-    bench.core.submit(request('a'), 0.0)
-    bench.core.submit(request('b'), 0.0)
+    bench.core.apply(Submit(request('a')))
+    bench.core.apply(Submit(request('b')))
     while not (bench.segments('a') and bench.segments('b')):
         bench.step()
-    bench.core.robot_idle_at('a', bench.now_s + 0.2)
-    bench.core.robot_idle_at('b', bench.now_s + 50.0)
+    bench.core.apply(RobotIdleAt('a', bench.now_s + 0.2))
+    bench.core.apply(RobotIdleAt('b', bench.now_s + 50.0))
     while len(bench.segments('a')) < 2:
         bench.step()
     assert len(bench.segments('b')) == 1
@@ -153,7 +158,7 @@ def test_a_robot_that_is_busy_for_long_gives_way() -> None:
 
 def test_generation_times_add_up() -> None:
     bench = core_bench()
-    bench.core.submit(request(), 0.0)
+    bench.core.apply(Submit(request()))
     bench.run()
     parts = [e.generation_s for e in bench.events if isinstance(e, SegmentGenerated)]
     # The last step finds the end and belongs to no segment.
@@ -162,7 +167,7 @@ def test_generation_times_add_up() -> None:
 
 def test_states_come_at_most_ten_times_a_second() -> None:
     bench = core_bench()
-    bench.core.submit(request(), 0.0)
+    bench.core.apply(Submit(request()))
     states = 0
     while bench.step() is not None:
         states += bench.core.take_state(bench.now_s) is not None
@@ -185,23 +190,24 @@ def test_no_generation_is_lost(seed: int, room: int, max_running: int) -> None:
     for _ in range(300):
         action, name = rng.random(), rng.choice(names)
         if waiting and action < 0.3:
-            bench.core.submit(
-                request(waiting.pop(), fixed=rng.choice('ab') * 20, urgent=rng.random() < 0.5),
-                bench.now_s,
+            bench.core.apply(
+                Submit(
+                    request(waiting.pop(), fixed=rng.choice('ab') * 20, urgent=rng.random() < 0.5)
+                )
             )
         elif action < 0.4:
-            bench.core.suspend(name, bench.now_s)
+            bench.core.apply(Suspend(name))
         elif action < 0.6:
-            bench.core.resume(name, rng.choice([None, 'true']), bench.now_s)
+            bench.core.apply(Resume(name, rng.choice([None, 'true'])))
         elif action < 0.63:
-            bench.core.cancel(name, bench.now_s)
+            bench.core.apply(Cancel(name))
         bench.step()
-        assert 0 <= bench.core.kv_tokens <= room
+        assert 0 <= bench.core.kv.used <= room
     while waiting or bench.core.state(0.0).generations:
         if waiting:
-            bench.core.submit(request(waiting.pop()), bench.now_s)
+            bench.core.apply(Submit(request(waiting.pop())))
         for name in names:
-            bench.core.resume(name, 'true', bench.now_s)
+            bench.core.apply(Resume(name, 'true'))
         bench.step()
     for name in names:
         assert bench.ended(name).reason in ('stop', 'canceled')
@@ -213,13 +219,13 @@ def test_no_generation_is_lost(seed: int, room: int, max_running: int) -> None:
 
 def test_a_long_prompt_keeps_the_room_that_it_will_need() -> None:
     bench = core_bench(max_kv_tokens=100, prefill_chunk=8)
-    bench.core.submit(request('a', fixed='', body='y' * 300, urgent=True, max_tokens=2), 0.0)
-    bench.core.submit(request('b', fixed='', body='y' * 160, max_tokens=2), 0.0)
+    bench.core.apply(Submit(request('a', fixed='', body='y' * 300, urgent=True, max_tokens=2)))
+    bench.core.apply(Submit(request('b', fixed='', body='y' * 160, max_tokens=2)))
     bench.step()
     assert bench.phase('a') is Phase.RUNNING
     assert bench.phase('b') is Phase.QUEUED
     bench.run()
-    assert bench.core.spilled == 0
+    assert bench.core.kv.spilled == 0
     assert bench.ended('a').reason == bench.ended('b').reason == 'length'
 
 

@@ -15,18 +15,11 @@ from hypothesis import strategies as st
 from support.engines.core_bench import Bench, request
 from support.engines.torch_runs import Run, alone, free_request, plan_request
 
+from timely_llm_ros.engines.commands import Cancel, Resume, RobotIdleAt, Submit, Suspend
 from timely_llm_ros.engines.core.two_lanes import LanedCore
 from timely_llm_ros.engines.tokens.sampling import Sampling
 from timely_llm_ros.engines.torch.compute.model import LoadedModel, load_model
-from timely_llm_ros.engines.torch.wire import (
-    Cancel,
-    Resume,
-    RobotIdleAt,
-    Stop,
-    Submit,
-    Suspend,
-    frame,
-)
+from timely_llm_ros.engines.torch.wire import Stop, frame
 from timely_llm_ros.engines.torch.worker import Link, _robot_waits
 from timely_llm_ros.scheduling.options import SchedulingOptions
 
@@ -34,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from timely_llm_ros.engines.commands import GenerationRequest
     from timely_llm_ros.engines.core.step import Output, StepPlan
-    from timely_llm_ros.engines.engine import GenerationRequest
 
 pytestmark = pytest.mark.engines
 GENERATIONS = 10
@@ -96,7 +89,7 @@ def test_every_step_is_stopped_at_this_place(
     run = new_run(loaded, 8192)
     background = range(GENERATIONS // 2)
     for number in background:
-        run.core.submit(free_of(number, background=True), 0.0)
+        run.core.apply(Submit(free_of(number, background=True)))
     coming = list(range(len(background), GENERATIONS)) if robots else []
     steps = 0
     assert isinstance(run.core, LanedCore)
@@ -104,10 +97,10 @@ def test_every_step_is_stopped_at_this_place(
         interrupted = run.core.state(0.0).interrupted
         steps += 1
         if coming and interrupted % 9 == 5:
-            run.core.submit(free_of(coming.pop(), background=False), run.now_s)
+            run.core.apply(Submit(free_of(coming.pop(), background=False)))
     assert not coming
     assert run.core.state(0.0).interrupted > steps / 5
-    assert run.core.spilled == 0
+    assert run.core.kv.spilled == 0
     assert {name: ended.token_ids for name, ended in run.ended.items()} == {
         name: ids for name, ids in expected.items() if name in run.ended
     }
@@ -153,17 +146,17 @@ def test_any_interruptions(
         elif action in ('robot', 'background'):
             if len(names) < GENERATIONS:
                 sent = free_of(len(names), background=action == 'background')
-                run.core.submit(sent, run.now_s)
+                run.core.apply(Submit(sent))
                 names.append(sent.generation_id)
         elif action == 'cancel' and names:
-            run.core.cancel(names[chosen], run.now_s)
+            run.core.apply(Cancel(names[chosen]))
         elif action == 'suspend' and names:
-            run.core.suspend(names[chosen], run.now_s)
+            run.core.apply(Suspend(names[chosen]))
             held.append(names[chosen])
         elif action == 'resume' and held:
-            run.core.resume(held.pop(chosen % len(held)), None, run.now_s)
+            run.core.apply(Resume(held.pop(chosen % len(held))))
     for name in held:
-        run.core.resume(name, None, run.now_s)
+        run.core.apply(Resume(name))
     turn = 0
     while run.step(stop_after(last[turn % len(last)])):
         # Each call computes a part at least, so an end is sure however often it is stopped.
@@ -183,11 +176,11 @@ def interrupted_run(loaded: LoadedModel) -> tuple[Run, StepPlan]:
     """Return a run whose background is in the middle of a step of four."""
     run = new_run(loaded, 8192)
     for number in range(4):
-        run.core.submit(free_of(number, background=True), 0.0)
+        run.core.apply(Submit(free_of(number, background=True)))
     assert isinstance(run.core, LanedCore)
     while (plan := run.core.plan(run.now_s)) is None or len(plan.rows) < 4:
         if plan is None:
-            assert run.core.prepare(run.now_s)
+            assert run.core.prepare()
         else:
             run.core.complete(plan, run.backend.execute(plan), run.now_s, run.now_s + 0.005)
     assert run.backend.advance(plan, stop_after(2)) is None
@@ -202,9 +195,9 @@ def test_a_step_whose_kv_robots_take_is_done_again(
     assert isinstance(run.core, LanedCore)
     ledger = run.core._robots.kv
     ledger.capacity = ledger.used + 10
-    run.core.submit(free_of(4, background=False), run.now_s)
+    run.core.apply(Submit(free_of(4, background=False)))
     run.finish()
-    assert run.core.spilled > 0
+    assert run.core.kv.spilled > 0
     assert len(run.ended) == 5
     for name, ended in run.ended.items():
         assert ended.token_ids == expected[name]
@@ -217,10 +210,10 @@ def test_a_step_whose_generation_ends_is_done_again_for_the_others(
     run, plan = interrupted_run(loaded)
     # It comes again as it is, until one of its own is gone.
     assert run.core.plan(run.now_s) is plan
-    before = run.core.kv_tokens
+    before = run.core.kv.used
     contexts = {row.generation.generation_id: row.generation.context for row in plan.rows}
     computed = {name: context.computed for name, context in contexts.items()}
-    run.core.cancel('g1', run.now_s)
+    run.core.apply(Cancel('g1'))
     again = run.core.plan(run.now_s)
     assert again is not None
     assert again is not plan
@@ -229,7 +222,7 @@ def test_a_step_whose_generation_ends_is_done_again_for_the_others(
     assert {name: contexts[name].computed for name in left} == {
         name: computed[name] for name in left
     }
-    assert run.core.kv_tokens == before - computed['g1']
+    assert run.core.kv.used == before - computed['g1']
     run.core.complete(again, run.backend.execute(again), run.now_s, run.now_s + 0.005)
     run.finish()
     for name in left:
@@ -246,12 +239,12 @@ def test_drawn_tokens(loaded: LoadedModel) -> None:
     options = {'max_running': 3, 'sampling': sampling}
     run = Run(loaded, free=True, options=options, kind=LanedCore)
     for number in range(3):
-        run.core.submit(free_of(number, background=True), 0.0)
+        run.core.apply(Submit(free_of(number, background=True)))
     turn = 0
     while run.step(stop_after(turn % PARTS)):
         turn += 1
         if turn in (9, 20, 33):
-            run.core.submit(free_of(3 + turn // 15, background=False), run.now_s)
+            run.core.apply(Submit(free_of(3 + turn // 15, background=False)))
     assert isinstance(run.core, LanedCore)
     assert run.core.state(0.0).interrupted > 5
     assert {name: ended.token_ids for name, ended in run.ended.items()} == expected
@@ -264,7 +257,7 @@ def test_plans_within_a_grammar(loaded: LoadedModel) -> None:
     run = Run(loaded, kind=LanedCore, options={'max_running': 3})
     whole = {f'g{n}': None for n in range(3, 6)}
     for number in range(3, 6):
-        run.core.submit(replace(plan_request(number), background=True), 0.0)
+        run.core.apply(Submit(replace(plan_request(number), background=True)))
     coming = [0, 1, 2]
     turn = 0
     while run.step(stop_after(turn % PARTS)) or run.awaiting or coming:
@@ -272,7 +265,7 @@ def test_plans_within_a_grammar(loaded: LoadedModel) -> None:
         while run.awaiting:
             run.answer()
         if coming and turn % 7 == 6:
-            run.core.submit(plan_request(coming.pop()), run.now_s)
+            run.core.apply(Submit(plan_request(coming.pop())))
     assert run.ended.keys() == robots.keys() | whole.keys()
     for name, ids in robots.items():
         assert run.ended[name].token_ids == ids
@@ -288,7 +281,7 @@ class PausingBench(Bench[LanedCore]):
 
     def next_plan(self) -> StepPlan:
         while (plan := self.core.plan(self.now_s)) is None:
-            assert self.core.prepare(self.now_s)
+            assert self.core.prepare()
         return plan
 
     def outputs(self, plan: StepPlan) -> list[Output]:
@@ -299,7 +292,7 @@ def test_what_can_be_interrupted_needs_no_bound() -> None:
     options = SchedulingOptions(background_batch=16, background_chunk=64, background_step_s=0.001)
     bench = PausingBench(scheduling=options)
     for number in range(40):
-        bench.core.submit(request(f'b{number}', background=True, body='y' * 400), 0.0)
+        bench.core.apply(Submit(request(f'b{number}', background=True, body='y' * 400)))
     sizes: dict[bool, list[int]] = {False: [], True: []}
     while bench.core.state(0.0).background:
         plan = bench.next_plan()
@@ -314,19 +307,19 @@ def test_what_can_be_interrupted_needs_no_bound() -> None:
 
 def test_a_step_that_goes_on_took_the_time_of_its_pieces() -> None:
     bench = PausingBench()
-    bench.core.submit(request('b', background=True), 0.0)
+    bench.core.apply(Submit(request('b', background=True)))
     while not (plan := bench.next_plan()).decodes_only:
         bench.core.complete(plan, bench.outputs(plan), bench.now_s, bench.now_s + 0.01)
         bench.now_s += 0.01
     busy_s = bench.core.state(0.0).busy_s
     for _ in range(2):
         bench.core.interrupt(plan, bench.now_s, bench.now_s + 0.01)
-        bench.core.submit(request('r'), bench.now_s + 0.01)
+        bench.core.apply(Submit(request('r')))
         robots = bench.next_plan()
         assert not robots.background
         assert not bench.core.may_interrupt(robots)
         bench.core.complete(robots, bench.outputs(robots), bench.now_s, bench.now_s + 0.04)
-        bench.core.cancel('r', bench.now_s)
+        bench.core.apply(Cancel('r'))
         bench.now_s += 1.0
     assert bench.next_plan() is plan
     bench.core.complete(plan, bench.outputs(plan), bench.now_s, bench.now_s + 0.02)
@@ -338,8 +331,8 @@ def test_a_step_that_goes_on_took_the_time_of_its_pieces() -> None:
 
 def test_only_what_robots_wait_for_interrupts() -> None:
     bench = PausingBench()
-    bench.core.submit(request('b', background=True), 0.0)
-    bench.core.submit(request('r'), 0.0)
+    bench.core.apply(Submit(request('b', background=True)))
+    bench.core.apply(Submit(request('r')))
     ours, theirs = socket.socketpair()
     with ours, theirs:
         link = Link(theirs)

@@ -14,10 +14,17 @@ from hypothesis import strategies as st
 from support.prediction.noisy_lengths import NoisyLengths
 
 from benchmarks.trail.theory.queue_simulation import simulate_queue
-from timely_llm_ros.engines import GenerationEnded, GenerationRequest, SegmentGenerated
+from timely_llm_ros.engines import (
+    Cancel,
+    GenerationEnded,
+    GenerationRequest,
+    SegmentGenerated,
+    Submit,
+)
+from timely_llm_ros.engines.core import CoreOptions
 from timely_llm_ros.engines.core.core import EngineCore
 from timely_llm_ros.engines.simulated.config import SimulatedConfig
-from timely_llm_ros.engines.simulated.engine import SimulatedEngine, _PlanTexts
+from timely_llm_ros.engines.simulated.engine import PlanTexts, SimulatedEngine
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.scheduling import SchedulingOptions
 from timely_llm_ros.skills.loading import find_skill_set
@@ -65,28 +72,29 @@ def serve(
     max_kv_tokens: int = 1 << 20,
     noise: NoisyLengths | None = None,
 ) -> Served:
-    texts = _PlanTexts(lambda request: plan_of(jobs[int(request.generation_id)].length))
+    texts = PlanTexts(lambda request: plan_of(jobs[int(request.generation_id)].length))
     core = EngineCore(
         texts,
-        mode=mode,
-        policy='srpt',
-        max_running=slots,
-        max_kv_tokens=max_kv_tokens,
-        prefill_chunk=1 << 20,
-        scheduling=SchedulingOptions(admission='fixed', age_bound_s=None, preemption_share=share),
+        CoreOptions(
+            mode=mode,
+            policy='srpt',
+            max_running=slots,
+            max_kv_tokens=max_kv_tokens,
+            prefill_chunk=1 << 20,
+            scheduling=SchedulingOptions(
+                admission='fixed', age_bound_s=None, preemption_share=share
+            ),
+        ),
     )
     served = Served()
     waiting = sorted(range(len(jobs)), key=lambda n: (jobs[n].arrival, n))
     for now in range(10**6):
         while waiting and jobs[waiting[0]].arrival <= now:
             number = waiting.pop(0)
-            core.submit(
-                GenerationRequest(
+            core.apply(Submit(GenerationRequest(
                     f'{number}', Prompt('f', 'b'), SKILLS, Scene(), NORMAL, float(now),
                     predicted_tokens=jobs[number].predicted,
-                ),
-                float(now),
-            )  # fmt: skip
+                )))  # fmt: skip
         plan = core.plan(float(now))
         if plan is None:
             if not waiting:
@@ -94,7 +102,7 @@ def serve(
             continue
         rows = [row.generation for row in plan.rows]
         served.ran.append([(row.generation_id, row.tokens) for row in rows])
-        served.peak_kv = max(served.peak_kv, core.kv_tokens)
+        served.peak_kv = max(served.peak_kv, core.kv.used)
         outputs = [texts.next(row.generation.generation_id) for row in plan.rows if row.samples]
         core.complete(plan, outputs, float(now), now + 1.0)
         if noise is not None:
@@ -217,18 +225,23 @@ def test_kv_stays_within_its_bound_and_everybody_ends(
 
 def test_between_segments_a_late_generation_is_pausable() -> None:
     plan = 'takeoff;' + 'move_forward(50);move_left(50);' * 6 + 'land;'
-    texts = _PlanTexts(lambda request: plan if request.generation_id == 'long' else 'hover;')
+    texts = PlanTexts(lambda request: plan if request.generation_id == 'long' else 'hover;')
     core = EngineCore(
-        texts, policy='srpt', max_running=1,
-        scheduling=SchedulingOptions(admission='fixed', preemption_share=0.1),
-    )  # fmt: skip
+        texts,
+        CoreOptions(
+            policy='srpt',
+            max_running=1,
+            scheduling=SchedulingOptions(admission='fixed', preemption_share=0.1),
+        ),
+    )
 
     def submit(name: str, predicted: float) -> None:
-        core.submit(
-            GenerationRequest(
-                name, Prompt('f', 'b'), SKILLS, Scene(), NORMAL, now, predicted_tokens=predicted
-            ),
-            now,
+        core.apply(
+            Submit(
+                GenerationRequest(
+                    name, Prompt('f', 'b'), SKILLS, Scene(), NORMAL, now, predicted_tokens=predicted
+                )
+            )
         )
 
     now = 0.0
@@ -258,33 +271,36 @@ def test_between_segments_a_late_generation_is_pausable() -> None:
 
 
 def test_a_segment_is_not_expected_to_outlast_its_plan() -> None:
-    texts = _PlanTexts(lambda request: 'takeoff;' + 'move_forward(50);' * 8 + 'land;')
-    core = EngineCore(texts, policy='utility', max_running=1)
+    texts = PlanTexts(lambda request: 'takeoff;' + 'move_forward(50);' * 8 + 'land;')
+    core = EngineCore(texts, CoreOptions(policy='utility', max_running=1))
     expected_s: dict[str, list[float]] = {}
     for name, predicted in (('plain', None), ('short', 4.0)):
-        core.submit(
-            GenerationRequest(
-                name, Prompt('f', 'b'), SKILLS, Scene(), NORMAL, 0.0, predicted_tokens=predicted
-            ),
-            0.0,
+        core.apply(
+            Submit(
+                GenerationRequest(
+                    name, Prompt('f', 'b'), SKILLS, Scene(), NORMAL, 0.0, predicted_tokens=predicted
+                )
+            )
         )
         for step in range(12):
             plan = core.plan(0.01 * step)
             assert plan is not None
             core.complete(plan, [texts.next(name)], 0.01 * step, 0.01 * step + 0.01)
-            row = core._table.row(name)
-            value = core._table.column('expected_generation_s')[row]
+            row = core.generations.table.row(name)
+            value = core.generations.table.column('expected_generation_s')[row]
             expected_s.setdefault(name, []).append(float(value))
             if step > 2 and predicted:
                 # One token is left at least, at 10 ms.
                 assert value <= 0.01 + 1e-9
-        core.cancel(name, 0.2)
+        core.apply(Cancel(name))
     assert max(expected_s['plain'][3:]) > 0.02
 
 
 def test_what_watches_a_plan_knows_better_than_its_prompt() -> None:
-    core = EngineCore(_PlanTexts(lambda request: plan_of(30)), policy='srpt', mode='stream')
-    core.submit(GenerationRequest('g', Prompt('f', 'b'), SKILLS, Scene(), NORMAL, 0.0), 0.0)
+    core = EngineCore(
+        PlanTexts(lambda request: plan_of(30)), CoreOptions(policy='srpt', mode='stream')
+    )
+    core.apply(Submit(GenerationRequest('g', Prompt('f', 'b'), SKILLS, Scene(), NORMAL, 0.0)))
     (before,) = core.state(0.0).generations
     assert math.isnan(before.remaining_tokens)
     core.refine({'g': 12.0, 'gone': 3.0})
@@ -292,16 +308,17 @@ def test_what_watches_a_plan_knows_better_than_its_prompt() -> None:
     core.predict('g', 70.0)
     (after,) = core.state(0.0).generations
     assert after.remaining_tokens == 12.0
-    assert core._table.get('g', 'predicted_tokens') == 50.0
+    assert core.generations.table.get('g', 'predicted_tokens') == 50.0
 
 
 def test_a_prediction_that_is_none_ends_the_generation() -> None:
-    core = EngineCore(_PlanTexts(lambda request: 'hover;'), policy='srpt')
-    core.submit(
-        GenerationRequest(
-            'g', Prompt('f', 'b'), SKILLS, Scene(), NORMAL, 0.0, predicted_tokens=math.nan
-        ),
-        0.0,
+    core = EngineCore(PlanTexts(lambda request: 'hover;'), CoreOptions(policy='srpt'))
+    core.apply(
+        Submit(
+            GenerationRequest(
+                'g', Prompt('f', 'b'), SKILLS, Scene(), NORMAL, 0.0, predicted_tokens=math.nan
+            )
+        )
     )
     (event,) = core.take_events()
     assert isinstance(event, GenerationEnded)

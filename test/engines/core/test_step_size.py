@@ -5,10 +5,10 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timely_llm_ros.engines.core.step_size import MORE_THAN_SHORTEST, ShortSteps
+from timely_llm_ros.engines.core.step_size import MORE_THAN_SHORTEST, StepSize
 
 
-def settle(steps: ShortSteps, base_s: float, token_s: float, count: int = 60) -> int:
+def settle(steps: StepSize, base_s: float, token_s: float, count: int = 60) -> int:
     """Run steps as large as it says; return the last one's size."""
     for _ in range(count):
         tokens = steps.tokens
@@ -25,7 +25,7 @@ def settle(steps: ShortSteps, base_s: float, token_s: float, count: int = 60) ->
 def test_it_finds_the_largest_step_that_is_short_enough(
     base_s: float, token_s: float, bound_s: float, most: int
 ) -> None:
-    steps = ShortSteps(bound_s, most)
+    steps = StepSize(bound_s, most)
     tokens = settle(steps, base_s, token_s)
     limit_s = max(bound_s, MORE_THAN_SHORTEST * (base_s + token_s))
     assert 1 <= tokens <= most
@@ -35,7 +35,7 @@ def test_it_finds_the_largest_step_that_is_short_enough(
 
 
 def test_it_begins_small_and_grows_by_doubling() -> None:
-    steps = ShortSteps(0.01, 64)
+    steps = StepSize(0.01, 64)
     sizes = []
     for _ in range(10):
         sizes.append(steps.tokens)
@@ -46,7 +46,7 @@ def test_it_begins_small_and_grows_by_doubling() -> None:
 
 
 def test_a_machine_that_becomes_slower_gets_smaller_steps() -> None:
-    steps = ShortSteps(0.01, 64)
+    steps = StepSize(0.01, 64)
     quick = settle(steps, 0.001, 0.0002)
     slow = settle(steps, 0.002, 0.001, 400)
     assert quick >= 40
@@ -54,7 +54,7 @@ def test_a_machine_that_becomes_slower_gets_smaller_steps() -> None:
 
 
 def test_one_hiccup_changes_little() -> None:
-    steps = ShortSteps(0.01, 64)
+    steps = StepSize(0.01, 64)
     before = settle(steps, 0.001, 0.001)
     steps.observe(before, 5.0)
     assert steps.tokens >= before // 2

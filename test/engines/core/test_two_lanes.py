@@ -9,7 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.engines.core_bench import Bench, request
 
-from timely_llm_ros.engines import EngineStateChanged, GenerationEnded, SegmentGenerated
+from timely_llm_ros.engines import (
+    Cancel,
+    EngineStateChanged,
+    GenerationEnded,
+    Resume,
+    SegmentGenerated,
+    Submit,
+    Suspend,
+)
 from timely_llm_ros.engines.core.two_lanes import LanedCore
 from timely_llm_ros.engines.simulated.config import SimulatedConfig
 from timely_llm_ros.engines.simulated.engine import SimulatedEngine
@@ -88,21 +96,19 @@ def test_the_background_gets_only_what_no_robot_needs(
         name = f'{action}{number}'
         if action in ('robot', 'background'):
             fixed = chr(ord('a') + number % prefixes) * 40
-            bench.core.submit(
-                request(name, background=action == 'background', fixed=fixed), bench.now_s
-            )
+            bench.core.apply(Submit(request(name, background=action == 'background', fixed=fixed)))
             names.append(name)
         elif action == 'value':
             for state in bench.core.state(bench.now_s).generations:
-                bench.core.resume(state.generation_id, 'true', bench.now_s)
+                bench.core.apply(Resume(state.generation_id, 'true'))
         elif action == 'cancel' and names:
-            bench.core.cancel(names[number % len(names)], bench.now_s)
+            bench.core.apply(Cancel(names[number % len(names)]))
         elif isinstance(action, int):
             for _ in range(action):
                 step()
     for _ in range(3000):
         for state in bench.core.state(bench.now_s).generations:
-            bench.core.resume(state.generation_id, 'true', bench.now_s)
+            bench.core.apply(Resume(state.generation_id, 'true'))
         if bench.step() is None and not bench.core.state(bench.now_s).generations:
             break
     ended = bench.all_ended()
@@ -118,7 +124,7 @@ def names_alive(bench: LanedBench) -> bool:
 
 def test_a_background_plan_is_one_segment_and_waits_for_no_value() -> None:
     bench = LanedBench()
-    bench.core.submit(request('b', background=True), 0.0)
+    bench.core.apply(Submit(request('b', background=True)))
     bench.run()
     (segment,) = (event for event in bench.events if isinstance(event, SegmentGenerated))
     assert segment.segment.text == PLAN
@@ -127,42 +133,42 @@ def test_a_background_plan_is_one_segment_and_waits_for_no_value() -> None:
 
 def test_a_robot_interrupts_a_background_plan_that_goes_on_afterwards() -> None:
     bench = LanedBench()
-    bench.core.submit(request('b', background=True), 0.0)
+    bench.core.apply(Submit(request('b', background=True)))
     for _ in range(8):
         bench.step()
-    bench.core.submit(request('r'), bench.now_s)
+    bench.core.apply(Submit(request('r')))
     plan = bench.step()
     assert plan is not None
     assert not is_background(plan)
     while bench.core.state(bench.now_s).generations:
         plan = bench.step()
         if plan is None or is_background(plan):
-            bench.core.resume('r', 'true', bench.now_s)
+            bench.core.apply(Resume('r', 'true'))
     bench.run()
     ended = bench.all_ended()
     assert {name: event.reason for name, event in ended.items()} == {'b': 'stop', 'r': 'stop'}
     assert ended['b'].token_ids == tuple(range(len(ended['b'].token_ids)))
-    assert bench.core.spilled == 0
+    assert bench.core.kv.spilled == 0
 
 
 def test_robots_take_the_backgrounds_memory_first() -> None:
     bench = LanedBench(max_kv_tokens=120, scheduling=SchedulingOptions(background_chunk=64))
     for name in ('b1', 'b2', 'b3'):
-        bench.core.submit(request(name, background=True, body='y' * 80), 0.0)
-    while bench.core.kv_tokens < 90:
+        bench.core.apply(Submit(request(name, background=True, body='y' * 80)))
+    while bench.core.kv.used < 90:
         assert bench.step() is not None
-    bench.core.submit(request('r1', fixed='z' * 80), bench.now_s)
-    bench.core.submit(request('r2', fixed='z' * 80), bench.now_s)
+    bench.core.apply(Submit(request('r1', fixed='z' * 80)))
+    bench.core.apply(Submit(request('r2', fixed='z' * 80)))
     plan = bench.step()
     assert plan is not None
     assert {generation.generation_id for generation in plan.running} == {'r1', 'r2'}
-    assert bench.core.spilled > 0
+    assert bench.core.kv.spilled > 0
 
 
 def test_an_id_that_comes_again_in_the_other_lane_ends_the_first_one() -> None:
     bench = LanedBench()
-    bench.core.submit(request('a', background=True), 0.0)
-    bench.core.submit(request('a'), 0.0)
+    bench.core.apply(Submit(request('a', background=True)))
+    bench.core.apply(Submit(request('a')))
     (first,) = bench.core.take_events()
     assert isinstance(first, GenerationEnded)
     assert (first.generation_id, first.reason) == ('a', 'error')
@@ -231,9 +237,9 @@ def test_the_backgrounds_steps_are_kept_short() -> None:
     options = SchedulingOptions(background_step_s=0.01)
     bench = LanedBench(scheduling=options)
     for number in range(40):
-        bench.core.submit(request(f'b{number}', background=True, body='y' * 400), 0.0)
+        bench.core.apply(Submit(request(f'b{number}', background=True, body='y' * 400)))
     steps: list[tuple[int, bool]] = []
-    while (plan := bench.core.plan(bench.now_s)) is not None or bench.core.prepare(bench.now_s):
+    while (plan := bench.core.plan(bench.now_s)) is not None or bench.core.prepare():
         if plan is None:
             continue
         outputs = [
@@ -261,17 +267,17 @@ def test_a_background_generation_is_opened_when_its_turn_is_near() -> None:
 
     bench.texts.open = open_  # type: ignore[method-assign]
     for name in ('a', 'b', 'c', 'd'):
-        bench.core.submit(request(name, background=True), 0.0)
-    bench.core.submit(request('r'), 0.0)
+        bench.core.apply(Submit(request(name, background=True)))
+    bench.core.apply(Submit(request('r')))
     while 'r' not in {state.generation_id for state in bench.core.state(0.0).generations}:
         bench.step()
     bench.step()
     assert opened == ['r']
-    bench.core.suspend('r', bench.now_s)
+    bench.core.apply(Suspend('r'))
     bench.step()
     assert opened == ['r', 'a', 'b']
-    bench.core.cancel('d', bench.now_s)
-    bench.core.cancel('r', bench.now_s)
+    bench.core.apply(Cancel('d'))
+    bench.core.apply(Cancel('r'))
     assert bench.core.state(bench.now_s).background == 3
     bench.run()
     assert opened == ['r', 'a', 'b', 'c']

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from timely_llm_ros.engines import Submit
+
 pytest.importorskip('torch')
 
 import torch
@@ -32,7 +34,7 @@ from timely_llm_ros.engines.torch.compute.model import LoadedModel, load_model
 from timely_llm_ros.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from timely_llm_ros.engines.engine import GenerationRequest
+    from timely_llm_ros.engines.commands import GenerationRequest
 
 pytestmark = pytest.mark.engines
 
@@ -161,7 +163,7 @@ def test_equals_transformers_on_what_is_kept(
     for number in range(3):
         request = evicting(number)
         run = Run(loaded, free=True, options={'max_running': 1, 'eviction': find_method(name)})
-        run.core.submit(request, 0.0)
+        run.core.apply(Submit(request))
         kept: dict[int, Any] = {}
         while run.step():
             sequence = run.backend._sequences.get(request.generation_id)
@@ -199,11 +201,11 @@ def test_an_engine_without_eviction_keeps_all(loaded: LoadedModel) -> None:
 
 def test_eviction_shows_in_text_and_account(loaded: LoadedModel) -> None:
     run = Run(loaded, free=True, options={'max_running': 1, 'eviction': SnapKv()})
-    run.core.submit(evicting(1, 0.75), 0.0)
+    run.core.apply(Submit(evicting(1, 0.75)))
     before = 0
     decided: list[EvictionDecided] = []
     while not decided:
-        before = run.core.kv_tokens
+        before = run.core.kv.used
         plan = run.core.plan(run.now_s)
         assert plan is not None
         run.core.complete(plan, run.backend.execute(plan), 0.0, 0.005)
@@ -214,7 +216,7 @@ def test_eviction_shows_in_text_and_account(loaded: LoadedModel) -> None:
     assert event.share == pytest.approx(0.75, abs=0.02)
     # The prefix is shared and stays; the body has gone, and a private copy has come.
     assert before <= event.prompt_tokens
-    assert run.core.kv_tokens == prefix + event.prompt_tokens - event.evicted_tokens
+    assert run.core.kv.used == prefix + event.prompt_tokens - event.evicted_tokens
     run.finish()
     close(run)
     assert run.ended['g1'].token_ids != alone(loaded, free_request(1), free=True)
@@ -244,7 +246,7 @@ def test_interleaving(
             assert ended.token_ids == expected[name][: len(ended.token_ids)]
         else:
             assert ended.token_ids == expected[name], name
-    assert (run.core.spilled > 0) is (room < 8192)
+    assert (run.core.kv.spilled > 0) is (room < 8192)
     close(run)
 
 

@@ -101,7 +101,7 @@ def test_interleaving_with_little_room(
     requests = [free_request(number) for number in range(GENERATIONS)]
     canceled = interleave(run, requests, random.Random(seed))
     assert_identical(run, expected_free, canceled)
-    assert run.core.spilled > 0
+    assert run.core.kv.spilled > 0
     close(run)
 
 
@@ -112,14 +112,14 @@ def test_interleaving_with_little_room_within_a_grammar(
     requests = [plan_request(number) for number in range(GENERATIONS)]
     canceled = interleave(run, requests, random.Random(1))
     assert_identical(run, expected_plans, canceled)
-    assert run.core.spilled > 0
+    assert run.core.kv.spilled > 0
     close(run)
 
 
 def close(run: Run) -> None:
     """Nothing but prefixes may be held when all generations have ended."""
     prefix_tokens = sum(len(prefix.slots) for prefix in run.backend._prefixes.values())
-    assert run.loaded.pool.used == run.core.kv_tokens == prefix_tokens
+    assert run.loaded.pool.used == run.core.kv.used == prefix_tokens
     assert not run.backend._sequences
     for key in list(run.backend._prefixes):
         run.backend.drop_prefix(key)

@@ -13,7 +13,7 @@ import torch
 from support.engines.torch_runs import Run, free_request
 
 from timely_llm_ros.cli.main import main
-from timely_llm_ros.engines import GenerationEnded, create_engine
+from timely_llm_ros.engines import GenerationEnded, Submit, create_engine
 from timely_llm_ros.engines.tokens.model_files import find_model
 from timely_llm_ros.engines.torch.compute.model import load_model
 from timely_llm_ros.engines.torch.config import TorchConfig
@@ -82,7 +82,7 @@ def test_watching_changes_no_token(chaotic_model: Path, fused: bool) -> None:
         reader = StateReader(loaded, any_probe(1, 64), every=2) if watched else None
         run = Run(loaded, free=True, options={'policy': 'srpt', 'max_running': 3})
         for number in range(5):
-            run.core.submit(free_request(number, max_tokens=20), 0.0)
+            run.core.apply(Submit(free_request(number, max_tokens=20)))
         found: dict[str, float] = {}
         while True:
             plan = run.core.plan(run.now_s)
@@ -113,7 +113,7 @@ def test_watched_states_are_those_that_transformers_computes(chaotic_model: Path
     loaded = load_model(str(chaotic_model), max_kv_tokens=4096)
     tap = loaded.watch([0, 1, 2])
     run = Run(loaded, free=True, options={'max_running': 1, 'prefill_chunk': 4096})
-    run.core.submit(free_request(0, max_tokens=6), 0.0)
+    run.core.apply(Submit(free_request(0, max_tokens=6)))
     states = []
     while (plan := run.core.plan(run.now_s)) is not None:
         outputs = run.backend.execute(plan)
@@ -257,7 +257,7 @@ def test_predictions_begin_with_what_the_prompt_said(chaotic_model: Path) -> Non
         loaded = load_model(str(chaotic_model), max_kv_tokens=4096)
         reader = StateReader(loaded, any_probe(1, 64), every=1)
         run = Run(loaded, free=True, options={'max_running': 1, 'prefill_chunk': 4096})
-        run.core.submit(free_request(0, max_tokens=6), 0.0)
+        run.core.apply(Submit(free_request(0, max_tokens=6)))
         said = [0.0] * 16
         said[bucket] = 1.0
         forecast = LengthDistribution(tuple(said), 5)
@@ -281,7 +281,7 @@ def test_a_prompt_that_is_read_late_counts_the_same(chaotic_model: Path) -> None
         loaded = load_model(str(chaotic_model), max_kv_tokens=4096)
         reader = StateReader(loaded, any_probe(1, 64), every=1)
         run = Run(loaded, free=True, options={'max_running': 1, 'prefill_chunk': 4096})
-        run.core.submit(free_request(0, max_tokens=16), 0.0)
+        run.core.apply(Submit(free_request(0, max_tokens=16)))
         if not late:
             reader.expect('g0', forecast)
         answers: list[float] = []
@@ -302,7 +302,7 @@ def test_a_first_token_is_answered_for_at_once(chaotic_model: Path) -> None:
     run = Run(loaded, free=True, options={'max_running': 2, 'prefill_chunk': 4096})
     answered: list[tuple[str, int]] = []
     for number in range(4):
-        run.core.submit(free_request(number, max_tokens=8), 0.0)
+        run.core.apply(Submit(free_request(number, max_tokens=8)))
     while (plan := run.core.plan(run.now_s)) is not None:
         run.core.complete(plan, run.backend.execute(plan), run.now_s, run.now_s + 0.005)
         tokens = {row.generation.generation_id: row.generation.tokens for row in plan.rows}

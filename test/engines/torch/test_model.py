@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from timely_llm_ros.engines import Cancel, Resume, Submit, Suspend
+
 pytest.importorskip('torch')
 
 from support.engines.tiny_model import byte_tokenizer, write_model
@@ -73,10 +75,10 @@ def test_the_fixed_part_is_computed_once(chaotic_model: Path) -> None:
     run = Run(load_model(str(chaotic_model), max_kv_tokens=4096))
     requests = [plan_request(number, max_tokens=5) for number in range(6)]
     for request in requests[:4]:
-        run.core.submit(request, 0.0)
+        run.core.apply(Submit(request))
     run.finish()
     for request in requests[4:]:
-        run.core.submit(request, run.now_s)
+        run.core.apply(Submit(request))
     run.finish()
     assert run.backend.computed_prefixes == 1
     bodies = sum(len(request.prompt.body) for request in requests)
@@ -84,19 +86,19 @@ def test_the_fixed_part_is_computed_once(chaotic_model: Path) -> None:
     observed = run.backend.computed_tokens - len(requests[0].prompt.fixed) - bodies - generated
     # The last token of each is never computed; observations are part of the context.
     assert -len(requests) <= observed
-    assert run.core.kv_tokens == len(requests[0].prompt.fixed)
+    assert run.core.kv.used == len(requests[0].prompt.fixed)
 
 
 def test_resuming_computes_nothing_again(chaotic_model: Path) -> None:
     run = Run(load_model(str(chaotic_model), max_kv_tokens=4096), free=True)
     request = free_request(1, max_tokens=20)
-    run.core.submit(request, 0.0)
+    run.core.apply(Submit(request))
     for _ in range(6):
         run.step()
     computed = run.backend.computed_tokens
-    run.core.suspend('g1', run.now_s)
+    run.core.apply(Suspend('g1'))
     assert not run.step()
-    run.core.resume('g1', None, run.now_s)
+    run.core.apply(Resume('g1'))
     run.step()
     assert run.backend.computed_tokens == computed + 1
 
@@ -107,7 +109,7 @@ def test_forced_tokens_are_emitted(chaotic_model: Path) -> None:
     loaded = load_model(str(chaotic_model), max_kv_tokens=4096)
     forced = tuple(loaded.texts.encode('takeoff;land;'))
     run = Run(loaded)
-    run.core.submit(replace(plan_request(1), forced_token_ids=forced), 0.0)
+    run.core.apply(Submit(replace(plan_request(1), forced_token_ids=forced)))
     run.finish()
     assert run.ended['g1'].token_ids == forced
     assert run.ended['g1'].reason == 'stop'
@@ -117,8 +119,8 @@ def test_forced_tokens_are_emitted(chaotic_model: Path) -> None:
 def test_a_prefix_that_was_never_computed_is_forgotten(chaotic_model: Path) -> None:
     run = Run(load_model(str(chaotic_model), max_kv_tokens=4096), free=True)
     for number in range(2):
-        run.core.submit(free_request(number), 0.0)
-        run.core.cancel(f'g{number}', 0.0)
+        run.core.apply(Submit(free_request(number)))
+        run.core.apply(Cancel(f'g{number}'))
     assert not run.backend._prefixes
     assert not run.backend._sequences
 
@@ -141,7 +143,7 @@ def test_a_model_cannot_begin_an_observation(tmp_path: Path) -> None:
 
 def test_a_prompt_that_does_not_fit_is_refused(chaotic_model: Path) -> None:
     run = Run(load_model(str(chaotic_model), max_kv_tokens=64))
-    run.core.submit(plan_request(1), 0.0)
+    run.core.apply(Submit(plan_request(1)))
     run.finish()
     assert run.ended['g1'].reason == 'error'
     assert 'expected fewer than 64' in run.ended['g1'].error

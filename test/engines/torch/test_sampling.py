@@ -147,7 +147,7 @@ def test_batching_and_suspension_do_not_show(loaded: LoadedModel, free: bool) ->
             assert ended.token_ids == expected[name][: len(ended.token_ids)]
             assert name in canceled or len(ended.token_ids) == len(expected[name])
         if room < 8192:
-            assert run.core.spilled > 0
+            assert run.core.kv.spilled > 0
         for key in list(run.backend._prefixes):
             run.backend.drop_prefix(key)
 

@@ -19,7 +19,8 @@ pytest.importorskip('vllm', reason='vLLM is left out on this machine')
 from support.engines.budget_runs import AMPLE_S, check_budgets, serve_budgets
 from support.engines.vllm_runs import Lent, VllmRun, free_request, mismatches
 
-from timely_llm_ros.engines.engine import EngineFailed, EngineReady, GenerationRequest
+from timely_llm_ros.engines.commands import GenerationRequest
+from timely_llm_ros.engines.engine import EngineFailed, EngineReady
 from timely_llm_ros.engines.openai import server as openai_server
 from timely_llm_ros.engines.tokens.sampling import Sampling
 from timely_llm_ros.engines.vllm.config import VllmConfig

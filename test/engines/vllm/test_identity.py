@@ -13,6 +13,7 @@ from support.engines.torch_runs import Run, plan_request
 from support.engines.vllm_runs import VllmRun, free_request, mismatches, start_asynchronous
 from support.process_table import tree, wait_gone
 
+from timely_llm_ros.engines import Resume, Submit
 from timely_llm_ros.engines.vllm.plugin.contract import ASYNC_SCHEDULER
 from timely_llm_ros.engines.vllm.plugin.core import _Uncut
 from timely_llm_ros.scheduling.microbatch import LinearCosts, sure_count
@@ -67,13 +68,13 @@ def test_alone_it_says_what_the_torch_engine_says(
     for request in (*FREE[:4], *PLANS[:4]):
         run = Run(loaded, options={'max_running': 1})
         if not request.constrained:
-            run.core._segmenter = lambda request: _Uncut()
-        run.core.submit(request, 0.0)
+            run.core.generations._segmenter = lambda request: _Uncut()
+        run.core.apply(Submit(request))
         while run.step() or run.awaiting:
             while run.awaiting:
                 name = run.awaiting.pop(0)
                 text = run.segments[name][-1].segment.text
-                run.core.resume(name, 'true' if len(text) % 2 else 'false', run.now_s)
+                run.core.apply(Resume(name, 'true' if len(text) % 2 else 'false'))
         assert run.ended[request.generation_id].token_ids == greedy[request.generation_id]
         for prefix in list(run.backend._prefixes):
             run.backend.drop_prefix(prefix)

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from timely_llm_ros.engines import GenerationEnded, GenerationRequest, SegmentGenerated
 from timely_llm_ros.engines.core.core import EngineCore
+from timely_llm_ros.engines.core.options import CoreOptions
 from timely_llm_ros.engines.core.two_lanes import LanedCore
-from timely_llm_ros.engines.simulated.engine import _PlanTexts
+from timely_llm_ros.engines.simulated.engine import PlanTexts
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.skills.prompt import Prompt
 from timely_llm_ros.skills.scene import Scene, SceneObject
@@ -39,14 +40,14 @@ class Bench(Generic[Core]):
     """A core whose generations all have one plan, 10 ms per step."""
 
     def __init__(self, kind: type[Core], plan: str, **options: object) -> None:
-        self.texts = _PlanTexts(lambda request: plan)
-        self.core: Core = kind(self.texts, **options)  # type: ignore[arg-type]
+        self.texts = PlanTexts(lambda request: plan)
+        self.core: Core = kind(self.texts, CoreOptions(**options))  # type: ignore[arg-type]
         self.now_s = 0.0
         self.events: list[EngineEvent] = []
 
     def step(self) -> StepPlan | None:
         plan = self.core.plan(self.now_s)
-        while plan is None and isinstance(self.core, LanedCore) and self.core.prepare(self.now_s):
+        while plan is None and isinstance(self.core, LanedCore) and self.core.prepare():
             plan = self.core.plan(self.now_s)
         if plan is not None:
             outputs = [

@@ -11,9 +11,9 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from timely_llm_ros.engines.engine import GenerationEnded, GenerationRequest, SegmentGenerated
+from timely_llm_ros.engines.commands import GenerationRequest, RobotIdleAt
+from timely_llm_ros.engines.engine import GenerationEnded, SegmentGenerated
 from timely_llm_ros.engines.tokens.model_files import SHIPPED_MODEL, find_model
-from timely_llm_ros.engines.torch.wire import RobotIdleAt
 from timely_llm_ros.engines.vllm.plugin.request import KEY, encode_request
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.skills.prompt import Prompt

@@ -7,12 +7,12 @@ import time
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+from timely_llm_ros.engines.commands import GenerationRequest
 from timely_llm_ros.engines.engine import (
     EngineFailed,
     EngineReady,
     EngineStateChanged,
     GenerationEnded,
-    GenerationRequest,
     SegmentGenerated,
 )
 from timely_llm_ros.engines.openai.config import OpenAIConfig

@@ -6,9 +6,12 @@ import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from timely_llm_ros.engines import Cancel, Resume, RobotIdleAt, Submit, Suspend
+from timely_llm_ros.engines.commands import GenerationRequest
 from timely_llm_ros.engines.core.core import EngineCore
+from timely_llm_ros.engines.core.options import CoreOptions
 from timely_llm_ros.engines.core.two_lanes import LanedCore
-from timely_llm_ros.engines.engine import GenerationEnded, GenerationRequest, SegmentGenerated
+from timely_llm_ros.engines.engine import GenerationEnded, SegmentGenerated
 from timely_llm_ros.engines.torch.compute.backend import TorchBackend
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.skills.prompt import Prompt, build_prompt
@@ -107,9 +110,8 @@ class Run:
         )
         self.core = self.kind(
             self.backend,
-            max_kv_tokens=self.options.pop('max_kv_tokens', self.loaded.pool.capacity),
+            CoreOptions(**{'max_kv_tokens': self.loaded.pool.capacity} | self.options),
             segmenter=(lambda request: FreeText()) if self.free else None,  # type: ignore[arg-type, return-value]
-            **self.options,
         )
         self.ended: dict[str, GenerationEnded] = {}
         self.segments: dict[str, list[SegmentGenerated]] = {}
@@ -120,7 +122,7 @@ class Run:
         """Run one step of 5 ms, of the background until ``stop``; return whether there was one."""
         plan, core = self.core.plan(self.now_s), self.core
         if isinstance(core, LanedCore):
-            while plan is None and core.prepare(self.now_s):
+            while plan is None and core.prepare():
                 plan = core.plan(self.now_s)
         if plan is not None:
             if isinstance(core, LanedCore) and core.may_interrupt(plan):
@@ -131,7 +133,7 @@ class Run:
                 core.complete(plan, outputs, self.now_s, self.now_s + 0.005)
             elif isinstance(core, LanedCore):
                 core.interrupt(plan, self.now_s, self.now_s + 0.005)
-            assert self.loaded.pool.used == core.kv_tokens
+            assert self.loaded.pool.used == core.kv.used
         self.now_s += 0.005
         for event in self.core.take_events():
             if isinstance(event, GenerationEnded):
@@ -146,7 +148,7 @@ class Run:
     def answer(self) -> None:
         """Give one robot's value; the value depends on the generation alone."""
         name = self.awaiting.pop(0)
-        self.core.resume(name, 'true' if hash(len(name)) % 2 else 'false', self.now_s)
+        self.core.apply(Resume(name, 'true' if hash(len(name)) % 2 else 'false'))
 
     def finish(self) -> None:
         """Run until nothing is left to do."""
@@ -160,9 +162,9 @@ def alone(
 ) -> tuple[int, ...]:
     """Return what a request generates by itself, without interruption."""
     run = Run(loaded, free=free, options={'max_running': 1, **options})
-    run.core.submit(request, 0.0)
+    run.core.apply(Submit(request))
     run.finish()
-    run.core.cancel(request.generation_id, 0.0)
+    run.core.apply(Cancel(request.generation_id))
     ended = run.ended[request.generation_id]
     assert ended.reason in ('length', 'stop'), ended
     for prefix in list(run.backend._prefixes):
@@ -178,21 +180,21 @@ def interleave(run: Run, requests: list[GenerationRequest], rng: random.Random) 
     while waiting or suspended or run.step():
         action = rng.random()
         if waiting and action < 0.4:
-            run.core.submit(waiting.pop(), run.now_s)
+            run.core.apply(Submit(waiting.pop()))
         live = [r.generation_id for r in requests if r not in waiting]
         live = [name for name in live if name not in run.ended]
         if live and action < 0.3:
             name = rng.choice(live)
-            run.core.suspend(name, run.now_s)
+            run.core.apply(Suspend(name))
             suspended.append(name)
         if live and 0.3 < action < 0.34 and len(canceled) < 3:
             name = rng.choice(live)
-            run.core.cancel(name, run.now_s)
+            run.core.apply(Cancel(name))
             canceled.add(name)
         if live and action > 0.9:
-            run.core.robot_idle_at(rng.choice(live), run.now_s + rng.uniform(-0.5, 2.0))
+            run.core.apply(RobotIdleAt(rng.choice(live), run.now_s + rng.uniform(-0.5, 2.0)))
         if suspended and action > 0.5:
-            run.core.resume(suspended.pop(rng.randrange(len(suspended))), None, run.now_s)
+            run.core.apply(Resume(suspended.pop(rng.randrange(len(suspended)))))
         if run.awaiting and action > 0.6:
             run.answer()
         run.step()

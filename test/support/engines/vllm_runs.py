@@ -10,12 +10,12 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from timely_llm_ros.engines.commands import GenerationRequest
 from timely_llm_ros.engines.engine import (
     EngineFailed,
     EngineReady,
     EngineStateChanged,
     GenerationEnded,
-    GenerationRequest,
     SegmentGenerated,
 )
 from timely_llm_ros.engines.tokens.sampling import Sampling

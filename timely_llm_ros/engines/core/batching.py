@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.engines.core.step import PrefixRow, Row, StepPlan
@@ -12,10 +11,6 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.engines.core.kv_ledger import Context, KvLedger, Prefix
     from timely_llm_ros.engines.core.step import Backend, Generation
-    from timely_llm_ros.scheduling import GenerationTable
-
-PREFILL_CHUNK = 128
-"""Most prompt tokens in one step where nothing else is said: decoding goes on beside long ones."""
 
 
 class Batcher:
@@ -28,7 +23,7 @@ class Batcher:
     Args:
         kv: The account of KV.
         backend: Frees the memory.
-        table: Ranks and due times.
+        harm: Sort key of whose KV is dropped first.
         prefill_chunk: Most prompt tokens computed in one step.
         first_step: Number of the step before the first one.
     """
@@ -37,13 +32,13 @@ class Batcher:
         self,
         kv: KvLedger,
         backend: Backend,
-        table: GenerationTable,
+        harm: Callable[[Generation], tuple[float, float]],
         prefill_chunk: int,
         first_step: int = 0,
     ) -> None:
         self._kv = kv
         self._backend = backend
-        self._table = table
+        self._harm = harm
         self.prefill_chunk = prefill_chunk
         """Most prompt tokens computed in one step."""
         self._steps = first_step
@@ -128,7 +123,7 @@ class Batcher:
     ) -> bool:
         """Drop KV that matters less than that of ``chosen[place]`` until there is room."""
         running = set(chosen)
-        others = sorted((item for item in everyone if item not in running), key=self.harm)
+        others = sorted((item for item in everyone if item not in running), key=self._harm)
         return self._kv.make_room(
             needed,
             keep,
@@ -136,12 +131,3 @@ class Batcher:
             drop=lambda context: self._backend.drop(context.name),
             drop_prefix=lambda prefix: self._backend.drop_prefix(prefix.key),
         )
-
-    def harm(self, generation: Generation) -> tuple[float, float]:
-        """Sort key of who is dropped first: latest due, lowest rank among equals."""
-        name = generation.generation_id
-        rank = self._table.get(name, 'rank')
-        due_s = self._table.get(name, 'due_s')
-        if not generation.segments:
-            due_s += generation.request.utility.expected_response_s
-        return -due_s, -math.inf if math.isnan(rank) else rank

@@ -13,6 +13,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
 
+WATERMARK = 0.9
+"""Above this share of the bound KV is tight. A generation past its preemption limit is then not
+paused even between two segments, because its KV might have to go, and computing it again costs the
+more the older the generation is."""
+
+
 @dataclass(slots=True, eq=False)
 class Prefix:
     """A shared beginning of contexts.
@@ -89,6 +95,11 @@ class KvLedger:
     used: int = 0
     spilled: int = 0
     _prefixes: dict[str, Prefix] = field(default_factory=dict)
+
+    @property
+    def tight(self) -> bool:
+        """Whether KV that is kept between two segments might soon have to go."""
+        return self.used > WATERMARK * self.capacity
 
     def open(self, name: str, key: str, prefix_tokens: int, own_tokens: int) -> Context:
         """Account for a new generation; nothing is computed yet."""

@@ -14,21 +14,17 @@ from timely_llm_ros.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from timely_llm_ros.engines.core.kv_ledger import KvLedger
+    from timely_llm_ros.engines.core.kv_account import KvAccount
     from timely_llm_ros.engines.core.step import Generation
     from timely_llm_ros.scheduling import GenerationTable
 
 UNKNOWN_TOKENS = 64.0
 """What is expected of a plan before any plan has ended and without a prediction (tokens)."""
 
-WATERMARK = 0.9
-"""Above this share of the KV bound a generation past its preemption limit is not paused even
-between two segments: its KV might have to go, and the older it is the more that costs."""
-
 _WEIGHT = 0.1
 
 
-class PlanLengths:
+class RemainingLengths:
     """Keeps the table's columns of lengths.
 
     Args:
@@ -38,7 +34,7 @@ class PlanLengths:
             the first prediction on, so that steps stay as short as they were.
     """
 
-    def __init__(self, table: GenerationTable, kv: KvLedger, *, needed: bool) -> None:
+    def __init__(self, table: GenerationTable, kv: KvAccount, *, needed: bool) -> None:
         self._table = table
         self._kv = kv
         self._needed = needed
@@ -103,7 +99,7 @@ class PlanLengths:
         table.set_many(ids, 'total_tokens', [item.tokens for item in running])
         table.set_many(ids, 'remaining_tokens', left)
         table.set_many(ids, 'pausable', [self._pausable(item) for item in running])
-        tight = self._kv.used > WATERMARK * self._kv.capacity
+        tight = self._kv.tight
         if tight != self._tight:
             self._tight = tight
             between = (table.column('generated_tokens') == 0) & (table.column('segment_index') > 0)

@@ -12,8 +12,8 @@ from timely_llm_ros.skills import expected_execution_s
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from timely_llm_ros.engines.core.remaining_lengths import PlanLengths
-    from timely_llm_ros.engines.core.step import Generation, StepPlan
+    from timely_llm_ros.engines.core.remaining_lengths import RemainingLengths
+    from timely_llm_ros.engines.core.step import Generation
     from timely_llm_ros.scheduling import GenerationTable, SegmentCosts, StepTimes
     from timely_llm_ros.skills import Segment
 
@@ -21,7 +21,7 @@ _SOONEST_S = 1e-4
 """Least expected remaining generation time, so that densities stay finite."""
 
 
-class Outlook:
+class SegmentForecast:
     """Keeps the table's columns of expected times.
 
     Args:
@@ -36,7 +36,7 @@ class Outlook:
         table: GenerationTable,
         costs: SegmentCosts,
         step_times: StepTimes,
-        lengths: PlanLengths,
+        lengths: RemainingLengths,
     ) -> None:
         self._table = table
         self._costs = costs
@@ -72,15 +72,6 @@ class Outlook:
             if step_s is not None:
                 expected_s = min(expected_s, left * step_s)
         return max(_SOONEST_S, expected_s)
-
-    def observe(self, plan: StepPlan, step_s: float) -> None:
-        """Learn from how long a step took."""
-        if plan.decodes_only:
-            self._step_times.observe(len(plan.rows), step_s)
-        else:
-            begun = sum(row.generation.context.computed == row.tokens for row in plan.rows)
-            batch = sum(row.samples for row in plan.rows)
-            self._step_times.observe_prefill(batch, begun, step_s)
 
     def step(self, served: Sequence[Generation], batch: int) -> None:
         """Count a step's tokens.

@@ -11,7 +11,7 @@ from timely_llm_ros.scheduling import Phase
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from timely_llm_ros.engines.core.remaining_lengths import PlanLengths
+    from timely_llm_ros.engines.core.remaining_lengths import RemainingLengths
     from timely_llm_ros.engines.core.step import Generation
     from timely_llm_ros.scheduling import GenerationTable
 
@@ -21,7 +21,7 @@ _PHASES = tuple(Phase)
 def states_of(
     generations: Iterable[Generation],
     table: GenerationTable,
-    lengths: PlanLengths,
+    lengths: RemainingLengths,
     now_s: float,
 ) -> tuple[GenerationState, ...]:
     """Return the generations' states, in their order."""

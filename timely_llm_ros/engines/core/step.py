@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    from timely_llm_ros.engines.commands import GenerationRequest
     from timely_llm_ros.engines.core.kv_ledger import Context, Prefix
-    from timely_llm_ros.engines.engine import GenerationRequest
     from timely_llm_ros.skills import TextSegmenter
 
 

@@ -23,7 +23,7 @@ _FEW = 8
 """Steps after which an outlier is one."""
 
 
-class ShortSteps:
+class StepSize:
     """The most work of one kind for a step.
 
     Args:

@@ -17,7 +17,7 @@ from timely_llm_ros.skills.grammar import GrammarRest, decoding_grammar
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from timely_llm_ros.engines.engine import GenerationRequest
+    from timely_llm_ros.engines.commands import GenerationRequest
     from timely_llm_ros.engines.texts import ServerTexts
 
 

@@ -125,11 +125,11 @@ class Server:
         if not self.well:
             return
         core = self.core
-        core.plan(time.monotonic())
+        chosen = core.choose(time.monotonic())
         for name, stream in tuple(self._streams.items()):
             if not core.is_running(name) or core.find(name) is not stream.generation:
                 self._drop(name)
-        for name in core.running:
+        for name in chosen:
             if name not in self._streams:
                 self._open(name)
 
@@ -217,7 +217,7 @@ class Server:
             body = self._sequences.body(name, stop_at_statement=stop)
             if self._priority:
                 # Other planners' clocks agree with ours on the date at best.
-                due_s = self.core.due_s(name) - time.monotonic() + time.time()
+                due_s = self.core.due_s(stream.generation) - time.monotonic() + time.time()
                 body['priority'] = round(1000 * due_s)
             async with aclosing(self.client.tokens(body)) as chunks:
                 async for chunk in chunks:
@@ -258,7 +258,7 @@ class Server:
             stream.length += not output.ended
             self._fruitless.pop(name, None)
             begins, stream.begun = not stream.begun, True
-            core.take(name, output, elapsed_s=each_s, begins=begins, now_s=now_s)
+            core.take(stream.generation, output, elapsed_s=each_s, begins=begins, now_s=now_s)
             if core.find(name) is None:
                 break
         if chunk.finish:

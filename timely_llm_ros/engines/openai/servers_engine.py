@@ -14,7 +14,10 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from timely_llm_ros.engines.commands import Cancel, Resume, RobotIdleAt, Submit, Suspend
+from timely_llm_ros.engines.core import STATE_PERIOD_S
 from timely_llm_ros.engines.engine import (
+    Engine,
     EngineFailed,
     EngineReady,
     EngineState,
@@ -28,16 +31,14 @@ from timely_llm_ros.errors import EngineError, ModelLoadError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from timely_llm_ros.engines.commands import Command, GenerationRequest
     from timely_llm_ros.engines.config import ModelConfig
-    from timely_llm_ros.engines.engine import EngineEvent, EngineInfo, GenerationRequest
+    from timely_llm_ros.engines.engine import EngineEvent, EngineInfo
     from timely_llm_ros.engines.openai.completions import Completions, Patience, ServedModel
     from timely_llm_ros.engines.openai.server import Server
     from timely_llm_ros.prediction.times import ExecutionTimeModel
 
 _logger = logging.getLogger(__name__)
-
-STATE_PERIOD_S = 0.1
-"""Least time between two state events."""
 
 _UNKNOWN_TOKENS = 32.0
 """Expected length of a generation before one has ended."""
@@ -45,7 +46,7 @@ _UNKNOWN_TOKENS = 32.0
 _WHOLE_PROMPT = 1 << 30
 
 
-class ServersEngine:
+class ServersEngine(Engine):
     """Generates on servers; a subclass says which, by :meth:`_connect` and :meth:`_describe`.
 
     Args:
@@ -108,48 +109,34 @@ class ServersEngine:
             await asyncio.gather(self._run, return_exceptions=True)
         await asyncio.gather(*(server.close() for server in self._servers))
 
-    def submit(self, request: GenerationRequest) -> None:
-        """Queue a generation where it will be complete soonest."""
-        if self._info is None or self._given_up:
-            ended = GenerationEnded(
-                request.generation_id, 'error', 'the engine is not running', 0, 0.0
-            )
-            asyncio.get_running_loop().call_soon(self._tell, ended)
+    def send(self, command: Command) -> None:
+        """Pass a command to its generation's server; a new one goes where it ends soonest."""
+        if isinstance(command, Submit):
+            server = self._server_for(command.request)
+        else:
+            server = self._server_of.get(command.generation_id)
+        if server is None:
             return
+        server.core.apply(command)
+        match command:
+            case Suspend() | Cancel():
+                server.pump()
+                self._changed.set()
+            case Submit() | Resume():
+                self._changed.set()
+            case RobotIdleAt():
+                pass
+
+    def _server_for(self, request: GenerationRequest) -> Server | None:
+        """Return the server for a new generation; where there is none it ends with ``error``."""
         name = request.generation_id
+        if self._info is None or self._given_up:
+            ended = GenerationEnded(name, 'error', 'the engine is not running', 0, 0.0)
+            asyncio.get_running_loop().call_soon(self._tell, ended)
+            return None
         server = self._server_of.get(name) or self._soonest(self._servers)
         self._server_of[name] = server
-        server.core.submit(request, time.monotonic())
-        self._changed.set()
-
-    def suspend(self, generation_id: str) -> None:
-        """Hold a generation until it is resumed."""
-        server = self._server_of.get(generation_id)
-        if server is not None:
-            server.core.suspend(generation_id, time.monotonic())
-            server.pump()
-            self._changed.set()
-
-    def resume(self, generation_id: str, observation: str | None = None) -> None:
-        """Go on with a held generation."""
-        server = self._server_of.get(generation_id)
-        if server is not None:
-            server.core.resume(generation_id, observation, time.monotonic())
-            self._changed.set()
-
-    def robot_idle_at(self, generation_id: str, idle_at_s: float) -> None:
-        """Correct when the robot runs out of work (s, ``time.monotonic``)."""
-        server = self._server_of.get(generation_id)
-        if server is not None:
-            server.core.robot_idle_at(generation_id, idle_at_s)
-
-    def cancel(self, generation_id: str) -> None:
-        """End a generation."""
-        server = self._server_of.get(generation_id)
-        if server is not None:
-            server.core.cancel(generation_id, time.monotonic())
-            server.pump()
-            self._changed.set()
+        return server
 
     # Servers -------------------------------------------------------------------------------------
 
@@ -197,12 +184,7 @@ class ServersEngine:
         for client in clients:
             core = ServerCore(
                 sequences,
-                mode=self._config.mode,
-                policy=self._config.policy,
-                max_running=self._config.max_running,
-                max_kv_tokens=self._config.max_kv_tokens,
-                prefill_chunk=_WHOLE_PROMPT,
-                scheduling=self._config.scheduling,
+                self._config.core_options(prefill_chunk=_WHOLE_PROMPT),
             )
             self._servers.append(
                 Server(
@@ -287,14 +269,15 @@ class ServersEngine:
         self._changed.set()
 
     def _move_from(self, lost: Server) -> None:
-        names = lost.core.names()
-        for name in names:
+        moved = lost.core.everyone()
+        for generation in moved:
+            name = generation.generation_id
             server = self._soonest([server for server in self._servers if server.well])
-            server.core.adopt(lost.core.release(name))
+            server.core.adopt(lost.core.release(generation))
             server.put_fruitless(name, lost.take_fruitless(name))
             self._server_of[name] = server
-        if names:
-            _logger.warning('%d generations of %s go on elsewhere', len(names), lost.url)
+        if moved:
+            _logger.warning('%d generations of %s go on elsewhere', len(moved), lost.url)
 
     def _give_up_all(self) -> None:
         """No server for too long: say so and end every generation."""
@@ -305,8 +288,8 @@ class ServersEngine:
         )
         self._tell(EngineFailed(error))
         for server in self._servers:
-            for name in server.core.names():
-                server.core.fail(name, error)
+            for generation in server.core.everyone():
+                server.core.fail(generation.generation_id, error)
         self._changed.set()
 
     # Events --------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from timely_llm_ros.engines.config import EngineConfig, StepOptions
 from timely_llm_ros.engines.simulated.step_time import StepTimeModel
 
 if TYPE_CHECKING:
-    from timely_llm_ros.engines.engine import GenerationRequest
+    from timely_llm_ros.engines.commands import GenerationRequest
 
 PlanText = Callable[['GenerationRequest'], str | Sequence[str]]
 """A request's plan: its text, or its tokens, of which the last one also ends the plan."""

@@ -11,16 +11,18 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from timely_llm_ros.engines.commands import RobotIdleAt, Submit
 from timely_llm_ros.engines.core import LanedCore, Output
-from timely_llm_ros.engines.engine import EngineInfo, deliver
+from timely_llm_ros.engines.engine import Engine, EngineInfo, deliver
 from timely_llm_ros.engines.simulated.step_time import work_of
 from timely_llm_ros.errors import EngineError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
+    from timely_llm_ros.engines.commands import Command, GenerationRequest
     from timely_llm_ros.engines.core import StepPlan
-    from timely_llm_ros.engines.engine import EngineEvent, GenerationRequest
+    from timely_llm_ros.engines.engine import EngineEvent
     from timely_llm_ros.engines.simulated.config import LengthSource, PlanText, SimulatedConfig
 
 _PIECE = re.compile(r'[A-Za-z_]+|[0-9]+|\s+|.', re.DOTALL)
@@ -41,7 +43,7 @@ class _Plan:
     done: int = 0
 
 
-class _PlanTexts:
+class PlanTexts:
     """The simulated backend: tokens are pieces of the plan's text."""
 
     def __init__(self, plan_text: PlanText, *, evicts: bool = True) -> None:
@@ -51,6 +53,7 @@ class _PlanTexts:
         self._plans: dict[str, _Plan] = {}
 
     def open(self, request: GenerationRequest) -> tuple[str, int, int]:
+        """Ask for a request's plan; four characters of a prompt count as a token."""
         plan = self._plan_text(request)
         if isinstance(plan, str):
             # Its end is a token of its own.
@@ -64,6 +67,7 @@ class _PlanTexts:
         return fixed, -(-len(fixed) // per), max(1, -(-len(body) // per))
 
     def observe(self, generation_id: str, text: str) -> int:
+        """Return the length of an observation (tokens)."""
         if generation_id not in self._plans:
             raise EngineError(f'generation {generation_id!r}: expected one that has not ended')
         return len(_PIECE.findall(text))
@@ -81,6 +85,7 @@ class _PlanTexts:
         """Nothing is held."""
 
     def close(self, generation_id: str) -> tuple[int, ...]:
+        """Forget a plan and return its tokens' places for ids."""
         return tuple(range(self._plans.pop(generation_id).done))
 
     def length(self, generation_id: str) -> int:
@@ -98,21 +103,16 @@ class _PlanTexts:
         return Output(text, ended) if text or ended else _NOTHING
 
 
-class SimulatedEngine:
+class SimulatedEngine(Engine):
     """Generates given plans in simulated time."""
 
     def __init__(self, config: SimulatedConfig) -> None:
         self._lengths = config.lengths
-        self._texts = _PlanTexts(config.plan_text, evicts=bool(config.eviction))
+        self._texts = PlanTexts(config.plan_text, evicts=bool(config.eviction))
         self._step_time = config.paced
         self._core = LanedCore(
             self._texts,
-            mode=config.mode,
-            policy=config.policy,
-            max_running=config.max_running,
-            max_kv_tokens=config.max_kv_tokens,
-            prefill_chunk=config.chunk,
-            scheduling=config.scheduling,
+            config.core_options(prefill_chunk=config.chunk),
         )
         self._max_kv_tokens = config.max_kv_tokens
         self._on_event: Callable[[EngineEvent], None] | None = None
@@ -145,32 +145,17 @@ class SimulatedEngine:
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
 
-    def submit(self, request: GenerationRequest) -> None:
-        """Queue a generation."""
-        self._core.submit(request, self._now_s())
-        if self._lengths is not None and request.generation_id in self._core:
-            name = request.generation_id
-            self._core.predict(name, self._lengths.predict(name, self._texts.length(name)))
-        self._work.set()
-
-    def suspend(self, generation_id: str) -> None:
-        """Hold a generation until it is resumed."""
-        self._core.suspend(generation_id, self._now_s())
-        self._work.set()
-
-    def resume(self, generation_id: str, observation: str | None = None) -> None:
-        """Go on with a held generation."""
-        self._core.resume(generation_id, observation, self._now_s())
-        self._work.set()
-
-    def robot_idle_at(self, generation_id: str, idle_at_s: float) -> None:
-        """Correct when the robot runs out of work (s, loop time)."""
-        self._core.robot_idle_at(generation_id, idle_at_s)
-
-    def cancel(self, generation_id: str) -> None:
-        """End a generation."""
-        self._core.cancel(generation_id, self._now_s())
-        self._work.set()
+    def send(self, command: Command) -> None:
+        """Do what a command asks for."""
+        if self._loop is None:
+            raise EngineError('the engine has not started: expected start() before')
+        self._core.apply(command)
+        if isinstance(command, Submit):
+            name = command.request.generation_id
+            if self._lengths is not None and name in self._core:
+                self._core.predict(name, self._lengths.predict(name, self._texts.length(name)))
+        if not isinstance(command, RobotIdleAt):
+            self._work.set()
 
     def _now_s(self) -> float:
         if self._loop is None:
@@ -185,7 +170,7 @@ class SimulatedEngine:
             plan = self._core.plan(self._now_s())
             self._deliver()
             if plan is None:
-                if not self._core.prepare(self._now_s()):
+                if not self._core.prepare():
                     await self._idle()
                 continue
             started_s = self._now_s()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from timely_llm_ros.errors import EngineError
 
 if TYPE_CHECKING:
-    from timely_llm_ros.engines.engine import GenerationRequest
+    from timely_llm_ros.engines.commands import GenerationRequest
     from timely_llm_ros.engines.texts.token_codec import TokenCodec
 
 _MOST_FIXED_PARTS = 256

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from timely_llm_ros.engines.engine import GenerationRequest
+    from timely_llm_ros.engines.commands import GenerationRequest
 
 MAX_CACHED_GRAMMARS = 64
 """Compiled grammars kept for tasks with the same skill set and scene."""

@@ -16,7 +16,7 @@ from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.options import option
 
 if TYPE_CHECKING:
-    from timely_llm_ros.engines.engine import GenerationRequest
+    from timely_llm_ros.engines.commands import GenerationRequest
 
 MAX_TEMPERATURE = 10.0
 MAX_SEED = 2**31 - 1

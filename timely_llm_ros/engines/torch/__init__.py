@@ -3,13 +3,12 @@
 from timely_llm_ros.engines.torch.config import TorchConfig
 from timely_llm_ros.engines.torch.engine import TorchEngine
 from timely_llm_ros.engines.torch.lengths import FEW, RARE, StateReader
-from timely_llm_ros.engines.torch.wire import FrameReader, RobotIdleAt, frame
+from timely_llm_ros.engines.torch.wire import FrameReader, frame
 
 __all__ = [
     'FEW',
     'RARE',
     'FrameReader',
-    'RobotIdleAt',
     'StateReader',
     'TorchConfig',
     'TorchEngine',

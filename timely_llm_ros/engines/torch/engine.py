@@ -15,7 +15,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from timely_llm_ros.engines.commands import Submit
 from timely_llm_ros.engines.engine import (
+    Engine,
     EngineFailed,
     EngineInfo,
     EngineReady,
@@ -28,13 +30,8 @@ from timely_llm_ros.engines.tokens import (
     require_model_files,
 )
 from timely_llm_ros.engines.torch.wire import (
-    Cancel,
     FrameReader,
-    Resume,
-    RobotIdleAt,
     Stop,
-    Submit,
-    Suspend,
     WorkerFailed,
     WorkerReady,
     frame,
@@ -44,9 +41,9 @@ from timely_llm_ros.errors import EngineError, ModelLoadError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from timely_llm_ros.engines.engine import EngineEvent, GenerationRequest
+    from timely_llm_ros.engines.commands import Command
+    from timely_llm_ros.engines.engine import EngineEvent
     from timely_llm_ros.engines.torch.config import TorchConfig
-    from timely_llm_ros.engines.torch.wire import Command
 
 CLOSE_TIMEOUT_S = 2.0
 """How long the worker may take to end by itself."""
@@ -89,7 +86,7 @@ class _Worker(asyncio.Protocol):
         ours.setblocking(False)
         await asyncio.get_running_loop().create_unix_connection(lambda: self, sock=ours)
 
-    def send(self, command: Command) -> None:
+    def send(self, command: Command | Stop) -> None:
         """Send a command; never waits."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(frame([command]))
@@ -132,7 +129,7 @@ class _Worker(asyncio.Protocol):
         self._owner._on_lost(self)
 
 
-class TorchEngine:
+class TorchEngine(Engine):
     """Generates with a causal language model of transformers in a process of its own.
 
     The worker takes commands between steps. If it dies, every generation on it ends with
@@ -189,36 +186,17 @@ class TorchEngine:
         if worker is not None:
             await worker.stop()
 
-    def submit(self, request: GenerationRequest) -> None:
-        """Queue a generation; while the worker is down it ends with ``error``."""
-        if not self._ready or self._worker is None:
+    def send(self, command: Command) -> None:
+        """Pass a command to the worker; while it is down a new generation ends with ``error``."""
+        if self._ready and self._worker is not None:
+            if isinstance(command, Submit):
+                self._generations.add(command.request.generation_id)
+            self._worker.send(command)
+        elif isinstance(command, Submit):
             ended = GenerationEnded(
-                request.generation_id, 'error', 'the engine is not running', 0, 0.0
+                command.request.generation_id, 'error', 'the engine is not running', 0, 0.0
             )
             asyncio.get_running_loop().call_soon(self._tell, ended)
-            return
-        self._generations.add(request.generation_id)
-        self._send(Submit(request))
-
-    def suspend(self, generation_id: str) -> None:
-        """Hold a generation."""
-        self._send(Suspend(generation_id))
-
-    def resume(self, generation_id: str, observation: str | None = None) -> None:
-        """Go on with a held generation."""
-        self._send(Resume(generation_id, observation))
-
-    def robot_idle_at(self, generation_id: str, idle_at_s: float) -> None:
-        """Correct when the robot runs out of work (s, ``time.monotonic``)."""
-        self._send(RobotIdleAt(generation_id, idle_at_s))
-
-    def cancel(self, generation_id: str) -> None:
-        """End a generation."""
-        self._send(Cancel(generation_id))
-
-    def _send(self, command: Command) -> None:
-        if self._ready and self._worker is not None:
-            self._worker.send(command)
 
     def _tell(self, event: EngineEvent) -> None:
         if self._on_event is not None:

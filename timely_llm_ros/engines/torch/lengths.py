@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from timely_llm_ros.engines.commands import GenerationRequest
     from timely_llm_ros.engines.core import LanedCore, StepPlan
-    from timely_llm_ros.engines.engine import GenerationRequest
     from timely_llm_ros.engines.torch.compute import LoadedModel, TorchBackend
     from timely_llm_ros.prediction.lengths import (
         LengthDistribution,

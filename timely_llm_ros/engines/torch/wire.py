@@ -14,54 +14,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from timely_llm_ros.engines.engine import EngineInfo, GenerationRequest
+    from timely_llm_ros.engines.engine import EngineInfo
 
 _HEADER = struct.Struct('<Q')
 
 
 @dataclass(frozen=True, slots=True)
-class Submit:
-    """Queue a generation."""
-
-    request: GenerationRequest
-
-
-@dataclass(frozen=True, slots=True)
-class Suspend:
-    """Hold a generation."""
-
-    generation_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class Resume:
-    """Go on with a held generation."""
-
-    generation_id: str
-    observation: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class RobotIdleAt:
-    """Correct when a robot runs out of work."""
-
-    generation_id: str
-    idle_at_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Cancel:
-    """End a generation."""
-
-    generation_id: str
-
-
-@dataclass(frozen=True, slots=True)
 class Stop:
     """End the worker."""
-
-
-Command = Submit | Suspend | Resume | RobotIdleAt | Cancel | Stop
 
 
 @dataclass(frozen=True, slots=True)

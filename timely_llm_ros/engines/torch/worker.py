@@ -17,15 +17,11 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from timely_llm_ros.engines.commands import Resume, Submit
 from timely_llm_ros.engines.torch.config import TorchConfig
 from timely_llm_ros.engines.torch.wire import (
-    Cancel,
     FrameReader,
-    Resume,
-    RobotIdleAt,
     Stop,
-    Submit,
-    Suspend,
     WorkerFailed,
     WorkerReady,
     frame,
@@ -33,10 +29,10 @@ from timely_llm_ros.engines.torch.wire import (
 from timely_llm_ros.errors import ModelLoadError
 
 if TYPE_CHECKING:
+    from timely_llm_ros.engines.commands import Command
     from timely_llm_ros.engines.core import EvictionMethod, LanedCore, Output
     from timely_llm_ros.engines.torch.compute import LoadedModel, TorchBackend
     from timely_llm_ros.engines.torch.lengths import WorkerLengths
-    from timely_llm_ros.engines.torch.wire import Command
     from timely_llm_ros.prediction.times import ExecutionTimeModel
 
 COARSE_ROUNDS = 5
@@ -53,17 +49,17 @@ class Link:
         self._reader = FrameReader()
         self._poll = select.poll()
         self._poll.register(end, select.POLLIN)
-        self._waiting: list[Command] = []
+        self._waiting: list[Command | Stop] = []
         self.closed = False
 
-    def receive(self, timeout_s: float | None) -> list[Command]:
+    def receive(self, timeout_s: float | None) -> list[Command | Stop]:
         """Return the commands that are there; wait for one up to ``timeout_s``, None for ever."""
         timeout_ms = None if timeout_s is None else max(0.0, 1000.0 * timeout_s)
         self._read(0.0 if self._waiting else timeout_ms)
         commands, self._waiting = self._waiting, []
         return commands
 
-    def peek(self) -> list[Command]:
+    def peek(self) -> list[Command | Stop]:
         """Return the commands that are there and leave them to be received; never waits."""
         self._read(0.0)
         return self._waiting
@@ -101,7 +97,7 @@ def serve(
         for command in link.receive(wait_s):
             if isinstance(command, Stop):
                 return
-            _apply(core, command, now())
+            core.apply(command)
             if isinstance(command, Submit):
                 lengths.submitted(command.request)
         if link.closed:
@@ -109,7 +105,7 @@ def serve(
         lengths.before_step()
         started_s = now()
         plan = core.plan(started_s)
-        idle = plan is None and not core.prepare(now())
+        idle = plan is None and not core.prepare()
         if plan is not None:
             outputs: list[Output] | None
             if core.may_interrupt(plan):
@@ -140,7 +136,7 @@ def _robot_waits(link: Link, core: LanedCore) -> bool:
     return link.closed or any(_concerns_robots(command, core) for command in link.peek())
 
 
-def _concerns_robots(command: Command, core: LanedCore) -> bool:
+def _concerns_robots(command: Command | Stop, core: LanedCore) -> bool:
     match command:
         case Submit(request):
             return not request.background
@@ -153,32 +149,16 @@ def _concerns_robots(command: Command, core: LanedCore) -> bool:
             return False
 
 
-def _apply(core: LanedCore, command: Command, now_s: float) -> None:
-    match command:
-        case Submit(request):
-            core.submit(request, now_s)
-        case Suspend(generation_id):
-            core.suspend(generation_id, now_s)
-        case Resume(generation_id, observation):
-            core.resume(generation_id, observation, now_s)
-        case RobotIdleAt(generation_id, idle_at_s):
-            core.robot_idle_at(generation_id, idle_at_s)
-        case Cancel(generation_id):
-            core.cancel(generation_id, now_s)
-        case _:
-            raise TypeError(f'command {command!r}: expected one that the worker knows')
-
-
 def warm_up(loaded: LoadedModel) -> None:
     """Serve one small plan and throw it away, so that the first task finds everything set up."""
-    from timely_llm_ros.engines.core import EngineCore
-    from timely_llm_ros.engines.engine import GenerationRequest
+    from timely_llm_ros.engines.commands import GenerationRequest
+    from timely_llm_ros.engines.core import CoreOptions, EngineCore
     from timely_llm_ros.engines.torch.compute import TorchBackend
     from timely_llm_ros.skills import ConstantDuration, Prompt, Scene, Skill, SkillSet
     from timely_llm_ros.utility import NORMAL
 
     backend = TorchBackend(loaded)
-    core = EngineCore(backend, max_kv_tokens=loaded.pool.capacity)
+    core = EngineCore(backend, CoreOptions(max_kv_tokens=loaded.pool.capacity))
     skill = Skill('wait', 'does nothing', (), ConstantDuration(1.0))
     request = GenerationRequest(
         'warm-up',
@@ -189,7 +169,7 @@ def warm_up(loaded: LoadedModel) -> None:
         0.0,
         max_tokens=24,
     )
-    core.submit(request, 0.0)
+    core.apply(Submit(request))
     while (plan := core.plan(0.0)) is not None:
         core.complete(plan, backend.execute(plan), 0.0, 0.001)
         frame([*core.take_events(), core.state(0.0)])
@@ -243,13 +223,7 @@ def _run(link: Link, options: TorchConfig, started_s: float) -> None:
     )
     core = LanedCore(
         backend,
-        mode=options.mode,
-        policy=options.policy,
-        max_running=options.max_running,
-        max_kv_tokens=options.max_kv_tokens,
-        context_limit=loaded.context_limit,
-        prefill_chunk=options.chunk,
-        scheduling=options.scheduling,
+        options.core_options(prefill_chunk=options.chunk, context_limit=loaded.context_limit),
     )
     times = _measured(loaded, options, method) if options.measure else None
     lengths = WorkerLengths.load(options.predictors, core, loaded)

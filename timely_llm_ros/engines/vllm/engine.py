@@ -10,7 +10,9 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
+from timely_llm_ros.engines.commands import Cancel, Resume, RobotIdleAt, Submit, Suspend
 from timely_llm_ros.engines.engine import (
+    Engine,
     EngineFailed,
     EngineInfo,
     EngineReady,
@@ -18,7 +20,6 @@ from timely_llm_ros.engines.engine import (
     deliver,
 )
 from timely_llm_ros.engines.tokens import find_model, require_model_files
-from timely_llm_ros.engines.torch import RobotIdleAt
 from timely_llm_ros.engines.vllm.completions import UNNAMED
 from timely_llm_ros.engines.vllm.writer import RequestWriter, check_seed
 from timely_llm_ros.errors import (
@@ -30,7 +31,8 @@ from timely_llm_ros.errors import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from timely_llm_ros.engines.engine import EngineEvent, GenerationRequest
+    from timely_llm_ros.engines.commands import Command, GenerationRequest
+    from timely_llm_ros.engines.engine import EngineEvent
     from timely_llm_ros.engines.texts import TokenTexts
     from timely_llm_ros.engines.vllm.config import VllmConfig
     from timely_llm_ros.engines.vllm.process import VllmProcess
@@ -40,7 +42,7 @@ FIRST_RESTART_S, LAST_RESTART_S = 0.25, 15.0
 """Pause before the first restart in a row; it doubles up to the last."""
 
 
-class VllmEngine:
+class VllmEngine(Engine):
     """Generates with vLLM, which runs any model of its own on CPUs and GPUs.
 
     If the engine core dies, every generation on it ends with ``error``, :class:`EngineFailed` says
@@ -106,7 +108,26 @@ class VllmEngine:
         if process is not None:
             await process.stop()
 
-    def submit(self, request: GenerationRequest) -> None:
+    def send(self, command: Command) -> None:
+        """Pass a command to vLLM; without vLLM a new generation ends with ``error``."""
+        if isinstance(command, Submit):
+            self._queue(command.request)
+            return
+        if not self._ready or command.generation_id not in self._generations:
+            return
+        match command:
+            case Suspend(name):
+                self._work.put_nowait(self._send('suspend', name, None))
+            case Resume(name, observation):
+                self._work.put_nowait(self._send('resume', name, observation))
+            case RobotIdleAt():
+                # For every segment one: it is no command that others must wait for.
+                if self._process is not None:
+                    self._process.correct(command)
+            case Cancel(name):
+                self._work.put_nowait(self._abort(name))
+
+    def _queue(self, request: GenerationRequest) -> None:
         """Queue a generation; while vLLM is down it ends with ``error``."""
         if not self._ready:
             asyncio.get_running_loop().call_soon(
@@ -119,30 +140,7 @@ class VllmEngine:
         self._generations.add(request.generation_id)
         self._work.put_nowait(self._submit(request))
 
-    def suspend(self, generation_id: str) -> None:
-        """Hold a generation."""
-        self._control('suspend', generation_id)
-
-    def resume(self, generation_id: str, observation: str | None = None) -> None:
-        """Go on with a held generation."""
-        self._control('resume', generation_id, observation)
-
-    def robot_idle_at(self, generation_id: str, idle_at_s: float) -> None:
-        """Correct when the robot runs out of work (s, ``time.monotonic``)."""
-        # For every segment one: it is no command that others must wait for.
-        if self._ready and generation_id in self._generations and self._process is not None:
-            self._process.correct(RobotIdleAt(generation_id, idle_at_s))
-
-    def cancel(self, generation_id: str) -> None:
-        """End a generation."""
-        if self._ready and generation_id in self._generations:
-            self._work.put_nowait(self._abort(generation_id))
-
     # Towards vLLM --------------------------------------------------------------------------------
-
-    def _control(self, command: str, generation_id: str, value: object = None) -> None:
-        if self._ready and generation_id in self._generations:
-            self._work.put_nowait(self._send(command, generation_id, value))
 
     async def _send_all(self) -> None:
         """Do one thing after the other, so that nothing overtakes the request it is about."""

@@ -8,19 +8,21 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from timely_llm_ros.engines.engine import Engine
 from timely_llm_ros.engines.vllm.engine import VllmEngine
 from timely_llm_ros.errors import ContractError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from timely_llm_ros.engines.engine import Engine, EngineEvent, EngineInfo, GenerationRequest
+    from timely_llm_ros.engines.commands import Command
+    from timely_llm_ros.engines.engine import EngineEvent, EngineInfo
     from timely_llm_ros.engines.vllm.config import VllmConfig
 
 _logger = logging.getLogger(__name__)
 
 
-class VllmChoice:
+class VllmChoice(Engine):
     """Generates with vLLM, one way or the other."""
 
     def __init__(self, config: VllmConfig) -> None:
@@ -52,22 +54,6 @@ class VllmChoice:
         """End vLLM; no event comes after this."""
         await self._engine.close()
 
-    def submit(self, request: GenerationRequest) -> None:
-        """Queue a generation."""
-        self._engine.submit(request)
-
-    def suspend(self, generation_id: str) -> None:
-        """Hold a generation."""
-        self._engine.suspend(generation_id)
-
-    def resume(self, generation_id: str, observation: str | None = None) -> None:
-        """Go on with a held generation."""
-        self._engine.resume(generation_id, observation)
-
-    def robot_idle_at(self, generation_id: str, idle_at_s: float) -> None:
-        """Correct when the robot runs out of work (s, ``time.monotonic``)."""
-        self._engine.robot_idle_at(generation_id, idle_at_s)
-
-    def cancel(self, generation_id: str) -> None:
-        """End a generation."""
-        self._engine.cancel(generation_id)
+    def send(self, command: Command) -> None:
+        """Pass a command on."""
+        self._engine.send(command)

@@ -18,8 +18,8 @@ from timely_llm_ros.engines.vllm.start import prepare_stages, start_llm, stop_ll
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
+    from timely_llm_ros.engines.commands import RobotIdleAt
     from timely_llm_ros.engines.openai import Chunk
-    from timely_llm_ros.engines.torch import RobotIdleAt
     from timely_llm_ros.skills import SkillSet
 
 

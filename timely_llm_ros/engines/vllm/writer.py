@@ -11,7 +11,7 @@ from timely_llm_ros.errors import EngineError
 from timely_llm_ros.skills.grammar import decoding_grammar
 
 if TYPE_CHECKING:
-    from timely_llm_ros.engines.engine import GenerationRequest
+    from timely_llm_ros.engines.commands import GenerationRequest
     from timely_llm_ros.engines.texts import TokenTexts
     from timely_llm_ros.engines.tokens import Sampling
 

@@ -11,7 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from timely_llm_ros.engines.engine import GenerationEnded, GenerationRequest, SegmentGenerated
+from timely_llm_ros.engines import Cancel, Resume, RobotIdleAt, Suspend
+from timely_llm_ros.engines.commands import GenerationRequest
+from timely_llm_ros.engines.core.options import CoreOptions
+from timely_llm_ros.engines.engine import GenerationEnded, SegmentGenerated
 from timely_llm_ros.engines.vllm.plugin import contract as vllm_contract
 from timely_llm_ros.engines.vllm.plugin.core import UNCUT, FreezeCore, New, Work
 from timely_llm_ros.engines.vllm.plugin.request import decode_request, encode_request
@@ -54,7 +57,7 @@ class Server:
             Bytes(),  # type: ignore[arg-type]
             append=lambda name, ids: self.appended.__setitem__(name, ids),
             kv_tokens=lambda: 0,
-            **options,
+            options=CoreOptions(**options),
         )
         self.now_s = 0.0
         self.left: dict[str, list[int]] = {}
@@ -65,7 +68,7 @@ class Server:
 
     def add(self, name: str, plan: str, utility: TimeUtility = NORMAL, **changes: Any) -> None:
         request = GenerationRequest(name, Prompt('', ''), TELLO, SCENE, utility, self.now_s)
-        self.core.add(replace(request, **changes), 10, self.now_s)
+        self.core.add(replace(request, **changes), 10)
         self.left[name] = [*plan.encode(), END]
         self.computed[name] = 0
 
@@ -188,11 +191,11 @@ def test_whoever_is_in_another_step_of_a_pipeline_runs_too() -> None:
     core = Server(max_running=2).core
     core.pipeline = True
     for name in ('a', 'b'):
-        core.add(GenerationRequest(name, Prompt('', ''), TELLO, SCENE, NORMAL, 0.0), 10, 0.0)
+        core.add(GenerationRequest(name, Prompt('', ''), TELLO, SCENE, NORMAL, 0.0), 10)
     first = core.begin_step([Work('a', 10, 10)], 0.0)
     second = core.begin_step([Work('b', 10, 10)], 0.0)
     assert (core.phase('a'), core.phase('b')) == (Phase.RUNNING, Phase.RUNNING)
-    core.suspend('a', 0.1)
+    core.apply(Suspend('a'))
     core.finish_step(first, [New('a', [ord('t')])], 0.2)
     third = core.begin_step([], 0.2)
     assert (core.phase('a'), core.phase('b')) == (Phase.HELD, Phase.RUNNING)
@@ -209,7 +212,7 @@ def test_a_value_is_awaited_and_appended() -> None:
         server.step()
     assert server.core.competing == 0
     assert server.step() == []
-    server.core.resume('a', 'true', server.now_s)
+    server.core.apply(Resume('a', 'true'))
     assert bytes(server.appended['a']) == b'#true '
     while 'a' in server.core:
         server.step()
@@ -242,7 +245,7 @@ def test_who_is_due_last_is_spilled_first() -> None:
         server.add(name, 'takeoff;hover;')
     server.step()
     for name, idle_s in (('a', 3.0), ('b', 9.0), ('c', 1.0), ('d', 5.0)):
-        server.core.robot_idle_at(name, idle_s)
+        server.core.apply(RobotIdleAt(name, idle_s))
     assert server.core.victims(keep=['d']) == ['b', 'a', 'c']
     server.core.spill('b')
     assert server.core.victims(keep=()) == ['d', 'a', 'c']
@@ -266,11 +269,11 @@ def test_whatever_happens_every_generation_ends_once_with_its_own_segments(seed:
         if live:
             name, action = rng.choice(live), rng.random()
             if action < 0.1:
-                server.core.suspend(name, server.now_s)
+                server.core.apply(Suspend(name))
             elif action < 0.3:
-                server.core.resume(name, None, server.now_s)
+                server.core.apply(Resume(name))
             elif action < 0.31:
-                server.core.cancel(name, server.now_s)
+                server.core.apply(Cancel(name))
                 canceled.add(name)
         ran = server.step()
         assert len(ran) == len(set(ran))
@@ -369,11 +372,11 @@ def test_a_prompt_that_is_partly_computed_competes_as_one_that_must_be() -> None
     step = core.begin_step([Work('a', 6, 6)], 0.0)
     core.finish_step(step, [], 0.5)
     assert core.phase('a') is Phase.QUEUED
-    assert not core._step_times.known
+    assert not core._generations.step_times.known
     step = core.begin_step([Work('a', 4, 10)], 0.5)
     assert core.phase('a') is Phase.RUNNING
     core.finish_step(step, [New('a', [ord('l')])], 0.75)
     step = core.begin_step([Work('a', 1, 11)], 0.75)
     core.finish_step(step, [New('a', [ord('a')])], 1.0)
-    assert core._step_times.expected_s(1) == 0.25
-    assert core._step_times.prefill_s == pytest.approx(0.5), 'both parts, less a step'
+    assert core._generations.step_times.expected_s(1) == 0.25
+    assert core._generations.step_times.prefill_s == pytest.approx(0.5), 'both parts, less a step'

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from timely_llm_ros.engines.commands import GenerationRequest
     from timely_llm_ros.engines.core import EvictionMethod, StepPlan
-    from timely_llm_ros.engines.engine import GenerationRequest
     from timely_llm_ros.engines.texts import GrammarState
     from timely_llm_ros.engines.torch.compute.fused import ForwardPass
     from timely_llm_ros.engines.torch.compute.kv import Slots

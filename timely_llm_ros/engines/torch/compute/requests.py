@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.budget import FixedEviction
-from timely_llm_ros.engines.core import EngineCore
+from timely_llm_ros.engines.commands import Submit
+from timely_llm_ros.engines.core import CoreOptions, EngineCore
 from timely_llm_ros.engines.sample_requests import sample_request
 from timely_llm_ros.engines.torch.compute.backend import TorchBackend
 from timely_llm_ros.engines.torch.compute.profile import TorchStopwatch
@@ -26,8 +27,8 @@ from timely_llm_ros.prediction.times import RequestOverhead
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from timely_llm_ros.engines.commands import GenerationRequest
     from timely_llm_ros.engines.core import EvictionMethod
-    from timely_llm_ros.engines.engine import GenerationRequest
     from timely_llm_ros.engines.torch.compute.model import LoadedModel
     from timely_llm_ros.prediction.times import ExecutionTimeModel
 
@@ -84,12 +85,14 @@ def measure_requests(
     stopwatch = TorchStopwatch(loaded, prefill_chunk=prefill_chunk)
     core = EngineCore(
         backend,
-        policy='fcfs',
-        mode='stream',
-        max_running=max(batches),
-        max_kv_tokens=loaded.pool.capacity,
-        context_limit=loaded.context_limit,
-        prefill_chunk=prefill_chunk,
+        CoreOptions(
+            policy='fcfs',
+            mode='stream',
+            max_running=max(batches),
+            max_kv_tokens=loaded.pool.capacity,
+            context_limit=loaded.context_limit,
+            prefill_chunk=prefill_chunk,
+        ),
     )
     number = (rounds + 1) * sum(batches)
     requests = [
@@ -156,7 +159,7 @@ def _serve(
     """Serve some requests whose shared beginning was computed before."""
     started_s = time.monotonic()
     for request in requests:
-        core.submit(request, started_s)
+        core.apply(Submit(request))
     prompt_s, steps = 0.0, list[float]()
     while (plan := core.plan(step_s := time.monotonic())) is not None:
         core.complete(plan, backend.execute(plan), step_s, time.monotonic())

@@ -10,8 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from timely_llm_ros.engines.commands import Submit
 from timely_llm_ros.engines.core import (
     PREFILL_CHUNK,
+    CoreOptions,
     EngineCore,
     Generation,
     KvLedger,
@@ -28,8 +30,9 @@ from timely_llm_ros.skills import segmenter_for
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from timely_llm_ros.engines.commands import GenerationRequest
     from timely_llm_ros.engines.core import Prefix
-    from timely_llm_ros.engines.engine import EndReason, GenerationRequest
+    from timely_llm_ros.engines.engine import EndReason
     from timely_llm_ros.engines.tokens import Sampling
     from timely_llm_ros.engines.torch.compute.model import LoadedModel
 
@@ -209,12 +212,14 @@ def serve_continuously(
     backend = TorchBackend(loaded, observations=False, sampling=sampling)
     core = EngineCore(
         backend,
-        mode='whole_plan',
-        max_running=batch,
-        max_kv_tokens=loaded.pool.capacity,
-        context_limit=loaded.context_limit,
-        prefill_chunk=prefill_chunk,
-        scheduling=SchedulingOptions(admission='fixed'),
+        CoreOptions(
+            mode='whole_plan',
+            max_running=batch,
+            max_kv_tokens=loaded.pool.capacity,
+            context_limit=loaded.context_limit,
+            prefill_chunk=prefill_chunk,
+            scheduling=SchedulingOptions(admission='fixed'),
+        ),
     )
     waiting = iter(requests)
     more, live = True, 0
@@ -229,7 +234,7 @@ def serve_continuously(
                 break
             if request is None:
                 break
-            core.submit(request, 0.0)
+            core.apply(Submit(request))
             live += 1
         plan = core.plan(0.0)
         if plan is not None:

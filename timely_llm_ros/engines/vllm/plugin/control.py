@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from timely_llm_ros.engines.engine import GenerationRequest
+from timely_llm_ros.engines.commands import GenerationRequest
 from timely_llm_ros.engines.vllm.plugin.core import UNCUT
 from timely_llm_ros.engines.vllm.plugin.request import KEY, decode_request
 from timely_llm_ros.errors import InvalidTaskError

@@ -1,4 +1,4 @@
-"""What the scheduler inside vLLM knows of its generations: the engine core without KV and model.
+"""What the scheduler inside vLLM knows of its generations: an engine core without KV and model.
 
 The same table, policies, costs and segmenters as in every other engine; vLLM does the rest. A
 step is::
@@ -12,10 +12,11 @@ This module imports no vLLM.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from timely_llm_ros.engines.core import EngineCore, Output
+from timely_llm_ros.engines.commands import Submit
+from timely_llm_ros.engines.core import CoreOptions, ForeignKv, Generations, Output
 from timely_llm_ros.engines.texts import TextStream
 from timely_llm_ros.scheduling import Phase
 from timely_llm_ros.skills import ConstantDuration, Skill, SkillSet, segmenter_for
@@ -23,11 +24,16 @@ from timely_llm_ros.skills import ConstantDuration, Skill, SkillSet, segmenter_f
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
+    from timely_llm_ros.engines.commands import Command, GenerationRequest
     from timely_llm_ros.engines.core import Generation
-    from timely_llm_ros.engines.engine import EndReason, EngineState, GenerationRequest
+    from timely_llm_ros.engines.engine import (
+        EndReason,
+        EngineEvent,
+        EngineState,
+        EngineStateChanged,
+    )
     from timely_llm_ros.engines.texts import TokenTexts
     from timely_llm_ros.errors import PlanError
-    from timely_llm_ros.scheduling import SchedulingOptions, ServingMode
     from timely_llm_ros.skills import Segment, TextSegmenter
 
 UNCUT = SkillSet(
@@ -80,19 +86,14 @@ class Step:
     started_s: float
 
 
-class FreezeCore(EngineCore):
+class FreezeCore:
     """Generations that vLLM computes: which of them run, and their segments.
 
     Args:
         texts: The tokenizer.
         append: Appends an observation's tokens to a generation's context in vLLM.
         kv_tokens: Returns how many tokens' KV is held.
-        mode: The serving mode.
-        policy: Name of the policy.
-        max_running: Most generations in one step.
-        max_kv_tokens: The bound on KV.
-        context_limit: Most tokens that one context may have.
-        scheduling: Further options of the scheduler.
+        options: How generations are scheduled, and what vLLM's bounds are.
     """
 
     def __init__(
@@ -101,28 +102,18 @@ class FreezeCore(EngineCore):
         *,
         append: Callable[[str, list[int]], None],
         kv_tokens: Callable[[], int],
-        mode: ServingMode = 'segmented',
-        policy: str = 'utility',
-        max_running: int = 8,
-        max_kv_tokens: int = 65536,
-        context_limit: int = 1 << 30,
-        scheduling: SchedulingOptions | None = None,
+        options: CoreOptions,
     ) -> None:
         self._texts = _Texts(texts, append)
-        self._kv_in_use = kv_tokens
-        self._whole_plan = mode == 'whole_plan'
-        super().__init__(
+        self._kv = ForeignKv(options.max_kv_tokens, kv_tokens)
+        self._whole_plan = options.mode == 'whole_plan'
+        self._generations = Generations(
             self._texts,
-            mode=mode,
-            policy=policy,
-            max_running=max_running,
-            # vLLM bounds the KV; here it is only counted, shared prefixes once per generation.
-            max_kv_tokens=1 << 40,
-            context_limit=context_limit,
+            self._kv,
+            options,
+            context_limit=options.context_limit,
             segmenter=self._cut,
-            scheduling=scheduling,
         )
-        self._max_kv_tokens = max_kv_tokens
         self._last_end_s = 0.0
         self._unread_s = 0.0
         self._crowded = True
@@ -130,28 +121,59 @@ class FreezeCore(EngineCore):
         """Whether several steps, each of other generations, are under way in stages."""
         self._under_way: list[Step] = []
 
-    def add(self, request: GenerationRequest, prompt_tokens: int, now_s: float) -> None:
-        """Take a generation whose prompt has that many tokens."""
-        self._texts.prompt_tokens = prompt_tokens
-        self.submit(request, now_s)
-
     def __len__(self) -> int:
         return len(self._generations)
+
+    def __contains__(self, generation_id: object) -> bool:
+        return generation_id in self._generations
+
+    def add(self, request: GenerationRequest, prompt_tokens: int) -> None:
+        """Take a generation whose prompt has that many tokens."""
+        self._texts.prompt_tokens = prompt_tokens
+        self._generations.apply(Submit(request))
+
+    def apply(self, command: Command) -> None:
+        """Do what a command asks for; one that names no generation of these is ignored."""
+        self._generations.apply(command)
+
+    def take_events(self) -> list[EngineEvent]:
+        """Return the events since the last call, oldest first."""
+        return self._generations.take_events()
+
+    def take_state(self, now_s: float, *, at_once: bool = False) -> EngineStateChanged | None:
+        """Return the state where it changed; see :meth:`Generations.take_state`."""
+        return self._generations.take_state(now_s, at_once=at_once)
+
+    def state(self, now_s: float) -> EngineState:
+        """Return a snapshot."""
+        return self._generations.state(now_s)
 
     @property
     def competing(self) -> int:
         """Generations that could run: all but those that are held."""
-        return len(self._table) - self._table.count(Phase.HELD)
+        table = self._generations.table
+        return len(table) - table.count(Phase.HELD)
 
     def choose(self, now_s: float) -> list[str]:
         """Return who is to run next, best rank first."""
-        chosen = self._scheduler.select(now_s)
+        chosen = self._generations.choose(now_s)
         self._crowded = self.competing > len(chosen)
-        return chosen
+        return [generation.generation_id for generation in chosen]
+
+    def due_s(self, name: str) -> float:
+        """Return when a generation's next segment is due (s).
+
+        Raises:
+            KeyError: There is no such generation.
+        """
+        generation = self._generations.get(name)
+        if generation is None:
+            raise KeyError(name)
+        return self._generations.due_s(generation)
 
     def phase(self, name: str) -> Phase:
         """Return where a generation stands."""
-        return self._table.phase(name)
+        return self._generations.table.phase(name)
 
     def awaits_value(self, name: str) -> bool:
         """Whether a generation waits for its robot's value."""
@@ -162,17 +184,16 @@ class FreezeCore(EngineCore):
         """Return who may lose its KV, least harmful first: none of ``keep``."""
         others = [
             generation
-            for name, generation in self._generations.items()
-            if generation.context.computed and name not in keep
+            for generation in self._generations
+            if generation.context.computed and generation.generation_id not in keep
         ]
-        return [item.generation_id for item in sorted(others, key=self._batcher.harm)]
+        return [item.generation_id for item in sorted(others, key=self._generations.harm)]
 
     def spill(self, name: str) -> None:
         """Note that a generation's KV was dropped."""
         generation = self._generations.get(name)
-        if generation is not None and generation.context.computed:
-            self._kv.drop(generation.context)
-            self._kv.spilled += 1
+        if generation is not None:
+            self._kv.spill(generation.context)
 
     def begin_step(self, rows: Iterable[Work], now_s: float) -> Step:
         """Note what vLLM computes next."""
@@ -196,11 +217,11 @@ class FreezeCore(EngineCore):
         running = list(generations)
         for step in self._under_way:
             running += (item for item in step.generations if self._still_runs(item, running))
-        self._mark_running(running)
+        self._generations.run(running)
         if not self.pipeline:
             # What is left of a prompt costs the next step as much as a new one's: it competes so.
             for generation in unread:
-                self._set_phase(generation, Phase.QUEUED)
+                self._generations.set_phase(generation, Phase.QUEUED)
         begun_step = Step(tuple(generations), begun, parts, decodes_only, now_s)
         if self.pipeline:
             self._under_way.append(begun_step)
@@ -234,11 +255,11 @@ class FreezeCore(EngineCore):
             # Steps end in their order; what lies before this one was given up.
             del self._under_way[: self._under_way.index(step) + 1]
         # With asynchronous scheduling steps overlap: each counts from the end of the one before.
-        step_s = self._step_s = now_s - max(step.started_s, self._last_end_s)
+        step_s = self._generations.step_s = now_s - max(step.started_s, self._last_end_s)
         self._last_end_s = now_s
         batch = len(step.generations)
         if batch and step.decodes_only:
-            self._step_times.observe(batch, step_s)
+            self._generations.step_times.observe(batch, step_s)
         elif batch:
             self._observe_prompts(step, step_s)
         for generation in step.generations:
@@ -249,40 +270,33 @@ class FreezeCore(EngineCore):
             if generation_now is not None:
                 self._take_all(generation_now, token_ids, reason, now_s)
         alive = [generation for generation in step.generations if not generation.ended]
-        self._outlook.step(alive, len(self._running))
-        self._changed = True
+        self._generations.count(alive)
 
     def compete_anew(self, step: Step) -> None:
         """Let those compete who completed a segment in that step and were begun again since."""
-        if self._mode != 'segmented' or self.pipeline:
+        if self._generations.mode != 'segmented' or self.pipeline:
             return
         for generation in step.generations:
             between = generation.segments and not generation.segment_tokens
-            if between and self._phase(generation) is Phase.RUNNING:
-                self._set_phase(generation, Phase.SUSPENDED)
+            if between and self._generations.phase(generation) is Phase.RUNNING:
+                self._generations.set_phase(generation, Phase.SUSPENDED)
 
     def _observe_prompts(self, step: Step, step_s: float) -> None:
         """Learn from a step with prompts; parts of them count with the step that completes one."""
         sampling = len(step.generations) - step.parts
         if step.begun:
-            self._step_times.observe_prefill(sampling, step.begun, step_s + self._unread_s)
+            self._generations.step_times.observe_prefill(
+                sampling, step.begun, step_s + self._unread_s
+            )
             self._unread_s = 0.0
         else:
-            decode_s = self._step_times.expected_s(sampling) if sampling else 0.0
+            decode_s = self._generations.step_times.expected_s(sampling) if sampling else 0.0
             self._unread_s += max(0.0, step_s - (decode_s or 0.0))
 
     def _still_runs(self, generation: Generation, others: list[Generation]) -> bool:
         """Whether a generation of another step runs too; one that was held meanwhile does not."""
-        runs = not generation.ended and self._phase(generation) is Phase.RUNNING
+        runs = not generation.ended and self._generations.phase(generation) is Phase.RUNNING
         return runs and generation not in others
-
-    def state(self, now_s: float) -> EngineState:
-        """Return a snapshot."""
-        return replace(
-            super().state(now_s),
-            kv_tokens=self._kv_in_use(),
-            kv_capacity_tokens=self._max_kv_tokens,
-        )
 
     def _take_all(
         self,
@@ -294,10 +308,12 @@ class FreezeCore(EngineCore):
         for token in token_ids:
             if generation.ended:
                 return
-            self._take(generation, self._texts.output(generation.generation_id, token), now_s)
+            self._generations.take(
+                generation, self._texts.output(generation.generation_id, token), now_s
+            )
         if reason is not None and not generation.ended:
             text = '' if reason in ('length', 'canceled') else 'vLLM ended the generation'
-            self._end(generation, 'error' if text else reason, text)
+            self._generations.end(generation, 'error' if text else reason, text)
 
     def _cut(self, request: GenerationRequest) -> TextSegmenter:
         if request.skill_set is UNCUT:

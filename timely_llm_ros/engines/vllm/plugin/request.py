@@ -11,7 +11,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
-from timely_llm_ros.engines.engine import GenerationRequest
+from timely_llm_ros.engines.commands import GenerationRequest
 from timely_llm_ros.errors import InvalidTaskError, TimelyError
 from timely_llm_ros.skills import Prompt, Scene, SceneObject
 from timely_llm_ros.utility import NORMAL, TimeUtility

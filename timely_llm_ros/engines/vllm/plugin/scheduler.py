@@ -30,6 +30,8 @@ from vllm.v1.core.sched.scheduler import Scheduler
 from vllm.v1.engine.core import EngineCore
 from vllm.v1.request import RequestStatus
 
+from timely_llm_ros.engines.commands import Cancel, Resume, Suspend
+from timely_llm_ros.engines.core import CoreOptions
 from timely_llm_ros.engines.texts import load_texts
 from timely_llm_ros.engines.vllm.plugin.control import PluginOptions, RequestReader, has_seed
 from timely_llm_ros.engines.vllm.plugin.core import FreezeCore, New, Work
@@ -74,12 +76,14 @@ class FreezeMixin(KvRelief):
             load_texts(model.tokenizer or model.model),
             append=self._append_observation,
             kv_tokens=self._kv_tokens,
-            mode=options.mode,
-            policy=options.policy,
-            max_running=options.max_running,
-            max_kv_tokens=config.cache_config.num_gpu_blocks * self.block_size,
-            context_limit=self.max_model_len,
-            scheduling=SchedulingOptions(**options.scheduling),
+            options=CoreOptions(
+                mode=options.mode,
+                policy=options.policy,
+                max_running=options.max_running,
+                max_kv_tokens=config.cache_config.num_gpu_blocks * self.block_size,
+                context_limit=self.max_model_len,
+                scheduling=SchedulingOptions(**options.scheduling),
+            ),
         )
         self._reader = RequestReader(options.skill_sets)
         self._report = Report(options.report) if options.report else None
@@ -119,23 +123,22 @@ class FreezeMixin(KvRelief):
         super().add_request(request)
         if known:  # Another input of a streaming session, which is not ours to order.
             return
-        now_s = time.monotonic()
-        generation = self._reader.read(request, self._core, now_s)
+        generation = self._reader.read(request, self._core, time.monotonic())
         name = generation.generation_id
         self._name_of[request.request_id] = name
         self._request_of[name] = request
         self._disturb()
-        self._core.add(generation, request.num_prompt_tokens, now_s)
+        self._core.add(generation, request.num_prompt_tokens)
         self._take_outside()
         if self._whole_seeds and has_seed(request):
             most = request.num_prompt_tokens + request.max_tokens
             if most > self._seed_tokens:
                 text = 'request %s is ended: seed with %d tokens, expected at most %d on a CPU'
                 _logger.warning(text, request.request_id, most, self._seed_tokens)
-                self._core.cancel(name, now_s)
+                self._core.apply(Cancel(name))
         if request.status == RequestStatus.WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR:
             self._compiling[name] = False
-            self._core.suspend(name, now_s)
+            self._core.apply(Suspend(name))
         if name not in self._core:
             self.finish_requests(request.request_id, RequestStatus.FINISHED_ABORTED)
 
@@ -144,7 +147,7 @@ class FreezeMixin(KvRelief):
         now_s = time.monotonic()
         core, request_of = self._core, self._request_of
         if self._compiling:
-            self._release_compiled(now_s)
+            self._release_compiled()
         chosen, self._chosen = self._chosen, None
         if chosen is None:
             self._catch_up()
@@ -225,13 +228,12 @@ class FreezeMixin(KvRelief):
         """End requests, frozen ones too."""
         self._disturb()
         finished = super().finish_requests(request_ids, finished_status)
-        now_s = time.monotonic()
         for request in finished:
             name = self._name_of.pop(request.request_id, None)
             if name is not None:
                 self._drop(request, name)
-                self._core.cancel(name, now_s)
-        self._tell(now_s)
+                self._core.apply(Cancel(name))
+        self._tell(time.monotonic())
         return finished
 
     def get_num_unfinished_requests(self) -> int:
@@ -253,7 +255,6 @@ class FreezeMixin(KvRelief):
         Raises:
             ValueError: There is no such command.
         """
-        now_s = time.monotonic()
         self._disturb()
         match command:
             case 'skill_set':
@@ -261,16 +262,16 @@ class FreezeMixin(KvRelief):
             case 'suspend' | 'resume' if name in self._compiling:
                 self._compiling[name] = command == 'suspend'
             case 'suspend':
-                self._core.suspend(name, now_s)
+                self._core.apply(Suspend(name))
             case 'resume':
-                self._core.resume(name, value, now_s)
+                self._core.apply(Resume(name, value))
             case _:
                 raise ValueError(f'command {command!r}: expected one that the plug-in knows')
         request = self._request_of.get(name)
         if request is not None and name not in self._core:
             self.finish_requests(request.request_id, RequestStatus.FINISHED_ABORTED)
         if not self.get_num_unfinished_requests():
-            self._tell(now_s)
+            self._tell(time.monotonic())
             return None
         answer: Future[None] = Future()
         self._answers.append(answer)
@@ -282,17 +283,17 @@ class FreezeMixin(KvRelief):
         """Choose who is to run, by the latest of what robots say."""
         if self._report is not None:
             for message in self._report.heard():
-                self._core.robot_idle_at(message.generation_id, message.idle_at_s)
+                self._core.apply(message)
         return self._core.choose(now_s)
 
-    def _release_compiled(self, now_s: float) -> None:
+    def _release_compiled(self) -> None:
         """Let those compete whose grammar is ready, or could not be compiled."""
         for name, held in list(self._compiling.items()):
             if self._request_of[name].structured_output_request.is_grammar_ready:
                 del self._compiling[name]
                 self._disturb()
                 if not held:
-                    self._core.resume(name, None, now_s)
+                    self._core.apply(Resume(name))
 
     def _keep_whole(self, entering: list[Any]) -> list[Any]:
         """Return who may enter this step: no prompt with a seed is cut."""

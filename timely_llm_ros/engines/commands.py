@@ -1,0 +1,88 @@
+"""What an engine is told: which generations to make, to hold, to go on with and to end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from timely_llm_ros.budget import EvictionRule
+    from timely_llm_ros.skills import Prompt, Scene, SkillSet
+    from timely_llm_ros.utility import TimeUtility
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationRequest:
+    """One task's generation.
+
+    Attributes:
+        generation_id: Unique among the generations that the engine has.
+        prompt: What the model reads; ``prompt.fixed`` is shared between requests.
+        skill_set: The skills that the plan may use.
+        scene: The objects that the plan may name.
+        utility: What the first segment is worth over time.
+        arrival_s: When the task was received, on the engine's clock (s).
+        max_tokens: Tokens after which the generation ends with reason ``length``.
+        constrained: Let the skill set's grammar mask the model's choices.
+        forced_token_ids: Emit these ids whatever the model says, then stop (for measurements).
+        background: No robot waits for it: it gets only the engine time that no robot's generation
+            needs, comes as one whole plan, and nothing of it is ever held.
+        predicted_tokens: How many tokens the plan is predicted to take; None to leave the
+            prediction to the engine.
+        eviction: How much of the prompt's KV to keep once it is computed; None for all of it. An
+            engine without eviction keeps all of it.
+    """
+
+    generation_id: str
+    prompt: Prompt
+    skill_set: SkillSet
+    scene: Scene
+    utility: TimeUtility
+    arrival_s: float
+    max_tokens: int = 512
+    constrained: bool = True
+    forced_token_ids: tuple[int, ...] | None = None
+    background: bool = False
+    predicted_tokens: float | None = None
+    eviction: EvictionRule | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Submit:
+    """Queue a generation."""
+
+    request: GenerationRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Suspend:
+    """Hold a generation."""
+
+    generation_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Go on with a held generation."""
+
+    generation_id: str
+    observation: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RobotIdleAt:
+    """Correct when a robot runs out of work."""
+
+    generation_id: str
+    idle_at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """End a generation."""
+
+    generation_id: str
+
+
+Command = Submit | Suspend | Resume | RobotIdleAt | Cancel
+"""Everything that an engine can be told."""

@@ -1,0 +1,381 @@
+"""An engine's generations, from submission to end: who is served next, and what comes of it.
+
+This is what all engines share. An engine core adds how its model's steps are made and tells here
+what they brought.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.engines.commands import Cancel, Resume, RobotIdleAt, Submit, Suspend
+from timely_llm_ros.engines.core.remaining_lengths import RemainingLengths
+from timely_llm_ros.engines.core.segment_forecast import SegmentForecast
+from timely_llm_ros.engines.core.snapshot import states_of
+from timely_llm_ros.engines.core.step import Generation
+from timely_llm_ros.engines.engine import (
+    EngineState,
+    EngineStateChanged,
+    GenerationEnded,
+    SegmentGenerated,
+)
+from timely_llm_ros.errors import EngineError, PlanError, TimelyError
+from timely_llm_ros.scheduling import GenerationTable, Phase, StepTimes
+from timely_llm_ros.skills import segmenter_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from timely_llm_ros.engines.commands import Command, GenerationRequest
+    from timely_llm_ros.engines.core.kv_account import KvAccount
+    from timely_llm_ros.engines.core.options import CoreOptions
+    from timely_llm_ros.engines.core.step import Backend, Output
+    from timely_llm_ros.engines.engine import EndReason, EngineEvent
+    from timely_llm_ros.skills import Segment, TextSegmenter
+
+STATE_PERIOD_S = 0.1
+"""Least time between two state events."""
+
+REPEATED = 'submitted a second time'
+"""Error of a generation whose id is submitted again."""
+
+
+class Generations:
+    """The generations, their table and scheduler, their segments and their account of KV.
+
+    Args:
+        backend: The model's side.
+        kv: The account of KV.
+        options: How they are scheduled.
+        context_limit: Most tokens that one context may have.
+        segmenter: Makes a generation's segmenter; None for the one that its skill set asks for.
+
+    Raises:
+        ConfigurationError: There is no such policy.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        kv: KvAccount,
+        options: CoreOptions,
+        *,
+        context_limit: int,
+        segmenter: Callable[[GenerationRequest], TextSegmenter] | None = None,
+    ) -> None:
+        self.mode = options.mode
+        """The serving mode."""
+        self.table = GenerationTable()
+        """What the scheduler ranks by."""
+        self.step_times = StepTimes()
+        """How long steps take."""
+        self.context_limit = context_limit
+        """Most tokens that one context may have."""
+        self.step_s = 0.0
+        """Duration of the latest step (s)."""
+        self.changed = False
+        """Whether the state is another one than :meth:`take_state` last returned."""
+        self.current: list[Generation] = []
+        """Who is in the latest step and goes on if chosen again."""
+        self._backend = backend
+        self._kv = kv
+        self._scheduler = options.scheduling.scheduler(
+            self.table,
+            self.step_times,
+            policy=options.policy,
+            max_running=options.max_running,
+            mode=options.mode,
+        )
+        self._lengths = RemainingLengths(self.table, kv, needed=options.policy == 'srpt')
+        self._forecast = SegmentForecast(
+            self.table, options.scheduling.costs(), self.step_times, self._lengths
+        )
+        self._segmenter = segmenter or self._default_segmenter
+        self._by_id: dict[str, Generation] = {}
+        self._events: list[EngineEvent] = []
+        self._state_at_s = -math.inf
+
+    def __contains__(self, generation_id: object) -> bool:
+        return generation_id in self._by_id
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __iter__(self) -> Iterator[Generation]:
+        """Iterate over the generations in the order in which they came."""
+        return iter(self._by_id.values())
+
+    def get(self, generation_id: str) -> Generation | None:
+        """Return a generation; None where it is not here."""
+        return self._by_id.get(generation_id)
+
+    # Commands ------------------------------------------------------------------------------------
+
+    def apply(self, command: Command) -> None:
+        """Do what a command asks for; one that names no generation of these is ignored."""
+        if isinstance(command, Submit):
+            self._submit(command.request)
+            return
+        generation = self._by_id.get(command.generation_id)
+        if generation is None:
+            return
+        match command:
+            case Suspend():
+                self.set_phase(generation, Phase.HELD)
+            case Resume(_, observation):
+                self._resume(generation, observation)
+            case RobotIdleAt(name, idle_at_s):
+                self.table.set(name, 'due_s', idle_at_s)
+            case Cancel():
+                self.end(generation, 'canceled')
+
+    def predict(self, generation_id: str, tokens: float) -> None:
+        """Take the first prediction of a plan's whole length (tokens)."""
+        generation = self._by_id.get(generation_id)
+        if generation is not None:
+            self._lengths.predict(generation, tokens)
+
+    def refine(self, remaining_tokens: Mapping[str, float]) -> None:
+        """Take later predictions of how many tokens are left of plans."""
+        self._lengths.refine(remaining_tokens)
+
+    def _submit(self, request: GenerationRequest) -> None:
+        """Queue a generation; one that cannot be served ends with ``error``."""
+        name = request.generation_id
+        # Ending the new one would read as the end of the old one, so the old one goes first.
+        self.end_repeated(name)
+        try:
+            if not (request.predicted_tokens is None or request.predicted_tokens > 0):
+                raise EngineError(
+                    f'predicted length {request.predicted_tokens!r}: expected a number > 0 or None'
+                )
+            key, prefix_tokens, own_tokens = self._backend.open(request)
+        except EngineError as err:
+            self._events.append(GenerationEnded(name, 'error', str(err), 0, 0.0))
+            return
+        context = self._kv.open(name, key, prefix_tokens, own_tokens)
+        generation = Generation(request, context, self._segmenter(request))
+        if request.eviction is not None and self._backend.evicts:
+            generation.evicted = None
+        self.add(generation)
+        if prefix_tokens + own_tokens >= self.context_limit:
+            self.end(
+                generation,
+                'error',
+                f'prompt of {prefix_tokens + own_tokens} tokens: expected fewer than '
+                f'{self.context_limit}, the limit of the model and of max_kv_tokens',
+            )
+
+    def _resume(self, generation: Generation, observation: str | None) -> None:
+        """Let a held generation compete again, with the value that it waits for."""
+        if observation is not None and generation.awaits_value:
+            try:
+                text = generation.segmenter.observe(observation)
+                added = self._backend.observe(generation.generation_id, text)
+            except TimelyError as err:
+                self.end(generation, 'error', f'observation {observation[:60]!r}: {err}')
+                return
+            generation.context.tokens += added
+            generation.awaits_value = False
+        if not generation.awaits_value and self.phase(generation) is Phase.HELD:
+            started = generation.context.computed or generation.tokens
+            self.set_phase(generation, Phase.SUSPENDED if started else Phase.QUEUED)
+
+    # Beginning and end ---------------------------------------------------------------------------
+
+    def add(self, generation: Generation, remaining_tokens: float | None = None) -> None:
+        """Queue a generation whose context is open.
+
+        Args:
+            generation: The generation.
+            remaining_tokens: How many tokens of its plan are left, where that was predicted.
+        """
+        name, request = generation.generation_id, generation.request
+        self._by_id[name] = generation
+        self.table.add(name, request.utility, request.arrival_s)
+        self._lengths.begin(generation, request.predicted_tokens)
+        if remaining_tokens is not None:
+            self._lengths.refine({name: remaining_tokens})
+        self._forecast.begin_segment(generation, len(self.current))
+        self.changed = True
+
+    def remove(self, generation: Generation, *, complete: bool = False) -> None:
+        """Forget a generation and free its KV; its plan's length is learned if it is complete."""
+        name = generation.generation_id
+        del self._by_id[name]
+        self._lengths.end(generation, complete=complete)
+        self.table.remove(name)
+        self._kv.close(generation.context)
+        if generation in self.current:
+            self.current.remove(generation)
+        self.changed = True
+
+    def end(self, generation: Generation, reason: EndReason, error: str = '') -> None:
+        """Forget a generation, free its KV and say so."""
+        generation.ended = True
+        self.remove(generation, complete=reason == 'stop')
+        name = generation.generation_id
+        token_ids = self._backend.close(name)
+        self._events.append(
+            GenerationEnded(name, reason, error, generation.tokens, generation.total_s, token_ids)
+        )
+
+    def end_repeated(self, generation_id: str) -> None:
+        """End the generation, if there is one, whose id is submitted again."""
+        generation = self._by_id.get(generation_id)
+        if generation is not None:
+            self.end(generation, 'error', REPEATED)
+
+    # Steps ---------------------------------------------------------------------------------------
+
+    def choose(self, now_s: float) -> list[Generation]:
+        """Return who is to run next, best rank first."""
+        return [self._by_id[name] for name in self._scheduler.select(now_s)]
+
+    def run(self, running: list[Generation]) -> None:
+        """Note who is in the next step; those of the latest one who are not are suspended."""
+        phase = self.table.column('phase')
+        phase[phase == Phase.RUNNING] = Phase.SUSPENDED
+        ids = [generation.generation_id for generation in running]
+        self.table.set_many(ids, 'phase', Phase.RUNNING)
+        self.current = running
+
+    def take(self, generation: Generation, output: Output, now_s: float) -> None:
+        """Take one new token of a generation."""
+        try:
+            if output.error:
+                self.end(generation, 'error', output.error)
+                return
+            if output.ended and not output.text:
+                for segment in generation.segmenter.finish():
+                    self._emit(generation, segment, now_s)
+                self.end(generation, 'stop')
+                return
+            generation.tokens += 1
+            generation.context.tokens += 1
+            segments = generation.segmenter.push(output.text, 1)
+            if output.ended:
+                segments += generation.segmenter.finish()
+        except PlanError as err:
+            self.end(generation, 'invalid_plan', str(err))
+            return
+        for segment in segments:
+            self._emit(generation, segment, now_s)
+        if generation.segmenter.error is not None:
+            self.end(generation, 'invalid_plan', str(generation.segmenter.error))
+        elif output.ended:
+            self.end(generation, 'stop')
+        elif (
+            generation.tokens >= generation.request.max_tokens
+            or generation.context.prefix.tokens + generation.context.tokens > self.context_limit
+        ):
+            self.end(generation, 'length')
+        elif segments:
+            self._pause(generation, awaits_value=segments[-1].awaits_value)
+        else:
+            generation.segment_tokens += 1
+
+    def count(self, served: Sequence[Generation]) -> None:
+        """Count the tokens that these got, once all of a step's are taken."""
+        self._forecast.step(served, len(self.current))
+        self.changed = True
+
+    def tell(self, event: EngineEvent) -> None:
+        """Add an event to those that :meth:`take_events` returns."""
+        self._events.append(event)
+        self.changed = True
+
+    def harm(self, generation: Generation) -> tuple[float, float]:
+        """Sort key of whose KV is dropped first: latest due, lowest rank among equals."""
+        rank = self.table.get(generation.generation_id, 'rank')
+        due_s = self.due_s(generation)
+        return -due_s, -math.inf if math.isnan(rank) else rank
+
+    def phase(self, generation: Generation) -> Phase:
+        """Return where a generation stands."""
+        return self.table.phase(generation.generation_id)
+
+    def set_phase(self, generation: Generation, phase: Phase) -> None:
+        """Let a generation stand somewhere else."""
+        self.table.set(generation.generation_id, 'phase', phase)
+        self.changed = True
+
+    def due_s(self, generation: Generation) -> float:
+        """Return when a generation's next segment is due (s)."""
+        due_s = self.table.get(generation.generation_id, 'due_s')
+        if not generation.segments:
+            due_s += generation.request.utility.expected_response_s
+        return due_s
+
+    def remaining_tokens(self, generation_id: str) -> float | None:
+        """Return how much of a plan is predicted to be left (tokens); None without a prediction."""
+        return self._lengths.remaining(generation_id)
+
+    def _pause(self, generation: Generation, *, awaits_value: bool) -> None:
+        """Begin the next segment, held until a value is there or suspended between segments."""
+        self._forecast.begin_segment(generation, len(self.current))
+        if awaits_value:
+            generation.awaits_value = True
+            self.set_phase(generation, Phase.HELD)
+        elif self.mode == 'segmented' and self.phase(generation) is Phase.RUNNING:
+            self.set_phase(generation, Phase.SUSPENDED)
+
+    def _emit(self, generation: Generation, segment: Segment, now_s: float) -> None:
+        """Send a segment."""
+        name, made_s = generation.generation_id, generation.segment_s
+        sent = SegmentGenerated(name, segment, now_s, made_s, generation.kv_tokens)
+        self._events.append(sent)
+        self._forecast.end_segment(generation, segment, now_s)
+
+    def _default_segmenter(self, request: GenerationRequest) -> TextSegmenter:
+        whole_plan = self.mode == 'whole_plan'
+        return segmenter_for(request.skill_set, request.scene, whole_plan=whole_plan)
+
+    # Answers -------------------------------------------------------------------------------------
+
+    def take_events(self) -> list[EngineEvent]:
+        """Return the events since the last call, oldest first."""
+        events, self._events = self._events, []
+        return events
+
+    def take_state(self, now_s: float, *, at_once: bool = False) -> EngineStateChanged | None:
+        """Return the state where it changed and the last one is ``STATE_PERIOD_S`` ago.
+
+        ``at_once`` does not wait for that, for an engine that goes to sleep.
+        """
+        due_s = self.state_due_s
+        if due_s is None or (now_s < due_s and not at_once):
+            return None
+        self.changed = False
+        self._state_at_s = now_s
+        return EngineStateChanged(self.state(now_s))
+
+    @property
+    def state_due_s(self) -> float | None:
+        """When :meth:`take_state` has something next; None where nothing changed."""
+        return self._state_at_s + STATE_PERIOD_S if self.changed else None
+
+    def state(self, now_s: float) -> EngineState:
+        """Return a snapshot."""
+        return EngineState(
+            self.table.count(Phase.RUNNING),
+            self.table.count(Phase.SUSPENDED),
+            self.table.count(Phase.HELD),
+            self.table.count(Phase.QUEUED),
+            self._kv.used,
+            self._kv.capacity,
+            self.step_s,
+            states_of(self, self.table, self._lengths, now_s),
+            self._kv.spilled,
+        )
+
+    @property
+    def waiting(self) -> int:
+        """How many compete for the engine and are not in the latest step."""
+        return self.table.count(Phase.QUEUED) + self.table.count(Phase.SUSPENDED)
+
+    @property
+    def running(self) -> list[str]:
+        """The ids of those in the latest step that go on if they are chosen again."""
+        return self.table.ids_in(Phase.RUNNING)

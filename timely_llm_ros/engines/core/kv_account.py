@@ -1,0 +1,86 @@
+"""What a core's generations must know of the KV that is held for them, whoever holds it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from timely_llm_ros.engines.core.kv_ledger import Context, Prefix
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class KvAccount(Protocol):
+    """An account of KV, in tokens."""
+
+    @property
+    def capacity(self) -> int:
+        """Tokens that may be held."""
+        ...
+
+    @property
+    def used(self) -> int:
+        """Tokens held."""
+        ...
+
+    @property
+    def spilled(self) -> int:
+        """Contexts that were dropped for lack of room so far."""
+        ...
+
+    @property
+    def tight(self) -> bool:
+        """Whether KV that is kept between two segments might soon have to go."""
+        ...
+
+    def open(self, name: str, key: str, prefix_tokens: int, own_tokens: int) -> Context:
+        """Account for a new generation, of which nothing is computed yet."""
+        ...
+
+    def close(self, context: Context) -> None:
+        """Forget a generation that is over."""
+        ...
+
+
+@dataclass(slots=True)
+class ForeignKv:
+    """KV that somebody else holds and bounds, as vLLM does; only contexts are counted here.
+
+    Attributes:
+        capacity: Tokens that may be held there.
+        tokens_held: Returns how many tokens are held there now.
+        spilled: Contexts that were dropped so far.
+    """
+
+    capacity: int
+    tokens_held: Callable[[], int]
+    spilled: int = 0
+
+    @property
+    def used(self) -> int:
+        """Tokens held there."""
+        return self.tokens_held()
+
+    @property
+    def tight(self) -> bool:
+        """Is never true: whoever holds the KV also makes room for it."""
+        return False
+
+    def open(self, name: str, key: str, prefix_tokens: int, own_tokens: int) -> Context:
+        """Begin to count a context; prefixes are shared where the KV is."""
+        return Context(name, Prefix(key, prefix_tokens), own_tokens)
+
+    def close(self, context: Context) -> None:
+        """Forget a context."""
+        context.computed = 0
+
+    def compute(self, context: Context, tokens: int) -> None:
+        """Count ``tokens`` more of a context."""
+        context.computed += tokens
+
+    def spill(self, context: Context) -> None:
+        """Note that a context's KV was dropped there."""
+        if context.computed:
+            context.computed = 0
+            self.spilled += 1

@@ -1,0 +1,37 @@
+"""The options of an engine core."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.scheduling import SchedulingOptions
+
+if TYPE_CHECKING:
+    from timely_llm_ros.scheduling import ServingMode
+
+PREFILL_CHUNK = 128
+"""Most prompt tokens in one step where nothing else is said: decoding goes on beside long ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoreOptions:
+    """What an engine core is made with.
+
+    Attributes:
+        mode: The serving mode.
+        policy: Name of the policy; it ranks in mode ``segmented``.
+        max_running: Most generations in one step.
+        max_kv_tokens: The bound on KV.
+        context_limit: Most tokens that one context may have.
+        prefill_chunk: Most prompt tokens computed in one step, so that decoding goes on.
+        scheduling: Further options of the scheduler.
+    """
+
+    mode: ServingMode = 'segmented'
+    policy: str = 'utility'
+    max_running: int = 8
+    max_kv_tokens: int = 65536
+    context_limit: int = 1 << 30
+    prefill_chunk: int = PREFILL_CHUNK
+    scheduling: SchedulingOptions = field(default_factory=SchedulingOptions)
