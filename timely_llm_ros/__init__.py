@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from timely_llm_ros.clock import Clock, LoopClock, WallClock
-    from timely_llm_ros.drivers import SimulatedDriver, create_driver
+    from timely_llm_ros.drivers import SimulatedDriver, SimulatedOptions, create_driver
+    from timely_llm_ros.drivers.indy import IndyOptions
+    from timely_llm_ros.drivers.tello import TelloOptions
+    from timely_llm_ros.drivers.trajectory import TrajectoryOptions
     from timely_llm_ros.engines import (
         Engine,
+        EngineConfig,
         EngineInfo,
         OpenAIConfig,
         ServerOptions,
@@ -97,10 +101,12 @@ __all__ = [
     'Driver',
     'DriverTimeoutError',
     'Engine',
+    'EngineConfig',
     'EngineError',
     'EngineInfo',
     'ExecutionError',
     'IncompletePlanError',
+    'IndyOptions',
     'InvalidTaskError',
     'LocalRobotLink',
     'LoopClock',
@@ -126,6 +132,7 @@ __all__ = [
     'ShutdownError',
     'SimulatedConfig',
     'SimulatedDriver',
+    'SimulatedOptions',
     'SkillFailedError',
     'SkillSet',
     'SkillSetError',
@@ -140,10 +147,12 @@ __all__ = [
     'TaskRefusedError',
     'TaskResult',
     'TaskStatus',
+    'TelloOptions',
     'TimeUtility',
     'TimelyError',
     'TorchConfig',
     'TraceError',
+    'TrajectoryOptions',
     'UnknownSkillError',
     'VllmConfig',
     'WallClock',
@@ -157,10 +166,13 @@ __all__ = [
 
 _NAMES = {
     'clock': 'Clock LoopClock WallClock',
-    'drivers': 'SimulatedDriver create_driver',
+    'drivers': 'SimulatedDriver SimulatedOptions create_driver',
+    'drivers.indy': 'IndyOptions',
+    'drivers.tello': 'TelloOptions',
+    'drivers.trajectory': 'TrajectoryOptions',
     'engines': (
-        'Engine EngineInfo OpenAIConfig ServerOptions SimulatedConfig TorchConfig VllmConfig '
-        'create_engine'
+        'Engine EngineConfig EngineInfo OpenAIConfig ServerOptions SimulatedConfig '
+        'TorchConfig VllmConfig create_engine'
     ),
     'errors': (
         'ArgumentError BudgetOverrunError ConfigurationError ContractError DriverTimeoutError '
