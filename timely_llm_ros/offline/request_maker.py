@@ -10,7 +10,7 @@ from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.utility import NORMAL
 
 if TYPE_CHECKING:
-    from timely_llm_ros.planner import OfflinePrompt
+    from timely_llm_ros.planner.prompts import OfflinePrompt
     from timely_llm_ros.skills import SkillSet
 
 
