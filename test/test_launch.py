@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-import re
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -16,6 +15,8 @@ import pytest
 import yaml
 
 import timely_llm_ros
+from lrtrace.playback.replay_node import ReplayParameters
+from lrtrace.record.recorder_parameters import RecorderParameters
 from timely_llm_ros.drivers import DRIVERS, create_driver
 from timely_llm_ros.nodes.executor.driver_choice import read_drivers_file
 from timely_llm_ros.nodes.tools.parameters_page import NODES
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 FILES = sorted((ROOT / 'launch').glob('*.launch.py'))
 SHARED = ROOT / 'timely_llm_ros' / 'launching.py'
+PARAMETERS = {**NODES, 'recorder': RecorderParameters, 'replay': ReplayParameters}
 NAV2_NAMES = {'namespace', 'use_sim_time', 'log_level'}
 REQUIRED = {'robot': 'drone_7', 'trace': 'runs/monday'}
 """Values for arguments without a default."""
@@ -240,19 +242,14 @@ def check_parameter(executable: str, name: str, value: Any, context: Context) ->
     if name == 'use_sim_time':
         assert value.options['value_type'] is bool
         return
-    if executable not in NODES:
-        files = sorted((ROOT / 'lrtrace').glob(f'{executable}_*.py'))
-        source = ''.join(path.read_text(encoding='utf-8') for path in files)
-        assert re.search(rf"declare\(\s*'{name}'", source), f'{executable} declares no {name}'
-        return
-    default = declarations(NODES[executable])[name].default
+    default = declarations(PARAMETERS[executable])[name].default
     if isinstance(value, ParameterValue):
         type_ = value.options['value_type']
         assert type_ is type(default), name
         text = performed(value.arguments[0], context)
-        check(NODES[executable], name, text == 'true' if type_ is bool else type_(text))
+        check(PARAMETERS[executable], name, text == 'true' if type_ is bool else type_(text))
     else:
-        check(NODES[executable], name, value)
+        check(PARAMETERS[executable], name, value)
 
 
 def test_parameters_win_over_the_files(description: list[Any]) -> None:
