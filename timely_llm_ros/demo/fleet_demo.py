@@ -7,7 +7,9 @@ import contextlib
 import datetime
 import importlib.util
 import os
+import shlex
 import signal
+import sys
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -265,3 +267,17 @@ def _conclude(runs: Sequence[DemoRun], folder: Path, console: Console) -> None:
     for run in runs:
         console.print(Text(f'trace   {run.trace}'), soft_wrap=True)
     console.print(Text(f'report  {report}'), soft_wrap=True)
+    console.print(Text(f'next    {next_command(runs[0].trace)}', style='bold'), soft_wrap=True)
+
+
+def next_command(trace: Path) -> str:
+    """Return what to try after the demo: the same tasks under other policies, from a trace."""
+    program = Path(sys.executable).with_name('timely-llm')
+    here = Path.cwd()
+    words = [
+        str(path.relative_to(here) if path.is_relative_to(here) else path)
+        for path in (program, trace)
+    ]
+    if not program.is_file():
+        words[0] = program.name
+    return shlex.join([words[0], 'what-if', '--policy', 'utility,edf,fcfs', words[1]])
