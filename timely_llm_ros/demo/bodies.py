@@ -122,7 +122,7 @@ class MockBodies(Bodies):
         arms = [
             (
                 f'mock_{robot.name}',
-                [sys.executable, '-m', 'timely_llm_ros.drivers.indy.mock.arm', '--host', address],
+                [sys.executable, '-m', 'timely_llm_ros.drivers.indy.mock', '--host', address],
             )
             for robot, address in self._arms().items()
         ]

@@ -14,7 +14,8 @@ import pytest
 from support.robots.indy_bench import ARM, IndyBench, on_arm
 
 from timely_llm_ros.drivers.indy import IndyDriver, IndyOptions
-from timely_llm_ros.drivers.indy.mock.arm import MockIndy, main
+from timely_llm_ros.drivers.indy.mock.__main__ import main
+from timely_llm_ros.drivers.indy.mock.arm import MockIndy
 from timely_llm_ros.errors import ConfigurationError, RobotUnavailableError
 from timely_llm_ros.execution import ExecutorLimits, SegmentCode
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -67,7 +67,6 @@ class Refusal(IntEnum):
 class _Motion:
     """One motion, or the rest of one that is being stopped; times on its own, scaled clock."""
 
-    number: int
     start: Numbers
     end: Numbers
     joints: bool
@@ -118,11 +117,9 @@ class IndyBody:
         self._motion: _Motion | None = None
         self._motions = 0
         self._reached = True
-        home = arm_motion.inverse(HOME_POSE)
-        assert home is not None
-        self.home: Numbers = home
+        self.home = arm_motion.inverse(HOME_POSE) or ()
         """The home position's joint angles (deg)."""
-        self._joints, self._pose = home, arm_motion.forward(home)
+        self._joints, self._pose = self.home, arm_motion.forward(self.home)
         self._violation = ''
         self._refuse_next = ''
         self._pressed = False
@@ -138,10 +135,7 @@ class IndyBody:
     ) -> tuple[Refusal, str]:
         """Begin a motion to joint angles (deg), at ratios (%); return why not."""
         with self._lock:
-            end = tuple(
-                (start if relative else 0.0) + value
-                for start, value in zip(self._joints, target, strict=True)
-            )
+            end = _target(self._joints, target, relative=relative)
             ratio = velocity / 100.0
             length = max(abs(b - a) for a, b in zip(self._joints, end, strict=True))
             speed = JOINT_DEG_PER_S * ratio
@@ -153,10 +147,7 @@ class IndyBody:
     ) -> tuple[Refusal, str]:
         """Begin a straight motion to a pose (mm, deg), at ratios (%); return why not."""
         with self._lock:
-            end = tuple(
-                (start if relative else 0.0) + value
-                for start, value in zip(self._pose, target, strict=True)
-            )
+            end = _target(self._pose, target, relative=relative)
             ratio, ramp = velocity / 100.0, 0.25 / RAMP_S * acceleration / 100.0
             length_mm = sum((b - a) ** 2 for a, b in zip(self._pose[:3], end[:3], strict=True))
             straight = Profile(length_mm**0.5, MM_PER_S * ratio, MM_PER_S * ramp)
@@ -231,7 +222,7 @@ class IndyBody:
         with self._lock:
             self._advance()
 
-    # What may befall it
+    # What may happen to it
 
     def refuse_next(self, text: str) -> None:
         """Refuse the next motion with this text."""
@@ -292,7 +283,6 @@ class IndyBody:
         deviation = max(-2.0, min(2.0, self._random.gauss(0.0, 1.0)))
         pace = self._speed / (1.0 + self._jitter * deviation)
         self._motion = _Motion(
-            number=self._motions,
             start=self._joints if joints else self._pose,
             end=end,
             joints=joints,
@@ -339,16 +329,11 @@ class IndyBody:
         # What is left is the second half of a path that would have begun at this speed.
         way = speed**2 / (2 * profile.acceleration)
         whole = Profile(2 * way, max(speed, 1e-9), profile.acceleration)
-        self._motion = _Motion(
-            number=motion.number,
-            start=motion.start,
-            end=motion.end,
-            joints=motion.joints,
+        self._motion = replace(
+            motion,
             profile=whole,
             began_s=now_s - whole.duration_s / 2 / motion.pace,
-            pace=motion.pace,
             offset=profile.travelled(local_s) - way,
-            length=motion.length,
             stopping=True,
         )
 
@@ -388,3 +373,8 @@ class IndyBody:
                 **more,
             }
         )
+
+
+def _target(start: Numbers, values: Sequence[float], *, relative: bool) -> Numbers:
+    """Return where a motion ends that is given as positions, or as ways from the start."""
+    return tuple((a if relative else 0.0) + value for a, value in zip(start, values, strict=True))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import threading
 import time
@@ -13,6 +12,7 @@ import grpc
 from neuromeka import indydcp3, proto
 
 from timely_llm_ros.drivers.indy.mock.body import IndyBody, Refusal
+from timely_llm_ros.drivers.indy.mock.options import MockIndyOptions
 from timely_llm_ros.drivers.journal import Journal
 from timely_llm_ros.errors import ConfigurationError
 
@@ -26,7 +26,7 @@ TICK_S = 0.005
 """How often time passes for the body, asked or not (s)."""
 
 
-class Gate:
+class Gate(grpc.ServerInterceptor):  # type: ignore[misc]
     """Lets requests through, or none: a controller that hangs answers nobody."""
 
     def __init__(self) -> None:
@@ -41,40 +41,53 @@ class Gate:
         """Answer again; requests that nobody waits for any more are dropped."""
         self._open.set()
 
-    def pass_through(self, context: Any) -> None:
-        """Wait for the gate; raise where the client has gone in the meantime."""
-        while not self._open.wait(0.05):
-            if not context.is_active():
-                raise RuntimeError('the client is gone')
+    def intercept_service(self, continuation: Callable[[Any], Any], details: Any) -> Any:
+        """Have a request wait for the gate before it is answered."""
+        handler = continuation(details)
+
+        def answer(request: Any, context: Any) -> Any:
+            while not self._open.wait(0.05):
+                if not context.is_active():
+                    raise RuntimeError('the client is gone')
+            return handler.unary_unary(request, context)
+
+        # The driver uses no streams.
+        return grpc.unary_unary_rpc_method_handler(
+            answer, handler.request_deserializer, handler.response_serializer
+        )
 
 
-class Control(proto.ControlServicer):  # type: ignore[misc]
+class _Service:
+    """A part of the controller.
+
+    Args:
+        body: What it tells of and moves.
+    """
+
+    def __init__(self, body: IndyBody) -> None:
+        self._body = body
+
+
+class Control(_Service, proto.ControlServicer):  # type: ignore[misc]
     """Motions."""
-
-    def __init__(self, body: IndyBody, gate: Gate) -> None:
-        self._body, self._gate = body, gate
 
     def MoveJ(self, request: Any, context: Any) -> Any:  # noqa: N802
         """Begin a joint motion."""
         relative = request.target.base_type == proto.control_msgs.RELATIVE_JOINT
-        return self._move(
-            self._body.move_joints, request.target.j_target, relative, request, context
-        )
+        return self._move(self._body.move_joints, request.target.j_target, relative, request)
 
     def MoveL(self, request: Any, context: Any) -> Any:  # noqa: N802
         """Begin a straight motion."""
         relative = request.target.base_type == proto.control_msgs.RELATIVE_TASK
-        return self._move(self._body.move_line, request.target.t_target, relative, request, context)
+        return self._move(self._body.move_line, request.target.t_target, relative, request)
 
     def StopMotion(self, request: Any, context: Any) -> Any:  # noqa: N802
         """Stop."""
-        self._gate.pass_through(context)
         self._body.stop(request.category)
         return proto.common_msgs.Response(code=0)
 
     def Recover(self, request: Any, context: Any) -> Any:  # noqa: N802
         """Recover from a violation."""
-        self._gate.pass_through(context)
         return _response(self._body.recover())
 
     def _move(
@@ -83,9 +96,7 @@ class Control(proto.ControlServicer):  # type: ignore[misc]
         target: Sequence[float],
         relative: bool,
         request: Any,
-        context: Any,
     ) -> Any:
-        self._gate.pass_through(context)
         ratios = (request.vel_ratio, request.acc_ratio)
         for (name, (least, most)), value in zip(RATIOS.items(), ratios, strict=True):
             if not least <= value <= most:
@@ -98,25 +109,19 @@ class Control(proto.ControlServicer):  # type: ignore[misc]
         )
 
 
-class Device(proto.DeviceServicer):  # type: ignore[misc]
+class Device(_Service, proto.DeviceServicer):  # type: ignore[misc]
     """Outputs of the tool and of the control box."""
-
-    def __init__(self, body: IndyBody, gate: Gate) -> None:
-        self._body, self._gate = body, gate
 
     def SetEndDO(self, request: Any, context: Any) -> Any:  # noqa: N802
         """Switch outputs of the tool."""
-        self._gate.pass_through(context)
         return self._set((signal.port, list(signal.states)) for signal in request.signals)
 
     def SetDO(self, request: Any, context: Any) -> Any:  # noqa: N802
         """Switch outputs of the control box."""
-        self._gate.pass_through(context)
         return self._set((str(signal.address), [signal.state]) for signal in request.signals)
 
     def GetEndDO(self, request: Any, context: Any) -> Any:  # noqa: N802
         """Tell the outputs of the tool."""
-        self._gate.pass_through(context)
         signals = [
             proto.device_msgs.EndtoolSignal(port=port, states=states)
             for port, states in self._body.outputs.items()
@@ -132,27 +137,19 @@ class Device(proto.DeviceServicer):  # type: ignore[misc]
         return _response((Refusal.NONE, ''))
 
 
-class Config(proto.ConfigServicer):  # type: ignore[misc]
+class Config(_Service, proto.ConfigServicer):  # type: ignore[misc]
     """The home position."""
-
-    def __init__(self, body: IndyBody, gate: Gate) -> None:
-        self._body, self._gate = body, gate
 
     def GetHomePosition(self, request: Any, context: Any) -> Any:  # noqa: N802
         """Tell the joint angles of the home position."""
-        self._gate.pass_through(context)
         return proto.config_msgs.JointPos(jpos=self._body.home)
 
 
-class State(proto.RTDataExchangeServicer):  # type: ignore[misc]
+class State(_Service, proto.RTDataExchangeServicer):  # type: ignore[misc]
     """What the arm does."""
-
-    def __init__(self, body: IndyBody, gate: Gate) -> None:
-        self._body, self._gate = body, gate
 
     def GetControlData(self, request: Any, context: Any) -> Any:  # noqa: N802
         """Tell position and state."""
-        self._gate.pass_through(context)
         status = cast('dict[str, Any]', self._body.status())
         return proto.rtde_msgs.ControlData(
             op_state=status['op_state'], q=status['q'], p=status['p'], is_robot_connected=True
@@ -160,7 +157,6 @@ class State(proto.RTDataExchangeServicer):  # type: ignore[misc]
 
     def GetMotionData(self, request: Any, context: Any) -> Any:  # noqa: N802
         """Tell how far the motion is."""
-        self._gate.pass_through(context)
         status = cast('dict[str, Any]', self._body.status())
         names = (
             'is_in_motion', 'is_target_reached', 'is_stopping', 'has_motion', 'traj_progress',
@@ -170,7 +166,6 @@ class State(proto.RTDataExchangeServicer):  # type: ignore[misc]
 
     def GetViolationData(self, request: Any, context: Any) -> Any:  # noqa: N802
         """Tell what is wrong."""
-        self._gate.pass_through(context)
         text = str(self._body.status()['violation'])
         return proto.rtde_msgs.ViolationData(violation_code=int(bool(text)), violation_str=text)
 
@@ -189,7 +184,6 @@ class Link:
 
     def plug(self) -> None:
         """Serve."""
-        body, gate = self._body, self._gate
         for ports, add, servicer in (
             (indydcp3.CONTROL_SOCKET_PORT, proto.add_ControlServicer_to_server, Control),
             (indydcp3.DEVICE_SOCKET_PORT, proto.add_DeviceServicer_to_server, Device),
@@ -198,10 +192,11 @@ class Link:
         ):
             server = grpc.server(
                 ThreadPoolExecutor(4),
+                interceptors=[self._gate],
                 options=[('grpc.so_reuseport', 0)],
                 maximum_concurrent_rpcs=64,
             )
-            add(servicer(body, gate), server)
+            add(servicer(self._body), server)
             address = f'{self._host}:{ports[self._index]}'
             try:
                 server.add_insecure_port(address)
@@ -218,20 +213,18 @@ class Link:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Serve until ``quit``; the only argument is the options as a JSON object."""
-    options = json.loads(arguments[0])
+    """Serve until ``quit``; the only argument is the options as JSON."""
+    options = MockIndyOptions.from_json(arguments[0])
     try:
-        journal = Journal(options['record'])
-        body = IndyBody(
-            journal.note, speed=options['speed'], jitter=options['jitter'], seed=options['seed']
-        )
+        journal = Journal(options.record)
+        body = IndyBody(journal.note, speed=options.speed, jitter=options.jitter, seed=options.seed)
         gate = Gate()
-        link = Link(body, gate, options['host'], options['index'])
+        link = Link(body, gate, options.host, options.index)
     except (ConfigurationError, OSError) as err:
         print(f'error: {err}', file=sys.stderr)
         return 1
     threading.Thread(target=_tick, args=(body,), daemon=True).start()
-    print(f'ready {options["host"]} {options["index"]}', flush=True)
+    print(f'ready {options.host} {options.index}', flush=True)
     try:
         for line in sys.stdin:
             word, _, text = line.strip().partition(' ')
@@ -240,7 +233,7 @@ def main(arguments: Sequence[str]) -> int:
             if word:
                 print(_obey(word, text, body, gate, link), flush=True)
         else:
-            while not options['until_eof']:
+            while not options.until_eof:
                 time.sleep(3600)
     except KeyboardInterrupt:
         return 130

@@ -1,4 +1,4 @@
-"""The command line of the mock Tellos: ``python -m timely_llm_ros.drivers.tello.mock.server``."""
+"""The command line of the mock Tellos: ``python -m timely_llm_ros.drivers.tello.mock``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import asyncio
 import signal
 import sys
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.drivers.tello.mock.server import Entry, MockTello
@@ -23,10 +22,10 @@ and can be told to fail. What they receive and do is printed.
 
 _EXAMPLES = """\
 examples:
-  python -m timely_llm_ros.drivers.tello.mock.server --host 127.0.0.2
-  python -m timely_llm_ros.drivers.tello.mock.server --host 127.0.0.2 --host 127.0.0.3 --speed 2
-  python -m timely_llm_ros.drivers.tello.mock.server --host 127.0.0.2 --loss 0.05 --battery 15
-  python -m timely_llm_ros.drivers.tello.mock.server --host 127.0.0.2 --control
+  python -m timely_llm_ros.drivers.tello.mock --host 127.0.0.2
+  python -m timely_llm_ros.drivers.tello.mock --host 127.0.0.2 --host 127.0.0.3 --speed 2
+  python -m timely_llm_ros.drivers.tello.mock --host 127.0.0.2 --loss 0.05 --battery 15
+  python -m timely_llm_ros.drivers.tello.mock --host 127.0.0.2 --control
     and then, line by line:
       127.0.0.2 battery 8
       127.0.0.2 refuse forward error Not joystick
@@ -59,7 +58,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument('--seed', type=int, default=0, help='of the losses (default: 0)')
     parser.add_argument(
-        '--journal', type=Path, metavar='FILE', help='append what happens, as JSON lines'
+        '--journal',
+        default='',
+        metavar='FILE',
+        help='append what happens, as JSON lines',
     )
     parser.add_argument(
         '--control', action='store_true', help='read faults from the input: "ADDRESS FAULT" lines'

@@ -7,18 +7,17 @@ has the aircraft's own port 8889 there and sends its state to port 8890 of whoev
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from timely_llm_ros.drivers.journal import Journal
 from timely_llm_ros.drivers.tello.mock.body import TelloBody
 from timely_llm_ros.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from io import TextIOWrapper
     from pathlib import Path
 
     from timely_llm_ros.drivers.tello.mock.pose import Phase
@@ -53,7 +52,8 @@ class MockTello:
         seed: Of the losses.
         battery_percent: Its charge at first.
         drain_percent_s: How much of it a second in the air costs, on its own clock.
-        journal_path: JSON lines of its entries, appended and flushed one by one; None for none.
+        journal_path: JSON lines of its entries, appended and flushed one by one; empty for
+            none.
         on_entry: Told every entry.
 
     Raises:
@@ -69,7 +69,7 @@ class MockTello:
         seed: int = 0,
         battery_percent: float = 87.0,
         drain_percent_s: float = 0.12,
-        journal_path: str | Path | None = None,
+        journal_path: str | Path = '',
         on_entry: Callable[[Entry], None] = lambda _: None,
     ) -> None:
         for name, value, least, greatest in (
@@ -93,7 +93,7 @@ class MockTello:
         )
         self._random = random.Random(f'{seed} {host}')
         self._journal_path, self._on_entry = journal_path, on_entry
-        self._journal: TextIOWrapper | None = None
+        self._journal = Journal()
         self._transport: asyncio.DatagramTransport | None = None
         self._pilot: str | None = None
         self._ticks: asyncio.Task[None] | None = None
@@ -109,8 +109,7 @@ class MockTello:
             self._transport, _ = await loop.create_datagram_endpoint(
                 lambda: _Ear(self), local_addr=(self.host, CONTROL_PORT)
             )
-            if self._journal_path is not None:
-                self._journal = open(self._journal_path, 'a', encoding='utf-8')  # noqa: SIM115
+            self._journal = Journal(self._journal_path)
         except OSError as err:
             if self._transport is not None:
                 self._transport.close()
@@ -130,9 +129,7 @@ class MockTello:
         if self._transport is not None:
             self._transport.close()
             self._transport = None
-        if self._journal is not None:
-            self._journal.close()
-            self._journal = None
+        self._journal.close()
 
     @property
     def phase(self) -> Phase:
@@ -218,10 +215,7 @@ class MockTello:
         entry = Entry(time.monotonic() if at_s is None else at_s, event, what)
         self.entries.append(entry)
         self._on_entry(entry)
-        if self._journal is not None:
-            line = {'t': entry.t, 'host': self.host, 'event': event, 'what': what}
-            self._journal.write(json.dumps(line) + '\n')
-            self._journal.flush()
+        self._journal.note({'t': entry.t, 'host': self.host, 'event': event, 'what': what})
 
 
 class _Ear(asyncio.DatagramProtocol):
