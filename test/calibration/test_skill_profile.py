@@ -202,7 +202,7 @@ def _foreign(folder: Path) -> Path:
         (['{run}', '--skill-set', 'toaster'], "'toaster': expected a path or one of"),
         (['{run}', '--skill-set', '{tmp}/over.yaml'], 'an overlay: expected the one that it ext'),
         (['{run}', '{mixed}'], 'the skill sets arm, tello: expected one, or to be told which'),
-        (['{run}', '--min-calls', '4'], 'min-calls 4: expected 5 or more'),
+        (['{run}', '--min-calls', '4'], '--min-calls 4: expected 5 or more'),
         (['{run}', '--min-calls', '99'], 'no skill was fitted: expected 99 measured calls of one'),
     ],
 )

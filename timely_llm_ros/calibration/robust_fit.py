@@ -1,7 +1,7 @@
-"""Fits times as a base plus so much per unit of some amounts, whatever a few of them say.
+"""Fits times as a base plus so much per unit of some amounts; a few wrong times do no harm.
 
-The starting values minimise the sum of absolute residuals. From there on, iteratively reweighted
-least squares with Tukey's biweight [1]_ on *relative* residuals, because skills vary in
+The starting values minimise the sum of absolute residuals. Iteratively reweighted least squares
+with Tukey's biweight [1]_ refine them. The residuals are *relative*, because skills vary in
 proportion to their time. No coefficient is negative: no skill is faster for having more to do.
 
 References:
@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from timely_llm_ros.prediction.times import nonnegative_least_squares
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -27,6 +29,9 @@ OUTLIER = 3.5
 
 LEAST_DEVIATION = 1e-3
 """Relative residuals are taken to vary at least this much, though most may fit exactly."""
+
+LEAST_AMOUNT = 1e-12
+"""What is less, in metres, radians or whatever it is counted in, is taken for 0."""
 
 ROUNDS = 100
 """Most rounds of each stage; it ends before once nothing changes any more."""
@@ -80,7 +85,9 @@ def fit_linear(durations_s: NDArray[np.float64], amounts: NDArray[np.float64]) -
         raise ValueError(f'{count} samples: expected more than {terms}')
     order = np.lexsort((durations_s, *amounts.T))
     times_s = durations_s[order]
-    design = np.column_stack((np.ones(count), amounts[order]))
+    # The coefficient of an amount next to nothing would be no number.
+    told = np.where(amounts >= LEAST_AMOUNT, amounts, 0.0)
+    design = np.column_stack((np.ones(count), told[order]))
     floor_s = _LEAST_SHARE * float(np.median(times_s))
     coefficients = _least_absolute(design, times_s, floor_s)
     coefficients, weights, deviation = _biweight(design, times_s, coefficients, floor_s)
@@ -141,23 +148,9 @@ def _biweight(
 def _solve(
     design: NDArray[np.float64], times_s: NDArray[np.float64], weights: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return weighted least-squares coefficients; negative ones are 0 and the others refitted."""
+    """Return weighted least-squares coefficients, none of them negative."""
     root = np.sqrt(weights)
-    active = np.ones(design.shape[1], dtype=np.bool_)
-    coefficients = np.zeros(design.shape[1])
-    while active.any():
-        used = design[:, active]
-        coefficients[:] = 0.0
-        coefficients[active] = np.linalg.lstsq(root[:, None] * used, root * times_s, rcond=None)[0]
-        negative = coefficients < 0
-        if not negative.any():
-            break
-        # What its samples owe to each: the most negative contribution goes first. Of the negative
-        # ones only: one that underflows to 0 is no smaller than that of a coefficient that is out.
-        contributions = coefficients * np.max(design, axis=0)
-        active[int(np.argmin(np.where(negative, contributions, np.inf)))] = False
-        coefficients[~active] = 0.0
-    return coefficients
+    return nonnegative_least_squares(root[:, None] * design, root * times_s)
 
 
 def _relative(

@@ -67,7 +67,7 @@ def _compose(options: argparse.Namespace) -> int:
 
     require_new(options.output, force=options.force)
     if not options.name:
-        raise ConfigurationError("name '': expected some text")
+        raise ConfigurationError("--name '': expected some text")
     spec = RecordedSpec(
         options.arrivals,
         options.robots,
@@ -103,8 +103,8 @@ def _mix(items: list[str]) -> dict[str, float]:
         except ValueError:
             number = None
         if not equals or not kind or number is None:
-            raise ConfigurationError(f'mix {item!r}: expected KIND=WEIGHT')
+            raise ConfigurationError(f'--mix {item!r}: expected KIND=WEIGHT')
         if kind in found:
-            raise ConfigurationError(f'mix {item!r}: expected each kind once')
+            raise ConfigurationError(f'--mix {item!r}: expected each kind once')
         found[kind] = number
     return found

@@ -54,7 +54,7 @@ def _profile(options: argparse.Namespace) -> int:
     )
 
     if options.min_calls < LEAST_CALLS:
-        raise ConfigurationError(f'min-calls {options.min_calls}: expected {LEAST_CALLS} or more')
+        raise ConfigurationError(f'--min-calls {options.min_calls}: expected {LEAST_CALLS} or more')
     skill_set = None
     if options.skill_set is not None:
         file = find_skill_file(options.skill_set)

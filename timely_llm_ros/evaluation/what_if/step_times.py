@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.optimize import nnls
 
 from timely_llm_ros.engines.simulated import Hardware, StepTimeModel
 from timely_llm_ros.errors import TraceError
@@ -37,7 +38,8 @@ def fit_hardware(run: Run, kv_tokens: int) -> Hardware:
             f'trace {run.path!r}: no segment with tokens and a generation time: expected some to '
             'fit step times to; name the hardware instead'
         )
-    step_s, further_s, prompt_s = _fit(rows, took_s)
+    step_s, further_s, prompt_s = map(float, nnls(rows, took_s)[0])
+    step_s = max(step_s, _LEAST_STEP_S)
     return Hardware(
         StepTimeModel(
             decode_s=step_s,
@@ -85,18 +87,3 @@ def _mean_running(starts_s: np.ndarray, ends_s: np.ndarray) -> np.ndarray:
     spans_s = np.interp(ends_s, times_s, area_s) - np.interp(starts_s, times_s, area_s)
     running_on_average: np.ndarray = np.maximum(1.0, spans_s / (ends_s - starts_s))
     return running_on_average
-
-
-def _fit(rows: np.ndarray, took_s: np.ndarray) -> tuple[float, float, float]:
-    """Return least squares without negative coefficients: one that would be is left out."""
-    columns = [0, 1, 2]
-    while True:
-        found = dict(
-            zip(columns, np.linalg.lstsq(rows[:, columns], took_s, rcond=None)[0], strict=True)
-        )
-        negative = [column for column in columns if found[column] < 0 and column != 0]
-        if not negative:
-            break
-        columns.remove(min(negative, key=lambda column: found[column]))
-    step_s = max(float(found[0]), _LEAST_STEP_S)
-    return step_s, float(found.get(1, 0.0)), float(found.get(2, 0.0))
