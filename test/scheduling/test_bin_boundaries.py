@@ -62,10 +62,9 @@ def test_the_optimum_is_the_best_of_all_boundaries(
     st.lists(LENGTHS, min_size=1, max_size=40),
     st.integers(1, 8),
     st.integers(1, 200),
-    st.data(),
 )
 def test_boundaries_increase_and_more_bins_never_cost(
-    lengths: list[float], bins: int, batch: int, data: st.DataObject
+    lengths: list[float], bins: int, batch: int
 ) -> None:
     bins = min(bins, len(set(lengths)))
     equal = cut.equal_mass_boundaries(lengths, bins)

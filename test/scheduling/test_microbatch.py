@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from support.golden import golden
 from support.linear_costs import linear_costs
 
+from benchmarks.micro_batch.theory import steady_period_s
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.scheduling import microbatch
 from timely_llm_ros.scheduling.microbatch import LinearCosts
@@ -31,34 +32,6 @@ def test_golden_first_token(case: Any) -> None:
 def test_golden_first_stage(case: Any) -> None:
     given = case['inputs']
     got = microbatch.first_stage_s(given['num_micro_batch'], given['comp'])
-    assert got == pytest.approx(case['expected'], rel=case['tol'])
-
-
-@pytest.mark.parametrize('case', GOLDEN['nb_continuous'])
-def test_golden_balanced_count(case: Any) -> None:
-    given = case['inputs']
-    got = microbatch.balanced_count(given['pp'], given['comp'], given['comm'])
-    assert got == pytest.approx(case['expected'], rel=case['tol'])
-
-
-@pytest.mark.parametrize('case', GOLDEN['imbalance_idle'])
-def test_golden_imbalance(case: Any) -> None:
-    given = case['inputs']
-    got = microbatch.imbalance_idle(given['k'], given['x'], given['y'])
-    assert got._asdict() == pytest.approx(case['expected'], rel=case['tol'])
-
-
-@pytest.mark.parametrize('case', GOLDEN['steady_period'] + GOLDEN['steady_period_serial_link'])
-def test_golden_steady_period(case: Any) -> None:
-    given = case['inputs']
-    got = microbatch.steady_period_s(
-        given['pp'],
-        given['num_micro_batch'],
-        given['comp'],
-        given['comm'],
-        return_s=given.get('ret', 0.0),
-        serial_links='ret' not in given,
-    )
     assert got == pytest.approx(case['expected'], rel=case['tol'])
 
 
@@ -157,9 +130,7 @@ def test_a_round_of_equal_micro_batches_is_the_steady_period(
     stages: int, count: int, size: int, model: LinearCosts
 ) -> None:
     got = microbatch.round_s(stages, count, count * size, model)
-    expected = microbatch.steady_period_s(
-        stages, count, model.compute_s(size), model.transfer_s(size)
-    )
+    expected = steady_period_s(stages, count, model.compute_s(size), model.transfer_s(size))
     assert got == pytest.approx(expected)
 
 

@@ -78,27 +78,12 @@ def test_no_wait_at_all_is_one_request_a_batch() -> None:
     assert [batch.items for batch in drain(queue)] == [(0,), (1,), (2,)]
 
 
-def test_a_cancelled_request_is_in_no_batch() -> None:
-    queue: MultiBinQueue[str] = MultiBinQueue([0, 10], 2)
-    for item in 'abcde':
-        queue.push(item, 1, 0.0)
-    assert queue.cancel('a')
-    assert queue.cancel('c')
-    assert queue.cancel('d')
-    assert queue.cancel('e')
-    assert not queue.cancel('e')
-    assert [batch.items for batch in drain(queue)] == [('b',)]
-    assert len(queue) == 0
-    queue.push('a', 1, 1.0)
-    assert len(queue) == 1, 'and may come again'
-
-
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[int, float, list[tuple[str, float, float]]]:
     steps = draw(
         st.lists(
             st.tuples(
-                st.sampled_from(['push', 'push', 'push', 'pop', 'cancel', 'advance']),
+                st.sampled_from(['push', 'push', 'push', 'pop', 'advance']),
                 st.floats(-5, 35),
                 st.floats(0, 3),
             ),
@@ -115,7 +100,6 @@ def test_nothing_is_lost_or_doubled_and_no_one_waits_too_long(history: Any) -> N
     queue: MultiBinQueue[int] = MultiBinQueue(edges, batch, max_wait_s)
     now_s = 0.0
     came: dict[int, tuple[float, float]] = {}
-    cancelled: set[int] = set()
     taken: list[Any] = []
     for kind, value, later_s in steps:
         end_s = now_s + later_s
@@ -129,17 +113,13 @@ def test_nothing_is_lost_or_doubled_and_no_one_waits_too_long(history: Any) -> N
             came[len(came)] = (value, now_s)
         elif kind == 'pop' and (formed := queue.pop()) is not None:
             taken.append(formed)
-        elif kind == 'cancel' and came:
-            item = int(abs(value)) % len(came)
-            if queue.cancel(item):
-                cancelled.add(item)
         gone = sum(len(formed.items) for formed in taken)
-        assert len(queue) == len(came) - len(cancelled) - gone
+        assert len(queue) == len(came) - gone
         assert all(waiting < batch for waiting in queue.waiting)
     queue.flush(now_s)
     taken += drain(queue)
     served = [item for formed in taken for item in formed.items]
-    assert sorted(served) == sorted(set(came) - cancelled)
+    assert sorted(served) == sorted(came)
     assert [formed.formed_s for formed in taken] == sorted(formed.formed_s for formed in taken)
     for formed in taken:
         assert 1 <= len(formed.items) <= batch

@@ -16,6 +16,7 @@ from timely_llm_ros.scheduling.policies import (
     POLICIES,
     HighestUtilityDensityFirst,
     find_policy,
+    preemption_limit,
     priority,
 )
 
@@ -194,3 +195,12 @@ def test_alpha_zero_is_never_late() -> None:
 def test_unknown_policy() -> None:
     with pytest.raises(ConfigurationError, match=r"'lifo'.*edf.*fcfs.*utility"):
         find_policy('lifo')
+
+
+@given(st.floats(0, 1000), st.floats(0, 1))
+def test_the_preemption_limit_is_within_the_prediction(predicted: float, share: float) -> None:
+    assert 0 <= preemption_limit(predicted, share) <= predicted + 1e-9
+
+
+def test_the_preemption_limit_in_tokens_is_not_off_by_a_last_bit() -> None:
+    assert preemption_limit(25.0, 0.28) == 7

@@ -260,7 +260,7 @@ def deliver(on_event: Callable[[EngineEvent], None], event: EngineEvent) -> None
     """Call ``on_event``; what it raises goes to the running loop's handler, not to the engine."""
     try:
         on_event(event)
-    except Exception as err:
+    except Exception as err:  # noqa: BLE001 -- the loop's handler gets it, the engine goes on
         asyncio.get_running_loop().call_exception_handler(
             {'message': f'on_event failed for {type(event).__name__}', 'exception': err}
         )

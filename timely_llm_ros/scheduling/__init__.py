@@ -17,6 +17,7 @@ from timely_llm_ros.scheduling.microbatch import (
     LinearCosts,
     PipelineCosts,
     best_count,
+    first_token_s,
     least_gap_count,
     sure_count,
 )
@@ -62,6 +63,7 @@ __all__ = [
     'exponential_boundaries',
     'exponential_factor',
     'find_policy',
+    'first_token_s',
     'harmonic',
     'least_gap_count',
     'mean_service',

@@ -145,7 +145,7 @@ class BatchLimit:
         """
         return range(self.count(candidates, running))
 
-    def count(self, candidates: Sequence[Slack], running: int = 0) -> int:
+    def count(self, candidates: Sequence[Slack], running: int = 0) -> int:  # noqa: ARG002 -- other limits do
         """Return how many leading candidates to run; at least one where there is one.
 
         Args:

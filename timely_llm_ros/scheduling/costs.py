@@ -94,10 +94,10 @@ class ProfiledCosts(SegmentCosts):
     ) -> None:
         """Learn nothing."""
 
-    def expected_s(self, name: str, utility: TimeUtility, *, first: bool) -> float:
+    def expected_s(self, name: str, utility: TimeUtility, *, first: bool) -> float:  # noqa: ARG002 -- all cost the same
         """Return the profiled time (s)."""
         return self._generation_s
 
-    def worst_tokens(self, name: str, utility: TimeUtility, *, first: bool) -> int:
+    def worst_tokens(self, name: str, utility: TimeUtility, *, first: bool) -> int:  # noqa: ARG002 -- all cost the same
         """Return the profiled worst case."""
         return self._worst_tokens

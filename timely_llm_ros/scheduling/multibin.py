@@ -84,11 +84,11 @@ class MultiBinQueue(Generic[Item]):
         # Insertion order is the order of arrival; a request is in exactly one of these.
         self._bins: list[dict[Item, float]] = [{} for _ in self._boundaries[1:]]
         self._formed: deque[FormedBatch[Item]] = deque()
-        self._places: dict[Item, int] = {}
+        self._queued: set[Item] = set()
 
     def __len__(self) -> int:
         """Return how many requests wait, in bins and in formed batches."""
-        return len(self._places)
+        return len(self._queued)
 
     @property
     def waiting(self) -> tuple[int, ...]:
@@ -112,13 +112,13 @@ class MultiBinQueue(Generic[Item]):
         Raises:
             InvalidTaskError: The request is in the queue, or its length is not a number.
         """
-        if item in self._places:
+        if item in self._queued:
             raise InvalidTaskError(f'request {item!r}: expected one that is not queued already')
         if math.isnan(length):
             raise InvalidTaskError(f'request {item!r}, length {length}: expected a number')
         self.advance(now_s)
         place = assign_bin(length, self._boundaries)
-        self._places[item] = place
+        self._queued.add(item)
         self._bins[place][item] = now_s
         if len(self._bins[place]) == self._batch or self._max_wait_s == 0:
             self._form(place, now_s)
@@ -147,21 +147,8 @@ class MultiBinQueue(Generic[Item]):
             return None
         formed = self._formed.popleft()
         for item in formed.items:
-            del self._places[item]
+            self._queued.remove(item)
         return formed
-
-    def cancel(self, item: Item) -> bool:
-        """Take a request out; return whether it was in the queue. Its batch is not refilled."""
-        place = self._places.pop(item, None)
-        if place is None:
-            return False
-        if self._bins[place].pop(item, None) is None:
-            self._formed = deque(
-                FormedBatch(formed.bin, left, formed.formed_s)
-                for formed in self._formed
-                if (left := tuple(other for other in formed.items if other != item))
-            )
-        return True
 
     def _form(self, place: int, now_s: float) -> None:
         self._formed.append(FormedBatch(place, tuple(self._bins[place]), now_s))

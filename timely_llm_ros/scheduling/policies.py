@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -9,7 +10,6 @@ import numpy as np
 
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.scheduling.generation import Phase
-from timely_llm_ros.scheduling.preemption import preemption_limit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,11 +49,11 @@ class FirstComeFirstServed:
 
     margin: float = 0.0
 
-    def rank(self, view: TableView, now_s: float) -> FloatArray:
+    def rank(self, view: TableView, now_s: float) -> FloatArray:  # noqa: ARG002 -- as Policy has it
         """Return ranks that fall with the arrival time."""
         return -view.arrival_s
 
-    def rank_one(self, row: GenerationRow, now_s: float) -> float:
+    def rank_one(self, row: GenerationRow, now_s: float) -> float:  # noqa: ARG002 -- as Policy has it
         """Return the same for one generation."""
         return -row.arrival_s
 
@@ -67,11 +67,11 @@ class EarliestDeadlineFirst:
 
     margin: float = 0.0
 
-    def rank(self, view: TableView, now_s: float) -> FloatArray:
+    def rank(self, view: TableView, now_s: float) -> FloatArray:  # noqa: ARG002 -- as Policy has it
         """Return ranks that fall with the first deadline."""
         return -(view.arrival_s + view.ert_s)
 
-    def rank_one(self, row: GenerationRow, now_s: float) -> float:
+    def rank_one(self, row: GenerationRow, now_s: float) -> float:  # noqa: ARG002 -- as Policy has it
         """Return the same for one generation."""
         return -(row.arrival_s + row.ert_s)
 
@@ -207,6 +207,17 @@ class LeastLossFirst:
         return -row.alpha / (ease * ease * row.expected_generation_s)
 
 
+def preemption_limit(predicted_tokens: float, share: float) -> int:
+    """Return in how many tokens a generation may be preempted (TRAIL, section 3.2): floor(c r).
+
+    Args:
+        predicted_tokens: r, its *first* predicted length, not a later one.
+        share: c, 0 for never to 1 for always.
+    """
+    # Rounded first: 0.8 * 25 must not become 19 for a bit in its last place.
+    return math.floor(round(share * predicted_tokens, 9))
+
+
 @dataclass(frozen=True, slots=True)
 class ShortestRemainingFirst:
     """TRAIL's policy: shortest predicted remaining plan first, preempted only while young.
@@ -224,13 +235,13 @@ class ShortestRemainingFirst:
     share: float = 0.8
     margin: float = 0.0
 
-    def rank(self, view: TableView, now_s: float) -> FloatArray:
+    def rank(self, view: TableView, now_s: float) -> FloatArray:  # noqa: ARG002 -- as Policy has it
         """Return ``-remaining``, ``PINNED_RANK`` where it must not be interrupted."""
         limit = np.floor(np.round(self.share * view.predicted_tokens, 9))
         pinned = (view.total_tokens >= limit) & (view.phase != _QUEUED) & (view.pausable == 0)
         return np.where(pinned, PINNED_RANK, -view.remaining_tokens)
 
-    def rank_one(self, row: GenerationRow, now_s: float) -> float:
+    def rank_one(self, row: GenerationRow, now_s: float) -> float:  # noqa: ARG002 -- as Policy has it
         """Return the same for one generation."""
         if (
             row.phase != _QUEUED

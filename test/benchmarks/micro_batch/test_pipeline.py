@@ -20,14 +20,13 @@ from benchmarks.micro_batch.pipeline_serving import (
 )
 from benchmarks.micro_batch.pipeline_table import PAPER, Times, improvement
 from benchmarks.micro_batch.simulated_pipeline import Pipeline
+from benchmarks.micro_batch.theory import imbalance_idle, steady_period_s
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.scheduling.microbatch import (
     LinearCosts,
     best_count,
     first_token_s,
-    imbalance_idle,
     round_s,
-    steady_period_s,
 )
 
 GOLDEN = golden('golden_microbatch.json')

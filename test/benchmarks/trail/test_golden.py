@@ -12,6 +12,7 @@ from support.golden import agrees, golden
 from benchmarks.trail.smoothing import after_token, smooth, transition
 from benchmarks.trail.theory.job_models import ExponentialPredictor, PerfectPredictor
 from benchmarks.trail.theory.kv_memory import kv_bytes
+from benchmarks.trail.theory.limited_preemption import limited_preemption_rank
 from benchmarks.trail.theory.quadrature import panels
 from benchmarks.trail.theory.queueing import (
     LimitedPreemption,
@@ -19,7 +20,7 @@ from benchmarks.trail.theory.queueing import (
     mean_unpreemptable,
 )
 from timely_llm_ros.prediction.lengths import LengthBins, ProbeSettings, RemainingLengthProbe
-from timely_llm_ros.scheduling.preemption import limited_preemption_rank, preemption_limit
+from timely_llm_ros.scheduling.policies import preemption_limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -271,7 +271,7 @@ def test_simulated_engine_runs_on_virtual_time() -> None:
 
         engine = create_engine(
             SimulatedConfig(
-                plan_text=lambda request: PLAN,
+                plan_text=lambda _: PLAN,
                 step_time=StepTimeModel(decode_s=1.0, batch_factor=0.0, prefill_token_s=0.0),
             )
         )

@@ -260,9 +260,11 @@ def test_between_segments_a_late_generation_is_pausable() -> None:
         (row,) = step_plan.rows
         ran.append(row.generation.generation_id)
         core.complete(step_plan, [texts.next(ran[-1])], now, now + 0.01)
-        for event in core.take_events():
-            if isinstance(event, SegmentGenerated) and event.generation_id == 'long':
-                segment_ends.append(step)
+        segment_ends += [
+            step
+            for event in core.take_events()
+            if isinstance(event, SegmentGenerated) and event.generation_id == 'long'
+        ]
     began = ran.index('short')
     # It had to wait for the segment in the making, and began right after it.
     assert submitted < began
@@ -271,7 +273,7 @@ def test_between_segments_a_late_generation_is_pausable() -> None:
 
 
 def test_a_segment_is_not_expected_to_outlast_its_plan() -> None:
-    texts = PlanTexts(lambda request: 'takeoff;' + 'move_forward(50);' * 8 + 'land;')
+    texts = PlanTexts(lambda _: 'takeoff;' + 'move_forward(50);' * 8 + 'land;')
     core = EngineCore(texts, CoreOptions(policy='utility', max_running=1))
     expected_s: dict[str, list[float]] = {}
     for name, predicted in (('plain', None), ('short', 4.0)):
@@ -297,9 +299,7 @@ def test_a_segment_is_not_expected_to_outlast_its_plan() -> None:
 
 
 def test_what_watches_a_plan_knows_better_than_its_prompt() -> None:
-    core = EngineCore(
-        PlanTexts(lambda request: plan_of(30)), CoreOptions(policy='srpt', mode='stream')
-    )
+    core = EngineCore(PlanTexts(lambda _: plan_of(30)), CoreOptions(policy='srpt', mode='stream'))
     core.apply(Submit(GenerationRequest('g', Prompt('f', 'b'), SKILLS, Scene(), NORMAL, 0.0)))
     (before,) = core.state(0.0).generations
     assert math.isnan(before.remaining_tokens)
@@ -312,7 +312,7 @@ def test_what_watches_a_plan_knows_better_than_its_prompt() -> None:
 
 
 def test_a_prediction_that_is_none_ends_the_generation() -> None:
-    core = EngineCore(PlanTexts(lambda request: 'hover;'), CoreOptions(policy='srpt'))
+    core = EngineCore(PlanTexts(lambda _: 'hover;'), CoreOptions(policy='srpt'))
     core.apply(
         Submit(
             GenerationRequest(

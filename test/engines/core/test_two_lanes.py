@@ -208,7 +208,7 @@ def test_a_robot_is_delayed_by_one_background_step_at_most(
 
         engine = SimulatedEngine(
             SimulatedConfig(
-                plan_text=lambda request: PLAN,
+                plan_text=lambda _: PLAN,
                 step_time=model,
                 scheduling=SchedulingOptions(background_batch=8, background_chunk=chunk),
             )
@@ -293,7 +293,7 @@ def test_the_state_counts_the_background() -> None:
             if isinstance(event, EngineStateChanged):
                 seen.append(event.state.background)
 
-        engine = SimulatedEngine(SimulatedConfig(plan_text=lambda request: PLAN))
+        engine = SimulatedEngine(SimulatedConfig(plan_text=lambda _: PLAN))
         await engine.start(on_event)
         for number in range(3):
             engine.submit(request(f'b{number}', background=True))

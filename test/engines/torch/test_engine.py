@@ -157,11 +157,11 @@ async def test_interrupts_do_not_reach_the_worker(client: Client) -> None:
 async def test_what_is_no_model_is_named(tmp_path: Path) -> None:
     engine = TorchEngine(TorchConfig(model_path=str(tmp_path / 'nothing')))
     with pytest.raises(ModelLoadError, match=r'nothing.*expected a local folder'):
-        await engine.start(lambda event: None)
+        await engine.start(lambda _: None)
     (tmp_path / 'config.json').write_text('{"model_type": "nonsense"}')
     (tmp_path / 'tokenizer.json').write_text('{}')
     with pytest.raises(ModelLoadError, match=str(tmp_path)):
-        await TorchEngine(TorchConfig(model_path=str(tmp_path))).start(lambda event: None)
+        await TorchEngine(TorchConfig(model_path=str(tmp_path))).start(lambda _: None)
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ from timely_llm_ros.engines.torch import TorchConfig
 
 async def main():
     engine = create_engine(TorchConfig(model_path=sys.argv[1]))
-    await engine.start(lambda event: None)
+    await engine.start(lambda _: None)
     assert 'torch' not in sys.modules
     print(engine.worker_pid, flush=True)
     await asyncio.sleep(600)

@@ -127,9 +127,7 @@ def test_watched_states_are_those_that_transformers_computes(chaotic_model: Path
     encode = loaded.texts.encode
     context = [*encode(request.prompt.fixed, beginning=True), *encode(request.prompt.body)]
     model = AutoModelForCausalLM.from_pretrained(chaotic_model, dtype=torch.float32).eval()
-    inner = model.model.layers[1].register_forward_hook(
-        lambda module, inputs, output: last.append(output)
-    )
+    inner = model.model.layers[1].register_forward_hook(lambda *called: last.append(called[-1]))
     last: list[torch.Tensor] = []
     with torch.inference_mode():
         out = model(torch.tensor([[*context, *ended.token_ids[:-1]]]), output_hidden_states=True)
@@ -234,12 +232,13 @@ def test_commands_train_what_the_engine_serves_with(
         assert event.tokens + 1 == by_place[name].length
 
 
-def test_prompts_are_read_on_a_thread(chaotic_model: Path) -> None:
+def test_prompts_are_read_on_a_thread() -> None:
     forecast = LengthDistribution((0.25, 0.75), 4)
 
     class Slow:
         def predict(self, fixed: str, body: str) -> LengthDistribution:
             assert fixed
+            assert body
             return forecast
 
     reader = PromptReader(Slow())  # type: ignore[arg-type]
@@ -344,7 +343,7 @@ def test_calibration_hears_a_probe_where_it_knows_more_than_the_prompt() -> None
 async def test_a_folder_without_predictors_is_refused(tmp_path: Path) -> None:
     engine = create_engine(TorchConfig(predictors=str(tmp_path)))
     with pytest.raises(ModelLoadError, match='train-rlp'):
-        await engine.start(lambda event: None)
+        await engine.start(lambda _: None)
 
 
 def test_the_shipped_predictors_fit_the_shipped_model() -> None:

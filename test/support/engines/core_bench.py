@@ -40,7 +40,7 @@ class Bench(Generic[Core]):
     """A core whose generations all have one plan, 10 ms per step."""
 
     def __init__(self, kind: type[Core], plan: str, **options: object) -> None:
-        self.texts = PlanTexts(lambda request: plan)
+        self.texts = PlanTexts(lambda _: plan)
         self.core: Core = kind(self.texts, CoreOptions(**options))  # type: ignore[arg-type]
         self.now_s = 0.0
         self.events: list[EngineEvent] = []

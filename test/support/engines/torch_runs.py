@@ -111,7 +111,7 @@ class Run:
         self.core = self.kind(
             self.backend,
             CoreOptions(**{'max_kv_tokens': self.loaded.pool.capacity} | self.options),
-            segmenter=(lambda request: FreeText()) if self.free else None,  # type: ignore[arg-type, return-value]
+            segmenter=(lambda _: FreeText()) if self.free else None,  # type: ignore[arg-type, return-value]
         )
         self.ended: dict[str, GenerationEnded] = {}
         self.segments: dict[str, list[SegmentGenerated]] = {}

@@ -146,10 +146,7 @@ class Generations:
         # Ending the new one would read as the end of the old one, so the old one goes first.
         self.end_repeated(name)
         try:
-            if not (request.predicted_tokens is None or request.predicted_tokens > 0):
-                raise EngineError(
-                    f'predicted length {request.predicted_tokens!r}: expected a number > 0 or None'
-                )
+            _require_length(request)
             key, prefix_tokens, own_tokens = self._backend.open(request)
         except EngineError as err:
             self._events.append(GenerationEnded(name, 'error', str(err), 0, 0.0))
@@ -379,3 +376,15 @@ class Generations:
     def running(self) -> list[str]:
         """The ids of those in the latest step that go on if they are chosen again."""
         return self.table.ids_in(Phase.RUNNING)
+
+
+def _require_length(request: GenerationRequest) -> None:
+    """Refuse a predicted length that is none.
+
+    Raises:
+        EngineError: It is not above 0.
+    """
+    if not (request.predicted_tokens is None or request.predicted_tokens > 0):
+        raise EngineError(
+            f'predicted length {request.predicted_tokens!r}: expected a number > 0 or None'
+        )

@@ -64,6 +64,6 @@ class FrameReader:
             end = _HEADER.size + length
             if len(self._buffer) < end:
                 return
-            messages = pickle.loads(memoryview(self._buffer)[_HEADER.size : end])
+            messages = pickle.loads(memoryview(self._buffer)[_HEADER.size : end])  # noqa: S301 -- of our own process
             del self._buffer[:end]
             yield from messages

@@ -254,7 +254,7 @@ def main(arguments: list[str]) -> int:
             _run(link, options, started_s)
         except (BrokenPipeError, ConnectionResetError):
             return 0
-        except Exception as err:
+        except Exception as err:  # noqa: BLE001 -- whatever it is, the engine is told before the end
             text = str(err) if isinstance(err, ModelLoadError) else f'{type(err).__name__}: {err}'
             link.send([WorkerFailed(text, isinstance(err, ModelLoadError))])
             return 1

@@ -66,7 +66,11 @@ class KeyNorm:
     window: int = 0
 
     def select(
-        self, keys: torch.Tensor, queries: torch.Tensor | None, scaling: float, keep: int
+        self,
+        keys: torch.Tensor,
+        queries: torch.Tensor | None,  # noqa: ARG002 -- as EvictionMethod has it
+        scaling: float,  # noqa: ARG002 -- as EvictionMethod has it
+        keep: int,
     ) -> torch.Tensor:
         """Return the positions to keep, ``[key-value heads, keep]``."""
         return best(-keys.float().norm(dim=-1).t(), keep)
@@ -84,7 +88,11 @@ class Streaming:
     sinks: int = 4
 
     def select(
-        self, keys: torch.Tensor, queries: torch.Tensor | None, scaling: float, keep: int
+        self,
+        keys: torch.Tensor,
+        queries: torch.Tensor | None,  # noqa: ARG002 -- as EvictionMethod has it
+        scaling: float,  # noqa: ARG002 -- as EvictionMethod has it
+        keep: int,
     ) -> torch.Tensor:
         """Return the positions to keep, ``[key-value heads, keep]``."""
         tokens, kv_heads = keys.shape[:2]

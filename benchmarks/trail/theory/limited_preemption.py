@@ -1,13 +1,12 @@
 """TRAIL's rank: shortest predicted remaining first, preempted only while young (section 3.2).
 
-A preempted generation's KV stays in memory or is computed again, and the older it is the more that
-costs. So a generation may be preempted only before it has had the share ``c`` of its first
-predicted length.
+A preempted job's KV stays in memory or is computed again, and the older the job is the more that
+costs. So a job may be preempted only before it has had the share ``c`` of its first predicted
+length.
 """
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,17 +17,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     Floats = NDArray[np.float64]
-
-
-def preemption_limit(predicted_tokens: float, share: float) -> int:
-    """Return in how many tokens a generation may be preempted (TRAIL, section 3.2): floor(c r).
-
-    Args:
-        predicted_tokens: r, its *first* predicted length, not a later one.
-        share: c, 0 for never to 1 for always.
-    """
-    # Rounded first: 0.8 * 25 must not become 19 for a bit in its last place.
-    return math.floor(round(share * predicted_tokens, 9))
 
 
 def limited_preemption_rank(predicted: ArrayLike, age: ArrayLike, share: float) -> Floats:
