@@ -132,10 +132,15 @@ class KvMemory:
 class Admission(Protocol):
     """Decides what is in the next micro-batch."""
 
-    preempted: int
-    """How many requests lost their KV."""
-    limit: int
-    """How many micro-batches may be in flight, as of the last one composed."""
+    @property
+    def preempted(self) -> int:
+        """How many requests lost their KV."""
+        ...
+
+    @property
+    def limit(self) -> int:
+        """How many micro-batches may be in flight, as of the last one composed."""
+        ...
 
     @property
     def left(self) -> int:

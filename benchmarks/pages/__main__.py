@@ -17,7 +17,9 @@ from benchmarks.pages import FOLDER, PAGES, render
 def main() -> None:
     """Write the pages named, or all of them."""
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        'python -m benchmarks.pages',
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument('pages', nargs='*', metavar='PAGE', help=f'of {", ".join(PAGES)}')
     parser.add_argument('--check', action='store_true', help='write nothing, fail if one differs')

@@ -45,7 +45,8 @@ PAGES: dict[str, Callable[[], dict[str, Any]]] = {
 TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(HERE / 'templates'),
     undefined=jinja2.StrictUndefined,
-    autoescape=False,
+    # It writes Markdown, and of our own files alone.
+    autoescape=jinja2.select_autoescape((), default_for_string=False),
     trim_blocks=True,
     lstrip_blocks=True,
 )

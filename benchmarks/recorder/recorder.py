@@ -24,6 +24,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,7 @@ def flood(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
                 print(f'{elapsed_s:6.0f} s  {samples[-1][1]:.0f} MiB', file=sys.stderr, flush=True)
         ended = usage(recorder.pid)[1], usage(traffic.process.pid)[1]
         told = traffic.stop()
-        wait_until_written(folder / 'flood', recorder.pid)
+        wait_until_written(folder / 'flood')
         recorder.send_signal(signal.SIGINT)
         said = recorder.communicate(timeout=LIMIT_S)[0]
     finally:
@@ -163,7 +164,7 @@ def flood(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def wait_until_written(folder: Path, pid: int) -> None:
+def wait_until_written(folder: Path) -> None:
     """Wait until the recorder's files grow by no more than its own diagnostics, for a while."""
     end_s = time.monotonic() + LIMIT_S
     last, since_s = -1, time.monotonic()
@@ -189,9 +190,26 @@ def counted(folder: Path, size: int) -> tuple[int, int]:
     return seen['all'], gaps
 
 
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """What is left of a trace whose recorder was killed.
+
+    Attributes:
+        recorded: The robots' messages in it.
+        gaps: How often one is missing between two others.
+        lost_s: How long before the kill its newest message was (s).
+        damage: What its reader says is wrong with it.
+    """
+
+    recorded: int
+    gaps: int
+    lost_s: float
+    damage: str | None
+
+
 def kills(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     rng = random.Random(options.seed)
-    rows = []
+    rows: list[Kill] = []
     for number in range(options.kills):
         output = folder / f'kill_{number}'
         recorder = start_recorder(output)
@@ -207,15 +225,8 @@ def kills(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         trace = Trace(output)
         recorded, gaps = counted(output, options.size)
         summary = trace.summary()
-        rows.append(
-            {
-                'recorded': recorded,
-                'gaps': gaps,
-                'lost_s': (killed_ns - summary.end_ns) / 1e9,
-                'damage': summary.damage,
-            }
-        )
-        lost_s = rows[-1]['lost_s']
+        rows.append(Kill(recorded, gaps, (killed_ns - summary.end_ns) / 1e9, summary.damage))
+        lost_s = rows[-1].lost_s
         print(
             f'kill {number + 1:2}: {recorded} messages, {gaps} gaps, the last {lost_s:.3f} s ago',
             file=sys.stderr,
@@ -223,13 +234,13 @@ def kills(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         )
     return {
         'kills': options.kills,
-        'with_gaps': sum(row['gaps'] > 0 for row in rows),
-        'without_a_message': sum(not row['recorded'] for row in rows),
+        'with_gaps': sum(row.gaps > 0 for row in rows),
+        'without_a_message': sum(not row.recorded for row in rows),
         'lost_s': {
-            'least': min(row['lost_s'] for row in rows),
-            'most': max(row['lost_s'] for row in rows),
+            'least': min(row.lost_s for row in rows),
+            'most': max(row.lost_s for row in rows),
         },
-        'each': rows,
+        'each': [asdict(row) for row in rows],
     }
 
 

@@ -76,16 +76,21 @@ def main() -> None:
     print('ready', flush=True)
     sys.stdin.readline()
     ending = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.readline(), ending.set()), daemon=True).start()
+
+    def end_when_told() -> None:
+        sys.stdin.readline()
+        ending.set()
+
+    threading.Thread(target=end_when_told, daemon=True).start()
     sent = [0] * len(parts)
     started_s = time.monotonic()
     ticks = 0
     late_s = 0.0
     while not ending.is_set():
         ticks += 1
-        for place, (share, publisher, data, offset) in enumerate(parts):
+        for place, (per_tick, publisher, data, offset) in enumerate(parts):
             # Robots do not speak at the same moment: each has its own phase within the period.
-            due = int(share * ticks + place * 0.618 % 1)
+            due = int(per_tick * ticks + place * 0.618 % 1)
             while sent[place] < due:
                 struct.pack_into('<I', data, offset, sent[place])
                 publisher.publish(bytes(data))

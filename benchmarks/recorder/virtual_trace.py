@@ -97,7 +97,7 @@ def write_virtual_trace(
     """Serve a workload and write its trace; return how its tasks fared."""
     writer = TraceWriter(folder, custom_data={'hardware': hardware})
     node = _Now(writer)
-    topics = PlannerTopics(node)  # type: ignore[arg-type]
+    topics = PlannerTopics(node)
     topics.engine_started(
         EngineInfo('simulated', 'simulated', 0, 'none', 0, 1_000_000, 0.0),
         mode=system.mode,

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -163,8 +164,8 @@ async def indy_fault(kind: str, mock: MockIndy, text: str, rng: random.Random) -
         if what == 'refusal':
             mock.command('refuse joint 3 near singularity')
             outcome = await hand.run(text)
-            refused_s = [e['t'] for e in mock.record if e['event'] == 'refused'][-1]
-            return refused_s, outcome.ending.message
+            refused: list[Any] = [e['t'] for e in mock.record if e['event'] == 'refused']
+            return float(refused[-1]), outcome.ending.message
         segment = await moving(mock, lambda: hand.run(text))
         if what == 'timeout':
             return await hand.over_s(segment, text), (await segment).ending.message
@@ -249,7 +250,7 @@ async def joints(poses_file: str, trials: int) -> Times:
             # The mock sees that a motion is over when somebody looks.
             looking = asyncio.create_task(_look(arm))
             since_s, error = await joints_fault(kind, hand, arm, rng)
-            times_s.append(await at_rest_s(lambda arm=arm: arm.record, since_s, kind))
+            times_s.append(await at_rest_s(partial(getattr, arm, 'record'), since_s, kind))
             looking.cancel()
             await hand.executor.close()
         found[kind] = times_s, error

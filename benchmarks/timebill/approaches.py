@@ -102,7 +102,7 @@ def told(approach: Approach) -> Approach:
     return chosen
 
 
-def oracle(job: Recorded, budget_s: float, overrun: Overrun) -> int:
+def oracle(job: Recorded, budget_s: float, overrun: Overrun) -> int:  # noqa: ARG001 (an approach)
     """Choose as one who knows how long each share would take and what would come of it."""
 
     def worth(place: int) -> tuple[float, float]:
@@ -173,8 +173,12 @@ def judge(
         )
         rng.shuffle(order)
     places = [chosen[job.number] for job in jobs]
+    f1, exact, completion, on_time_share = map(statistics.fmean, zip(*verdicts, strict=True))
     return Verdict(
-        *map(statistics.fmean, zip(*verdicts, strict=True)),
+        f1,
+        exact,
+        completion,
+        on_time_share,
         statistics.fmean(float(place is None) for place in places),
         statistics.fmean(grid[place] for place in places if place is not None)
         if any(place is not None for place in places)

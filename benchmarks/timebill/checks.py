@@ -41,7 +41,8 @@ def effects(jobs: Sequence[Recorded], grid: Sequence[float]) -> dict[str, list[l
 def coverage(ours: TimeBill, jobs: Sequence[Recorded], grid: Sequence[float]) -> dict[str, Any]:
     """Return how often times, of single visits, and lengths stayed below what was said of them."""
     worst, expected = ours.estimates.worst, ours.estimates.expected
-    rows, errors = [], []
+    rows: list[tuple[bool, bool, bool]] = []
+    errors: list[float] = []
     for it in jobs:
         size, vanilla, length = (
             (it.prompt_tokens, it.cached_tokens),

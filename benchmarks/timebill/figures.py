@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.common import picture
 
@@ -32,7 +32,11 @@ def draw(rows: Rows, budgets_s: Sequence[float], sweep: Sequence[Row], path: Pat
     """Draw score and completion over budgets, and over k."""
     figure, axes = picture(path, 4)
     for number, (name, found) in enumerate(rows.items()):
-        style = {'color': f'C{number}', 'label': name, 'lw': 2.5 if name == 'TimeBill' else 1}
+        style: dict[str, Any] = {
+            'color': f'C{number}',
+            'label': name,
+            'lw': 2.5 if name == 'TimeBill' else 1,
+        }
         if name == 'oracle':
             style |= {'color': 'black', 'ls': ':'}
         for axis, key in zip(axes, ('kill_f1', 'skip_next_f1', 'kill_completion'), strict=False):

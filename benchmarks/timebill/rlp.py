@@ -145,10 +145,12 @@ def predictor_times(network: Any, training: RlpTraining) -> dict[str, Any]:
         times_s.append(float(np.median(spent)))
     square = np.stack([lengths**2, lengths, np.ones(len(lengths))], axis=1)
     fit = np.maximum(np.linalg.lstsq(square, np.array(times_s), rcond=None)[0], 0.0)
+    square_s, token_s, constant_s = map(float, fit)
     return {
         'ms': {f'{n}': round(1e3 * it, 3) for n, it in zip(lengths, times_s, strict=True)},
         'longest_prompt_that_hides_in': {
-            f'{ms} ms': longest_predictor_prompt(*fit.tolist(), ms / 1e3) for ms in (3, 5, 10, 20)
+            f'{ms} ms': longest_predictor_prompt(square_s, token_s, constant_s, ms / 1e3)
+            for ms in (3, 5, 10, 20)
         },
     }
 

@@ -63,13 +63,12 @@ def scaled(skill_set: SkillSet, factor: float) -> SkillSet:
     def shorter(skill: Skill) -> Skill:
         match skill.duration:
             case ConstantDuration(seconds, variation):
-                duration = ConstantDuration(seconds * factor, variation)
+                return replace(skill, duration=ConstantDuration(seconds * factor, variation))
             case LinearDuration(base_s, per, variation):
                 per = {name: value * factor for name, value in per.items()}
-                duration = LinearDuration(base_s * factor, per, variation)
+                return replace(skill, duration=LinearDuration(base_s * factor, per, variation))
             case other:
                 raise TypeError(f'duration {other!r}: expected a constant or a linear one')
-        return replace(skill, duration=duration)
 
     skills = {name: shorter(skill) for name, skill in skill_set.skills.items()}
     return replace(skill_set, skills=skills)

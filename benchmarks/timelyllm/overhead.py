@@ -136,7 +136,7 @@ async def segmentation(
     ]
     size = 4 * max_running if max_running > 1 else 1
     groups = [samples[start : start + size] for start in range(0, plans, size)]
-    found: dict[str, list[tuple[float, float, int]]] = {'segmented': [], 'whole_plan': []}
+    found: dict[ServingMode, list[tuple[float, float, int]]] = {'segmented': [], 'whole_plan': []}
     bar = progress.add_task(f'{max_running} at once', total=pairs)
     for _ in range(pairs):
         for name, best in (await _one_pair(list(found), rounds, groups, max_running)).items():
@@ -169,14 +169,14 @@ async def segmentation(
 
 
 async def _one_pair(
-    names: list[str], rounds: int, groups: list[list[TaskSample]], max_running: int
-) -> dict[str, tuple[float, float, int]]:
+    names: list[ServingMode], rounds: int, groups: list[list[TaskSample]], max_running: int
+) -> dict[ServingMode, tuple[float, float, int]]:
     """Return the time, the CPU time (s) and the tokens of one fresh worker each way."""
     generators = {name: Generator(name, 'fcfs', max_running) for name in names}
     for generator in generators.values():
         await generator.start()
         await generator.generate([sample for group in groups for sample in group])
-    found: dict[str, list[list[tuple[float, float, int]]]] = {
+    found: dict[ServingMode, list[list[tuple[float, float, int]]]] = {
         name: [[] for _ in groups] for name in names
     }
     for number in range(rounds):
@@ -313,14 +313,11 @@ def main() -> None:
     if options.pairs < 2:
         parser.error(f'--pairs {options.pairs}: expected at least 2')
 
-    costs = []
     with Progress(console=Console(stderr=True)) as progress:
-        for batch in dict.fromkeys((1, options.batch)):
-            costs.append(
-                asyncio.run(
-                    segmentation(options.pairs, options.rounds, options.plans, batch, progress)
-                )
-            )
+        costs = [
+            asyncio.run(segmentation(options.pairs, options.rounds, options.plans, batch, progress))
+            for batch in dict.fromkeys((1, options.batch))
+        ]
     for cost in costs:
         print(
             f'{options.plans} plans, {cost["generations_at_once"]} at once, '

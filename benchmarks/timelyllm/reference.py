@@ -15,6 +15,7 @@ import argparse
 import collections
 import math
 from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.common import Target, save
 from benchmarks.timelyllm.comparison import (
@@ -27,6 +28,9 @@ from benchmarks.timelyllm.comparison import (
 )
 from benchmarks.timelyllm.independent import CAPS, REFERENCE_DRAWS, ROWS
 from timely_llm_ros.evaluation import WORKLOADS
+
+if TYPE_CHECKING:
+    from benchmarks.timelyllm.comparison import Summary
 
 SYSTEMS = {
     system.name: system
@@ -52,20 +56,22 @@ def main() -> None:
     parser.add_argument('--workloads', nargs='+', choices=WORKLOADS, default=list(WORKLOADS))
     parser.add_argument('--json')
     options = parser.parse_args()
-    figures, targets, counts = [], [], collections.Counter()
+    figures: list[dict[str, Any]] = []
+    targets: list[Target] = []
+    counts = collections.Counter[str]()
     for hardware in options.hardware:
         for workload in options.workloads:
             rows = [row for row in ROWS if (row.workload, row.hardware) == (workload, hardware)]
             caps = CAPS[workload] if hardware == 'toy' else {}
             names = dict.fromkeys([row.system for row in rows] + list(caps))
-            found = {}
-            for ours in (False, True):
+            found: dict[str, Summary] = {}
+            for papers in (False, True):
                 found |= compare(
-                    [SYSTEMS[name] for name in names if name.startswith('paper') is ours],
+                    [SYSTEMS[name] for name in names if name.startswith('paper') is papers],
                     workload,
                     seeds=range(options.seeds),
                     # vLLM does not look at the queue while its batch is full.
-                    hardware=f'{hardware}_refusals' if ours else hardware,
+                    hardware=f'{hardware}_refusals' if papers else hardware,
                     processes=options.processes,
                 )
             print(f'\n{workload}, {hardware}, {options.seeds} seeds')

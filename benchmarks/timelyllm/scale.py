@@ -81,7 +81,7 @@ def bend(figures: list[dict[str, Any]]) -> float:
         (more['peak_mib'] - less['peak_mib']) / (more['robots'] - less['robots'])
         for less, more in itertools.pairwise(figures)
     ]
-    return rises[-1] / rises[0]
+    return float(rises[-1] / rises[0])
 
 
 def serve_in_child(robots: int, options: argparse.Namespace) -> dict[str, Any]:

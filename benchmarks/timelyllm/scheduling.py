@@ -48,7 +48,8 @@ def naive_us(count: int) -> float:
     everyone = drawn(count)
 
     def step(now_s: float) -> list[Waiting]:
-        queue, chosen = list(everyone), []
+        queue = list(everyone)
+        chosen: list[Waiting] = []
         while queue and len(chosen) < BATCH:
             best = max(queue, key=lambda item: item.priority(now_s))
             queue.remove(best)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     )
 
     Floats = NDArray[np.float64]
+    Singles = NDArray[np.float32]
 
 KV_TOKENS = 65536
 LEAST_TOKENS = 30
@@ -69,7 +70,7 @@ class Followed:
     length: int
     forecast: LengthDistribution
     plain: LengthDistribution
-    single: Floats
+    single: Singles
     refined: Floats
     rare: Floats
     alone: Floats
@@ -181,7 +182,7 @@ def spoken(plan: Followed, probe: RemainingLengthProbe) -> Spoken:
     return Spoken(plan.length, plan.forecast.mean, tuple(left.tolist()))
 
 
-def smoothed(bins: LengthBins, answers: Floats) -> Floats:
+def smoothed(bins: LengthBins, answers: Singles) -> Floats:
     """Return TRAIL's smoothing of a plan's answers, ``[tokens, bins]``."""
     rows = [answers[0]]
     for answer in answers[1:]:

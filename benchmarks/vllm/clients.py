@@ -245,8 +245,9 @@ class Ours:
 
     async def forget(self) -> None:
         """Empty the prefix cache, so that every run computes its prompts."""
-        assert self._engine._process is not None
-        await self._engine._process._llm.reset_prefix_cache()
+        process = self._engine._process  # noqa: SLF001 (only a benchmark empties it)
+        assert process is not None
+        await process._llm.reset_prefix_cache()  # noqa: SLF001
 
     async def serve(self, job: Job, on_segment: Callable[[], None]) -> None:
         """Deliver every segment; who goes on is decided in vLLM."""

@@ -25,7 +25,7 @@ import statistics
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Console
 from rich.table import Table
@@ -43,6 +43,9 @@ from timely_llm_ros.engines.vllm.plugin import UNCUT, FreezeCore, New, Work
 from timely_llm_ros.skills import Prompt, Scene
 from timely_llm_ros.utility import NORMAL
 
+if TYPE_CHECKING:
+    from timely_llm_ros.engines.texts import TokenTexts
+
 PICTURE = Path(__file__).resolve().parents[2] / 'docs' / 'images' / 'vllm_contention.png'
 
 
@@ -56,15 +59,15 @@ def ordering(counts: tuple[int, ...] = (8, 64, 512, 4096)) -> dict[str, Any]:
     class Texts:
         end_ids = frozenset({1})
 
-        def bytes_of(self, token: int) -> bytes:
+        def bytes_of(self, _token: int) -> bytes:
             return b'x'
 
     found = {}
     for count in counts:
         core = FreezeCore(
-            Texts(), append=lambda name, ids: None, kv_tokens=lambda: 0,
+            cast('TokenTexts', Texts()), append=lambda _name, _ids: None, kv_tokens=lambda: 0,
             options=CoreOptions(max_running=4, policy='least_loss'),
-        )  # type: ignore[arg-type]  # fmt: skip
+        )  # fmt: skip
         for number in range(count):
             request = GenerationRequest(
                 f'{number}', Prompt('', ''), UNCUT, Scene(), NORMAL, number / count

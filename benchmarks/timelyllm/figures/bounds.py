@@ -76,9 +76,10 @@ def _best_sum(
     tokens = {record.task.segments[0].tokens for record in counted}
     if len(tokens) > 1:
         raise ValueError(f'first segments of {sorted(tokens)} tokens: expected one length')
+    (length,) = tokens or {0}
     everybody, moments = Counter(map(_moment, records)), Counter(map(_moment, counted))
     bursts = [Burst(at_s, count, everybody[at_s] - count) for at_s, count in moments.items()]
-    return sum(best_value(group, *tokens, times, value) for group in clusters(bursts))
+    return sum(best_value(group, length, times, value) for group in clusters(bursts))
 
 
 def _moment(record: ServedTask) -> float:

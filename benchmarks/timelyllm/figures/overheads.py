@@ -9,7 +9,7 @@ preset. Times are the least of many runs.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.common import Target
 from benchmarks.timelyllm.comparison import PAPER
@@ -37,10 +37,10 @@ class Given:
 
     evicts = False
 
-    def open(self, request: GenerationRequest) -> tuple[str, int, int]:
+    def open(self, _request: GenerationRequest) -> tuple[str, int, int]:
         return '', 0, 1
 
-    def observe(self, generation_id: str, text: str) -> int:
+    def observe(self, _generation_id: str, _text: str) -> int:
         return 0
 
     def evict(self, generation_id: str, tokens: int) -> None: ...
@@ -49,14 +49,15 @@ class Given:
 
     def drop_prefix(self, key: str) -> None: ...
 
-    def close(self, generation_id: str) -> tuple[int, ...]:
+    def close(self, _generation_id: str) -> tuple[int, ...]:
         return ()
 
 
 def run(runs: Runs) -> Result:
     """Measure both; seeds do not matter."""
     step_time = find_hardware(runs.hardware).step_time
-    rows, figures = [], []
+    rows: list[tuple[str, ...]] = []
+    figures: list[dict[str, Any]] = []
     for kind, paper_ms, paper_percent in zip(KINDS, PAPER_MS, PAPER_PERCENT, strict=True):
         profile = PROFILES[kind]
         cost_ms = {mode: plan_ms(kind, mode) for mode in ('segmented', 'whole_plan')}
@@ -99,7 +100,7 @@ def run(runs: Runs) -> Result:
         [
             Target(
                 'segmentation, largest share of a plan (%)',
-                max(float(item['percent']) for item in figures),
+                max(item['percent'] for item in figures),
                 '<=',
                 2.0,
             ),
@@ -137,13 +138,11 @@ def plan_ms(kind: int, mode: ServingMode) -> float:
     return 1000.0 * least_s
 
 
-def draw(
-    figure: Figure, figures: list[dict[str, object]], ours: dict[int, dict[str, float]]
-) -> None:
+def draw(figure: Figure, figures: list[dict[str, Any]], ours: dict[int, dict[str, float]]) -> None:
     """Draw both against the paper's, on logarithmic scales."""
     left, right = figure.subplots(1, 2)
     left.bar([kind - 0.2 for kind in KINDS], PAPER_PERCENT, 0.4, color='#8c8c8c', label='paper')
-    shares = [float(str(item['percent'])) for item in figures]
+    shares = [item['percent'] for item in figures]
     left.bar([kind + 0.2 for kind in KINDS], shares, 0.4, color='#3b6fb6', label='here')
     left.set_title('segmentation, % of the plan', fontsize=9)
     left.set_xlabel('kind of task', fontsize=8)

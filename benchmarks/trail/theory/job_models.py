@@ -92,7 +92,7 @@ class PerfectPredictor:
         r, weights = panels(_LAYER)
         return r, weights * np.exp(-r)
 
-    def jobs(self, share: float) -> tuple[Floats, Floats, Floats]:
+    def jobs(self, _share: float) -> tuple[Floats, Floats, Floats]:
         """Return sizes, predictions and weights, each ``[n]``."""
         r, weights = self.predictions()
         return r, r, weights

@@ -37,7 +37,7 @@ def formed(seed: int, per_s: float, edges: Any, batch: int, rate: float | None =
 
 def agree(got: float, case: Any) -> bool:
     expected = case['expected']
-    return abs(got - expected) <= case['tol'] * max(1.0, abs(got), abs(expected))
+    return bool(abs(got - expected) <= case['tol'] * max(1.0, abs(got), abs(expected)))
 
 
 def uniform(given: Any, seed: int = 0) -> Batches:

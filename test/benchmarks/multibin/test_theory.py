@@ -24,7 +24,7 @@ GOLDEN = golden('golden_multibin.json')
 
 def agree(got: float, case: Any) -> bool:
     expected = case['expected']
-    return abs(got - expected) <= case['tol'] * max(1.0, abs(got), abs(expected))
+    return bool(abs(got - expected) <= case['tol'] * max(1.0, abs(got), abs(expected)))
 
 
 def span(given: Any) -> tuple[float, float, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,6 +13,9 @@ from benchmarks.timelyllm.event_log import EventLog, event_line
 from timely_llm_ros.evaluation.experiment import System, run_workload
 from timely_llm_ros.evaluation.workload import compose, fleet_spec
 from timely_llm_ros.planner.events import SegmentStarted
+
+if TYPE_CHECKING:
+    from timely_llm_ros.planner.events import PlannerEvent
 
 SYSTEMS = (System('utility', max_running=16), lookahead(), stream(16))
 
@@ -46,10 +50,14 @@ def test_a_line_has_every_number_exactly() -> None:
 
 def test_every_kind_of_event_has_a_line() -> None:
     seen: dict[type, str] = {}
+
+    def see(event: PlannerEvent) -> None:
+        seen.setdefault(type(event), event_line(event))
+
     run_workload(
         compose(fleet_spec(60, 5.0), 1),
         SYSTEMS[0],
-        on_event=lambda event: seen.setdefault(type(event), event_line(event)),
+        on_event=see,
     )
     assert len(seen) == 7
     assert all(line.startswith(f'{kind.__name__} (') for kind, line in seen.items())

@@ -14,9 +14,8 @@ from rich.console import Console
 
 pytest.importorskip('matplotlib')
 
-from benchmarks.timelyllm import timelyllm
 from benchmarks.timelyllm.comparison import lookahead, paper, summarise
-from benchmarks.timelyllm.figures import bounds, chat, page, time_trace
+from benchmarks.timelyllm.figures import EXPERIMENTS, bounds, chat, page, time_trace
 from benchmarks.timelyllm.figures.best_value import Burst, best_value, clusters
 from benchmarks.timelyllm.figures.runs import Runs
 from timely_llm_ros.engines.simulated.step_time import HARDWARE
@@ -37,7 +36,7 @@ SEED = 3
 def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
     for name, spec in workloads.WORKLOADS.items():
         monkeypatch.setitem(
-            workloads.WORKLOADS,  # type: ignore[arg-type]
+            workloads.WORKLOADS,
             name,
             replace(spec, duration_s=5.0, events_per_s=0.8, most_tasks_per_event=8),
         )
@@ -55,11 +54,11 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
     return Runs((SEED,), 'toy', Console(file=io.StringIO()))
 
 
-@pytest.mark.parametrize('name', timelyllm.EXPERIMENTS)
+@pytest.mark.parametrize('name', EXPERIMENTS)
 def test_an_experiment_gives_tables_a_picture_and_figures(
     name: str, runs: Runs, tmp_path: Path
 ) -> None:
-    experiment = timelyllm.EXPERIMENTS[name]
+    experiment = EXPERIMENTS[name]
     with runs.experiment(experiment.title):
         result = experiment.run(runs)
     assert result.tables
@@ -138,8 +137,9 @@ def test_bursts_that_are_near_are_searched_together() -> None:
     assert together < 2 * best_value((Burst(0.0, 4),), 3, TOY, URGENT.first)
 
 
+@pytest.mark.usefixtures('runs')
 @pytest.mark.parametrize('name', ['wid1', 'wid2', 'wid3'])
-def test_nothing_exceeds_its_bound(name: str, runs: Runs) -> None:
+def test_nothing_exceeds_its_bound(name: str) -> None:
     drawn = replace(workloads.compose(workloads.WORKLOADS[name], SEED), robots=4)
     for system in (paper('utility', 4), paper('edf', 6), lookahead()):
         records = run_workload(drawn, system)

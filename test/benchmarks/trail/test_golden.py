@@ -10,7 +10,7 @@ import pytest
 from support.golden import agrees, golden
 
 from benchmarks.trail.smoothing import after_token, smooth, transition
-from benchmarks.trail.theory.job_models import ExponentialPredictor, PerfectPredictor
+from benchmarks.trail.theory.job_models import ExponentialPredictor, JobModel, PerfectPredictor
 from benchmarks.trail.theory.kv_memory import kv_bytes
 from benchmarks.trail.theory.limited_preemption import limited_preemption_rank
 from benchmarks.trail.theory.quadrature import panels
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 GOLDEN = golden('golden_trail.json')
 BINS = LengthBins()
 PERFECT, EXPONENTIAL = PerfectPredictor(), ExponentialPredictor()
-MODELS = {'perfect': PERFECT, 'exponential': EXPONENTIAL}
+MODELS: dict[str, JobModel] = {'perfect': PERFECT, 'exponential': EXPONENTIAL}
 
 
 def bins_of(given: Mapping[str, Any]) -> LengthBins:

@@ -47,7 +47,7 @@ def simulated(predictor: str, rate: float, share: float, *, even: bool = False) 
 def standard_error(responses: np.ndarray) -> float:
     """Of the mean: responses of neighbours depend on each other, means of 60 stretches hardly."""
     means = responses[: len(responses) // 60 * 60].reshape(60, -1).mean(axis=1)
-    return float(means.std(ddof=1)) / 60**0.5
+    return float(means.std(ddof=1) / 60**0.5)
 
 
 # Where the printed lemma is furthest off, in both directions.
