@@ -7,10 +7,10 @@ import pytest
 
 from timely_llm_ros.engines import GenerationEnded, SegmentGenerated
 from timely_llm_ros.pickling import pickled_as_call
+from timely_llm_ros.skills import Segment
 from timely_llm_ros.skills.language import parse
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.skills.scene import Scene, SceneObject
-from timely_llm_ros.skills.segmenter import Segment
 
 PLAN = 'takeoff;repeat(2){turn_cw(90);};if(!is_visible(cat_1)){goto(cat_1);}else{scan;};'
 

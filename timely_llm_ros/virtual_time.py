@@ -4,6 +4,9 @@ Only for programs that wait for timers and for each other: there are no sockets,
 processes or threads on it. Equal programs run equally, to the last bit.
 """
 
+# A loop works on the private state of its handles, as asyncio's own loops do.
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 import asyncio
@@ -137,7 +140,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         super().close()
         self._timers.clear()
 
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+    def _timer_handle_cancelled(self, _handle: asyncio.TimerHandle) -> None:
         self._timers_cancelled += 1
         if self._timers_cancelled > max(_MOST_CANCELLED, len(self._timers) // 2):
             self._timers = [item for item in self._timers if not item[2].cancelled()]

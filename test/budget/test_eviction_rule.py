@@ -215,7 +215,8 @@ def test_forecasts_become_equally_likely_lengths() -> None:
     assert list(found) == [4, 8, 12, 16, 18]
     assert sum(found.values()) == pytest.approx(1)
     assert found[16] == pytest.approx(0.5)
-    assert likely_lengths(Sample(()), 18) == ((18, pytest.approx(1.0)),)
+    ((length, probability),) = likely_lengths(Sample(()), 18)
+    assert (length, probability) == pytest.approx((18, 1.0))
 
 
 @given(st.floats(0.001, 0.5), st.sampled_from([0.9, 0.95, 0.99]))

@@ -9,8 +9,8 @@ import pytest
 from support.robots.executor_bench import Bench, on_bench
 
 from timely_llm_ros.execution import SegmentCode, SegmentProgress
+from timely_llm_ros.skills import Segment
 from timely_llm_ros.skills.language import parse
-from timely_llm_ros.skills.segmenter import Segment
 from timely_llm_ros.skills.statements import Call
 from timely_llm_ros.testing import EXACT_SCENE, EXACT_SKILLS
 

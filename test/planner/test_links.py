@@ -29,7 +29,7 @@ from timely_llm_ros.virtual_time import run_virtual
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from timely_llm_ros.skills.segmenter import Segment
+    from timely_llm_ros.skills import Segment
 
 
 @dataclass

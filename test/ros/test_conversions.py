@@ -23,10 +23,10 @@ from timely_llm_ros.execution.robot_link import (
 )
 from timely_llm_ros.ros.conversions import segments as sc
 from timely_llm_ros.ros.conversions import tasks as c
+from timely_llm_ros.skills import Segment
 from timely_llm_ros.skills.language import parse
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.skills.scene import RELATIONS, Scene, SceneObject
-from timely_llm_ros.skills.segmenter import Segment
 from timely_llm_ros.utility import NORMAL, TimeUtility
 
 few = settings(max_examples=40, deadline=None)

@@ -6,9 +6,12 @@ import random
 import re
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
+from support.skills.plan_texts import first_group
 
+from timely_llm_ros.sample_tasks import Wordings
 from timely_llm_ros.sample_tasks import wordings as data_wordings
 from timely_llm_ros.sample_tasks import words as data_words
 from timely_llm_ros.sample_tasks.generator import KINDS, ask, sample_scene, sample_task
@@ -18,6 +21,9 @@ from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.skills.prompt import build_prompt
 from timely_llm_ros.skills.statements import calls_of, render
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
 SKILL_SETS = {name: find_skill_set(name) for name in ('tello', 'arm')}
 OBSERVATION = re.compile(r'#(true|false) ')
 WORD = re.compile(r'[a-z]+(?:_[a-z]+)*', re.IGNORECASE)
@@ -25,7 +31,7 @@ WORD = re.compile(r'[a-z]+(?:_[a-z]+)*', re.IGNORECASE)
 
 @pytest.mark.parametrize('kind', KINDS)
 @pytest.mark.parametrize('wordings', ['trained', 'held_out'])
-def test_every_plan_is_valid_and_canonical(kind, wordings):
+def test_every_plan_is_valid_and_canonical(kind: int, wordings: Wordings) -> None:
     rng = random.Random(f'{kind} {wordings}')
     skill_set = SKILL_SETS[KINDS[kind].skill_set]
     for count in range(150):
@@ -43,7 +49,7 @@ def test_every_plan_is_valid_and_canonical(kind, wordings):
             assert skills[-1] == 'home'
 
 
-def test_the_same_seed_gives_the_same_task():
+def test_the_same_seed_gives_the_same_task() -> None:
     for kind in KINDS:
         first, second = (sample_task(random.Random(7), kind, 12) for _ in range(2))
         assert first == second
@@ -56,7 +62,9 @@ def test_the_same_seed_gives_the_same_task():
         (data_wordings.MODIFIERS, data_wordings.HELD_OUT_MODIFIERS),
     ],
 )
-def test_held_out_wordings_are_new_but_made_of_known_words(trained, held_out):
+def test_held_out_wordings_are_new_but_made_of_known_words(
+    trained: Mapping[str, Sequence[str]], held_out: Mapping[str, Sequence[str]]
+) -> None:
     every = [*data_wordings.CORES.values(), *data_wordings.MODIFIERS.values()]
     known = {word for theme in every for core in theme for word in WORD.findall(core)}
     assert trained.keys() == held_out.keys()
@@ -67,7 +75,7 @@ def test_held_out_wordings_are_new_but_made_of_known_words(trained, held_out):
             assert set(WORD.findall(core)) <= known
 
 
-def expanded(core):
+def expanded(core: str) -> list[str]:
     """Every text that a template's alternatives stand for."""
     texts = ['']
     for part in re.split(r'(\[[^\]]*\])', core):
@@ -76,7 +84,7 @@ def expanded(core):
     return texts
 
 
-def test_scenes_for_training_and_evaluation_never_overlap():
+def test_scenes_for_training_and_evaluation_never_overlap() -> None:
     rng = random.Random(3)
     for kind in KINDS:
         for scenes in ('trained', 'held_out'):
@@ -84,13 +92,13 @@ def test_scenes_for_training_and_evaluation_never_overlap():
             assert is_held_out(task.scene) == (scenes == 'held_out')
 
 
-def test_about_one_scene_in_eight_is_held_out():
+def test_about_one_scene_in_eight_is_held_out() -> None:
     rng = random.Random(4)
     held_out = sum(is_held_out(sample_scene(rng, (1, 5), 5)) for _ in range(2000))
     assert 150 < held_out < 350
 
 
-def test_urgent_plans_move_away_from_the_object():
+def test_urgent_plans_move_away_from_the_object() -> None:
     rng = random.Random(5)
     for kind in (6, 7, 8):
         for _ in range(100):
@@ -103,12 +111,12 @@ def test_urgent_plans_move_away_from_the_object():
                 assert f'{along}(' in task.plan
 
 
-def test_cleaning_handles_exactly_what_lies_on_the_surface_in_scene_order():
+def test_cleaning_handles_exactly_what_lies_on_the_surface_in_scene_order() -> None:
     rng = random.Random(6)
     for _ in range(100):
         task = sample_task(rng, 10, 25)
-        surface = re.search(r'wipe\((\w+)_\d+\)', task.plan)[1]
-        container = re.search(r'place\((\w+)\)', task.plan)[1]
+        surface = first_group(r'wipe\((\w+)_\d+\)', task.plan)
+        container = first_group(r'place\((\w+)\)', task.plan)
         wanted = [
             item.name
             for item in task.scene.objects
@@ -117,12 +125,14 @@ def test_cleaning_handles_exactly_what_lies_on_the_surface_in_scene_order():
         assert re.findall(r'pick\((\w+)\)', task.plan) == wanted
 
 
-def test_sorting_handles_exactly_what_lies_on_the_surface_in_scene_order():
+def test_sorting_handles_exactly_what_lies_on_the_surface_in_scene_order() -> None:
     rng = random.Random(7)
     for _ in range(100):
         task = sample_task(rng, 11, 25)
         taken = re.findall(r'sort_into\((\w+),', task.plan)
-        surface = task.scene.get(taken[0]).support
+        first = task.scene.get(taken[0])
+        assert first is not None
+        surface = first.support
         assert surface in task.instruction
         assert taken == [
             item.name
@@ -131,7 +141,7 @@ def test_sorting_handles_exactly_what_lies_on_the_surface_in_scene_order():
         ]
 
 
-def test_sorting_puts_each_into_its_container():
+def test_sorting_puts_each_into_its_container() -> None:
     rng = random.Random(8)
     for _ in range(100):
         task = sample_task(rng, 11, 12)
@@ -143,18 +153,18 @@ def test_sorting_puts_each_into_its_container():
         assert not fruit & others
 
 
-def test_a_scene_without_the_right_objects_gives_no_task():
+def test_a_scene_without_the_right_objects_gives_no_task() -> None:
     scene = sample_scene(random.Random(9), (11,), 4)
     assert ask(random.Random(0), scene, 6) is None
 
 
 @pytest.mark.parametrize(('kind', 'n_objects'), [(0, 5), (12, 5), (11, 3), (2, 1)])
-def test_impossible_requests_are_refused(kind, n_objects):
+def test_impossible_requests_are_refused(kind: int, n_objects: int) -> None:
     with pytest.raises(ValueError, match=f'kind {kind} with {n_objects} objects'):
         sample_task(random.Random(0), kind, n_objects)
 
 
-def test_data_is_light_to_import():
+def test_data_is_light_to_import() -> None:
     code = (
         'import sys, timely_llm_ros.sample_tasks.generator; '
         'sys.exit(any(name in sys.modules for name in ("torch", "transformers", "tokenizers")))'

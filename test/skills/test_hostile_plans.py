@@ -10,6 +10,7 @@ import random
 import re
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
@@ -19,8 +20,13 @@ from support.skills.plan_texts import ARM, SCENE, TELLO, PlanWriter
 
 from timely_llm_ros.errors import PlanError
 from timely_llm_ros.skills.language import parse
-from timely_llm_ros.skills.segmenter import Segmenter
+from timely_llm_ros.skills.segments.plan_segmenter import PlanSegmenter
 from timely_llm_ros.skills.statements import Call, If, Repeat, Statement, render
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from timely_llm_ros.skills import SkillSet
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = 200_000
@@ -141,7 +147,7 @@ class RecordingDriver:
     def __init__(self) -> None:
         self.calls: list[Call] = []
 
-    def run(self, statements) -> None:
+    def run(self, statements: Iterable[Statement]) -> None:
         for statement in statements:
             match statement:
                 case Call():
@@ -183,7 +189,7 @@ def mutate(text: str, rng: random.Random, other: str) -> str:
     return text.replace(';', rng.choice([';;', '; ', ';#true ', ';#false ', ',', ' ;']), 1)
 
 
-def texts(writer: PlanWriter, rng: random.Random, count: int):
+def texts(writer: PlanWriter, rng: random.Random, count: int) -> Iterator[str]:
     """Yield valid plans, mutated ones, heaps of pieces, and noise."""
     pool = [writer.plan(rng.randint(1, 4)).text for _ in range(2000)]
     for index in range(count):
@@ -201,17 +207,19 @@ def texts(writer: PlanWriter, rng: random.Random, count: int):
             pool[rng.randrange(len(pool))] = writer.plan(rng.randint(1, 4)).text
 
 
-def parse_or_error(text: str, skill_set) -> tuple[tuple[Statement, ...], PlanError | None]:
+def parse_or_error(
+    text: str, skill_set: SkillSet
+) -> tuple[tuple[Statement, ...], PlanError | None]:
     try:
         return parse(text, skill_set, SCENE), None
     except PlanError as err:
         return (), err
 
 
-def drive(text: str, skill_set, driver: RecordingDriver) -> tuple[str, bool]:
+def drive(text: str, skill_set: SkillSet, driver: RecordingDriver) -> tuple[str, bool]:
     """Send a text through the segmenter to the driver; return what was sent, and if it all was."""
     sent: list[str] = []
-    cutter = Segmenter(skill_set, SCENE)
+    cutter = PlanSegmenter(skill_set, SCENE)
     try:
         # A blocking call must end its piece: the runtime has its turn there.
         for piece in re.findall(r'[^;]*;|[^;]+', text):
@@ -227,7 +235,7 @@ def drive(text: str, skill_set, driver: RecordingDriver) -> tuple[str, bool]:
 
 
 @pytest.mark.parametrize('skill_set', [TELLO, ARM], ids=lambda s: s.name)
-def test_nothing_invalid_reaches_a_driver(skill_set):
+def test_nothing_invalid_reaches_a_driver(skill_set: SkillSet) -> None:
     rng = random.Random(f'hostile {skill_set.name}')
     oracle = Oracle(skill_set.name)
     outcomes: Counter[str] = Counter()
@@ -284,8 +292,8 @@ DRONE_ORACLE = Oracle('tello')
     st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=5)), max_size=12).map(''.join),
     st.lists(st.integers(1, 40), max_size=20),
 )
-def test_any_pieces_in_any_cuts_send_only_valid_plans(text, steps):
-    cutter = Segmenter(TELLO, SCENE)
+def test_any_pieces_in_any_cuts_send_only_valid_plans(text: str, steps: list[int]) -> None:
+    cutter = PlanSegmenter(TELLO, SCENE)
     sent, place = '', 0
     try:
         for step in [*steps, len(text)]:
@@ -302,7 +310,7 @@ def test_any_pieces_in_any_cuts_send_only_valid_plans(text, steps):
     assert DRONE_ORACLE.is_plan(sent)
 
 
-def test_the_oracle_is_no_yes_man():
+def test_the_oracle_is_no_yes_man() -> None:
     oracle = Oracle('tello')
     good = (
         '',

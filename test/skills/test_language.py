@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import random
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -17,10 +18,13 @@ from timely_llm_ros.errors import (
 from timely_llm_ros.skills.language import MAX_PLAN_LENGTH, parse
 from timely_llm_ros.skills.statements import Argument, Call, If, Repeat, calls_of, render
 
+if TYPE_CHECKING:
+    from timely_llm_ros.skills import SkillSet
+
 EXAMPLE = 'takeoff;goto(cat_3);if(is_visible(cat_3)){take_picture;}else{scan;};land;'
 
 
-def test_the_documented_example_parses_to_what_it_says():
+def test_the_documented_example_parses_to_what_it_says() -> None:
     cat = Argument('target', 'cat_3', 'cat_3')
     assert parse(EXAMPLE, TELLO, SCENE) == (
         Call('takeoff'),
@@ -38,12 +42,12 @@ def test_the_documented_example_parses_to_what_it_says():
     ]
 
 
-def test_the_empty_plan_is_a_plan():
+def test_the_empty_plan_is_a_plan() -> None:
     assert parse('', TELLO, SCENE) == ()
     assert parse(' \n', TELLO, SCENE) == ()
 
 
-def test_numbers_become_si_and_keep_their_text():
+def test_numbers_become_si_and_keep_their_text() -> None:
     (move, turn, wait) = parse('move_up(29);turn_cw(180);delay(250);', TELLO, SCENE)
     assert move == Call('move_up', (Argument('distance', '29', 0.29),))
     assert isinstance(turn, Call)
@@ -60,13 +64,13 @@ def test_numbers_become_si_and_keep_their_text():
     assert isinstance(tilt.arguments[1].value, int)
 
 
-def test_a_string_keeps_its_quotes_in_the_text_only():
+def test_a_string_keeps_its_quotes_in_the_text_only() -> None:
     (say,) = parse('say("a, b!");', LAB, SCENE)
     assert say == Call('say', (Argument('text', '"a, b!"', 'a, b!'),))
     assert render((say,)) == 'say("a, b!");'
 
 
-def test_observations_are_skipped_after_a_blocking_statement():
+def test_observations_are_skipped_after_a_blocking_statement() -> None:
     text = 'is_visible(cat_3);#true take_picture;is_visible(cup_1);#false '
     assert render(parse(text, TELLO, SCENE)) == 'is_visible(cat_3);take_picture;is_visible(cup_1);'
     text = 'read_label(box_4);#salt_and_pepper freeze;'
@@ -80,8 +84,8 @@ def test_observations_are_skipped_after_a_blocking_statement():
     spaces=st.booleans(),
 )
 def test_rendering_what_was_parsed_is_the_shortest_form_of_the_same_plan(
-    skill_set, seed, statements, spaces
-):
+    skill_set: SkillSet, seed: int, statements: int, spaces: bool
+) -> None:
     text = PlanWriter(skill_set, random.Random(seed), spaces=spaces).plan(statements).text
     parsed = parse(text, skill_set, SCENE)
     shortest = render(parsed)
@@ -159,7 +163,9 @@ def test_rendering_what_was_parsed_is_the_shortest_form_of_the_same_plan(
         ('repeat(2){is_visible(cat_3);#true land;};', PlanSyntaxError, 28, "'#'"),
     ],
 )
-def test_what_is_not_in_the_language_is_refused_with_its_place(text, error, offset, message):
+def test_what_is_not_in_the_language_is_refused_with_its_place(
+    text: str, error: type[PlanError], offset: int, message: str
+) -> None:
     with pytest.raises(PlanError) as caught:
         parse(text, TELLO, SCENE)
     assert type(caught.value) is error
@@ -184,18 +190,18 @@ def test_what_is_not_in_the_language_is_refused_with_its_place(text, error, offs
         'if(read_label(box_4)){freeze;};',  # its value is a text
     ],
 )
-def test_bounds_of_every_kind_hold(text):
+def test_bounds_of_every_kind_hold(text: str) -> None:
     with pytest.raises(PlanError):
         parse(text, LAB, SCENE)
 
 
-def test_kinds_are_checked_only_where_the_scene_tells_them():
+def test_kinds_are_checked_only_where_the_scene_tells_them() -> None:
     assert parse('pour(cat_3,1,slow);', LAB, {'cat_3'})
     with pytest.raises(ArgumentError, match='an object of kind bottle'):
         parse('pour(cat_3,1,slow);', LAB, SCENE)
 
 
-def test_blocks_nest_three_deep_and_no_deeper():
+def test_blocks_nest_three_deep_and_no_deeper() -> None:
     text = 'land;'
     for _ in range(3):
         text = f'repeat(2){{{text}}};'
@@ -207,21 +213,21 @@ def test_blocks_nest_three_deep_and_no_deeper():
         parse('repeat(2){' * 1000, TELLO, SCENE)
 
 
-def test_a_plan_has_a_greatest_length():
+def test_a_plan_has_a_greatest_length() -> None:
     text = 'land;' * (MAX_PLAN_LENGTH // 5)
     assert len(parse(text, TELLO, SCENE)) == MAX_PLAN_LENGTH // 5
     with pytest.raises(PlanSyntaxError, match=f'expected at most {MAX_PLAN_LENGTH}'):
         parse(text + 'land;', TELLO, SCENE)
 
 
-def test_errors_count_from_the_beginning_of_the_plan():
+def test_errors_count_from_the_beginning_of_the_plan() -> None:
     with pytest.raises(ArgumentError) as caught:
         parse('goto(cat_4);', TELLO, SCENE, offset=100)
     assert caught.value.offset == 105
 
 
 @given(st.text(max_size=60))
-def test_any_text_is_a_plan_or_a_plan_error(text):
+def test_any_text_is_a_plan_or_a_plan_error(text: str) -> None:
     error = None
     try:
         parsed = parse(text, TELLO, SCENE)

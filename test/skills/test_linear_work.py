@@ -5,14 +5,22 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.skills.plan_texts import SCENE, TELLO
 
 from timely_llm_ros.errors import PlanError
-from timely_llm_ros.skills import language, segmenter
+from timely_llm_ros.skills import argument_kinds, language
 from timely_llm_ros.skills.language import parse
-from timely_llm_ros.skills.segmenter import Segmenter
+from timely_llm_ros.skills.segments import plan_segmenter
+from timely_llm_ros.skills.segments.plan_segmenter import PlanSegmenter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+
+MODULES = (argument_kinds, language, plan_segmenter)
 
 
 class CountedPattern:
@@ -35,17 +43,17 @@ class CountedPattern:
         self._work['characters'] += len(text) - place + 1
         return self._pattern.search(text, place)
 
-    def finditer(self, text: str):
+    def finditer(self, text: str) -> Iterator[re.Match[str]]:
         self._work['characters'] += len(text) + 1
         return self._pattern.finditer(text)
 
 
-def work_of(action, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Return bytecodes run in the two modules plus characters that their patterns looked at."""
+def work_of(action: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> int:
+    """Return bytecodes run in the three modules plus characters that their patterns looked at."""
     work: Counter[str] = Counter()
-    files = {language.__file__, segmenter.__file__}
+    files = {module.__file__ for module in MODULES}
 
-    def trace(frame, event, argument):
+    def trace(frame: FrameType, event: str, _argument: object) -> Any:
         if frame.f_code.co_filename not in files:
             return None
         frame.f_trace_opcodes = True
@@ -54,7 +62,7 @@ def work_of(action, monkeypatch: pytest.MonkeyPatch) -> int:
         return trace
 
     with monkeypatch.context() as patch:
-        for module in (language, segmenter):
+        for module in MODULES:
             for name, value in list(vars(module).items()):
                 if isinstance(value, re.Pattern):
                     patch.setattr(module, name, CountedPattern(value, work))
@@ -70,7 +78,7 @@ def work_of(action, monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 def one_by_one(text: str) -> None:
-    cutter = Segmenter(TELLO, SCENE)
+    cutter = PlanSegmenter(TELLO, SCENE)
     for character in text:
         cutter.push(character)
         if cutter.awaits_value:
@@ -79,7 +87,7 @@ def one_by_one(text: str) -> None:
 
 
 def at_once(text: str) -> None:
-    cutter = Segmenter(TELLO, SCENE)
+    cutter = PlanSegmenter(TELLO, SCENE)
     cutter.push(text)
     cutter.finish()
 
@@ -121,7 +129,9 @@ def at_once(text: str) -> None:
         ('', 'é', ';'),
     ],
 )
-def test_work_is_linear_in_length(action, head, unit, tail, monkeypatch):
+def test_work_is_linear_in_length(
+    action: Callable[[str], None], head: str, unit: str, tail: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def work(size: int) -> int:
         text = head + unit * ((size - len(head) - len(tail)) // len(unit)) + tail
         return work_of(lambda: action(text), monkeypatch)

@@ -4,6 +4,7 @@ import hashlib
 import math
 import pickle
 import re
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.skills.plan_texts import ARM, LAB, SCENE, TELLO
@@ -17,7 +18,10 @@ from timely_llm_ros.skills.prompt import (
     scene_line,
     scene_text,
 )
-from timely_llm_ros.skills.scene import Scene, SceneObject
+from timely_llm_ros.skills.scene import Relation, Scene, SceneObject
+
+if TYPE_CHECKING:
+    from timely_llm_ros.skills import SkillSet
 
 
 @pytest.mark.parametrize(
@@ -37,14 +41,14 @@ from timely_llm_ros.skills.scene import Scene, SceneObject
         {'z_m': math.inf},
     ],
 )
-def test_an_object_with_a_wrong_part_is_refused(change):
+def test_an_object_with_a_wrong_part_is_refused(change: dict[str, Any]) -> None:
     (key,) = change
     with pytest.raises(InvalidTaskError, match='expected'):
         SceneObject(**{'name': 'cup_1', 'kind': 'cup'} | change)
     assert key in SceneObject.__slots__
 
 
-def test_names_are_unique_and_found():
+def test_names_are_unique_and_found() -> None:
     with pytest.raises(InvalidTaskError, match="'cup_1': expected unique names"):
         Scene((SceneObject('cup_1', 'cup'), SceneObject('cup_1', 'box')))
     assert 'cup_1' in SCENE
@@ -56,7 +60,7 @@ def test_names_are_unique_and_found():
     assert SCENE.get('dog_1') is None
 
 
-def test_a_scene_travels_between_processes():
+def test_a_scene_travels_between_processes() -> None:
     copy = pickle.loads(pickle.dumps(SCENE))
     assert copy == SCENE
     assert 'cup_1' in copy
@@ -70,11 +74,11 @@ def test_a_scene_travels_between_processes():
         ('cup_1', -1234.0, 'red cup on table -99.9 +0.0=cup_1\n'),
     ],
 )
-def test_an_object_is_told_in_one_line_of_one_shape(name, x_m, line):
+def test_an_object_is_told_in_one_line_of_one_shape(name: str, x_m: float, line: str) -> None:
     assert scene_line(SceneObject(name, 'cup', 'red', 'on', 'table', x_m)) == line
 
 
-def test_the_prompt_is_the_fixed_part_then_the_scene_then_the_instruction():
+def test_the_prompt_is_the_fixed_part_then_the_scene_then_the_instruction() -> None:
     prompt = build_prompt(TELLO, SCENE, '  find\n the   cat ')
     assert prompt.fixed == fixed_part(TELLO)
     assert prompt.body.startswith('scene:\nplain cat on floor +1.0 +0.0=cat_3\n')
@@ -82,7 +86,7 @@ def test_the_prompt_is_the_fixed_part_then_the_scene_then_the_instruction():
     assert prompt.text == prompt.fixed + prompt.body
 
 
-def test_a_chat_is_asked_for_an_answer_and_told_of_no_skills():
+def test_a_chat_is_asked_for_an_answer_and_told_of_no_skills() -> None:
     chatbot = find_skill_set('chatbot')
     prompt = build_prompt(chatbot, Scene(), 'why is  the sky blue?')
     assert prompt.fixed == 'The answers below are plain text for a person who reads the answer.\n'
@@ -92,8 +96,14 @@ def test_a_chat_is_asked_for_an_answer_and_told_of_no_skills():
     assert seen.endswith('\nQuestion: what do you see?\nAnswer:\n')
 
 
-def test_objects_at_one_place_are_told_together_in_their_order():
-    places = [('on', 'desk'), ('on', 'shelf'), ('on', 'desk'), ('under', 'desk'), ('on', 'desk')]
+def test_objects_at_one_place_are_told_together_in_their_order() -> None:
+    places: list[tuple[Relation, str]] = [
+        ('on', 'desk'),
+        ('on', 'shelf'),
+        ('on', 'desk'),
+        ('under', 'desk'),
+        ('on', 'desk'),
+    ]
     scene = Scene(
         tuple(SceneObject(f'cup_{i}', 'cup', 'red', *place) for i, place in enumerate(places))
     )
@@ -103,12 +113,12 @@ def test_objects_at_one_place_are_told_together_in_their_order():
 
 
 @pytest.mark.parametrize('instruction', ['', ' \n', 'x' * (MAX_INSTRUCTION_LENGTH + 1), 'a\x00b'])
-def test_an_instruction_that_is_no_line_of_text_is_refused(instruction):
+def test_an_instruction_that_is_no_line_of_text_is_refused(instruction: str) -> None:
     with pytest.raises(InvalidTaskError, match='instruction'):
         build_prompt(TELLO, SCENE, instruction)
 
 
-def test_every_kind_of_argument_is_told():
+def test_every_kind_of_argument_is_told() -> None:
     lines = fixed_part(LAB).splitlines()
     assert (
         'pour(source,amount:g 0.5 to 12.25,speed:slow|fast|very_fast) pour from a bottle' in lines
@@ -119,6 +129,8 @@ def test_every_kind_of_argument_is_told():
 @pytest.mark.parametrize(
     ('skill_set', 'digest'), [(TELLO, 'd0901b81793b7e26'), (ARM, 'b5e80b1776ec78b1')]
 )
-def test_the_fixed_prompt_is_the_one_that_the_shipped_model_was_trained_on(skill_set, digest):
+def test_the_fixed_prompt_is_the_one_that_the_shipped_model_was_trained_on(
+    skill_set: SkillSet, digest: str
+) -> None:
     """Whoever changes it must train the model again, and then this."""
     assert hashlib.sha256(fixed_part(skill_set).encode()).hexdigest()[:16] == digest

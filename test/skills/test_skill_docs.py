@@ -9,9 +9,9 @@ import pytest
 from support.skills.plan_texts import SCENE
 
 from timely_llm_ros.errors import PlanError, SkillSetError
-from timely_llm_ros.skills import language
+from timely_llm_ros.skills import argument_kinds, language
 from timely_llm_ros.skills.loading import find_skill_set, parse_skill_set
-from timely_llm_ros.skills.segmenter import Segmenter
+from timely_llm_ros.skills.segments.plan_segmenter import PlanSegmenter
 from timely_llm_ros.skills.skill_types import UNITS
 
 REFERENCE = Path(__file__).resolve().parents[2] / 'docs' / 'reference'
@@ -23,29 +23,29 @@ SKILL_SETS = (REFERENCE / 'skill_sets.md').read_text()
 @pytest.mark.parametrize(
     ('name', 'plan'), re.findall(r'```plan (\w+)\n(.*?)```', LANGUAGE, re.DOTALL)
 )
-def test_plans_on_the_page_are_plans(name, plan):
+def test_plans_on_the_page_are_plans(name: str, plan: str) -> None:
     assert language.parse(plan, find_skill_set(name), SCENE)
 
 
-def test_errors_on_the_page_are_those_errors():
+def test_errors_on_the_page_are_those_errors() -> None:
     rows = re.findall(r'^\| `(\w+Error)` \|.*\| `(.*)` \|$', LANGUAGE, re.MULTILINE)
     assert len(rows) == 4
     for error, plan in rows:
-        segmenter = Segmenter(find_skill_set('tello'), SCENE)
+        segmenter = PlanSegmenter(find_skill_set('tello'), SCENE)
         with pytest.raises(PlanError) as caught:  # noqa: PT012
             segmenter.push(plan)
             segmenter.finish()
         assert type(caught.value).__name__ == error
 
 
-def test_bounds_on_the_page_are_the_bounds():
+def test_bounds_on_the_page_are_the_bounds() -> None:
     for text in (
         f'at most {language.MAX_PLAN_LENGTH:,} characters',
         f'at most {language.MAX_DEPTH} deep',
-        f'at most {language.MAX_NUMBER_LENGTH} characters',
-        f'[0-9]{{1,{language.MAX_DECIMALS}}}',
+        f'at most {argument_kinds.MAX_NUMBER_LENGTH} characters',
+        f'[0-9]{{1,{argument_kinds.MAX_DECIMALS}}}',
         f'[{language.VALUE_CHARACTERS}]{{1,{language.MAX_VALUE_LENGTH}}}',
-        f'[{language.STRING_CHARACTERS}]+',
+        f'[{argument_kinds.STRING_CHARACTERS}]+',
     ):
         assert text in LANGUAGE, text
     units = re.search(r'`unit` is one of\n(.*?); without', SKILL_SETS, re.DOTALL)
@@ -53,7 +53,7 @@ def test_bounds_on_the_page_are_the_bounds():
     assert set(re.findall('`(.*?)`', units[1])) == set(UNITS) - {''}
 
 
-def test_the_skill_set_on_the_page_is_one_and_its_errors_are_as_shown():
+def test_the_skill_set_on_the_page_is_one_and_its_errors_are_as_shown() -> None:
     assert parse_skill_set(EXAMPLE).safe_action == 'hold'
     shown = re.findall(r'^(probe\.yaml:.*?)(?: \.\.\.)?$', SKILL_SETS, re.MULTILINE)
     changes = (

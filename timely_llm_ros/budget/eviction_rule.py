@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class EvictionRule(Protocol):
     """Says how much of a prompt to keep."""
 
-    def keep(self, prompt_tokens: int, now_s: float) -> int:
+    def keep(self, prompt_tokens: int, now_s: float, /) -> int:
         """Return how many of ``prompt_tokens`` keep their KV, at least one.
 
         Args:
@@ -50,7 +50,7 @@ class FixedEviction:
         if not 0 <= self.evicted < 1:
             raise ConfigurationError(f'share {self.evicted!r} to evict: expected 0 up to 1')
 
-    def keep(self, prompt_tokens: int, now_s: float) -> int:
+    def keep(self, prompt_tokens: int, _now_s: float) -> int:
         """Return how many tokens keep their KV."""
         return max(1, retained_tokens(prompt_tokens, self.evicted, self.evicted))
 

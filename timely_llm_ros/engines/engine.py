@@ -1,7 +1,7 @@
 """What every engine offers: commands in, segments out, suspension in between.
 
 An engine generates plans for many robots at once. Each generation's text is cut into segments by
-a :class:`~timely_llm_ros.skills.segmenter.Segmenter` inside the engine, next to the tokens, so
+a :class:`~timely_llm_ros.skills.TextSegmenter` inside the engine, next to the tokens, so
 that a segment leaves at the very token that completes it.
 """
 

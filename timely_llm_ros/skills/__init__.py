@@ -20,8 +20,12 @@ from timely_llm_ros.skills.prompt import (
 )
 from timely_llm_ros.skills.scene import RELATIONS, Scene, SceneObject
 from timely_llm_ros.skills.scene_trim import trim_scene
-from timely_llm_ros.skills.segmenter import Segment
-from timely_llm_ros.skills.segmenters import TextSegmenter, read_statements, segmenter_for
+from timely_llm_ros.skills.segments import (
+    Segment,
+    TextSegmenter,
+    read_statements,
+    segmenter_for,
+)
 from timely_llm_ros.skills.skill_types import ArgumentSpec, FreeText, SegmentEnd, Skill, SkillSet
 from timely_llm_ros.skills.statements import Argument, Call, If, Repeat, Statement, calls_of
 

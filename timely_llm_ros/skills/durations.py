@@ -37,15 +37,15 @@ class ConstantDuration:
     seconds: float
     variation: float = 0.0
 
-    def expected_s(self, call: Call, scene: Scene) -> float:
+    def expected_s(self, _call: Call, _scene: Scene) -> float:
         """Return the expected time (s)."""
         return self.seconds
 
-    def minimum_s(self, call: Call, scene: Scene) -> float:
+    def minimum_s(self, _call: Call, _scene: Scene) -> float:
         """Return the least time (s) that a call takes."""
         return _least_s(self.seconds, self.variation)
 
-    def sample_s(self, call: Call, scene: Scene, rng: random.Random) -> float:
+    def sample_s(self, _call: Call, _scene: Scene, rng: random.Random) -> float:
         """Draw a time (s); its mean is the expected one."""
         return _draw_s(self.seconds, self.variation, rng)
 
@@ -99,15 +99,15 @@ class EmpiricalDuration:
 
     samples_s: tuple[float, ...]
 
-    def expected_s(self, call: Call, scene: Scene) -> float:
+    def expected_s(self, _call: Call, _scene: Scene) -> float:
         """Return the mean of the measured times (s)."""
         return math.fsum(self.samples_s) / len(self.samples_s)
 
-    def minimum_s(self, call: Call, scene: Scene) -> float:
+    def minimum_s(self, _call: Call, _scene: Scene) -> float:
         """Return the least measured time (s)."""
         return min(self.samples_s)
 
-    def sample_s(self, call: Call, scene: Scene, rng: random.Random) -> float:
+    def sample_s(self, _call: Call, _scene: Scene, rng: random.Random) -> float:
         """Draw one of the measured times (s)."""
         return rng.choice(self.samples_s)
 
@@ -125,7 +125,7 @@ class ReadingDuration:
     words_per_minute: float
     variation: float = 0.0
 
-    def expected_s(self, call: Call, scene: Scene) -> float:
+    def expected_s(self, call: Call, _scene: Scene) -> float:
         """Return the expected time (s)."""
         words = sum(
             len(argument.value.split())

@@ -12,13 +12,14 @@ import re
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.errors import ArgumentError, PlanError, PlanSyntaxError, UnknownSkillError
-from timely_llm_ros.skills.scene import Scene
+from timely_llm_ros.skills.argument_kinds import STRING_CHARACTERS, read_argument
+from timely_llm_ros.skills.skill_types import ArgumentSpec
 from timely_llm_ros.skills.statements import Argument, Call, If, Repeat
 
 if TYPE_CHECKING:
     from collections.abc import Container
 
-    from timely_llm_ros.skills.skill_types import ArgumentSpec, Skill, SkillSet
+    from timely_llm_ros.skills.skill_types import Skill, SkillSet
     from timely_llm_ros.skills.statements import Statement
 
 MAX_DEPTH = 3
@@ -27,20 +28,11 @@ MAX_DEPTH = 3
 MAX_PLAN_LENGTH = 16_384
 """Characters that a plan may have."""
 
-MAX_NUMBER_LENGTH = 12
-"""Characters that a number may have: none that fits a bound needs more."""
-
-MAX_DECIMALS = 3
-"""Digits that a number may have after the point."""
-
 MAX_VALUE_LENGTH = 64
 """Characters that an observed value may have."""
 
 KEYWORDS = ('repeat', 'if', 'else')
 """Words of the language, which no skill may have as its name."""
-
-STRING_CHARACTERS = 'A-Za-z0-9 ,.!?_-'
-"""What a string may hold, as the inside of a regular expression's character class."""
 
 VALUE_CHARACTERS = 'A-Za-z0-9,.!?_-'
 """What an observed value may hold, as the inside of a regular expression's character class."""
@@ -75,10 +67,6 @@ _TOKEN = re.compile(
     rf'|"(?P<string>[{STRING_CHARACTERS}]*)"'
     r'|(?P<mark>[(){};,!#])'
 )
-_INT = re.compile(r'0|-?[1-9][0-9]*')
-_DECIMAL = re.compile(
-    rf'(?!-0(?:\.0*)?\Z)-?(?:0|[1-9][0-9]*)(?:\.[0-9]{{1,{MAX_DECIMALS}}})?'  # no negative zero
-)
 _VALUE = re.compile(rf'([{VALUE_CHARACTERS}]{{1,{MAX_VALUE_LENGTH}}}) ')
 
 
@@ -91,7 +79,6 @@ class _Parser:
         self._text = text
         self._skill_set = skill_set
         self._object_names = object_names
-        self._scene = object_names if isinstance(object_names, Scene) else None
         self._offset = offset
         self._position = 0
         # The look-ahead: its kind ('name', 'number', 'string', a mark, or '' at the end), its
@@ -131,12 +118,13 @@ class _Parser:
         text, start = self._value, self._start
         if self._kind != 'number':
             raise self._unexpected('a repeat count')
-        limit = self._skill_set.max_repeat
-        if len(text) > MAX_NUMBER_LENGTH or not _INT.fullmatch(text) or not 1 <= int(text) <= limit:
+        count = ArgumentSpec('count', 'int', minimum=1, maximum=self._skill_set.max_repeat)
+        try:
+            read_argument(count, self._kind, text, ())
+        except ValueError as err:
             raise ArgumentError(
-                f'repeat count {text[:40]!r}: expected an integer from 1 to {limit}',
-                self._offset + start,
-            )
+                f'repeat count {text[:40]!r}: expected {err}', self._offset + start
+            ) from None
         self._advance()
         self._take(')')
         return Repeat(int(text), self._block(depth))
@@ -210,46 +198,17 @@ class _Parser:
 
     def _argument(self, skill: Skill, spec: ArgumentSpec) -> Argument:
         kind, text = self._kind, self._value
-        problem = ''
-        value: float | int | str = text
-        match spec.kind:
-            case 'int' | 'number':
-                pattern = _INT if spec.kind == 'int' else _DECIMAL
-                if (
-                    kind == 'number'
-                    and len(text) <= MAX_NUMBER_LENGTH
-                    and pattern.fullmatch(text)
-                    and spec.minimum <= float(text) <= spec.maximum
-                ):
-                    value = spec.si(int(text) if spec.kind == 'int' else float(text))
-                else:
-                    unit = f' {spec.unit}' if spec.unit else ''
-                    what = 'an integer' if spec.kind == 'int' else 'a number'
-                    problem = f'{what} from {spec.minimum:g} to {spec.maximum:g}{unit}'
-            case 'object':
-                if kind != 'name' or text not in self._object_names:
-                    problem = 'the name of an object of the scene'
-                elif spec.object_kinds and not self._is_kind(text, spec.object_kinds):
-                    problem = f'an object of kind {" or ".join(spec.object_kinds)}'
-            case 'choice':
-                if kind != 'name' or text not in spec.choices:
-                    problem = f'one of {", ".join(spec.choices)}'
-            case 'string':
-                if kind != 'string' or not 1 <= len(text) <= spec.max_length:
-                    problem = f'a string of 1 to {spec.max_length} characters'
-        if problem:
+        try:
+            value = read_argument(spec, kind, text, self._object_names)
+        except ValueError as err:
             if not kind:
-                raise self._unexpected(problem)
+                raise self._unexpected(str(err)) from None
             raise ArgumentError(
-                f'{skill.name}: {spec.name} {text[:40]!r}: expected {problem}',
+                f'{skill.name}: {spec.name} {text[:40]!r}: expected {err}',
                 self._offset + self._start,
-            )
+            ) from None
         self._advance()
         return Argument(spec.name, f'"{text}"' if kind == 'string' else text, value)
-
-    def _is_kind(self, name: str, kinds: tuple[str, ...]) -> bool:
-        item = self._scene.get(name) if self._scene is not None else None
-        return item is None or item.kind in kinds
 
     def _observation(self, statement: Statement) -> None:
         """Skip the observation after a top-level blocking call, if there is one."""

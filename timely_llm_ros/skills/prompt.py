@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.errors import InvalidTaskError
+from timely_llm_ros.skills.argument_kinds import prompt_text
 
 if TYPE_CHECKING:
     from timely_llm_ros.skills.scene import Scene, SceneObject
-    from timely_llm_ros.skills.skill_types import ArgumentSpec, SkillSet
+    from timely_llm_ros.skills.skill_types import SkillSet
 
 MAX_INSTRUCTION_LENGTH = 400
 """Characters that an instruction may have."""
@@ -66,7 +67,7 @@ def fixed_part(skill_set: SkillSet) -> str:
         return f'The answers below are plain text for {skill_set.description}.\n'
     lines = [f'robot: {skill_set.name}\n']
     for skill in skill_set.skills.values():
-        arguments = ','.join(map(_argument_text, skill.arguments))
+        arguments = ','.join(map(prompt_text, skill.arguments))
         lines.append(f'{skill.name}{f"({arguments})" if arguments else ""} {skill.description}\n')
     return ''.join(lines)
 
@@ -94,11 +95,3 @@ def _metres(value_m: float) -> str:
     """A signed decimetre-exact number of at most two digits before the point: always one shape."""
     clamped = max(-99.9, min(99.9, value_m))
     return f'{clamped:+.1f}' if round(clamped, 1) else '+0.0'
-
-
-def _argument_text(spec: ArgumentSpec) -> str:
-    if spec.kind in ('int', 'number'):
-        return f'{spec.name}:{spec.unit} {spec.minimum:g} to {spec.maximum:g}'
-    if spec.kind == 'choice':
-        return f'{spec.name}:{"|".join(spec.choices)}'
-    return spec.name

@@ -122,7 +122,7 @@ def train_network(
     prompts: Sequence[Sequence[int]],
     lengths: Sequence[int],
     *,
-    advance: Callable[[float], None] = lambda loss: None,
+    advance: Callable[[float], None] = lambda _loss: None,
 ) -> None:
     """Train it, deterministically; ``advance`` is called with each step's loss."""
     torch.set_num_threads(training.threads)
@@ -155,14 +155,10 @@ def train_network(
 def network_scores(network: Any, prompts: Sequence[Sequence[int]]) -> NDArray[np.float64]:
     """Return the head's numbers for every prompt, ``[prompts, classes]``."""
     order = sorted(range(len(prompts)), key=lambda row: len(prompts[row]))
-    scores: NDArray[np.float64] | None = None
+    scores = np.zeros((len(prompts), network.config.num_labels))
     for start in range(0, len(order), 64):
         rows = order[start : start + 64]
-        part = _scores(network, [prompts[row] for row in rows]).double().numpy()
-        if scores is None:
-            scores = np.zeros((len(prompts), part.shape[1]))
-        scores[rows] = part
-    assert scores is not None
+        scores[rows] = _scores(network, [prompts[row] for row in rows]).double().numpy()
     return scores
 
 

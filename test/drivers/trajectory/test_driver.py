@@ -17,10 +17,10 @@ from timely_llm_ros.drivers.trajectory.joint_poses import Joint, read_joint_pose
 from timely_llm_ros.drivers.trajectory.mock.joint_body import JointBody
 from timely_llm_ros.errors import ConfigurationError, RobotUnavailableError
 from timely_llm_ros.execution import SegmentCode, SegmentExecutor, SegmentOutcome
+from timely_llm_ros.skills import Segment
 from timely_llm_ros.skills.language import parse
 from timely_llm_ros.skills.loading import parse_skill_set
 from timely_llm_ros.skills.scene import Scene, SceneObject
-from timely_llm_ros.skills.segmenter import Segment
 from timely_llm_ros.testing import JOINTED_HOME, JOINTED_POSES, JOINTED_SKILLS, LocalJoints
 from timely_llm_ros.virtual_time import run_virtual
 

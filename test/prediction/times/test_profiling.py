@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -24,6 +25,9 @@ from timely_llm_ros.prediction.times.profiling import (
     predict_s,
     profile_errors,
 )
+
+if TYPE_CHECKING:
+    from timely_llm_ros.prediction.times import Timings
 
 TRUTH = ExecutionTimeModel(
     2e-8,
@@ -185,7 +189,7 @@ def test_plans_that_cannot_be_fitted(values: tuple[object, ...], message: str) -
 
 
 def test_timings_of_one_kind_only() -> None:
-    timings = {PrefillPoint(n): [0.1 * n] for n in (1, 2, 3)}
+    timings: Timings = {PrefillPoint(n): [0.1 * n] for n in (1, 2, 3)}
     with pytest.raises(ConfigurationError, match='batch sizes'):
         fit_profile(timings)
     with pytest.raises(ConfigurationError, match='expected one of each'):

@@ -9,12 +9,12 @@ import pytest
 from timely_llm_ros.errors import PlanError
 from timely_llm_ros.execution import TimedSegment
 from timely_llm_ros.ros.conversions.segments import segment_message, segment_record
+from timely_llm_ros.skills import segmenter_for
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.skills.scene import Scene
-from timely_llm_ros.skills.segmenters import segmenter_for
 
 if TYPE_CHECKING:
-    from timely_llm_ros.skills.segmenter import Segment
+    from timely_llm_ros.skills import Segment
 
 CHATBOT = find_skill_set('chatbot')
 TEXT = 'He said: "It\'s 3.5 \u20ac; {really}?" Nobody #knew.\n\nThe end'

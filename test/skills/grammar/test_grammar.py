@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import random
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.skills.plan_texts import LAB, SCENE, SKILL_SETS, TELLO, PlanWriter
@@ -12,7 +12,7 @@ from timely_llm_ros.skills.grammar.grammar import decoding_grammar
 from timely_llm_ros.skills.language import parse
 from timely_llm_ros.skills.loading import find_skill_set, parse_skill_set
 from timely_llm_ros.skills.scene import Scene, SceneObject
-from timely_llm_ros.skills.segmenter import Segmenter
+from timely_llm_ros.skills.segments.plan_segmenter import PlanSegmenter
 from timely_llm_ros.skills.statements import render
 
 if TYPE_CHECKING:
@@ -37,12 +37,12 @@ class Bytes:
 
 
 @pytest.fixture(scope='module')
-def tokenizer():
+def tokenizer() -> Any:
     wrapper = llguidance.TokenizerWrapper(Bytes())
     return llguidance.LLTokenizer(wrapper, n_vocab=len(Bytes.tokens))
 
 
-def matcher_of(tokenizer, skill_set: SkillSet, scene: Scene, *, observations: bool):
+def matcher_of(tokenizer: Any, skill_set: SkillSet, scene: Scene, *, observations: bool) -> Any:
     grammar = decoding_grammar(skill_set, scene, observations=observations)
     matcher = llguidance.LLMatcher(tokenizer, llguidance.LLMatcher.grammar_from_lark(grammar))
     assert not matcher.is_error(), matcher.get_error()
@@ -50,24 +50,24 @@ def matcher_of(tokenizer, skill_set: SkillSet, scene: Scene, *, observations: bo
     return matcher
 
 
-def accepts(matcher, text: str) -> bool:
+def accepts(matcher: Any, text: str) -> bool:
     matcher = matcher.deep_copy()
     tokens = list(text.encode())
-    return (
+    return bool(
         matcher.validate_tokens(tokens) == len(tokens)
         and (not tokens or matcher.consume_tokens(tokens))
         and matcher.is_accepting()
     )
 
 
-def allowed_tokens(matcher) -> list[int]:
+def allowed_tokens(matcher: Any) -> list[int]:
     mask = int.from_bytes(matcher.compute_bitmask(), 'little')
     return [token for token in range(len(Bytes.tokens)) if mask >> token & 1]
 
 
 def observed(text: str, skill_set: SkillSet, rng: random.Random) -> str:
     """Insert the observations that the runtime would write."""
-    segmenter = Segmenter(skill_set, SCENE)
+    segmenter = PlanSegmenter(skill_set, SCENE)
     out = ''
     for statement in parse(text, skill_set, SCENE):
         piece = render((statement,))
@@ -87,7 +87,7 @@ def in_language(text: str, skill_set: SkillSet) -> bool:
 
 
 @pytest.mark.parametrize('skill_set', SKILL_SETS, ids=lambda s: s.name)
-def test_every_valid_plan_is_accepted(tokenizer, skill_set):
+def test_every_valid_plan_is_accepted(tokenizer: Any, skill_set: SkillSet) -> None:
     rng = random.Random(5)
     free = matcher_of(tokenizer, skill_set, SCENE, observations=False)
     strict = matcher_of(tokenizer, skill_set, SCENE, observations=True)
@@ -100,7 +100,9 @@ def test_every_valid_plan_is_accepted(tokenizer, skill_set):
 
 
 @pytest.mark.parametrize('skill_set', SKILL_SETS, ids=lambda s: s.name)
-def test_the_masks_accept_exactly_what_the_parser_accepts(tokenizer, skill_set):
+def test_the_masks_accept_exactly_what_the_parser_accepts(
+    tokenizer: Any, skill_set: SkillSet
+) -> None:
     rng = random.Random(6)
     matcher = matcher_of(tokenizer, skill_set, SCENE, observations=False)
     alphabet = 'abct_013459(){};,!."# -'
@@ -124,7 +126,9 @@ def test_the_masks_accept_exactly_what_the_parser_accepts(tokenizer, skill_set):
 
 @pytest.mark.parametrize('skill_set', SKILL_SETS, ids=lambda s: s.name)
 @pytest.mark.parametrize('observations', [False, True])
-def test_a_random_walk_through_the_masks_writes_valid_plans(tokenizer, skill_set, observations):
+def test_a_random_walk_through_the_masks_writes_valid_plans(
+    tokenizer: Any, skill_set: SkillSet, observations: bool
+) -> None:
     rng = random.Random(7)
     matcher = matcher_of(tokenizer, skill_set, SCENE, observations=observations)
     for _ in range(25):
@@ -158,7 +162,7 @@ def test_a_random_walk_through_the_masks_writes_valid_plans(tokenizer, skill_set
             assert plan.count('#') == len(awaited)
 
 
-def test_the_model_cannot_go_on_before_the_value_is_there(tokenizer):
+def test_the_model_cannot_go_on_before_the_value_is_there(tokenizer: Any) -> None:
     matcher = matcher_of(tokenizer, TELLO, SCENE, observations=True)
     matcher.consume_tokens(list(b'is_visible(cat_3);'))
     assert [Bytes.tokens[token] for token in allowed_tokens(matcher)] == [b'#', b'#true ']
@@ -166,7 +170,7 @@ def test_the_model_cannot_go_on_before_the_value_is_there(tokenizer):
     assert END in allowed_tokens(matcher)
 
 
-def test_only_objects_of_the_scene_and_of_the_right_kind_can_be_named(tokenizer):
+def test_only_objects_of_the_scene_and_of_the_right_kind_can_be_named(tokenizer: Any) -> None:
     matcher = matcher_of(tokenizer, LAB, SCENE, observations=False)
     assert accepts(matcher, 'pour(bottle_2,1,slow);')
     assert not accepts(matcher, 'pour(cat_3,1,slow);')
@@ -175,7 +179,7 @@ def test_only_objects_of_the_scene_and_of_the_right_kind_can_be_named(tokenizer)
     assert not accepts(matcher, 'if(read_label(box_4)){freeze;};')
 
 
-def test_skills_without_an_object_for_them_are_left_out(tokenizer):
+def test_skills_without_an_object_for_them_are_left_out(tokenizer: Any) -> None:
     matcher = matcher_of(tokenizer, TELLO, Scene(), observations=True)
     assert accepts(matcher, 'takeoff;repeat(2){scan;};land;')
     assert not accepts(matcher, 'goto(cat_3);')
@@ -184,7 +188,7 @@ def test_skills_without_an_object_for_them_are_left_out(tokenizer):
 
 
 @pytest.mark.parametrize('only', ['bool', 'text'])
-def test_a_set_whose_only_free_skill_is_the_safe_action(tokenizer, only):
+def test_a_set_whose_only_free_skill_is_the_safe_action(tokenizer: Any, only: str) -> None:
     skill_set = parse_skill_set(
         'name: watcher\ndescription: watches\nsafe_action: hold\nskills:\n'
         '  hold: {description: hold still, duration: {model: constant, seconds: 1}}\n'
@@ -197,7 +201,7 @@ def test_a_set_whose_only_free_skill_is_the_safe_action(tokenizer, only):
     assert accepts(matcher, 'look;#a.b ') == (only == 'text')
 
 
-def test_the_grammar_grows_by_no_more_than_the_names_of_the_objects():
+def test_the_grammar_grows_by_no_more_than_the_names_of_the_objects() -> None:
     def size(count: int) -> int:
         names = [f'cup_{index:03}' for index in range(count)]
         scene = Scene(tuple(SceneObject(name, 'cup') for name in names))
@@ -207,7 +211,9 @@ def test_the_grammar_grows_by_no_more_than_the_names_of_the_objects():
 
 
 @pytest.mark.parametrize('skill_set', SKILL_SETS, ids=lambda s: s.name)
-def test_words_of_the_scene_that_look_like_skills_and_keywords(tokenizer, skill_set):
+def test_words_of_the_scene_that_look_like_skills_and_keywords(
+    tokenizer: Any, skill_set: SkillSet
+) -> None:
     names = ('if', 'else', 'repeat', 'land', 'pick', 'true', 'freeze', 'a', 'a_1', 'a_10')
     scene = Scene(tuple(SceneObject(name, 'bottle') for name in names))
     matcher = matcher_of(tokenizer, skill_set, scene, observations=False)
@@ -221,7 +227,7 @@ def test_words_of_the_scene_that_look_like_skills_and_keywords(tokenizer, skill_
         assert render(parse(text, skill_set, scene)) == text
 
 
-def test_free_text_allows_any_text_without_control_characters(tokenizer):
+def test_free_text_allows_any_text_without_control_characters(tokenizer: Any) -> None:
     chatbot = find_skill_set('chatbot')
     matcher = matcher_of(tokenizer, chatbot, SCENE, observations=True)
     for text in ('Once upon a time.\n\n"Go!" he said; {x} # 3.5', 'caf\u00e9 \u732b\u3002'):

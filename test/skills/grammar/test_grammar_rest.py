@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +15,9 @@ from timely_llm_ros.skills.grammar.grammar import decoding_grammar
 from timely_llm_ros.skills.grammar.grammar_rest import GrammarRest
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.skills.scene import Scene
+
+if TYPE_CHECKING:
+    from timely_llm_ros.skills import SkillSet
 
 llguidance = pytest.importorskip('llguidance')
 
@@ -39,7 +43,7 @@ TOKENIZER = llguidance.LLTokenizer(
 )
 
 
-def matcher_of(grammar: str):
+def matcher_of(grammar: str) -> Any:
     matcher = llguidance.LLMatcher(
         TOKENIZER, llguidance.LLMatcher.grammar_from_lark(HEADER + grammar)
     )
@@ -50,7 +54,9 @@ def matcher_of(grammar: str):
 
 @given(skill_set=st.sampled_from(SKILL_SETS), seed=st.integers(0, 2**32), data=st.data())
 @settings(max_examples=60, deadline=None)
-def test_the_rest_allows_exactly_what_the_whole_allows(skill_set, seed, data) -> None:
+def test_the_rest_allows_exactly_what_the_whole_allows(
+    skill_set: SkillSet, seed: int, data: st.DataObject
+) -> None:
     rng = random.Random(seed)
     text = PlanWriter(skill_set, rng).plan(3).text
     grammar = decoding_grammar(skill_set, SCENE, observations=False)
@@ -95,7 +101,8 @@ def test_a_plan_stops_at_a_blocking_call() -> None:
 
 def test_free_text_may_go_on_and_may_end() -> None:
     rest = GrammarRest(decoding_grammar(find_skill_set('chatbot'), Scene()))
-    assert not rest.complete
+    ends_here = rest.complete
+    assert not ends_here
     rest.take('ä "word"/\n')
     assert rest.complete
     assert matcher_of(rest.text()).consume_tokens(list('Ω'.encode()))

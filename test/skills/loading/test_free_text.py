@@ -22,7 +22,7 @@ skills:
 """
 
 
-def test_free_text_goes_to_one_skill():
+def test_free_text_goes_to_one_skill() -> None:
     chat = parse_skill_set(CHAT)
     assert chat.free_text == FreeText('say', 'paragraph')
     assert chat.skills['say'].duration == ReadingDuration(300.0, 0.1)
@@ -46,14 +46,14 @@ def test_free_text_goes_to_one_skill():
         ('constant, seconds: 0', 'reading, words_per_minute: 9', 'skills.end.duration'),
     ],
 )  # fmt: skip
-def test_free_text_is_checked(old, new, key):
+def test_free_text_is_checked(old: str, new: str, key: str) -> None:
     with pytest.raises(SkillSetError) as caught:
         parse_skill_set(CHAT.replace(old, new))
     assert caught.value.key.startswith(key)
     assert 'expected' in caught.value.problem
 
 
-def test_free_text_goes_only_to_a_skill_that_takes_nothing_else():
+def test_free_text_goes_only_to_a_skill_that_takes_nothing_else() -> None:
     short = CHAT.replace('4000', '200').replace('skill: say', 'skill: end')
     more = CHAT.replace('4000}', '9}, loud: {kind: choice, choices: [yes_sir]}')
     for text in (short, more):

@@ -4,6 +4,7 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
@@ -21,10 +22,13 @@ from timely_llm_ros.skills.loading import (
 from timely_llm_ros.skills.prompt import fixed_part
 from timely_llm_ros.skills.skill_types import UNITS
 
+if TYPE_CHECKING:
+    from timely_llm_ros.skills import SkillSet
+
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_the_drone_has_the_limits_of_the_tello_sdk():
+def test_the_drone_has_the_limits_of_the_tello_sdk() -> None:
     for way in ('forward', 'backward', 'left', 'right', 'up', 'down'):
         (distance,) = TELLO.skills[f'move_{way}'].arguments
         assert (distance.kind, distance.unit) == ('int', 'cm')
@@ -42,7 +46,7 @@ def test_the_drone_has_the_limits_of_the_tello_sdk():
     )
 
 
-def test_the_arm_stays_within_its_reach():
+def test_the_arm_stays_within_its_reach() -> None:
     for argument in ARM.skills['move_to'].arguments:
         assert abs(argument.si(argument.minimum)) <= 0.8
         assert abs(argument.si(argument.maximum)) <= 0.8
@@ -54,7 +58,7 @@ def test_the_arm_stays_within_its_reach():
 
 
 @pytest.mark.parametrize('skill_set', [TELLO, ARM], ids=lambda s: s.name)
-def test_descriptions_are_a_few_plain_words_for_a_small_model(skill_set):
+def test_descriptions_are_a_few_plain_words_for_a_small_model(skill_set: SkillSet) -> None:
     for skill in skill_set.skills.values():
         words = skill.description.split(' ')
         assert 2 <= len(words) <= 5
@@ -62,7 +66,7 @@ def test_descriptions_are_a_few_plain_words_for_a_small_model(skill_set):
         assert f'{skill.name}' in fixed_part(skill_set)
 
 
-def test_every_key_is_read():
+def test_every_key_is_read() -> None:
     probe = parse_skill_set(PROBE)
     assert probe.max_repeat == 10
     target, speed, mode = probe.skills['go'].arguments
@@ -75,14 +79,14 @@ def test_every_key_is_read():
 
 
 @pytest.mark.parametrize('skill_set', SKILL_SETS, ids=lambda s: s.name)
-def test_a_skill_set_travels_between_processes(skill_set):
+def test_a_skill_set_travels_between_processes(skill_set: SkillSet) -> None:
     copy = pickle.loads(pickle.dumps(skill_set))
     assert copy == skill_set
     assert hash(copy) == hash(skill_set)
     assert copy.fingerprint() == skill_set.fingerprint()
 
 
-def test_the_fingerprint_is_the_same_on_every_run_and_differs_with_the_content():
+def test_the_fingerprint_is_the_same_on_every_run_and_differs_with_the_content() -> None:
     code = (
         'from timely_llm_ros.skills import find_skill_set;'
         'print(find_skill_set("tello").fingerprint())'
@@ -105,12 +109,14 @@ def test_the_fingerprint_is_the_same_on_every_run_and_differs_with_the_content()
     assert len(prints) == 7
 
 
-def test_comments_do_not_change_the_fingerprint():
+def test_comments_do_not_change_the_fingerprint() -> None:
     same = parse_skill_set('# a comment\n' + PROBE.replace('1.0}', '1.0 }'))
     assert same.fingerprint() == parse_skill_set(PROBE).fingerprint()
 
 
-def test_a_skill_set_is_found_by_name_and_by_path(tmp_path, monkeypatch):
+def test_a_skill_set_is_found_by_name_and_by_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert find_skill_set('arm') == ARM == find_skill_set(str(ROOT / 'skills' / 'arm.yaml'))
     with pytest.raises(ConfigurationError, match=r"'toaster': expected a path or one of arm, "):
         find_skill_set('toaster')
@@ -126,7 +132,7 @@ def test_a_skill_set_is_found_by_name_and_by_path(tmp_path, monkeypatch):
     assert find_skill_set('probe').name == 'probe'
 
 
-def test_loading_means_what_plain_yaml_says():
+def test_loading_means_what_plain_yaml_says() -> None:
     for name in ('tello', 'arm'):
         raw = yaml.safe_load((ROOT / 'skills' / f'{name}.yaml').read_text())
         loaded = find_skill_set(name)
@@ -140,7 +146,7 @@ def test_loading_means_what_plain_yaml_says():
                     assert getattr(argument, key) == value
 
 
-def test_units_convert_exactly():
+def test_units_convert_exactly() -> None:
     (angle,) = TELLO.skills['turn_cw'].arguments
     assert angle.si(360) == pytest.approx(6.283185307179586)
     (distance,) = TELLO.skills['move_up'].arguments

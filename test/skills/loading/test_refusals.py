@@ -15,6 +15,7 @@ from timely_llm_ros.skills.loading.skill_files import MAX_FILE_BYTES
 
 if TYPE_CHECKING:
     import random
+    from pathlib import Path
 
 GO = 'skills.go.arguments'
 SEE = 'skills.see.duration.samples_s'
@@ -172,7 +173,9 @@ SEE = 'skills.see.duration.samples_s'
         ('  see:', '  <<: {a: b}\n  see:', 15, 'skills', "key '<<': expected lower-case words"),
     ],
 )
-def test_wrong_yaml_is_refused_with_file_line_key_and_expectation(old, new, line, key, problem):
+def test_wrong_yaml_is_refused_with_file_line_key_and_expectation(
+    old: str, new: str, line: int | None, key: str, problem: str
+) -> None:
     assert PROBE.count(old) >= 1
     text = PROBE.replace(old, new, 1)
     if line is None:
@@ -202,13 +205,13 @@ def test_wrong_yaml_is_refused_with_file_line_key_and_expectation(old, new, line
         ),
     ],
 )
-def test_text_that_is_no_skill_set_is_refused(text, problem):
+def test_text_that_is_no_skill_set_is_refused(text: str, problem: str) -> None:
     with pytest.raises(SkillSetError) as caught:
         parse_skill_set(text)
     assert problem in caught.value.problem
 
 
-def test_files_that_cannot_be_text_are_refused(tmp_path):
+def test_files_that_cannot_be_text_are_refused(tmp_path: Path) -> None:
     path = tmp_path / 'bad.yaml'
     path.write_bytes(b'name: x\ndescription: \xff\n')
     with pytest.raises(SkillSetError, match=r'bad.yaml:2: file: byte 0xff: expected UTF-8 text'):
@@ -218,7 +221,7 @@ def test_files_that_cannot_be_text_are_refused(tmp_path):
         load_skill_set(path)
 
 
-def test_an_alias_bomb_is_refused_before_it_grows():
+def test_an_alias_bomb_is_refused_before_it_grows() -> None:
     lines = ['a0: &a0 [x, x, x, x, x, x, x, x, x, x]']
     lines += [f'a{n}: &a{n} [{", ".join([f"*a{n - 1}"] * 10)}]' for n in range(1, 12)]
     with pytest.raises(SkillSetError, match="anchor or alias 'a0'"):
@@ -227,7 +230,9 @@ def test_an_alias_bomb_is_refused_before_it_grows():
 
 @settings(max_examples=300)
 @given(st.randoms(use_true_random=False), st.integers(1, 3))
-def test_mutated_files_load_or_are_refused_and_never_crash(rng: random.Random, mutations):
+def test_mutated_files_load_or_are_refused_and_never_crash(
+    rng: random.Random, mutations: int
+) -> None:
     text = PROBE
     for _ in range(mutations):
         place = rng.randrange(len(text))

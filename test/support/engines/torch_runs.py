@@ -13,10 +13,10 @@ from timely_llm_ros.engines.core.options import CoreOptions
 from timely_llm_ros.engines.core.two_lanes import LanedCore
 from timely_llm_ros.engines.engine import GenerationEnded, SegmentGenerated
 from timely_llm_ros.engines.torch.compute.backend import TorchBackend
+from timely_llm_ros.skills import Segment
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.skills.prompt import Prompt, build_prompt
 from timely_llm_ros.skills.scene import Scene, SceneObject
-from timely_llm_ros.skills.segmenter import Segment
 from timely_llm_ros.utility import NORMAL, URGENT
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from timely_llm_ros.execution import (
     SegmentOutcome,
     SegmentProgress,
 )
+from timely_llm_ros.skills import Segment
 from timely_llm_ros.skills.language import parse
-from timely_llm_ros.skills.segmenter import Segment
 from timely_llm_ros.testing import EXACT_SCENE, EXACT_SKILLS, Note, RecordingDriver
 from timely_llm_ros.virtual_time import run_virtual
 

@@ -20,10 +20,10 @@ from timely_llm_ros.drivers import SimulatedDriver, SimulatedOptions
 from timely_llm_ros.errors import RobotUnavailableError
 from timely_llm_ros.execution import SegmentExecutor
 from timely_llm_ros.execution.guard import run_guarded
+from timely_llm_ros.skills import Segment
 from timely_llm_ros.skills.language import parse
 from timely_llm_ros.skills.loading import parse_skill_set
 from timely_llm_ros.skills.scene import Scene
-from timely_llm_ros.skills.segmenter import Segment
 
 if TYPE_CHECKING:
     from timely_llm_ros.execution.guard import Guard

@@ -12,10 +12,10 @@ from timely_llm_ros.clock import WallClock
 from timely_llm_ros.drivers.indy import IndyDriver, IndyOptions
 from timely_llm_ros.errors import RobotUnavailableError
 from timely_llm_ros.execution import ExecutorLimits, SegmentExecutor
+from timely_llm_ros.skills import Segment
 from timely_llm_ros.skills.language import parse
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.skills.scene import Scene, SceneObject
-from timely_llm_ros.skills.segmenter import Segment
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -19,10 +19,10 @@ from timely_llm_ros.execution import (
     SegmentOutcome,
     SimulatedPerception,
 )
+from timely_llm_ros.skills import Segment
 from timely_llm_ros.skills.language import parse
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.skills.scene import Scene, SceneObject
-from timely_llm_ros.skills.segmenter import Segment
 from timely_llm_ros.skills.statements import Call
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -166,3 +167,10 @@ class PlanWriter:
             part + (self._space() if index + 1 < len(parts) else '')
             for index, part in enumerate(parts)
         )
+
+
+def first_group(pattern: str, text: str) -> str:
+    """Return what the first group of a pattern matches in a text that has it."""
+    match = re.search(pattern, text)
+    assert match is not None, text
+    return match[1]

@@ -7,8 +7,10 @@ import random
 import re
 
 import pytest
-from tokenizers import Tokenizer
+from support.skills.plan_texts import first_group
+from tokenizers import Encoding, Tokenizer
 
+from timely_llm_ros.sample_tasks import TaskSample
 from timely_llm_ros.sample_tasks import words as data_words
 from timely_llm_ros.sample_tasks.generator import sample_task
 from timely_llm_ros.training.model.auxiliary_targets import NOTHING, Hinter
@@ -16,29 +18,31 @@ from timely_llm_ros.training.model.tokenizer import EOS_ID, tokenizer_json, voca
 
 
 @pytest.fixture(scope='module')
-def tokenizer():
+def tokenizer() -> Tokenizer:
     return Tokenizer.from_str(json.dumps(tokenizer_json(vocabulary())))
 
 
 @pytest.fixture(scope='module')
-def hinter(tokenizer):
+def hinter(tokenizer: Tokenizer) -> Hinter:
     return Hinter(tokenizer)
 
 
-def encoded(tokenizer, task):
+def encoded(tokenizer: Tokenizer, task: TaskSample) -> tuple[Encoding, Encoding, list[int]]:
     prompt = tokenizer.encode(f'task: {task.instruction}\nplan:\n')
     plan = tokenizer.encode(task.plan)
     return prompt, plan, [*plan.ids, EOS_ID]
 
 
 @pytest.mark.parametrize('kind', [10, 11])
-def test_a_taken_thing_hints_at_the_next_one(tokenizer, hinter, kind):
+def test_a_taken_thing_hints_at_the_next_one(
+    tokenizer: Tokenizer, hinter: Hinter, kind: int
+) -> None:
     rng = random.Random(1)
     for _ in range(30):
         task = sample_task(rng, kind, 9)
         _, plan, ids = encoded(tokenizer, task)
         names = re.findall(r'(?:pick|sort_into)\((\w+)_(\d+)', task.plan)
-        hints = {}
+        hints: dict[int, list[int]] = {}
         for place, token in hinter.plan(task, ids):
             hints.setdefault(place, []).append(token)
         told = [[tokenizer.id_to_token(token) for token in hints[place]] for place in sorted(hints)]
@@ -50,7 +54,7 @@ def test_a_taken_thing_hints_at_the_next_one(tokenizer, hinter, kind):
         assert [plan.tokens[place] for place in sorted(hints)] == [f'_{n}' for _, n in names]
 
 
-def test_a_container_hints_at_what_goes_into_it(tokenizer, hinter):
+def test_a_container_hints_at_what_goes_into_it(tokenizer: Tokenizer, hinter: Hinter) -> None:
     rng = random.Random(4)
     seen = 0
     for _ in range(30):
@@ -69,12 +73,15 @@ def test_a_container_hints_at_what_goes_into_it(tokenizer, hinter):
 
 
 @pytest.mark.parametrize('kind', [3, 4])
-def test_a_described_place_is_hinted_at_where_its_object_is_named(tokenizer, hinter, kind):
+def test_a_described_place_is_hinted_at_where_its_object_is_named(
+    tokenizer: Tokenizer, hinter: Hinter, kind: int
+) -> None:
     rng = random.Random(5)
     for _ in range(20):
         task = sample_task(rng, kind, 9)
         _, plan, ids = encoded(tokenizer, task)
-        item = task.scene.get(re.search(r'goto\((\w+)\)', task.plan)[1])
+        item = task.scene.get(first_group(r'goto\((\w+)\)', task.plan))
+        assert item is not None
         hints = hinter.plan(task, ids)
         assert [tokenizer.id_to_token(token) for _, token in hints] == [
             f'Ġ{item.relation}',
@@ -84,7 +91,9 @@ def test_a_described_place_is_hinted_at_where_its_object_is_named(tokenizer, hin
 
 
 @pytest.mark.parametrize('kind', [6, 7, 8])
-def test_a_danger_hints_at_its_number_and_the_moves_away(tokenizer, hinter, kind):
+def test_a_danger_hints_at_its_number_and_the_moves_away(
+    tokenizer: Tokenizer, hinter: Hinter, kind: int
+) -> None:
     rng = random.Random(2)
     for _ in range(30):
         task = sample_task(rng, kind, 6)
@@ -110,10 +119,10 @@ def test_a_danger_hints_at_its_number_and_the_moves_away(tokenizer, hinter, kind
         assert len(late) == len(plan.ids) + 1
 
 
-def test_a_name_is_hinted_at_before_its_kind(tokenizer, hinter):
+def test_a_name_is_hinted_at_before_its_kind(tokenizer: Tokenizer, hinter: Hinter) -> None:
     task = sample_task(random.Random(3), 1, 5)
     _, plan, ids = encoded(tokenizer, task)
     late = hinter.late(task, ids)
     place = plan.tokens.index('goto') + 2
     assert late[place] == ids[place + 1]
-    assert tokenizer.id_to_token(late[place]) == '_' + re.search(r'_(\d+)\)', task.plan)[1]
+    assert tokenizer.id_to_token(late[place]) == '_' + first_group(r'_(\d+)\)', task.plan)

@@ -29,17 +29,17 @@ PLAN_LIMITS = {'tello': 40, 'arm': 100}
 
 
 @pytest.fixture(scope='module')
-def tokenizer():
+def tokenizer() -> Tokenizer:
     return Tokenizer.from_str(json.dumps(tokenizer_json(vocabulary())))
 
 
 @settings(max_examples=300, deadline=None)
 @given(text=st.text(max_size=200))
-def test_any_text_comes_back_as_it_was(tokenizer, text):
+def test_any_text_comes_back_as_it_was(tokenizer: Tokenizer, text: str) -> None:
     assert tokenizer.decode(tokenizer.encode(text).ids, skip_special_tokens=False) == text
 
 
-def test_special_tokens_have_their_ids(tokenizer):
+def test_special_tokens_have_their_ids(tokenizer: Tokenizer) -> None:
     assert tokenizer.token_to_id(EOS) == EOS_ID
     assert tokenizer.token_to_id(PAD) == PAD_ID
 
@@ -57,12 +57,12 @@ def test_special_tokens_have_their_ids(tokenizer):
         ('log("tool found");', ['log', '("', 'tool', ' found', '");']),
     ],
 )
-def test_plan_text_is_cut_at_its_joints(tokenizer, text, pieces):
+def test_plan_text_is_cut_at_its_joints(tokenizer: Tokenizer, text: str, pieces: list[str]) -> None:
     ids = tokenizer.encode(text).ids
     assert [tokenizer.decode([token]) for token in ids] == pieces
 
 
-def test_every_object_line_has_one_length(tokenizer):
+def test_every_object_line_has_one_length(tokenizer: Tokenizer) -> None:
     rng = random.Random(0)
     for kind in KINDS:
         for item in sample_task(rng, kind, 20).scene.objects:
@@ -71,7 +71,7 @@ def test_every_object_line_has_one_length(tokenizer):
     assert len(tokenizer.encode(scene_line(far)).ids) == LINE_TOKENS
 
 
-def test_parts_of_a_prompt_can_be_encoded_apart(tokenizer):
+def test_parts_of_a_prompt_can_be_encoded_apart(tokenizer: Tokenizer) -> None:
     rng = random.Random(1)
     for kind, spec in KINDS.items():
         fixed = fixed_part(find_skill_set(spec.skill_set))
@@ -81,7 +81,7 @@ def test_parts_of_a_prompt_can_be_encoded_apart(tokenizer):
         assert tokenizer.encode(fixed + body + task.plan).ids == [*chain(*apart)]
 
 
-def test_plans_are_short(tokenizer):
+def test_plans_are_short(tokenizer: Tokenizer) -> None:
     rng = random.Random(2)
     for kind, spec in KINDS.items():
         for _ in range(50):

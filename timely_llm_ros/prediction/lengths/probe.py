@@ -171,21 +171,28 @@ def read_probe(folder: str | Path) -> RemainingLengthProbe:
     place = Path(folder)
     try:
         content = json.loads((place / f'{PROBE_NAME}.json').read_text(encoding='utf-8'))
-        if content['format'] not in (1, FORMAT):
-            raise ValueError(f'format {content["format"]!r}, expected {FORMAT}')
-        settings = ProbeSettings(content['layer'], LengthBins(**content['bins']))
-        if content['format'] == FORMAT:
-            settings = replace(
-                settings,
-                sharpness=content['sharpness'],
-                divides=content['divides'],
-                # Written from the day on which it was chosen.
-                prompt_weight=content.get('prompt_weight', 1.0),
-            )
         weights = load_file(place / f'{PROBE_NAME}.safetensors')
-        return RemainingLengthProbe(settings, weights, content['about'])
+        return RemainingLengthProbe(_settings(content), weights, content['about'])
     except Exception as err:
         raise ModelLoadError(
             f'probe in {str(folder)!r}: {type(err).__name__}: {err}; expected {PROBE_NAME}.json '
             f'and {PROBE_NAME}.safetensors as "timely-llm train-probe" writes them'
         ) from err
+
+
+def _settings(content: Mapping[str, Any]) -> ProbeSettings:
+    """Return the settings that a file of any version holds."""
+    settings = ProbeSettings(content['layer'], LengthBins(**content['bins']))
+    match content['format']:
+        case 1:
+            return settings
+        case 2:
+            # Files that are older than the choice of a prompt's weight do not have it.
+            return replace(
+                settings,
+                sharpness=content['sharpness'],
+                divides=content['divides'],
+                prompt_weight=content.get('prompt_weight', 1.0),
+            )
+        case other:
+            raise ValueError(f'format {other!r}, expected {FORMAT}')

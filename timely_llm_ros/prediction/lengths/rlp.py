@@ -139,23 +139,8 @@ def read_rlp(folder: str | Path) -> ResponseLengthModel:
     place = Path(folder)
     try:
         content = json.loads((place / f'{RLP_NAME}.json').read_text(encoding='utf-8'))
-        if content['format'] != FORMAT:
-            raise ValueError(f'format {content["format"]!r}, expected {FORMAT}')
-        settings = RlpSettings(
-            content['bucket_tokens'],
-            content['longest_tokens'],
-            content['prompt_tokens'],
-            BodyShape(**content['body']),
-            Calibration(**content['calibration']),
-            bool(content.get('scene', False)),
-        )
         tensors = load_file(place / f'{RLP_NAME}.safetensors')
-        classes = len(tensors['score.weight'])
-        if not classes == len(settings.calibration.prior) == settings.buckets:
-            raise ValueError(
-                f'{classes} classes and {len(settings.calibration.prior)} known shares, expected '
-                f'{settings.buckets}'
-            )
+        settings = _settings(content, classes=len(tensors['score.weight']))
         own = place / 'tokenizer.json'
         tokenizer = Tokenizer.from_file(str(own if own.is_file() else place.parent / own.name))
     except Exception as err:
@@ -170,3 +155,23 @@ def read_rlp(folder: str | Path) -> ResponseLengthModel:
         return ids
 
     return ResponseLengthModel(settings, tensors, encode, content['about'])
+
+
+def _settings(content: Mapping[str, Any], *, classes: int) -> RlpSettings:
+    """Return the settings that a file holds, which must fit a network of so many classes."""
+    if content['format'] != FORMAT:
+        raise ValueError(f'format {content["format"]!r}, expected {FORMAT}')
+    settings = RlpSettings(
+        content['bucket_tokens'],
+        content['longest_tokens'],
+        content['prompt_tokens'],
+        BodyShape(**content['body']),
+        Calibration(**content['calibration']),
+        bool(content.get('scene', False)),
+    )
+    if not classes == len(settings.calibration.prior) == settings.buckets:
+        raise ValueError(
+            f'{classes} classes and {len(settings.calibration.prior)} known shares, expected '
+            f'{settings.buckets}'
+        )
+    return settings

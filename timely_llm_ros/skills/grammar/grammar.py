@@ -8,21 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.skills.free_text import FORBIDDEN_CHARACTERS
-from timely_llm_ros.skills.grammar.number_ranges import decimal_range, integer_range
-from timely_llm_ros.skills.language import (
-    MAX_DECIMALS,
-    MAX_DEPTH,
-    MAX_VALUE_LENGTH,
-    STRING_CHARACTERS,
-    VALUE_CHARACTERS,
-)
+from timely_llm_ros.skills.argument_kinds import pattern_of
+from timely_llm_ros.skills.language import MAX_DEPTH, MAX_VALUE_LENGTH, VALUE_CHARACTERS
+from timely_llm_ros.skills.number_ranges import integer_range
+from timely_llm_ros.skills.segments import FORBIDDEN_CHARACTERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from timely_llm_ros.skills.scene import Scene
-    from timely_llm_ros.skills.skill_types import ArgumentSpec, Skill, SkillSet
+    from timely_llm_ros.skills.skill_types import Skill, SkillSet
 
 
 def decoding_grammar(
@@ -89,9 +84,15 @@ class _Grammar:
                     condition = _any_of(conditions)
                     choices.append(f'"if(" "!"? {condition} ")" {block} ("else" {block})? ";"')
             if depth == 0 and not self._stops_at_blocking:
-                for kind in ('bool', 'text'):
-                    if names := [name for name in awaited if skills[name].returns == kind]:
-                        choices.append(f'{_any_of(names)} ";#" {self._value(kind)} " "')
+                by_kind = {
+                    kind: [name for name in awaited if skills[name].returns == kind]
+                    for kind in ('bool', 'text')
+                }
+                choices += [
+                    f'{_any_of(names)} ";#" {self._value(kind)} " "'
+                    for kind, names in by_kind.items()
+                    if names
+                ]
             rules[f'statement_{depth}'] = ' | '.join(choices)
             if depth:
                 rules[f'block_{depth}'] = f'"{{" statement_{depth}+ "}}"'
@@ -111,30 +112,11 @@ class _Grammar:
             return f'"{skill.name}"'
         arguments: list[str] = []
         for spec in skill.arguments:
-            pattern = self._pattern(spec)
+            pattern = pattern_of(spec, self._scene)
             if pattern is None:
                 return None
             arguments.append(self._terminal(f'{skill.name}_{spec.name}'.upper(), pattern))
         return f'"{skill.name}(" ' + ' "," '.join(arguments) + ' ")"'
-
-    def _pattern(self, spec: ArgumentSpec) -> str | None:
-        """Return the regular expression of an argument, None if nothing fits it."""
-        match spec.kind:
-            case 'int':
-                return integer_range(int(spec.minimum), int(spec.maximum))
-            case 'number':
-                return decimal_range(spec.minimum, spec.maximum, MAX_DECIMALS)
-            case 'string':
-                return f'"[{STRING_CHARACTERS}]{{1,{spec.max_length}}}"'
-            case 'choice':
-                return '|'.join(spec.choices)
-            case 'object':
-                names = [
-                    item.name
-                    for item in self._scene.objects
-                    if not spec.object_kinds or item.kind in spec.object_kinds
-                ]
-                return '|'.join(names) or None
 
     def _value(self, kind: str) -> str:
         if kind == 'bool':

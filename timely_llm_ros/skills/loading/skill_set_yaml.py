@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, get_args
 
+from timely_llm_ros.skills.argument_kinds import MAX_DECIMALS
 from timely_llm_ros.skills.durations import (
     MAX_VARIATION,
     ConstantDuration,
@@ -11,7 +12,7 @@ from timely_llm_ros.skills.durations import (
     LinearDuration,
     ReadingDuration,
 )
-from timely_llm_ros.skills.language import KEYWORDS, MAX_DECIMALS, MAX_PLAN_LENGTH
+from timely_llm_ros.skills.language import KEYWORDS, MAX_PLAN_LENGTH
 from timely_llm_ros.skills.skill_types import (
     UNITS,
     ArgumentKind,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -101,11 +100,11 @@ def export(network: PlannerNetwork, folder: Path, training: Mapping[str, Any]) -
             path.chmod(0o644)
         if folder.exists():
             old = Path(tempfile.mkdtemp(prefix=f'.{folder.name}-', dir=folder.parent))
-            os.rename(folder, old / folder.name)
-            os.rename(fresh, folder)
+            folder.rename(old / folder.name)
+            fresh.rename(folder)
             shutil.rmtree(old)
         else:
-            os.rename(fresh, folder)
+            fresh.rename(folder)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
 

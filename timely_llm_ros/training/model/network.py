@@ -322,7 +322,8 @@ class _MaskedAttention(torch.autograd.Function):
         scale = queries.shape[-1] ** -0.5
         for_values = weights.transpose(-1, -2) @ gradient
         for_weights = gradient @ values.transpose(-1, -2)
-        for_scores = torch.ops.aten._softmax_backward_data(for_weights, weights, -1, weights.dtype)
+        backward = torch.ops.aten._softmax_backward_data  # noqa: SLF001 - torch has no public one
+        for_scores = backward(for_weights, weights, -1, weights.dtype)
         for_keys = for_scores.transpose(-1, -2) @ (queries * scale)
         return (for_scores @ keys) * scale, for_keys, for_values, None
 

@@ -108,7 +108,7 @@ def test_what_others_ask_ends_though_some_hang_up(
 def test_what_goes_wrong_while_the_worker_computes_is_told(
     texts: TokenTexts, asynchronous: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr('timely_llm_ros.skills.segmenter.MAX_PLAN_LENGTH', 12)
+    monkeypatch.setattr('timely_llm_ros.skills.segments.plan_segmenter.MAX_PLAN_LENGTH', 12)
     bench = Bench(texts, asynchronous=asynchronous, blocks=60)
     rng = random.Random(0)
     bench.add('g', ('move_up move_up move_up move_up',), rng)

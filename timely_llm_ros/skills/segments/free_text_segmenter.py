@@ -1,4 +1,4 @@
-"""Plain text -> segments: for a chat, whose reader is busy with each sentence or paragraph.
+"""Cuts a chat's plain text into segments, each a sentence or a paragraph that somebody reads.
 
 TimelyLLM, section 7.1: a chat's segments are sentences or paragraphs, and reading them is their
 execution. White space between two segments belongs to the second one, so that the segments' texts
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from timely_llm_ros.errors import ArgumentError, ConfigurationError, PlanError, PlanSyntaxError
 from timely_llm_ros.skills.language import MAX_PLAN_LENGTH
-from timely_llm_ros.skills.segmenter import Segment
+from timely_llm_ros.skills.segments.segment import Segment
 from timely_llm_ros.skills.statements import Argument, Call
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class FreeTextSegmenter:
         """What made it fail, known as soon as the text was pushed."""
         return self._error
 
-    def may_await(self, text: str) -> bool:
+    def may_await(self, _text: str) -> bool:
         """Return False: a text has no blocking calls."""
         return False
 

@@ -3,22 +3,25 @@ from __future__ import annotations
 import random
 import re
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from timely_llm_ros.errors import ArgumentError, ConfigurationError, PlanError, PlanSyntaxError
-from timely_llm_ros.skills import expected_execution_s
+from timely_llm_ros.skills import expected_execution_s, read_statements, segmenter_for
 from timely_llm_ros.skills.durations import ReadingDuration
-from timely_llm_ros.skills.free_text import FreeTextSegmenter
 from timely_llm_ros.skills.language import MAX_PLAN_LENGTH
 from timely_llm_ros.skills.loading import find_skill_set, parse_skill_set
 from timely_llm_ros.skills.scene import Scene
-from timely_llm_ros.skills.segmenter import Segment, Segmenter
-from timely_llm_ros.skills.segmenters import read_statements, segmenter_for
+from timely_llm_ros.skills.segments.free_text_segmenter import FreeTextSegmenter
+from timely_llm_ros.skills.segments.plan_segmenter import PlanSegmenter
 from timely_llm_ros.skills.skill_types import FreeText, SkillSet
 from timely_llm_ros.skills.statements import Call
+
+if TYPE_CHECKING:
+    from timely_llm_ros.skills.segments.segment import Segment
 
 CHATBOT = find_skill_set('chatbot')
 PARAGRAPHS = replace(CHATBOT, free_text=FreeText('say', 'paragraph'))
@@ -72,7 +75,7 @@ def shown(segments: list[Segment]) -> list[tuple[object, ...]]:
 
 @BOTH
 @given(text=texts)
-def test_no_text_is_lost(skill_set, text):
+def test_no_text_is_lost(skill_set: SkillSet, text: str) -> None:
     segments = cut(skill_set, [text])
     together = ''.join(segment.text for segment in segments)
     assert text.startswith(together)
@@ -86,7 +89,7 @@ def test_no_text_is_lost(skill_set, text):
 
 
 @given(text=texts)
-def test_every_segment_but_the_last_ends_at_a_sentence_or_paragraph_end(text):
+def test_every_segment_but_the_last_ends_at_a_sentence_or_paragraph_end(text: str) -> None:
     place = 0
     for segment in cut(CHATBOT, [text])[:-1]:
         place += len(segment.text)
@@ -101,7 +104,9 @@ def test_every_segment_but_the_last_ends_at_a_sentence_or_paragraph_end(text):
 
 @BOTH
 @given(text=texts, seed=st.integers(0, 2**32), whole_plan=st.booleans())
-def test_segments_are_the_same_however_the_text_is_cut(skill_set, text, seed, whole_plan):
+def test_segments_are_the_same_however_the_text_is_cut(
+    skill_set: SkillSet, text: str, seed: int, whole_plan: bool
+) -> None:
     at_once = cut(skill_set, [text], whole_plan=whole_plan)
     in_pieces = cut(skill_set, split(text, seed), whole_plan=whole_plan)
     one_by_one = cut(skill_set, list(text), whole_plan=whole_plan)
@@ -111,7 +116,9 @@ def test_segments_are_the_same_however_the_text_is_cut(skill_set, text, seed, wh
 @given(
     text=texts, seed=st.integers(0, 2**32), place=st.integers(0, 80), bad=st.sampled_from('\x1b\0')
 )
-def test_what_goes_wrong_is_the_same_however_the_text_is_cut(text, seed, place, bad):
+def test_what_goes_wrong_is_the_same_however_the_text_is_cut(
+    text: str, seed: int, place: int, bad: str
+) -> None:
     text = text[:place] + bad + text[place:]
     outcomes = []
     for pieces in ([text], split(text, seed), list(text)):
@@ -128,7 +135,7 @@ def test_what_goes_wrong_is_the_same_however_the_text_is_cut(text, seed, place, 
 
 @BOTH
 @given(text=texts)
-def test_a_segment_received_is_read_as_it_was_cut(skill_set, text):
+def test_a_segment_received_is_read_as_it_was_cut(skill_set: SkillSet, text: str) -> None:
     for whole_plan in (False, True):
         for segment in cut(skill_set, [text], whole_plan=whole_plan):
             assert read_statements(segment.text, skill_set, ()) == segment.statements
@@ -136,7 +143,9 @@ def test_a_segment_received_is_read_as_it_was_cut(skill_set, text):
 
 @BOTH
 @given(text=texts)
-def test_the_whole_text_is_one_segment_with_a_call_for_each_part(skill_set, text):
+def test_the_whole_text_is_one_segment_with_a_call_for_each_part(
+    skill_set: SkillSet, text: str
+) -> None:
     parts = cut(skill_set, [text])
     whole = cut(skill_set, list(text), whole_plan=True)
     assert len(whole) == bool(parts)
@@ -164,11 +173,11 @@ def test_the_whole_text_is_one_segment_with_a_call_for_each_part(skill_set, text
         ('', []),
     ],
 )  # fmt: skip
-def test_where_sentences_end(text, sentences):
+def test_where_sentences_end(text: str, sentences: list[str]) -> None:
     assert [segment.text for segment in cut(CHATBOT, [text])] == sentences
 
 
-def test_a_sentence_leaves_with_the_token_that_begins_the_next_one():
+def test_a_sentence_leaves_with_the_token_that_begins_the_next_one() -> None:
     segmenter = FreeTextSegmenter(CHATBOT)
     assert segmenter.push('A cat') == []
     assert segmenter.push('.') == []
@@ -182,7 +191,7 @@ def test_a_sentence_leaves_with_the_token_that_begins_the_next_one():
     assert segmenter.finish() == []
 
 
-def test_a_sentence_that_is_too_long_is_refused_and_what_came_before_is_not():
+def test_a_sentence_that_is_too_long_is_refused_and_what_came_before_is_not() -> None:
     segmenter = FreeTextSegmenter(SHORT)
     (first,) = segmenter.push('Short. ' + 'X' * 21)
     assert first.text == 'Short.'
@@ -192,7 +201,7 @@ def test_a_sentence_that_is_too_long_is_refused_and_what_came_before_is_not():
     assert len(cut(SHORT, ['Short.' + ' ' * 30])) == 1
 
 
-def test_more_text_than_a_plan_may_have_is_refused():
+def test_more_text_than_a_plan_may_have_is_refused() -> None:
     segmenter = FreeTextSegmenter(CHATBOT)
     sentence = 'word ' * 100 + 'end. X'
     with pytest.raises(PlanSyntaxError, match=str(MAX_PLAN_LENGTH)):  # noqa: PT012
@@ -200,16 +209,16 @@ def test_more_text_than_a_plan_may_have_is_refused():
             segmenter.push(sentence)
 
 
-def test_what_steers_a_terminal_is_refused():
+def test_what_steers_a_terminal_is_refused() -> None:
     for bad in ('\x1b', '\x00', '\x9b', '\x7f', '\ud800'):
         with pytest.raises(PlanSyntaxError, match='control'):
             FreeTextSegmenter(CHATBOT).push(f'Text{bad}')
 
 
-def test_the_skill_set_says_which_segmenter():
+def test_the_skill_set_says_which_segmenter() -> None:
     assert isinstance(segmenter_for(CHATBOT, ()), FreeTextSegmenter)
     tello = find_skill_set('tello')
-    assert isinstance(segmenter_for(tello, ()), Segmenter)
+    assert isinstance(segmenter_for(tello, ()), PlanSegmenter)
     assert read_statements('takeoff;', tello, ()) == (Call('takeoff'),)
     with pytest.raises(ConfigurationError, match="'tello'"):
         FreeTextSegmenter(tello)
@@ -217,7 +226,7 @@ def test_the_skill_set_says_which_segmenter():
         segmenter_for(CHATBOT, ()).observe('true')
 
 
-def test_reading_takes_as_long_as_its_words():
+def test_reading_takes_as_long_as_its_words() -> None:
     (segment,) = cut(CHATBOT, ['Ten words are read in exactly two seconds by anyone'])
     assert expected_execution_s(segment.statements, CHATBOT, Scene()) == pytest.approx(2.0)
     (call,) = segment.calls

@@ -1,4 +1,4 @@
-"""Token stream -> segments: each one the moment its last character is there, and only if valid.
+"""Cuts a generated plan into segments: each valid statement, when its last character is there.
 
 No statement holds ``;``, ``{`` or ``}`` inside a string, so counting braces and looking for ``;``
 finds the ends of statements without reading anything twice; the parser then sees each statement
@@ -8,7 +8,6 @@ once, when it is whole.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.errors import (
@@ -17,7 +16,6 @@ from timely_llm_ros.errors import (
     PlanError,
     PlanSyntaxError,
 )
-from timely_llm_ros.pickling import pickled_as_call
 from timely_llm_ros.skills.language import (
     MAX_DEPTH,
     MAX_PLAN_LENGTH,
@@ -25,7 +23,8 @@ from timely_llm_ros.skills.language import (
     VALUE_CHARACTERS,
     parse,
 )
-from timely_llm_ros.skills.statements import Call, calls_of, render
+from timely_llm_ros.skills.segments.segment import Segment
+from timely_llm_ros.skills.statements import Call, render
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -39,36 +38,7 @@ _NOT_SPACE = re.compile(r'[^ \t\r\n]')
 _NOT_IN_VALUE = re.compile(rf'[^{VALUE_CHARACTERS}]')
 
 
-@pickled_as_call
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """One or more complete statements of a plan, executable as they stand.
-
-    Attributes:
-        index: 0 for a plan's first segment.
-        text: The statements in their shortest form.
-        statements: The same, parsed.
-        tokens: Tokens that were generated for it. A token that ends several segments counts for
-            the first of them.
-        is_last: Whether it is known that the plan ends with it.
-        awaits_value: Whether the generation is held until the robot answers with the value of the
-            segment's blocking call.
-    """
-
-    index: int
-    text: str
-    statements: tuple[Statement, ...]
-    tokens: int
-    is_last: bool = False
-    awaits_value: bool = False
-
-    @property
-    def calls(self) -> tuple[Call, ...]:
-        """Every call in text order, conditions included, loops not unrolled."""
-        return tuple(calls_of(self.statements))
-
-
-class Segmenter:
+class PlanSegmenter:
     """Cuts one generation's text into segments, whatever pieces the text comes in.
 
     Total work is linear in the length of the text, which is bounded. After a ``PlanError`` it

@@ -17,10 +17,13 @@ from timely_llm_ros.errors import (
     UnknownSkillError,
 )
 from timely_llm_ros.skills.language import MAX_PLAN_LENGTH, parse
-from timely_llm_ros.skills.segmenter import Segment, Segmenter
+from timely_llm_ros.skills.segments.plan_segmenter import PlanSegmenter
 from timely_llm_ros.skills.statements import If, Repeat, render
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from timely_llm_ros.skills.segments.segment import Segment
     from timely_llm_ros.skills.skill_types import SkillSet
 
 plans = st.builds(
@@ -44,7 +47,7 @@ def feed(skill_set: SkillSet, plan: Written, cuts: list[int]) -> tuple[list[Segm
 
     A cut is added after every blocking statement: the runtime must get its turn there.
     """
-    segmenter = Segmenter(skill_set, SCENE)
+    segmenter = PlanSegmenter(skill_set, SCENE)
     places = sorted({
         *(cut for cut in cuts if 0 < cut < len(plan.text)),
         *(end for end, awaits in zip(plan.ends, plan.awaits, strict=True) if awaits),
@@ -66,7 +69,9 @@ def feed(skill_set: SkillSet, plan: Written, cuts: list[int]) -> tuple[list[Segm
 
 
 @given(plans)
-def test_a_segment_is_emitted_at_exactly_the_character_that_completes_it(plan):
+def test_a_segment_is_emitted_at_exactly_the_character_that_completes_it(
+    plan: tuple[SkillSet, Written],
+) -> None:
     skill_set, written = plan
     segments, emitted = feed(skill_set, written, list(range(len(written.text))))
     assert tuple(emitted) == written.ends
@@ -79,7 +84,9 @@ def test_a_segment_is_emitted_at_exactly_the_character_that_completes_it(plan):
 
 
 @given(plans, st.data())
-def test_segments_are_the_same_however_the_text_is_cut(plan, data):
+def test_segments_are_the_same_however_the_text_is_cut(
+    plan: tuple[SkillSet, Written], data: st.DataObject
+) -> None:
     skill_set, written = plan
     cuts = data.draw(st.lists(st.integers(1, len(written.text)), max_size=12))
     one_by_one, _ = feed(skill_set, written, list(range(len(written.text))))
@@ -91,13 +98,15 @@ def test_segments_are_the_same_however_the_text_is_cut(plan, data):
 
 
 @given(plans, st.data())
-def test_without_its_last_character_a_statement_is_not_emitted(plan, data):
+def test_without_its_last_character_a_statement_is_not_emitted(
+    plan: tuple[SkillSet, Written], data: st.DataObject
+) -> None:
     skill_set, written = plan
     which = data.draw(st.integers(0, len(written.ends) - 1))
     end = written.ends[which]
     cut = Written(written.text[:end], written.ends[: which + 1], written.awaits[: which + 1])
     complete, _ = feed(skill_set, cut, [])
-    segmenter = Segmenter(skill_set, SCENE)
+    segmenter = PlanSegmenter(skill_set, SCENE)
     count, start = 0, 0
     for place in [*written.ends[:which], end - 1]:
         count += len(new := segmenter.push(written.text[start:place]))
@@ -110,9 +119,9 @@ def test_without_its_last_character_a_statement_is_not_emitted(plan, data):
 
 
 @given(plans)
-def test_the_whole_plan_is_one_segment_at_the_end(plan):
+def test_the_whole_plan_is_one_segment_at_the_end(plan: tuple[SkillSet, Written]) -> None:
     skill_set, written = plan
-    segmenter = Segmenter(skill_set, SCENE, whole_plan=True)
+    segmenter = PlanSegmenter(skill_set, SCENE, whole_plan=True)
     for index, character in enumerate(written.text):
         assert segmenter.push(character, tokens=index % 3) == []
     (segment,) = segmenter.finish()
@@ -122,8 +131,8 @@ def test_the_whole_plan_is_one_segment_at_the_end(plan):
     assert segmenter.finish() == []
 
 
-def test_a_token_may_end_several_segments_and_counts_for_the_first():
-    segmenter = Segmenter(TELLO, SCENE)
+def test_a_token_may_end_several_segments_and_counts_for_the_first() -> None:
+    segmenter = PlanSegmenter(TELLO, SCENE)
     assert segmenter.push('take', 1) == []
     assert segmenter.push('off', 1) == []
     segments = segmenter.push(';scan;land;ta', 1)
@@ -132,8 +141,8 @@ def test_a_token_may_end_several_segments_and_counts_for_the_first():
     assert (photo.text, photo.tokens, photo.index) == ('take_picture;', 1, 3)
 
 
-def test_loops_and_conditionals_come_only_whole():
-    segmenter = Segmenter(TELLO, SCENE)
+def test_loops_and_conditionals_come_only_whole() -> None:
+    segmenter = PlanSegmenter(TELLO, SCENE)
     text = 'repeat(3){if(!is_visible(cat_3)){turn_cw(30);scan;}else{take_picture;};hover;};'
     for character in text[:-1]:
         assert segmenter.push(character) == []
@@ -147,11 +156,12 @@ def test_loops_and_conditionals_come_only_whole():
     ]  # fmt: skip
 
 
-def test_a_blocking_call_holds_the_generation_until_its_value_is_there():
-    segmenter = Segmenter(TELLO, SCENE)
+def test_a_blocking_call_holds_the_generation_until_its_value_is_there() -> None:
+    segmenter = PlanSegmenter(TELLO, SCENE)
     (segment,) = segmenter.push('is_visible(cat_3);\n')
     assert segment.awaits_value
-    assert segmenter.awaits_value
+    awaits = segmenter.awaits_value
+    assert awaits
     assert segmenter.push(' ') == []
     with pytest.raises(ExecutionError, match="'perhaps': expected true or false"):
         segmenter.observe('perhaps')
@@ -163,8 +173,8 @@ def test_a_blocking_call_holds_the_generation_until_its_value_is_there():
 
 
 @pytest.mark.parametrize('value', ['salt', '', 'a b;#"{}', 'é' * 200, 'x' * 64, '\n'])
-def test_an_observed_text_cannot_break_out_of_its_place(value):
-    segmenter = Segmenter(LAB, SCENE)
+def test_an_observed_text_cannot_break_out_of_its_place(value: str) -> None:
+    segmenter = PlanSegmenter(LAB, SCENE)
     segmenter.push('read_label(box_4);')
     observation = segmenter.observe(value)
     assert observation.count('#') == observation.count(' ') == 1
@@ -173,15 +183,15 @@ def test_an_observed_text_cannot_break_out_of_its_place(value):
     assert render(parse(plan, LAB, SCENE)) == 'read_label(box_4);freeze;'
 
 
-def test_a_blocking_call_in_a_block_is_not_awaited():
-    segmenter = Segmenter(TELLO, SCENE)
+def test_a_blocking_call_in_a_block_is_not_awaited() -> None:
+    segmenter = PlanSegmenter(TELLO, SCENE)
     (segment,) = segmenter.push('repeat(2){is_visible(cat_3);};')
     assert not segment.awaits_value
 
 
 @pytest.mark.parametrize('early', ['la', 'land;', 'land;scan;', '#true ', '}', ';'])
-def test_text_before_the_value_is_refused(early):
-    segmenter = Segmenter(TELLO, SCENE)
+def test_text_before_the_value_is_refused(early: str) -> None:
+    segmenter = PlanSegmenter(TELLO, SCENE)
     (segment,) = segmenter.push(f'is_visible(cat_3);{early}')
     assert segment.text == 'is_visible(cat_3);'
     assert segment.awaits_value
@@ -193,8 +203,8 @@ def test_text_before_the_value_is_refused(early):
 
 @pytest.mark.parametrize('text', ['#true ', 'is_visible(cat_3);#true ', 'land;#false '])
 @pytest.mark.parametrize('whole_plan', [False, True])
-def test_the_model_may_not_write_observations(text, whole_plan):
-    segmenter = Segmenter(TELLO, SCENE, whole_plan=whole_plan)
+def test_the_model_may_not_write_observations(text: str, whole_plan: bool) -> None:
+    segmenter = PlanSegmenter(TELLO, SCENE, whole_plan=whole_plan)
     for character in text.partition('#')[0]:
         segmenter.push(character)
     with pytest.raises(PlanSyntaxError, match='#'):
@@ -214,21 +224,25 @@ def test_the_model_may_not_write_observations(text, whole_plan):
     ],
 )
 @pytest.mark.parametrize('whole_plan', [False, True])
-def test_once_failed_it_stays_failed(good, bad, error, offset, whole_plan):
-    segmenter = Segmenter(TELLO, SCENE, whole_plan=whole_plan)
+def test_once_failed_it_stays_failed(
+    good: str, bad: str, error: type[PlanError], offset: int, whole_plan: bool
+) -> None:
+    segmenter = PlanSegmenter(TELLO, SCENE, whole_plan=whole_plan)
     segmenter.push(good)
     with pytest.raises(PlanError) as caught:
         segmenter.push(bad)
     assert type(caught.value) is error
+    assert caught.value.offset == offset
     assert segmenter.error is caught.value
+    again: Callable[[], object]
     for again in (lambda: segmenter.push('land;'), segmenter.finish):
         with pytest.raises(PlanError) as later:
             again()
         assert later.value is caught.value
 
 
-def test_what_was_complete_before_an_error_in_the_same_text_is_returned():
-    segmenter = Segmenter(TELLO, SCENE)
+def test_what_was_complete_before_an_error_in_the_same_text_is_returned() -> None:
+    segmenter = PlanSegmenter(TELLO, SCENE)
     assert [s.text for s in segmenter.push('scan;land;goto(dog_1);')] == ['scan;', 'land;']
     assert isinstance(segmenter.error, ArgumentError)
     assert segmenter.error.offset == 15
@@ -236,8 +250,8 @@ def test_what_was_complete_before_an_error_in_the_same_text_is_returned():
         segmenter.push('')
 
 
-def test_offsets_count_observations():
-    segmenter = Segmenter(TELLO, SCENE)
+def test_offsets_count_observations() -> None:
+    segmenter = PlanSegmenter(TELLO, SCENE)
     segmenter.push('is_visible(cat_3);')
     segmenter.observe('false')
     with pytest.raises(ArgumentError) as caught:
@@ -246,11 +260,13 @@ def test_offsets_count_observations():
 
 
 @given(plans, st.data())
-def test_an_object_that_the_scene_lacks_never_passes(plan, data):
+def test_an_object_that_the_scene_lacks_never_passes(
+    plan: tuple[SkillSet, Written], data: st.DataObject
+) -> None:
     skill_set, written = plan
     gone = data.draw(st.sampled_from(SCENE.names))
     left = set(SCENE.names) - {gone}
-    segmenter = Segmenter(skill_set, left)
+    segmenter = PlanSegmenter(skill_set, left)
     segments: list[Segment] = []
     start = 0
     for end in written.ends:
@@ -266,8 +282,8 @@ def test_an_object_that_the_scene_lacks_never_passes(plan, data):
 
 
 @pytest.mark.parametrize('size', [1, 7, MAX_PLAN_LENGTH + 100])
-def test_a_plan_has_a_greatest_length_in_any_pieces(size):
-    segmenter = Segmenter(TELLO, SCENE)
+def test_a_plan_has_a_greatest_length_in_any_pieces(size: int) -> None:
+    segmenter = PlanSegmenter(TELLO, SCENE)
     text = ('land;' * MAX_PLAN_LENGTH)[: MAX_PLAN_LENGTH + 100]
     count = start = 0
     while start + size <= MAX_PLAN_LENGTH or size > MAX_PLAN_LENGTH > start:
@@ -279,9 +295,9 @@ def test_a_plan_has_a_greatest_length_in_any_pieces(size):
     assert caught.value.offset == MAX_PLAN_LENGTH
 
 
-def test_white_space_at_the_end_is_not_an_unfinished_statement():
-    segmenter = Segmenter(TELLO, SCENE)
+def test_white_space_at_the_end_is_not_an_unfinished_statement() -> None:
+    segmenter = PlanSegmenter(TELLO, SCENE)
     segmenter.push('land;\n \t')
     assert segmenter.finish() == []
-    assert Segmenter(TELLO, SCENE).finish() == []
-    assert Segmenter(TELLO, SCENE, whole_plan=True).finish() == []
+    assert PlanSegmenter(TELLO, SCENE).finish() == []
+    assert PlanSegmenter(TELLO, SCENE, whole_plan=True).finish() == []

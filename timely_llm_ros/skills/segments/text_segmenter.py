@@ -1,4 +1,4 @@
-"""Which segmenter cuts a generation's text: its skill set decides.
+"""What every segmenter does, and which one cuts a generation's text: its skill set decides.
 
 So one engine serves robots, whose plans are statements, and chats, whose answers are plain text.
 """
@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from timely_llm_ros.skills.free_text import FreeTextSegmenter
 from timely_llm_ros.skills.language import parse
-from timely_llm_ros.skills.segmenter import Segment, Segmenter
+from timely_llm_ros.skills.segments.free_text_segmenter import FreeTextSegmenter
+from timely_llm_ros.skills.segments.plan_segmenter import PlanSegmenter
 
 if TYPE_CHECKING:
     from collections.abc import Container
 
     from timely_llm_ros.errors import PlanError
+    from timely_llm_ros.skills.segments.segment import Segment
     from timely_llm_ros.skills.skill_types import SkillSet
     from timely_llm_ros.skills.statements import Statement
 
@@ -35,7 +36,7 @@ class TextSegmenter(Protocol):
         """What made it fail, known as soon as the text was pushed."""
         ...
 
-    def may_await(self, text: str) -> bool:
+    def may_await(self, text: str, /) -> bool:
         """Whether a segment that ends in this further text may await a value.
 
         Cheap, and takes nothing: False only where it is certain.
@@ -84,7 +85,7 @@ def segmenter_for(
     """
     if skill_set.free_text is not None:
         return FreeTextSegmenter(skill_set, whole_plan=whole_plan)
-    return Segmenter(skill_set, object_names, whole_plan=whole_plan)
+    return PlanSegmenter(skill_set, object_names, whole_plan=whole_plan)
 
 
 def read_statements(
