@@ -126,8 +126,9 @@ class Playback:
 
     def step(self, now_s: float) -> Recorded | None:
         """Return the next message and stand where it was recorded; None at the end."""
-        message = self._take()
+        message = self._next
         if message is not None:
+            self._next = next(self._rest, None)
             self._anchor_ns = max(self.position_ns(now_s), message[2].log_time)
             self._anchor_s = now_s
         return message
@@ -138,15 +139,8 @@ class Playback:
             return
         position_ns = self.position_ns(now_s)
         while self._next is not None and self._next[2].log_time <= position_ns:
-            message = self._take()
-            assert message is not None
+            message, self._next = self._next, next(self._rest, None)
             yield message
-
-    def _take(self) -> Recorded | None:
-        taken = self._next
-        if taken is not None:
-            self._next = next(self._rest, None)
-        return taken
 
     def _anchor(self, now_s: float) -> None:
         self._anchor_ns, self._anchor_s = self.position_ns(now_s), now_s

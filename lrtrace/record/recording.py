@@ -126,7 +126,7 @@ class Recording:
         except OSError as err:
             # What was written before stays readable.
             self._fail(err.strerror or str(err))
-        except Exception as err:
+        except Exception as err:  # noqa: BLE001 - whatever it is, the recorder must say it
             self._fail(repr(err))
 
     def _fail(self, why: str) -> None:

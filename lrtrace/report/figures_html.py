@@ -201,13 +201,12 @@ def distribution(runs: Sequence[Run]) -> str:
     def y(share: float) -> float:
         return top + (height - top - bottom) * (1 - share)
 
-    parts = []
-    for share in (0, 0.25, 0.5, 0.75, 1):
-        parts.append(
-            f'<line class="grid" x1="{left}" x2="{width - 12}" y1="{y(share):.1f}" '
-            f'y2="{y(share):.1f}"/><text x="{left - 8}" y="{y(share) + 4:.1f}" '
-            f'text-anchor="end">{share * 100:.0f} %</text>'
-        )
+    parts = [
+        f'<line class="grid" x1="{left}" x2="{width - 12}" y1="{y(share):.1f}" '
+        f'y2="{y(share):.1f}"/><text x="{left - 8}" y="{y(share) + 4:.1f}" '
+        f'text-anchor="end">{share * 100:.0f} %</text>'
+        for share in (0, 0.25, 0.5, 0.75, 1)
+    ]
     step_s = _nice_step(limit_s / 6)
     for index in range(int(limit_s / step_s) + 1):
         at_s = index * step_s

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 METADATA_VERSION = 9
 """Layout of ``metadata.yaml``: that of ROS 2 Jazzy and later."""
 
-
 CUSTOM_DATA = 'timely_llm_ros'
 """Name of the MCAP metadata records that hold a trace's custom data."""
 
@@ -83,7 +82,7 @@ class StoredFile:
 class _Dumper(getattr(yaml, 'CSafeDumper', yaml.SafeDumper)):  # type: ignore[misc]
     """Writes equal values out twice: not every YAML reader follows references."""
 
-    def ignore_aliases(self, data: object) -> bool:
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - PyYAML's interface
         """Return True: nothing is written as a reference."""
         return True
 
@@ -158,4 +157,4 @@ def write_metadata(folder: Path, information: Mapping[str, Any]) -> None:
     new = path.with_suffix('.yaml.new')
     text = dump({'rosbag2_bagfile_information': dict(information)})
     new.write_text(text, encoding='utf-8')
-    os.replace(new, path)
+    new.replace(path)

@@ -283,9 +283,8 @@ def _decoded(file: Path, topics: _Topics, message: Message) -> Any:
     try:
         if '/action/' in schema.name:
             schema = _without_underscores(schema)
+        # None for a definition in another language than ros2msg.
         decode = topics.decoders.decoder_for('cdr', schema)
-        if decode is None:
-            raise ValueError(f'schema encoding {schema.encoding!r}: expected ros2msg')
         return decode(message.data)
     except Exception as err:
         # The decoder is generated from the definition, so anything can go wrong in it.

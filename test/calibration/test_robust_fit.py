@@ -104,7 +104,7 @@ def test_too_few_samples_are_refused() -> None:
         fit_linear(np.array([1.0, 2.0]), np.array([[1.0], [2.0]]))
 
 
-def test_a_contribution_too_small_for_a_number_ends_the_search_all_the_same():
+def test_a_contribution_too_small_for_a_number_ends_the_search_all_the_same() -> None:
     amounts = np.array([[5e-324, 1.0]] * 6 + [[0.0, 2.0]] * 6)
     durations_s = np.array([2.0, 2.1, 1.9, 2.0, 2.05, 1.95, 1.0, 1.1, 0.9, 1.0, 1.05, 0.95])
     fit = fit_linear(durations_s, amounts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,7 @@ class Truth:
 
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fake(options: argparse.Namespace, path: str, screen: Any) -> Any:
+    def fake(options: argparse.Namespace, _path: str, _screen: Any) -> Any:
         plan = ProfilePlan((16, 64, 256), (16, 256), (1, 2), options.repeats)
         return SimpleNamespace(info=SimpleNamespace(parameters=7)), plan, measure(plan, Truth())
 
@@ -39,7 +40,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> None:
     overhead = RequestOverhead(0.004, ((1, 0.003), (2, 0.005)))
     monkeypatch.setattr(profile_command, '_requests', lambda *_: overhead)
     # A load of this machine's own must not show.
-    monkeypatch.setattr(profile_command.os, 'getloadavg', lambda: (0.0, 0.0, 0.0))
+    monkeypatch.setattr(os, 'getloadavg', lambda: (0.0, 0.0, 0.0))
 
 
 @pytest.mark.usefixtures('measured')
@@ -78,13 +79,13 @@ def test_a_file_that_exists_is_kept(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert json.loads(path.read_text())['repeats'] == 2
 
 
+@pytest.mark.usefixtures('measured')
 def test_a_busy_machine_is_mentioned(
     tmp_path: Path,
-    measured: None,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(profile_command.os, 'getloadavg', lambda: (900.0, 0.0, 0.0))
+    monkeypatch.setattr(os, 'getloadavg', lambda: (900.0, 0.0, 0.0))
     assert main(['profile', '-o', str(tmp_path / 'profile.json'), '--repeats', '1']) == 0
     captured = capsys.readouterr()
     assert 'busy (load 900.0)' in captured.err

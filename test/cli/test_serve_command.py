@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import importlib.util
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,7 +58,7 @@ def test_what_vllm_is_told() -> None:
 @pytest.mark.parametrize(
     ('arguments', 'problem'),
     [
-        (['--host', '0.0.0.0'], '--host 0.0.0.0 without an API key'),
+        (['--host', '0.0.0.0'], '--host 0.0.0.0 without an API key'),  # noqa: S104 - refused
         (['--port', '70000'], '--port 70000: expected 1 to 65535'),
         (['--max-running', '0'], '--max-running 0'),
         (['--kv-gb', '0'], '--kv-gb 0'),
@@ -95,19 +96,19 @@ def test_what_is_missing_is_said_at_once(tmp_path: Path, monkeypatch: pytest.Mon
             str(MODEL), 2, cpuinfo=str(cpuinfo), meminfo=str(meminfo)
         )
 
-    monkeypatch.setattr(serve_command.importlib.util, 'find_spec', lambda name: None)
+    monkeypatch.setattr(importlib.util, 'find_spec', lambda _name: None)
     assert 'vLLM is not installed' in obstacle(good)
-    monkeypatch.setattr(serve_command.importlib.util, 'find_spec', lambda name: object())
-    monkeypatch.setattr(serve_command.metadata, 'version', lambda name: '0.32.0')
+    monkeypatch.setattr(importlib.util, 'find_spec', lambda _name: object())
+    monkeypatch.setattr(importlib.metadata, 'version', lambda _name: '0.32.0')
     assert obstacle(good) == ''
     assert 'no AVX2' in obstacle(bad)
     assert '1.5 GB of memory are free: expected at least 4.5 GB' in obstacle(good, str(memory))
 
     def version(name: str) -> str:
-        raise serve_command.metadata.PackageNotFoundError(name)
+        raise importlib.metadata.PackageNotFoundError(name)
 
     # vLLM's build for GPUs asks nothing of the processor.
-    monkeypatch.setattr(serve_command.metadata, 'version', version)
+    monkeypatch.setattr(importlib.metadata, 'version', version)
     assert obstacle(bad, str(memory)) == ''
 
 
@@ -115,7 +116,7 @@ def test_the_demo_says_at_once_what_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(serve_command.importlib.util, 'find_spec', lambda name: None)
+    monkeypatch.setattr(importlib.util, 'find_spec', lambda _name: None)
     assert main(['demo', '--engine', 'openai']) == 1
     assert 'vLLM is not installed' in capsys.readouterr().err
     assert main(['demo', '--server', 'http://gpu-1:8000']) == 1
@@ -124,4 +125,4 @@ def test_the_demo_says_at_once_what_is_missing(
     assert "'gpu-1': expected http" in capsys.readouterr().err
     assert main(['demo', '--engine', 'openai', '--server', 'http://a', '--pace', '1']) == 1
     assert '--pace with --engine openai' in capsys.readouterr().err
-    assert os.listdir(tmp_path) == []
+    assert [*tmp_path.iterdir()] == []

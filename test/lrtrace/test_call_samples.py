@@ -60,7 +60,7 @@ def times(found: RecordedCalls) -> list[tuple[str, float]]:
         # Equal ones in a row are seen as one and give their mean.
         (Executed('repeat(4){hover;};', [('hover', 1.0), ('hover', 2.0)] * 2), [('hover', 1.5)]),
         (
-            Executed(LOOP, [('move_up(50)', 2), ('hover', 1)] * 3 + [('land', 3)]),
+            Executed(LOOP, [('move_up(50)', 2.0), ('hover', 1.0)] * 3 + [('land', 3.0)]),
             [('hover', 1.0)] * 3 + [('land', 3.0)] + [('move_up(50)', 2.0)] * 3,
         ),
         # Either branch of a conditional; its condition is a call.

@@ -98,8 +98,7 @@ def test_everything_is_recorded(client: Client, tmp_path: Path, number: signal.S
     recording = Recording(client, tmp_path, custom_data=['seed=3', 'note=a=b'])
     recording.publish(range(30))
     topics = ('task_events', 'drone_1/skill_segments', 'drone_2/robot_state')
-    for topic in topics:
-        wait_for(lambda topic=topic: recording.recorded(topic) == 30, f'all of {topic}')
+    wait_for(lambda: all(recording.recorded(topic) == 30 for topic in topics), 'all of them')
     assert recording.end(number) == 0, recording.log
     trace = Trace(recording.trace)
     summary = trace.summary()

@@ -50,7 +50,7 @@ class Queue:
 
 @given(st.lists(st.lists(st.integers(10, 60), max_size=20), max_size=4))
 def test_each_topic_keeps_its_order(topics: list[list[int]]) -> None:
-    queues = TopicQueues(None, HeldGroup())
+    queues = TopicQueues(None, HeldGroup())  # type: ignore[arg-type]
     queues._subscriptions = {f'/{n}': Queue(times) for n, times in enumerate(topics)}
     taken = []
     while batch := queues.take():

@@ -265,7 +265,7 @@ def _serve(serve: ServeOptions, environment: Mapping[str, str]) -> int:
     """Run the server's processes until they end or a signal says so; none is left."""
     stopped = 0
 
-    def stop(number: int, frame: object) -> None:
+    def stop(number: int, _frame: object) -> None:
         nonlocal stopped
         stopped = stopped or number
 
@@ -307,7 +307,8 @@ def _serve(serve: ServeOptions, environment: Mapping[str, str]) -> int:
 def _announce(serve: ServeOptions, process: subprocess.Popen[bytes]) -> None:
     """Say so once the server answers."""
     scheme = 'https' if serve.certificate else 'http'
-    host = '127.0.0.1' if serve.host in ('0.0.0.0', '::') else serve.host
+    everywhere = ('0.0.0.0', '::')  # noqa: S104 - what the user chose, which is compared only
+    host = '127.0.0.1' if serve.host in everywhere else serve.host
     started_s = time.monotonic()
     while process.poll() is None:
         time.sleep(0.5)

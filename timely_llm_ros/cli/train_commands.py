@@ -174,7 +174,7 @@ def _run_rlp(options: argparse.Namespace) -> int:
             training,
             [prompts[row] for row in learned],
             [lengths[row] for row in learned],
-            advance=lambda loss: progress.advance(task),
+            advance=lambda _loss: progress.advance(task),
         )
     buckets = [bucket_of(length, options.bucket, training.longest) for length in lengths]
     calibration = calibrate(

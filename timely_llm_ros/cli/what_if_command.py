@@ -124,7 +124,7 @@ def _replay(options: argparse.Namespace) -> int:
     if options.json:
         print(_as_json(recording, recorded, outcomes, error))
     else:
-        _print(recording, chosen, recorded, outcomes, runs, error)
+        _print(recording, chosen, recorded, outcomes, error)
     if options.figure:
         print(draw([run, *runs], plan_ids, options.figure), file=sys.stderr)
     if options.html:
@@ -218,7 +218,6 @@ def _print(
     chosen: Sequence[WhatIf],
     recorded: Outcome,
     outcomes: Sequence[Outcome],
-    runs: Sequence[Run],
     error: ModelError | None,
 ) -> None:
     from timely_llm_ros.evaluation.what_if import hardware_of, table

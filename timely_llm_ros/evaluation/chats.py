@@ -121,8 +121,10 @@ def compose_chats(spec: ChatSpec, seed: int) -> tuple[Chat, ...]:
     chats: list[Chat] = []
     at_s = rng.expovariate(spec.events_per_s)
     while at_s <= spec.duration_s:
-        for _ in range(rng.randint(1, spec.most_chats_per_event)):
-            chats.append(Chat(round(at_s, 6), tuple(_story(spec, rng))))
+        chats += [
+            Chat(round(at_s, 6), tuple(_story(spec, rng)))
+            for _ in range(rng.randint(1, spec.most_chats_per_event))
+        ]
         at_s += rng.expovariate(spec.events_per_s)
     return tuple(chats)
 

@@ -69,9 +69,7 @@ def test_a_real_looking_whole_plan_run_is_split(
     assert [line.split('  ')[0] for line in out.splitlines()].count('stream') == 1
 
 
-def test_a_page_of_all_runs_is_written(
-    trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_page_of_all_runs_is_written(trace: str, tmp_path: Path) -> None:
     page = tmp_path / 'what_if.html'
     assert main(['what-if', '--policy', 'edf', '--html', str(page), trace]) == 0
     text = page.read_text()

@@ -20,6 +20,7 @@ from timely_llm_ros.evaluation.what_if.what_if import WhatIf
 
 if TYPE_CHECKING:
     from lrtrace.run import Run
+    from timely_llm_ros.engines import Engine
 
 OTHER = 'takeoff;goto(cat_1);hover;land;'
 
@@ -70,11 +71,15 @@ def test_another_plan_is_what_the_report_shows(trace: Trace) -> None:
     assert ''.join(texts) == 'take_picture;log("nothing");'
 
 
+def no_engine() -> Engine:
+    raise AssertionError('made before the options were checked')
+
+
 def test_other_fleets_and_other_hardware_are_refused(
     trace: Trace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(ConfigurationError, match='expected the recorded ones'):
-        replay_live(trace, recording_of(read_run(trace)), WhatIf(robots=3), SimulatedEngine)
+        replay_live(trace, recording_of(read_run(trace)), WhatIf(robots=3), no_engine)
     for arguments in (['--robots', '3'], ['--hardware', 'toy']):
         assert main(['what-if', '--engine', 'torch', *arguments, str(trace.path)]) == 1
         assert 'expected engine simulated' in capsys.readouterr().err

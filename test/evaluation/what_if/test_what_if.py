@@ -162,7 +162,12 @@ def task(name: str, at_s: float = 0.0, *, robot: str = 'drone_1', **values: Any)
         )
         for index in range(2)
     }
-    given = {'segments': segments, 'status': SUCCEEDED, 'ended_s': at_s + 5, 'tokens': 9}
+    given: dict[str, Any] = {
+        'segments': segments,
+        'status': SUCCEEDED,
+        'ended_s': at_s + 5,
+        'tokens': 9,
+    }
     return RecordedTask(
         name, robot, 'look_for', 'look', at_s, at_s, 1.0, -2.0, 1.0, **(given | values)
     )

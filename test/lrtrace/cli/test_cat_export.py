@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyarrow import parquet
+from pyarrow import parquet  # type: ignore[import-untyped]
 
 from benchmarks.recorder.synthetic_trace import messages, workload, write_trace
 from lrtrace.cli.export_command import tables, write_tables

@@ -33,7 +33,7 @@ class SlowWriter(TraceWriter):
 
     def write(self, topic: str, data: bytes, **stamps: int) -> None:  # type: ignore[override]
         self.allowed.wait()
-        super().write(topic, data, **stamps)  # type: ignore[arg-type]
+        super().write(topic, data, **stamps)
 
 
 def recording(writer: TraceWriter, room: int = 1 << 20) -> Recording:

@@ -75,7 +75,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @settings(max_examples=60, deadline=None)
 @given(cut=st.floats(0, 1))
 def test_metadata_cut_anywhere_costs_no_message_and_nothing_is_overwritten(
-    folder: Path, cut: float, tmp_path_factory: pytest.TempPathFactory
+    folder: Path, cut: float
 ) -> None:
     path = folder / 'metadata.yaml'
     whole = path.read_bytes()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -58,7 +58,7 @@ def test_other_readers_read_it(tmp_path: Path) -> None:
     count = len(messages(workload(1, 4), whole=False))
     with AnyReader([tmp_path / 'run']) as reader:
         assert reader.message_count == count
-        events = [
+        events: list[Any] = [
             reader.deserialize(data, connection.msgtype)
             for connection, _, data in reader.messages()
             if connection.topic == '/task_events'
@@ -236,7 +236,7 @@ def test_unknown_types_are_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize('limits', [{'max_file_bytes': 700}, {'max_file_s': 0.5}])
-def test_a_long_trace_is_split_into_whole_files(tmp_path: Path, limits: dict[str, float]) -> None:
+def test_a_long_trace_is_split_into_whole_files(tmp_path: Path, limits: dict[str, Any]) -> None:
     texts = write_parts(tmp_path / 'run', **limits)
     trace = Trace(tmp_path / 'run')
     assert [file.name for file in trace.files] == [f'run_{n}.mcap' for n in range(len(trace.files))]
@@ -249,7 +249,8 @@ def test_a_long_trace_is_split_into_whole_files(tmp_path: Path, limits: dict[str
     assert sum(file['message_count'] for file in information['files']) == 40
     assert information['message_count'] == 40
     with AnyReader([tmp_path / 'run']) as reader:
-        assert [reader.deserialize(d, c.msgtype).data for c, _, d in reader.messages()] == texts
+        found: list[Any] = [reader.deserialize(d, c.msgtype) for c, _, d in reader.messages()]
+    assert [message.data for message in found] == texts
     for file in trace.files:
         # Each is a whole MCAP file with an index, and a trace by itself.
         with file.open('rb') as stream:
@@ -295,4 +296,5 @@ def test_feedback_of_actions_has_a_definition_and_is_read_by_others(tmp_path: Pa
     assert (found.message_type, found.value.feedback.call) == (name, 'scan')
     with AnyReader([tmp_path / 'run']) as reader:
         ((connection, _, data),) = reader.messages()
-        assert reader.deserialize(data, connection.msgtype).feedback.segments == 3
+        feedback: Any = reader.deserialize(data, connection.msgtype)
+    assert feedback.feedback.segments == 3

@@ -115,7 +115,7 @@ class ReplayDriver:
     async def close(self) -> None:
         """Nothing is held."""
 
-    async def execute(self, call: Call, scene: Scene) -> CallValue:
+    async def execute(self, call: Call, scene: Scene) -> CallValue:  # noqa: ARG002 - Driver
         """Sleep as long as the recorded robot acted."""
         await self._clock.sleep(float(call.arguments[-1].value))
         return True if call.skill == 'ask' else None
