@@ -124,7 +124,7 @@ class BrokenEngine(ScriptedEngine):
     def stop(self, generation_id: str) -> None:
         self.canceled.append(generation_id)
 
-    def fail(self) -> None:
+    def break_down(self) -> None:
         lost = [request.generation_id for request in self.requests]
         self.requests.clear()
         self.emit(EngineFailed('gone'))
@@ -139,15 +139,15 @@ class BrokenEngine(ScriptedEngine):
 
 def test_an_engine_that_breaks_down_gets_a_task_twice_and_no_more() -> None:
     async def run() -> None:
-        engine = BrokenEngine(lambda request: pytest.fail('not used'))
+        engine = BrokenEngine(lambda _: pytest.fail('not used'))
         planner = await planner_on(engine)
         await planner.start()
         handles = [planner.generate(offline(f'b{number}')) for number in range(40)]
         assert len(engine.requests) == 32
-        engine.fail()
+        engine.break_down()
         # Those that were lost go first again.
         assert [r.generation_id for r in engine.requests] == [f'background/b{n}' for n in range(32)]
-        engine.fail()
+        engine.break_down()
         assert [r.generation_id for r in engine.requests] == [
             f'background/b{n}' for n in range(32, 40)
         ]

@@ -65,13 +65,13 @@ class Fixed:
     length: int
     worst: int
 
-    def predict(self, fixed: str, body: str) -> Fixed:
+    def predict(self, fixed: str, body: str) -> Fixed:  # noqa: ARG002 - the protocol gives it
         return self
 
     def predicted(self, max_tokens: int) -> int:
         return min(self.length, max_tokens)
 
-    def quantile(self, share: float) -> int:
+    def quantile(self, share: float) -> int:  # noqa: ARG002 - the protocol gives it
         return self.worst
 
 
@@ -190,6 +190,7 @@ def test_evicts_just_enough() -> None:
     assert result.generation_s <= half_s
     assert result.generation_s == pytest.approx(half_s, abs=60 * STEPS.kv_token_s)
     (accepted,) = [event for event in events if isinstance(event, TaskAccepted)]
+    assert accepted.budgeted is not None
     budget = accepted.budgeted.budget
     assert budget.evicted == pytest.approx(0.5, abs=1e-6)
     assert budget.expected_s == pytest.approx(seconds(prompt, 20))
@@ -251,6 +252,7 @@ def test_engines_without_eviction_get_less_to_do(budget_s: float, objects: int) 
     assert result.generation_s <= budget_s
     (accepted,) = [event for event in events if isinstance(event, TaskAccepted)]
     budgeted = accepted.budgeted
+    assert budgeted is not None
     assert len(budgeted.scene.objects) == objects
     assert 'no eviction: prompt' in budgeted.text
     prompt = budgeted.budget.prompt_tokens

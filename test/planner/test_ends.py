@@ -250,7 +250,7 @@ def test_an_estimate_above_the_budget_refuses_at_once() -> None:
         fleet.submit(fleet.task('u', time_budget_s=3.0, instruction='1'))
         fleet.submit(fleet.task('v', 'r2', instruction='1'))
 
-    in_fleet(body, estimate_generation_s=lambda task: 2.5)
+    in_fleet(body, estimate_generation_s=lambda _: 2.5)
 
 
 def test_kill_stops_the_generation_and_lets_the_robot_finish() -> None:

@@ -116,9 +116,9 @@ def test_a_start_reported_before_the_previous_end_is_settled_with_it() -> None:
     timeline = Timeline(10.0)
     timeline.start(0, 11.0)
     timeline.start(1, 13.0)
-    assert timeline.waits_s == (1.0,)
+    assert list(timeline.waits_s) == [1.0]
     timeline.end(0, 1.5)
-    assert timeline.waits_s == (1.0, 0.5)
+    assert list(timeline.waits_s) == [1.0, 0.5]
     assert timeline.idle_since_s == 12.5
     timeline.end(1, 2.0)
     assert timeline.idle_since_s == 15.0

@@ -116,7 +116,7 @@ def test_progress_of_the_next_segment_before_the_outcome_of_the_last() -> None:
 
 def test_progress_that_never_comes() -> None:
     async def behaviour(
-        segment: Segment, on_progress: Callable[[SegmentProgress], None]
+        segment: Segment, _on_progress: Callable[[SegmentProgress], None]
     ) -> SegmentOutcome:
         # The second waits for the first, as on a robot.
         await asyncio.sleep(1.0 if segment.index == 0 else 1.9)
@@ -153,8 +153,9 @@ def test_progress_after_the_outcome_is_ignored() -> None:
         (ZeroDivisionError('oops'), 99, 'oops'),
     ],
 )
+@pytest.mark.usefixtures('caplog')
 def test_a_link_that_breaks_ends_the_task_and_the_generation(
-    error: BaseException, code: int, text: str, caplog: pytest.LogCaptureFixture
+    error: BaseException, code: int, text: str
 ) -> None:
     async def behaviour(
         segment: Segment, on_progress: Callable[[SegmentProgress], None]
@@ -181,7 +182,7 @@ def test_a_robot_that_does_not_confirm_its_stop_does_not_hold_up_the_end(
     link_options: dict[str, object], caplog: pytest.LogCaptureFixture
 ) -> None:
     async def behaviour(
-        segment: Segment, on_progress: Callable[[SegmentProgress], None]
+        segment: Segment, _on_progress: Callable[[SegmentProgress], None]
     ) -> SegmentOutcome:
         if segment.index == 1:
             return SegmentOutcome(1, Ending(SegmentCode.SKILL_FAILED, 'motor stop'))
@@ -203,7 +204,7 @@ def test_a_robot_that_does_not_confirm_its_stop_does_not_hold_up_the_end(
 
 def test_outcomes_name_what_the_robot_said() -> None:
     async def behaviour(
-        segment: Segment, on_progress: Callable[[SegmentProgress], None]
+        segment: Segment, _on_progress: Callable[[SegmentProgress], None]
     ) -> SegmentOutcome:
         return SegmentOutcome(segment.index, Ending(SegmentCode.ROBOT_LOST, 'no telemetry for 3 s'))
 
@@ -215,7 +216,7 @@ def test_outcomes_name_what_the_robot_said() -> None:
 def test_a_robot_that_is_gone_when_its_turn_comes() -> None:
     async def main() -> list[TaskResult]:
         async def behaviour(
-            segment: Segment, on_progress: Callable[[SegmentProgress], None]
+            segment: Segment, _on_progress: Callable[[SegmentProgress], None]
         ) -> SegmentOutcome:
             await asyncio.sleep(1.0)
             link.available = False

@@ -112,30 +112,31 @@ class Budgets:
         """
         if task.time_budget_s is None:
             return None
-        whole = found = self._try(task, prompt, task.scene)
+        budget_s = task.time_budget_s
+        whole = found = self._try(task, budget_s, prompt, task.scene)
         objects = len(task.scene.objects)
         kept = objects // 2
         least = max(1.0, SMALLEST_SCENE * objects)
         while not found.budget.feasible and not self._evicts and kept >= least:
             scene = trim_scene(task.scene, task.instruction, kept)
-            found = self._try(task, build_prompt(skill_set, scene, task.instruction), scene)
+            trimmed = build_prompt(skill_set, scene, task.instruction)
+            found = self._try(task, budget_s, trimmed, scene)
             kept //= 2
         if found.budget.feasible:
             return found
         least_s = min(whole.budget.worst_s, found.budget.worst_s)
         raise TaskRefusedError(
-            f'time budget {task.time_budget_s:g} s: expected at least the estimated '
+            f'time budget {budget_s:g} s: expected at least the estimated '
             f'{least_s:.3f} s of generation ({found.text})'
         )
 
-    def _try(self, task: Task, prompt: Prompt, scene: Scene) -> BudgetedTask:
-        assert task.time_budget_s is not None
+    def _try(self, task: Task, budget_s: float, prompt: Prompt, scene: Scene) -> BudgetedTask:
         batch = min(self._max_running, self._live + 1)
         others = float(self._kv_tokens) if self._live and batch > 1 else 0.0
         budget = plan_budget(
             self._times.at(batch, other_kv_tokens=others),
             self._options.worst_times(self._times, batch, others),
-            budget_s=task.time_budget_s,
+            budget_s=budget_s,
             prompt_tokens=self._size(prompt),
             forecast=self._predictor.predict(prompt.fixed, prompt.body),
             max_tokens=self._max_tokens,
@@ -150,7 +151,7 @@ class Budgets:
             self._evicts,
             self._options,
             dropped,
-            task.time_budget_s if task.overrun == 'skip_next' else None,
+            budget_s if task.overrun == 'skip_next' else None,
         )
 
     def on_engine_event(self, event: EngineEvent) -> None:

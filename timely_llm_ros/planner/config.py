@@ -5,19 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from timely_llm_ros.options import option
+
 if TYPE_CHECKING:
     from timely_llm_ros.budget import BudgetOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannerConfig:
-    """The options of a planner.
+    """The options of a planner. The planner node declares those with a range as its parameters.
 
     Attributes:
-        max_queue_per_robot: Tasks that may queue behind a robot's current one; a further one is
-            refused.
         max_tokens: Length limit of a plan (tokens).
         constrained: Whether the skill set's grammar masks the model's choices.
+        max_queue_per_robot: Tasks that may queue behind a robot's current one; a further one is
+            refused.
         stop_limit_s: How long a robot may take to confirm that it stopped (s).
         budgets: How carefully time budgets are checked when a task comes; None to keep them by the
             clock alone, as is also done where nobody knows how long the engine takes.
@@ -25,10 +27,17 @@ class PlannerConfig:
         max_running: Most generations in one engine step, for the worst case of a time budget.
     """
 
-    max_queue_per_robot: int = 8
-    max_tokens: int = 512
-    constrained: bool = True
-    stop_limit_s: float = 5.0
+    max_tokens: int = option(512, 'Length limit of a plan in tokens.', minimum=1, maximum=65536)
+    constrained: bool = option(True, "Mask the model's choices with the skill set's grammar.")
+    max_queue_per_robot: int = option(
+        8,
+        "Tasks that may queue behind a robot's current one; a further one is refused.",
+        minimum=0,
+        maximum=1024,
+    )
+    stop_limit_s: float = option(
+        5.0, 'How long a robot may take to confirm that it stopped (s).', minimum=0.1, maximum=60.0
+    )
     budgets: BudgetOptions | None = None
     predicts_lengths: bool = False
     max_running: int = 8

@@ -190,7 +190,8 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
         try:
             await file.run(planner)
         except TimelyError as err:
-            log.error(f'background: {file.done} of {file.total} prompts: {err}')
+            # rclpy's logger has no exception().
+            log.error(f'background: {file.done} of {file.total} prompts: {err}')  # noqa: TRY400
         else:
             log.info(f'background: all {file.total} prompts have their answers')
 
@@ -254,7 +255,7 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
         except TimelyError as err:
             self.get_logger().error(f'not configured: {err}')
             return TransitionCallbackReturn.FAILURE
-        except BaseException as err:
+        except BaseException as err:  # noqa: BLE001 - whatever it is, the transition has failed
             self.get_logger().error(f'not configured: {err!r}')
             return TransitionCallbackReturn.FAILURE
         self.get_logger().info(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -10,7 +11,6 @@ from timely_llm_ros.engines import StepOptions
 from timely_llm_ros.engines.core import PREFILL_CHUNK
 from timely_llm_ros.engines.torch import TorchConfig
 from timely_llm_ros.nodes.planner.engine_options import predictor_folder
-from timely_llm_ros.planner import PlannerConfig
 from timely_llm_ros.planner.prompts import BackgroundFile
 from timely_llm_ros.prediction.lengths import find_predictor
 from timely_llm_ros.prediction.times import read_profile
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.budget import Decides
     from timely_llm_ros.engines import EngineInfo
     from timely_llm_ros.nodes.planner.parameters import PlannerParameters
+    from timely_llm_ros.planner import PlannerConfig
     from timely_llm_ros.prediction.lengths import LengthPredictor
     from timely_llm_ros.prediction.times import ExecutionTimeModel
 
@@ -30,11 +31,8 @@ def planner_config(parameters: PlannerParameters) -> PlannerConfig:
     Raises:
         ConfigurationError: A value is out of range.
     """
-    return PlannerConfig(
-        max_queue_per_robot=parameters.max_queue_per_robot,
-        max_tokens=parameters.max_tokens,
-        constrained=parameters.constrained,
-        stop_limit_s=parameters.stop_limit_s,
+    return replace(
+        parameters.planner,
         budgets=_budgets(parameters) if parameters.profile else None,
         # The torch engine has predictors of its own.
         predicts_lengths=(

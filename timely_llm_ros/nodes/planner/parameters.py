@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import get_args
 
-from timely_llm_ros.budget import MAX_EVICTED, Decides
+from timely_llm_ros.budget import BudgetOptions, Decides
 from timely_llm_ros.engines import ENGINES, EngineConfig
-from timely_llm_ros.options import one_of
+from timely_llm_ros.options import group, one_of
+from timely_llm_ros.planner import PlannerConfig
 from timely_llm_ros.prediction.lengths import PREDICTORS
 from timely_llm_ros.ros import parameter
 from timely_llm_ros.utility import NORMAL
+
+_BUDGETS = BudgetOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +34,7 @@ class PlannerParameters:
         'What generates plans: torch in a process of its own, vLLM in processes of its own, or the '
         'simulated one, which has no model: it takes the instruction for the plan and writes that.',
     )
-    max_tokens: int = parameter(
-        512, 'Length limit of a plan in tokens.', minimum=1, maximum=65536, read_only=False
-    )
-    constrained: bool = parameter(
-        True, "Mask the model's choices with the skill set's grammar.", read_only=False
-    )
+    planner: PlannerConfig = group(PlannerConfig())
     profile: str = parameter(
         'auto',
         'How long prompts and steps take, which time budgets are checked against: a file that '
@@ -53,14 +51,14 @@ class PlannerParameters:
         read_only=False,
     )
     budget_max_evicted: float = parameter(
-        MAX_EVICTED,
+        _BUDGETS.max_evicted,
         "Largest share of a prompt's KV that a time budget may evict.",
         minimum=0.0,
         maximum=0.999,
         read_only=False,
     )
     budget_pessimism: float = parameter(
-        0.0,
+        _BUDGETS.pessimism,
         'k of TimeBill: the worst case has k times the predicted length; 0 takes the length that '
         'budget_coverage of such plans do not exceed.',
         minimum=0.0,
@@ -68,25 +66,18 @@ class PlannerParameters:
         read_only=False,
     )
     budget_coverage: float = parameter(
-        0.95,
+        _BUDGETS.coverage,
         'Share of single prompts, steps and plan lengths that the worst case covers.',
         minimum=0.01,
         maximum=0.999,
         read_only=False,
     )
     budget_eviction: str = parameter(
-        'score',
+        _BUDGETS.decides,
         'What decides how much a time budget evicts: score weighs the chance to end in time '
         'against what eviction costs; worst_case takes the least with which the worst case fits, '
         'and weighs where none does; most evicts budget_max_evicted then, as TimeBill.',
         choices=get_args(Decides),
-        read_only=False,
-    )
-    max_queue_per_robot: int = parameter(
-        8,
-        "Tasks that may queue behind a robot's current one; a further one is refused.",
-        minimum=0,
-        maximum=1024,
         read_only=False,
     )
     background_prompts: str = parameter(
@@ -126,13 +117,6 @@ class PlannerParameters:
         1.0,
         "Silence of a robot's executor (s) that counts as its loss.",
         minimum=0.2,
-        maximum=60.0,
-        read_only=False,
-    )
-    stop_limit_s: float = parameter(
-        5.0,
-        'How long a robot may take to confirm that it stopped (s).',
-        minimum=0.1,
         maximum=60.0,
         read_only=False,
     )

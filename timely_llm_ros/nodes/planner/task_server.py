@@ -70,7 +70,8 @@ class TaskServer:
         self.default_utility = default_utility
         self._ros, self._catalogue, self._topics = ros, catalogue, topics
         self._goals: dict[str, _Goal] = {}
-        self._taken: tuple[PlanTask.Goal, Task] | None = None
+        self._taken: Task
+        """The task of the goal that rclpy is about to accept; ROS thread only."""
         self._server = DeferredActionServer(
             node,
             PlanTask,
@@ -84,6 +85,11 @@ class TaskServer:
     def __len__(self) -> int:
         return len(self._goals)
 
+    def _require_planner(self) -> Planner:
+        if self.planner is None:
+            raise ShutdownError('the planner is not active')
+        return self.planner
+
     # On the ROS thread
 
     def _on_goal(self, goal: PlanTask.Goal) -> GoalResponse:
@@ -94,9 +100,8 @@ class TaskServer:
         ``task_events``.
         """
         try:
-            if self.planner is None:
-                raise ShutdownError('the planner is not active')
-            task = task_record(
+            self._require_planner()
+            self._taken = task_record(
                 goal,
                 'not accepted yet',
                 skill_set_of=self._catalogue.skill_set_of,
@@ -113,14 +118,11 @@ class TaskServer:
             )
             self._ros.call_loop(refused, err)
             return GoalResponse.REJECT
-        self._taken = (goal, task)
         return GoalResponse.ACCEPT
 
     def _on_accepted(self, goal: ServerGoalHandle) -> None:
-        assert self._taken is not None
-        assert self._taken[0] is goal.request
-        task = replace(self._taken[1], task_id=uuid_text(goal.goal_id))
-        self._taken = None
+        # rclpy accepts a goal right after it asked about it, with no other in between.
+        task = replace(self._taken, task_id=uuid_text(goal.goal_id))
         self._ros.call_loop(self._submit, goal, task)
 
     def _on_cancel(self, goal: ServerGoalHandle) -> None:
@@ -140,10 +142,9 @@ class TaskServer:
         throttle = FeedbackThrottle(self._ros.loop, partial(self._feed_back, task.task_id))
         entry = self._goals[task.task_id] = _Goal(goal, throttle)
         try:
-            if self.planner is None:
-                raise ShutdownError('the planner is not active')
-            prepared = self.planner.prepare(task)
-            entry.handle = self.planner.submit(prepared, on_feedback=lambda _: throttle.ask())
+            planner = self._require_planner()
+            prepared = planner.prepare(task)
+            entry.handle = planner.submit(prepared, on_feedback=lambda _: throttle.ask())
         except TimelyError as err:
             self._refuse(goal, task, err)
         except Exception as err:

@@ -97,7 +97,7 @@ def read_prompts(lines: Iterable[str], name: str) -> Iterator[OfflinePrompt]:
 
 def _prompt(value: Any) -> OfflinePrompt:
     if not isinstance(value, dict):
-        raise ValueError(f'{value!r}: expected a JSON object')
+        raise TypeError(f'{value!r}: expected a JSON object')
     unknown = sorted(set(value) - {*_REQUIRED, *_OPTIONAL})
     if unknown:
         raise ValueError(f'key {unknown[0]!r}: expected one of {[*_REQUIRED, *_OPTIONAL]}')
