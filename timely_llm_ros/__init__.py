@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         ConfigurationError,
         ContractError,
         DriverTimeoutError,
+        Ending,
         EngineError,
         ExecutionError,
         IncompletePlanError,
@@ -58,12 +59,15 @@ if TYPE_CHECKING:
         LocalRobotLink,
         RobotLink,
         SegmentExecutor,
+        TimedSegment,
     )
     from timely_llm_ros.planner import (
         CallStarted,
         PhaseChanged,
         Planner,
+        PlannerConfig,
         PlannerEvent,
+        PreparedTask,
         SegmentEnded,
         SegmentReady,
         SegmentStarted,
@@ -100,6 +104,7 @@ __all__ = [
     'ContractError',
     'Driver',
     'DriverTimeoutError',
+    'Ending',
     'Engine',
     'EngineConfig',
     'EngineError',
@@ -116,7 +121,9 @@ __all__ = [
     'PlanError',
     'PlanSyntaxError',
     'Planner',
+    'PlannerConfig',
     'PlannerEvent',
+    'PreparedTask',
     'RequestRefusedError',
     'RobotLink',
     'RobotUnavailableError',
@@ -149,6 +156,7 @@ __all__ = [
     'TaskStatus',
     'TelloOptions',
     'TimeUtility',
+    'TimedSegment',
     'TimelyError',
     'TorchConfig',
     'TraceError',
@@ -176,15 +184,15 @@ _NAMES = {
     ),
     'errors': (
         'ArgumentError BudgetOverrunError ConfigurationError ContractError DriverTimeoutError '
-        'EngineError ExecutionError IncompletePlanError InvalidTaskError ModelLoadError '
+        'Ending EngineError ExecutionError IncompletePlanError InvalidTaskError ModelLoadError '
         'PlanError PlanSyntaxError RequestRefusedError RobotUnavailableError ServerLostError '
         'ShutdownError SkillFailedError SkillSetError SupersededError TaskCanceledError '
         'TaskRefusedError TimelyError TraceError UnknownSkillError'
     ),
-    'execution': 'CallValue Driver LocalRobotLink RobotLink SegmentExecutor',
+    'execution': 'CallValue Driver LocalRobotLink RobotLink SegmentExecutor TimedSegment',
     'planner': (
-        'CallStarted PhaseChanged Planner PlannerEvent SegmentEnded SegmentReady '
-        'SegmentStarted Task TaskAccepted TaskEnded TaskFeedback TaskHandle TaskPhase '
+        'CallStarted PhaseChanged Planner PlannerConfig PlannerEvent PreparedTask SegmentEnded '
+        'SegmentReady SegmentStarted Task TaskAccepted TaskEnded TaskFeedback TaskHandle TaskPhase '
         'TaskResult TaskStatus'
     ),
     'skills': 'Call Scene SceneObject Segment SkillSet',
