@@ -10,11 +10,12 @@ export OMP_NUM_THREADS ?= 1
 export HF_HUB_OFFLINE = 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: help setup setup-dev setup-indy demo test fuzz lint format model model-eval rlp pages clean $(BENCHES)
+.PHONY: help setup setup-dev setup-indy demo test coverage fuzz lint format model model-eval rlp pages clean $(BENCHES)
 
 help:
 	@echo 'make demo          set up, then fly a simulated fleet and write traces and a report'
 	@echo 'make test          set up, then run every test'
+	@echo 'make coverage      the tests that run in one process, and which lines they reach'
 	@echo 'make fuzz          property tests alone, with new examples each time, FUZZ=1000 of each'
 	@echo 'make setup-indy    make .venv-indy, the environment that a Neuromeka Indy arm is driven from'
 	@echo 'make lint          ruff and mypy'
@@ -47,6 +48,10 @@ demo: setup
 
 test: setup-dev
 	@$(RUN) -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
+
+coverage: setup-dev
+	@$(RUN) -m coverage run -m pytest -m 'not ros and not engines' $(ARGS)
+	@$(RUN) -m coverage report
 
 fuzz: setup-dev
 	@FUZZ=$(or $(FUZZ),1000) $(RUN) -m pytest -n auto --dist load -m hypothesis $(ARGS)
