@@ -12,7 +12,7 @@ ROBOTS = (
 )
 
 
-def nodes(context):
+def nodes(context: object) -> list[object]:
     """Return the nodes of the fleet that the arguments describe."""
     robots = [entry.strip() for entry in LaunchConfiguration('robots').perform(context).split(',')]
     planner = launching.node(
@@ -39,7 +39,7 @@ def nodes(context):
     return [planner, *executors]
 
 
-def generate_launch_description():
+def generate_launch_description() -> LaunchDescription:
     return LaunchDescription(
         [
             DeclareLaunchArgument(

@@ -6,7 +6,7 @@ from launch import LaunchDescription
 from timely_llm_ros import launching
 
 
-def generate_launch_description():
+def generate_launch_description() -> LaunchDescription:
     return LaunchDescription(
         [
             DeclareLaunchArgument('trace', description='What to play: a folder or an MCAP file'),

@@ -50,20 +50,20 @@ def shown(model: FleetModel, now_s: float) -> str:
 
 
 def test_a_task_from_acceptance_to_result() -> None:
+    assert not FleetModel.of(['drone_1']).all_seen
     model = FleetModel.of(['drone_1'])
     robot = model.robots['drone_1']
-    assert not model.all_seen
     model.apply(body('idle'), 10.0)
     assert model.all_seen
     assert robot.phase == 'idle'
-    assert robot.next_ready is None
+    at_first = robot.next_ready
     model.apply(task('accepted'), 10.0)
     assert robot.phase == 'generating'
     assert robot.deadline_left_s(10.4) == pytest.approx(0.6)
     assert robot.utility_now(10.4) == 1.0
     assert robot.utility_now(11.25) == pytest.approx(0.5)
     model.apply(segment(0), 10.5)
-    assert robot.next_ready
+    assert (at_first, robot.next_ready) == (None, True)
     model.apply(body('executing', 'takeoff'), 10.5)
     model.apply(task('segment_started', at_s=0.5), 10.5)
     assert (robot.phase, robot.call, robot.next_ready) == ('executing', 'takeoff', False)

@@ -108,7 +108,7 @@ def test_progress_is_repeated_in_long_calls_and_sparse_in_short_ones() -> None:
 
 def test_a_progress_callback_that_raises_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
     async def body(bench: Bench) -> None:
-        def raises(progress: SegmentProgress) -> None:
+        def raises(_progress: SegmentProgress) -> None:
             raise ValueError('observer')
 
         segment = Segment(0, '', parse('act(10);', EXACT_SKILLS, EXACT_SCENE), 1)
@@ -144,7 +144,7 @@ def test_an_index_that_came_already_is_refused() -> None:
 def test_a_skill_that_the_robot_does_not_have_is_refused() -> None:
     async def body(bench: Bench) -> None:
         segment = Segment(0, 'fly;', (Call('fly'),), 1)
-        outcome = await bench.executor.execute('p', segment, EXACT_SCENE, lambda progress: None)
+        outcome = await bench.executor.execute('p', segment, EXACT_SCENE, lambda _: None)
         assert outcome.ending.code == SegmentCode.INVALID_SEGMENT
         assert "skill 'fly'" in outcome.ending.message
 

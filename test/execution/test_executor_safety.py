@@ -29,14 +29,14 @@ def test_a_call_that_hangs_ends_at_its_limit(call_ms: int, limit_s: float) -> No
 
 def test_a_driver_that_ignores_its_cancel_is_made_safe_all_the_same() -> None:
     async def body(bench: Bench) -> None:
-        async def stubborn(call: Call, scene: object) -> None:
+        async def stubborn(_call: Call, _scene: object) -> None:
             for _ in range(100):
                 try:
                     await asyncio.sleep(1.0)
                 except asyncio.CancelledError:
                     continue
 
-        bench.driver.execute = stubborn  # type: ignore[method-assign]
+        bench.driver.execute = stubborn  # type: ignore[method-assign,assignment]
         outcome = await bench.run('act(1000);')
         assert outcome.ending.code == SegmentCode.DRIVER_TIMEOUT
 
@@ -45,10 +45,10 @@ def test_a_driver_that_ignores_its_cancel_is_made_safe_all_the_same() -> None:
 
 def test_a_driver_with_a_fault_fails_the_skill(caplog: pytest.LogCaptureFixture) -> None:
     async def body(bench: Bench) -> None:
-        async def faulty(call: Call, scene: object) -> None:
+        async def faulty(_call: Call, _scene: object) -> None:
             raise ZeroDivisionError('oops')
 
-        bench.driver.execute = faulty  # type: ignore[method-assign]
+        bench.driver.execute = faulty  # type: ignore[method-assign,assignment]
         outcome = await bench.run('act(1000);')
         assert outcome.ending.code == SegmentCode.SKILL_FAILED
         assert 'oops' in outcome.ending.message
@@ -105,12 +105,12 @@ def test_stop_ends_everything_with_the_given_code() -> None:
 def test_a_robot_that_waits_too_long_is_made_safe_and_may_go_on() -> None:
     async def body(bench: Bench) -> None:
         await bench.run('act(1000);')
-        assert bench.executor.state.phase == 'waiting'
+        before = bench.executor.state.phase
         await asyncio.sleep(4.9)
         assert len(bench.notes) == 2
         await asyncio.sleep(0.2)
         assert bench.notes[2:] == [(6.0, 'safe', 'halt')]
-        assert bench.executor.state.phase == 'idle'
+        assert (before, bench.executor.state.phase) == ('waiting', 'idle')
         assert (await bench.run('act(1000);', 1)).succeeded
 
     on_bench(body, idle_limit_s=5.0)
@@ -142,10 +142,10 @@ def test_a_robot_that_is_lost_refuses_until_it_is_back() -> None:
 
 def test_a_driver_that_reports_the_loss_counts_as_lost_though_it_takes_the_safe_action() -> None:
     async def body(bench: Bench) -> None:
-        async def loses(call: Call, scene: object) -> None:
+        async def loses(_call: Call, _scene: object) -> None:
             raise RobotUnavailableError('no answer')
 
-        bench.driver.execute = loses  # type: ignore[method-assign]
+        bench.driver.execute = loses  # type: ignore[method-assign,assignment]
         assert (await bench.run('act(1);')).ending.code == SegmentCode.ROBOT_LOST
         assert not bench.executor.connected
 

@@ -166,7 +166,7 @@ def test_a_program_with_threads_is_refused() -> None:
     thread.start()
     try:
         with pytest.raises(ConfigurationError, match='early'):
-            run_guarded(lambda guard: 0, make_safe)
+            run_guarded(lambda _: 0, make_safe)
     finally:
         ended.set()
         thread.join()

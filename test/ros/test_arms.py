@@ -71,7 +71,7 @@ class Jointed:
     def wait_still(self) -> None:
         def still() -> bool:
             kinds = [e['event'] for e in self.events if e['event'] in ('move', 'still')]
-            return kinds[-1] == 'still'
+            return bool(kinds[-1] == 'still')
 
         wait_for(still, 'standing still')
 

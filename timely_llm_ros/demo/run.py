@@ -303,10 +303,10 @@ class DemoRun:
         return command
 
     def _send(self, command: dict[str, Any]) -> None:
-        assert self._client is not None
+        stdin = None if self._client is None else self._client.process.stdin
+        if stdin is None:
+            raise RuntimeError('expected start() first')
         self._sent_s[command['key']] = time.monotonic()
-        stdin = self._client.process.stdin
-        assert stdin is not None
         try:
             stdin.write(json.dumps(command).encode() + b'\n')
             stdin.flush()

@@ -330,9 +330,11 @@ class SegmentExecutor:
             async with asyncio.timeout(self._limits.safe_limit_s):
                 await self.driver.safe()
         except RobotUnavailableError as err:
-            _logger.error('safe action not issued, owed until the robot is back: %s', err)
+            text = 'safe action not issued, owed until the robot is back: %s'
+            _logger.error(text, err)  # noqa: TRY400 (the error says all)
         except TimeoutError:
-            _logger.error('safe action not issued within %g s: lost', self._limits.safe_limit_s)
+            text = 'safe action not issued within %g s: lost'
+            _logger.error(text, self._limits.safe_limit_s)  # noqa: TRY400 (it says all)
         except Exception:
             _logger.exception('safe action not issued: lost')
         else:

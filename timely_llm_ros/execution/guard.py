@@ -58,7 +58,7 @@ class Guard:
         self._channel, self._make_safe, self._at_risk = channel, make_safe, at_risk
         self._grace_s = grace_s
         self._lost, self._work_over = threading.Event(), threading.Event()
-        self._callback: Callable[[], None] | None = None
+        self._callback: Callable[[], object] | None = None
         self._thread = threading.Thread(target=self._watch, name='guard watch', daemon=True)
         self._thread.start()
 
@@ -75,7 +75,7 @@ class Guard:
             # Full: the guard has enough to read. Gone: the watch thread deals with it.
             return
 
-    def on_lost(self, callback: Callable[[], None]) -> None:
+    def on_lost(self, callback: Callable[[], object]) -> None:
         """Have ``callback`` called, on another thread, when the guard is gone.
 
         It should make the robot safe with the driver at hand and end the process. If the process
@@ -104,7 +104,7 @@ class Guard:
         if self._callback is not None:
             try:
                 self._callback()
-            except Exception:
+            except Exception:  # noqa: BLE001 (the robot is made safe whatever fails)
                 traceback.print_exc()
             self._work_over.wait(self._grace_s)
         if self._at_risk():
@@ -167,7 +167,7 @@ def _work(work: Callable[[Guard], int], guard: Guard) -> None:
         code = work(guard)
     except SystemExit as err:
         code = err.code if isinstance(err.code, int) else int(err.code is not None)
-    except BaseException:
+    except BaseException:  # noqa: BLE001 (whatever ends the worker is told and counts as failure)
         traceback.print_exc()
     finally:
         guard.leave(code)
@@ -212,7 +212,7 @@ def _keep_watch(
 def _prepare(prepare: Callable[[], None]) -> None:
     try:
         prepare()
-    except Exception:
+    except Exception:  # noqa: BLE001
         # It was for speed only; whatever is wrong shows when it matters, and is said then.
         traceback.print_exc()
 
@@ -225,7 +225,7 @@ def _issue_safe_action(who: str, make_safe: MakeSafe) -> None:
     for attempt in range(1, SAFE_ATTEMPTS + 1):
         try:
             asyncio.run(once())
-        except Exception as err:
+        except Exception as err:  # noqa: BLE001 (tried again whatever fails)
             _say(f'{who}: safe action, attempt {attempt} of {SAFE_ATTEMPTS}: {err!r}')
         else:
             _say(f'{who}: safe action issued')

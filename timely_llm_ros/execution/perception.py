@@ -34,7 +34,7 @@ class Perception(Protocol):
 class NoPerception:
     """A robot without eyes: every skill that needs them fails and says so."""
 
-    async def look(self, scene: Scene) -> frozenset[str]:
+    async def look(self, scene: Scene) -> frozenset[str]:  # noqa: ARG002 (as the protocol has it)
         """Raise ``SkillFailedError``."""
         raise _blind()
 

@@ -227,7 +227,8 @@ def test_a_killed_sdk_is_a_lost_robot_and_the_safe_action_starts_another(slow: M
     async def body(bench: IndyBench) -> None:
         task = bench.run('move_to(40,0,10);')
         await bench.until_moving()
-        process = bench.driver._arm._sdk._process  # type: ignore[attr-defined]
+        process = bench.driver._arm._sdk._process
+        assert process is not None
         os.kill(process.pid, signal.SIGKILL)
         outcome = await task
         assert outcome.ending.code == SegmentCode.ROBOT_LOST
@@ -272,7 +273,7 @@ def test_a_driver_killed_by_force_leaves_no_arm_moving(slow: MockIndy) -> None:
     on_arm(slow, body)
 
 
-def test_nobody_there(tmp_path: Path) -> None:
+def test_nobody_there() -> None:
     async def body() -> None:
         driver = IndyDriver(ARM, IndyOptions(host='127.1.2.3', link_limit_s=0.1))
         with pytest.raises(RobotUnavailableError, match=r'Indy at 127\.1\.2\.3: .*UNAVAILABLE'):

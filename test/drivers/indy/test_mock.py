@@ -153,7 +153,7 @@ def test_what_cannot_be_is_refused() -> None:
         Refusal.OUT_OF_REACH,
         'no inverse kinematics for [900.0, 0.0, 300.0, 0.0, 180.0, 0.0]',
     )
-    joints = {'relative': True, 'velocity': 25.0, 'acceleration': 100.0}
+    joints: dict[str, Any] = {'relative': True, 'velocity': 25.0, 'acceleration': 100.0}
     assert bench.body.move_joints([0, 0, 100, 0, 0, 0], **joints)[0] == Refusal.JOINT_LIMIT
     assert bench.line(350, 0, 150) == (Refusal.NONE, '')
     assert bench.line(350, 0, 150) == (Refusal.NOT_READY, 'a motion is under way')

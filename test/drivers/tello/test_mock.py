@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -107,7 +108,8 @@ def test_what_it_cannot_do_it_refuses_in_words() -> None:
 
 
 def test_before_it_is_in_sdk_mode_it_says_nothing() -> None:
-    body, answers = TelloBody(), []
+    answers: list[str] = []
+    body = TelloBody()
     body.take('takeoff', answers.append)
     body.take('battery?', answers.append)
     assert answers == []
@@ -156,7 +158,7 @@ def test_a_fault_that_is_none_is_refused(fault: str) -> None:
 
 
 @pytest.mark.parametrize('options', [{'speed': 0.0}, {'loss': 1.5}, {'battery_percent': -1.0}])
-def test_options_out_of_range_are_refused(options: dict[str, float]) -> None:
+def test_options_out_of_range_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match='expected'):
         MockTello('127.0.0.2', **options)
 

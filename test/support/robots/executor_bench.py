@@ -20,11 +20,13 @@ from timely_llm_ros.virtual_time import run_virtual
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+DEFAULT_LIMITS = ExecutorLimits()
+
 
 class Bench:
     """One executor with its driver; ``run`` starts a segment."""
 
-    def __init__(self, limits: ExecutorLimits) -> None:
+    def __init__(self, limits: ExecutorLimits = DEFAULT_LIMITS) -> None:
         self.journal: list[Note] = []
         self.progress: list[tuple[float, SegmentProgress]] = []
         self.driver = RecordingDriver(EXACT_SKILLS, 'r1', self._write_down)

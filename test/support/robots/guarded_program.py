@@ -58,7 +58,7 @@ async def drive(guard: Guard, journal: str, mode: str) -> int:
     )
     await executor.start()
     segment = Segment(0, 'move;', parse('move;', SKILLS, ()), 1)
-    call = loop.create_task(executor.execute('plan', segment, Scene(), lambda progress: None))
+    call = loop.create_task(executor.execute('plan', segment, Scene(), lambda _: None))
     await asyncio.sleep(0)
     if mode == 'beat':
         guard.beat()

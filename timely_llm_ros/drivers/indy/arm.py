@@ -103,7 +103,6 @@ class IndyArm:
         for left in reversed(range(STOP_TRIES)):
             try:
                 _require_taken(await self._sdk.call('stop'), 'stop')
-                return
             except RobotUnavailableError:
                 if not left:
                     raise
@@ -111,6 +110,8 @@ class IndyArm:
                 # A controller that is off takes no stop; the brakes hold the arm.
                 if (await self._sdk.call('status'))['ready']:
                     raise RobotUnavailableError(str(err)) from err
+                return
+            else:
                 return
 
     async def let_go(self) -> None:

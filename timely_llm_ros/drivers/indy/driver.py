@@ -149,10 +149,10 @@ class IndyDriver:
         await self._arm.line(item.x_m, item.y_m, item.z_m + self._options.look_m)
         return item.name in await self._perception.look(scene)
 
-    async def _move_to(self, call: Call, scene: Scene) -> None:
+    async def _move_to(self, call: Call, _scene: Scene) -> None:
         await self._arm.line(_number(call, 0), _number(call, 1), _number(call, 2))
 
-    async def _stop(self, call: Call, scene: Scene) -> None:
+    async def _stop(self, _call: Call, _scene: Scene) -> None:
         await self._arm.stop()
         await self._arm.stand_still()
 

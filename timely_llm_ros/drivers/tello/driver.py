@@ -102,7 +102,8 @@ class TelloDriver:
                     self._require_link()
                     await self._flight.land()
         except (TimelyError, TimeoutError) as err:
-            _logger.error('Tello %s: not seen to land at the end: %s', self._wire.host, err)
+            text = 'Tello %s: not seen to land at the end: %s'
+            _logger.error(text, self._wire.host, err)  # noqa: TRY400 (the error says all)
         finally:
             self._connected = False
             if self._rest is not None:
@@ -283,7 +284,8 @@ class TelloDriver:
                     self._wire.tell('rc 0 0 0 0')
                     await asyncio.sleep(min(STAY_PERIOD_S, self._options.land_after_s))
             except TimelyError as err:
-                _logger.error('Tello %s: at rest: %s', self._wire.host, err)
+                text = 'Tello %s: at rest: %s'
+                _logger.error(text, self._wire.host, err)  # noqa: TRY400 (the error says all)
                 await asyncio.sleep(1.0)
 
     def _reason_to_land(self, idle_s: float) -> str | None:

@@ -58,19 +58,19 @@ class TelloSkills:
         }
         """The skills by name."""
 
-    async def _take_off(self, call: Call, scene: Scene) -> None:
+    async def _take_off(self, _call: Call, _scene: Scene) -> None:
         await self._flight.take_off()
 
-    async def _land(self, call: Call, scene: Scene) -> None:
+    async def _land(self, _call: Call, _scene: Scene) -> None:
         await self._flight.land()
 
-    async def _move(self, call: Call, scene: Scene) -> None:
+    async def _move(self, call: Call, _scene: Scene) -> None:
         await self._flight.move(_MOVES[call.skill], _number(call))
 
-    async def _turn(self, call: Call, scene: Scene) -> None:
+    async def _turn(self, call: Call, _scene: Scene) -> None:
         await self._flight.turn(_number(call) * (1 if call.skill == 'turn_ccw' else -1))
 
-    async def _scan(self, call: Call, scene: Scene) -> None:
+    async def _scan(self, _call: Call, scene: Scene) -> None:
         seen: set[str] = set()
         for _ in range(4):
             await self._flight.turn(-math.pi / 2)
@@ -86,16 +86,16 @@ class TelloSkills:
     async def _is_visible(self, call: Call, scene: Scene) -> bool:
         return _target(call, scene).name in await self._perception.look(scene)
 
-    async def _take_picture(self, call: Call, scene: Scene) -> None:
+    async def _take_picture(self, _call: Call, _scene: Scene) -> None:
         await self._perception.take_picture()
 
-    async def _delay(self, call: Call, scene: Scene) -> None:
+    async def _delay(self, call: Call, _scene: Scene) -> None:
         await self._flight.stay(_number(call))
 
-    async def _hover(self, call: Call, scene: Scene) -> None:
+    async def _hover(self, _call: Call, _scene: Scene) -> None:
         await self._flight.stay(HOVER_S)
 
-    async def _log(self, call: Call, scene: Scene) -> None:
+    async def _log(self, call: Call, _scene: Scene) -> None:
         _logger.info('Tello %s: %s', self._flight.wire.host, call.arguments[0].value)
 
 

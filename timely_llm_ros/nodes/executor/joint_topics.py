@@ -9,6 +9,7 @@ import asyncio
 import logging
 import math
 import threading
+from functools import partial
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.drivers.trajectory import JointReading
@@ -49,7 +50,6 @@ class JointTopics:
         self._state_topic = state_topic.replace('{robot}', robot)
         self._readings: dict[str, JointReading] = {}
         self._news: asyncio.Event | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._node: Node | None = None
         self._context: Context | None = None
         self._thread: threading.Thread | None = None
@@ -74,7 +74,7 @@ class JointTopics:
         from sensor_msgs.msg import JointState
         from trajectory_msgs.msg import JointTrajectory
 
-        self._loop, self._news = asyncio.get_running_loop(), asyncio.Event()
+        loop, self._news = asyncio.get_running_loop(), asyncio.Event()
         self._readings = {}
         self._context = rclpy.Context()
         # The arguments of the program are its own node's.
@@ -92,18 +92,18 @@ class JointTopics:
         )
         # Matches reliable and best-effort broadcasters; only the latest counts.
         latest = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
-        self._node.create_subscription(JointState, self._state_topic, self._on_states, latest)
+        on_states = partial(self._on_states, loop, self._news)
+        self._node.create_subscription(JointState, self._state_topic, on_states, latest)
         self._thread = threading.Thread(target=self._spin, name='joint topics', daemon=True)
         self._thread.start()
 
     async def close(self) -> None:
         """Take leave of the other nodes."""
-        node, thread = self._node, self._thread
-        if node is None or thread is None:
+        node, thread, context = self._node, self._thread, self._context
+        if node is None or thread is None or context is None:
             return
         self._node = self._thread = None
-        assert self._context is not None
-        self._context.try_shutdown()
+        context.try_shutdown()
         await asyncio.get_running_loop().run_in_executor(None, thread.join)
         node.destroy_node()
 
@@ -143,8 +143,9 @@ class JointTopics:
 
     # On the thread of the topics
 
-    def _on_states(self, message: JointState) -> None:
-        assert self._loop is not None
+    def _on_states(
+        self, loop: asyncio.AbstractEventLoop, news: asyncio.Event, message: JointState
+    ) -> None:
         speeds = message.velocity if len(message.velocity) == len(message.name) else None
         joints = {
             name: (float(position), float(speeds[index]) if speeds is not None else 0.0)
@@ -154,20 +155,18 @@ class JointTopics:
             if math.isfinite(position)
         }
         try:
-            self._loop.call_soon_threadsafe(self._take, joints)
+            loop.call_soon_threadsafe(self._take, joints, news)
         except RuntimeError:
             # The program is at its end.
             return
 
-    def _take(self, joints: dict[str, tuple[float, float]]) -> None:
-        assert self._loop is not None
-        assert self._news is not None
-        now_s = self._loop.time()
+    def _take(self, joints: dict[str, tuple[float, float]], news: asyncio.Event) -> None:
+        now_s = asyncio.get_running_loop().time()
         for name, (position, speed) in joints.items():
             self._readings[name] = JointReading(
                 position, speed if math.isfinite(speed) else 0.0, now_s
             )
-        self._news.set()
+        news.set()
 
     def _spin(self) -> None:
         from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor

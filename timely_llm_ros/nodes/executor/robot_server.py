@@ -238,10 +238,11 @@ class RobotServer:
         return GoalResponse.ACCEPT
 
     def _on_accepted(self, goal: ServerGoalHandle) -> None:
-        assert self._taking is not None
-        self._taking.goal = goal
-        self._by_goal[bytes(goal.goal_id.uuid)] = self._taking
-        self._taking = None
+        taken, self._taking = self._taking, None
+        if taken is None:
+            raise RuntimeError('expected a goal to be taken before it is accepted')
+        taken.goal = goal
+        self._by_goal[bytes(goal.goal_id.uuid)] = taken
 
     def _require_goal(self, taken: _Taken) -> None:
         """Stop what rclpy could not accept in the end: nobody would hear of it."""

@@ -11,7 +11,7 @@ import threading
 import time
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.drivers.indy.mock import motion as arm_motion
 from timely_llm_ros.drivers.indy.mock.motion import JOINT_LIMIT_DEG, Profile
@@ -193,7 +193,7 @@ class IndyBody:
 
     # What is seen of it
 
-    def status(self) -> dict[str, object]:
+    def status(self) -> dict[str, Any]:
         """Return its state as plain values, in the SDK's names."""
         with self._lock:
             now_s = self._advance()

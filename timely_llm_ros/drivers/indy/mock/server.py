@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import grpc
 from neuromeka import indydcp3, proto
@@ -71,22 +71,22 @@ class _Service:
 class Control(_Service, proto.ControlServicer):  # type: ignore[misc]
     """Motions."""
 
-    def MoveJ(self, request: Any, context: Any) -> Any:  # noqa: N802
+    def MoveJ(self, request: Any, _context: Any) -> Any:  # noqa: N802
         """Begin a joint motion."""
         relative = request.target.base_type == proto.control_msgs.RELATIVE_JOINT
         return self._move(self._body.move_joints, request.target.j_target, relative, request)
 
-    def MoveL(self, request: Any, context: Any) -> Any:  # noqa: N802
+    def MoveL(self, request: Any, _context: Any) -> Any:  # noqa: N802
         """Begin a straight motion."""
         relative = request.target.base_type == proto.control_msgs.RELATIVE_TASK
         return self._move(self._body.move_line, request.target.t_target, relative, request)
 
-    def StopMotion(self, request: Any, context: Any) -> Any:  # noqa: N802
+    def StopMotion(self, request: Any, _context: Any) -> Any:  # noqa: N802
         """Stop."""
         self._body.stop(request.category)
         return proto.common_msgs.Response(code=0)
 
-    def Recover(self, request: Any, context: Any) -> Any:  # noqa: N802
+    def Recover(self, _request: Any, _context: Any) -> Any:  # noqa: N802
         """Recover from a violation."""
         return _response(self._body.recover())
 
@@ -112,15 +112,15 @@ class Control(_Service, proto.ControlServicer):  # type: ignore[misc]
 class Device(_Service, proto.DeviceServicer):  # type: ignore[misc]
     """Outputs of the tool and of the control box."""
 
-    def SetEndDO(self, request: Any, context: Any) -> Any:  # noqa: N802
+    def SetEndDO(self, request: Any, _context: Any) -> Any:  # noqa: N802
         """Switch outputs of the tool."""
         return self._set((signal.port, list(signal.states)) for signal in request.signals)
 
-    def SetDO(self, request: Any, context: Any) -> Any:  # noqa: N802
+    def SetDO(self, request: Any, _context: Any) -> Any:  # noqa: N802
         """Switch outputs of the control box."""
         return self._set((str(signal.address), [signal.state]) for signal in request.signals)
 
-    def GetEndDO(self, request: Any, context: Any) -> Any:  # noqa: N802
+    def GetEndDO(self, _request: Any, _context: Any) -> Any:  # noqa: N802
         """Tell the outputs of the tool."""
         signals = [
             proto.device_msgs.EndtoolSignal(port=port, states=states)
@@ -140,7 +140,7 @@ class Device(_Service, proto.DeviceServicer):  # type: ignore[misc]
 class Config(_Service, proto.ConfigServicer):  # type: ignore[misc]
     """The home position."""
 
-    def GetHomePosition(self, request: Any, context: Any) -> Any:  # noqa: N802
+    def GetHomePosition(self, _request: Any, _context: Any) -> Any:  # noqa: N802
         """Tell the joint angles of the home position."""
         return proto.config_msgs.JointPos(jpos=self._body.home)
 
@@ -148,23 +148,23 @@ class Config(_Service, proto.ConfigServicer):  # type: ignore[misc]
 class State(_Service, proto.RTDataExchangeServicer):  # type: ignore[misc]
     """What the arm does."""
 
-    def GetControlData(self, request: Any, context: Any) -> Any:  # noqa: N802
+    def GetControlData(self, _request: Any, _context: Any) -> Any:  # noqa: N802
         """Tell position and state."""
-        status = cast('dict[str, Any]', self._body.status())
+        status = self._body.status()
         return proto.rtde_msgs.ControlData(
             op_state=status['op_state'], q=status['q'], p=status['p'], is_robot_connected=True
         )
 
-    def GetMotionData(self, request: Any, context: Any) -> Any:  # noqa: N802
+    def GetMotionData(self, _request: Any, _context: Any) -> Any:  # noqa: N802
         """Tell how far the motion is."""
-        status = cast('dict[str, Any]', self._body.status())
+        status = self._body.status()
         names = (
             'is_in_motion', 'is_target_reached', 'is_stopping', 'has_motion', 'traj_progress',
             'remain_distance', 'motion_id',
         )  # fmt: skip
         return proto.rtde_msgs.MotionData(speed_ratio=100, **{name: status[name] for name in names})
 
-    def GetViolationData(self, request: Any, context: Any) -> Any:  # noqa: N802
+    def GetViolationData(self, _request: Any, _context: Any) -> Any:  # noqa: N802
         """Tell what is wrong."""
         text = str(self._body.status()['violation'])
         return proto.rtde_msgs.ViolationData(violation_code=int(bool(text)), violation_str=text)

@@ -120,11 +120,15 @@ async def _control(mocks: dict[str, MockTello]) -> None:
     while line := (await reader.readline()).decode(errors='replace').strip():
         host, _, fault = line.partition(' ')
         try:
-            if host not in mocks:
-                raise ConfigurationError(f'address {host!r}: expected one of {", ".join(mocks)}')
-            mocks[host].set_fault(fault)
+            _set_fault(mocks, host, fault)
         except ConfigurationError as err:
             print(f'error: {err}', file=sys.stderr, flush=True)
+
+
+def _set_fault(mocks: dict[str, MockTello], host: str, fault: str) -> None:
+    if host not in mocks:
+        raise ConfigurationError(f'address {host!r}: expected one of {", ".join(mocks)}')
+    mocks[host].set_fault(fault)
 
 
 if __name__ == '__main__':

@@ -227,9 +227,9 @@ class TelloBody:
     def _move(
         self, word: str, given: tuple[int, ...] | None, answer: Callable[[str], None]
     ) -> None:
-        if not self._is_ready(given, answer):
+        given = self._ready(given, answer)
+        if given is None:
             return
-        assert given is not None
         way_m = given[0] / 100
         forward, left, up = {
             'forward': (1, 0, 0),
@@ -246,27 +246,29 @@ class TelloBody:
     def _turn(
         self, word: str, given: tuple[int, ...] | None, answer: Callable[[str], None]
     ) -> None:
-        if not self._is_ready(given, answer):
+        given = self._ready(given, answer)
+        if given is None:
             return
-        assert given is not None
         end = self.pose.moved(0, 0, 0, given[0] if word == 'cw' else -given[0])
         self._begin(Phase.MOVE, end, SETTLE_S + given[0] / TURN_DEG_S, Phase.HOVER, answer)
 
     def _go(self, arguments: list[str], answer: Callable[[str], None]) -> None:
         way, speed = _whole(arguments[:3], 3, -500, 500), _whole(arguments[3:], 1, 10, 100)
-        if way is not None and all(abs(part) < 20 for part in way):
-            way = None
-        if not self._is_ready(way if speed is not None else None, answer):
+        given = None
+        if way is not None and speed is not None and any(abs(part) >= 20 for part in way):
+            given = (*way, *speed)
+        given = self._ready(given, answer)
+        if given is None:
             return
-        assert way is not None
-        assert speed is not None
-        forward_m, left_m, up_m = (part / 100 for part in way)
-        duration_s = SETTLE_S + math.hypot(forward_m, left_m, up_m) / (speed[0] / 100)
+        forward_m, left_m, up_m, speed_m_s = (part / 100 for part in given)
+        duration_s = SETTLE_S + math.hypot(forward_m, left_m, up_m) / speed_m_s
         end = self.pose.moved(forward_m, left_m, up_m)
         self._begin(Phase.MOVE, end, duration_s, Phase.HOVER, answer)
 
-    def _is_ready(self, given: tuple[int, ...] | None, answer: Callable[[str], None]) -> bool:
-        """Tell whether it can move; answer if it cannot."""
+    def _ready(
+        self, given: tuple[int, ...] | None, answer: Callable[[str], None]
+    ) -> tuple[int, ...] | None:
+        """Return what a move was given if it can be begun; else answer why not."""
         if given is None:
             answer('out of range')
         elif not self.flies:
@@ -276,8 +278,8 @@ class TelloBody:
         elif self.phase is Phase.MOVE:
             answer('error Not joystick')
         else:
-            return True
-        return False
+            return given
+        return None
 
     def _begin(
         self,
