@@ -88,7 +88,7 @@ def test_a_skill_set_travels_between_processes(skill_set: SkillSet) -> None:
 
 def test_the_fingerprint_is_the_same_on_every_run_and_differs_with_the_content() -> None:
     code = (
-        'from timely_llm_ros.skills import find_skill_set;'
+        'from timely_llm_ros.skills.loading import find_skill_set;'
         'print(find_skill_set("tello").fingerprint())'
     )
     other = subprocess.run(

@@ -182,17 +182,15 @@ def read_probe(folder: str | Path) -> RemainingLengthProbe:
 
 def _settings(content: Mapping[str, Any]) -> ProbeSettings:
     """Return the settings that a file of any version holds."""
+    if content['format'] not in (1, FORMAT):
+        raise ValueError(f'format {content["format"]!r}, expected {FORMAT}')
     settings = ProbeSettings(content['layer'], LengthBins(**content['bins']))
-    match content['format']:
-        case 1:
-            return settings
-        case 2:
-            # Files that are older than the choice of a prompt's weight do not have it.
-            return replace(
-                settings,
-                sharpness=content['sharpness'],
-                divides=content['divides'],
-                prompt_weight=content.get('prompt_weight', 1.0),
-            )
-        case other:
-            raise ValueError(f'format {other!r}, expected {FORMAT}')
+    if content['format'] == 1:
+        return settings
+    return replace(
+        settings,
+        sharpness=content['sharpness'],
+        divides=content['divides'],
+        # Files that are older than the choice of a prompt's weight do not have it.
+        prompt_weight=content.get('prompt_weight', 1.0),
+    )
