@@ -1,4 +1,4 @@
-"""One segment on one driver: its calls made one by one, each timed and limited."""
+"""Does one segment on one driver: makes its calls one by one, and times and limits each."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Plans that no robot waits for: made in the engine time that robots leave.
+"""Plans that no robot waits for, made in the engine time that robots leave over.
 
-A few at a time are given to the engine, so that it never has to look through thousands; which of
-its steps they get, the engine decides.
+The engine gets a few of them at a time, so that it never has to look through thousands. It decides
+itself which of its steps they get.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class BackgroundResult:
     """How a background task ended.
 
     Attributes:
-        task_id: Whose.
+        task_id: The task's id.
         ending: How; its code is 0, or the ``code`` of a class in ``errors.py``.
         text: The plan, as far as it came.
         tokens: Tokens generated.
@@ -118,7 +118,7 @@ class BackgroundTasks:
     """The planner's background tasks, first come first served.
 
     Args:
-        context: What it needs of the planner.
+        context: The planner's engine, clock and options.
         skill_sets: Skill sets by name.
         window: Most of them that the engine has at a time.
     """

@@ -1,4 +1,4 @@
-"""Budgets of tasks as they arrive: predicted, fitted to the engine, or refused."""
+"""Decides, when a task comes, how its plan can be generated within its time budget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the planner gives to the tasks that it runs."""
+"""The parts of the planner that its tasks share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PlannerContext:
-    """What a task's run needs of its planner.
+    """The parts of the planner that each of its tasks works with.
 
     Attributes:
         engine: Generates.

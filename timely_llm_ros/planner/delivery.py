@@ -1,4 +1,4 @@
-"""One task's segments on their robot: sent at once, followed, and stopped together."""
+"""Sends one task's segments to its robot, follows them there and stops them together."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class _Item:
 
 
 class Delivery:
-    """Everything of one task that concerns its robot. Books the task's timeline.
+    """One task's segments on its robot. It also keeps the task's timeline.
 
     Args:
         task: The task.
         link: Its robot.
-        context: What it needs of the planner.
+        context: The planner's engine, clock and options.
         robot_free: Waits until the robot is rid of the tasks that this one took over from.
         on_progress: Called when the expectation of the robot's idle time changed.
         on_success: Called with a segment that was done and its outcome.

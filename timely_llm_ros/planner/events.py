@@ -1,4 +1,7 @@
-"""What happens to tasks, for topics, traces and the live view. Times on the planner's clock."""
+"""The events by which the planner tells what happens to its tasks.
+
+Topics, traces and the live view are made of them. Their times are on the planner's clock.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +44,8 @@ class SegmentReady:
     """A segment was generated and is sent to its robot.
 
     Attributes:
-        task_id: Whose.
-        robot: For whom.
+        task_id: The task's id.
+        robot: Name of its robot.
         at_s: When the planner had it (s).
         segment: The segment.
         token_at_s: When the engine knew its closing token (s).

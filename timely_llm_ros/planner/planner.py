@@ -1,4 +1,7 @@
-"""The planning service: tasks in, segments out. asyncio, no ROS, time only through ``Clock``."""
+"""The planner takes tasks, has their plans generated and sends the segments to robots.
+
+It runs on asyncio, knows nothing of ROS and reads the time only from its ``Clock``.
+"""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class RobotQueue:
-    """The order in which one robot serves its tasks. Only keeps the order; starts and ends none.
+    """The order in which one robot serves its tasks. It starts and ends none of them.
 
     A task that takes over begins to be generated at once, but nothing of it is sent to the robot
     before the tasks that it took over from have ended.

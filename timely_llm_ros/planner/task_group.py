@@ -1,4 +1,4 @@
-"""Asyncio tasks that nobody awaits: kept alive, their failures logged, waited for at the end."""
+"""Keeps asyncio tasks that nobody awaits: logs their failures and waits for them at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One task from acceptance to result: its generation on one side, its robot on the other."""
+"""Leads one task from acceptance to result, between its generation and its robot."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class TaskRun:
 
     Args:
         prepared: The task, and what its generation needs.
-        context: What it needs of the planner.
+        context: The planner's engine, clock and options.
         robot_free: Waits until the robot is rid of the tasks that this one took over from.
         on_late_generation: Called when a generation ended after its budget under ``skip_next``.
         on_ended: Called once, when the result is known.

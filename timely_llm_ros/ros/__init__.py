@@ -1,4 +1,4 @@
-"""What any ROS 2 node of ours is made of."""
+"""The parts that every ROS 2 node of this package is made of."""
 
 from timely_llm_ros.ros.action_client import GoalClient
 from timely_llm_ros.ros.action_server import DeferredActionServer

@@ -1,4 +1,4 @@
-"""Keeps a goal's feedback slow: at most ten messages a second, the last of which is never lost."""
+"""Limits a goal's feedback to ten messages a second and never loses the last one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the programs share: their loop, signals and log."""
+"""Runs a node's program: its asyncio loop, its signals and its log."""
 
 from __future__ import annotations
 

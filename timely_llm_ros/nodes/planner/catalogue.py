@@ -1,4 +1,4 @@
-"""The skill sets of a fleet: loaded, and as the text that their files hold."""
+"""The skill sets of a fleet, loaded, together with the text of their files."""
 
 from __future__ import annotations
 

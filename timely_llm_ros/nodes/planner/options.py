@@ -1,4 +1,4 @@
-"""What a planner is made with, and its work of other kinds, from the planner node's parameters."""
+"""Turns the planner node's parameters into what its planner is made with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The planner's action: goals become tasks, tasks' ends become results."""
+"""Serves the planner's action: makes tasks of goals, and results of how tasks ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file of prompts worked off in the background, its answers appended to another."""
+"""Has the prompts of a file answered in the background and appends the answers to another."""
 
 from __future__ import annotations
 
