@@ -1,5 +1,6 @@
 """What benchmarks share."""
 
+from benchmarks.common.arguments import arguments
 from benchmarks.common.browser import Browser
 from benchmarks.common.cpu_noise import QUIET_CORES, Others
 from benchmarks.common.interleaved import Way, gain, gain_errors, run_in_turns
@@ -13,6 +14,7 @@ __all__ = [
     'Others',
     'Target',
     'Way',
+    'arguments',
     'command',
     'finish',
     'gain',

@@ -17,7 +17,6 @@ last, with steps as long as any of some shapes makes most of.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import itertools
 import random
@@ -27,7 +26,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.progress import Progress
 
-from benchmarks.common import QUIET_CORES, Others, Target, save
+from benchmarks.common import QUIET_CORES, Others, Target, arguments, save
 from benchmarks.micro_batch.background_figures import Part, figures_of, quiet_rounds
 from timely_llm_ros.clock import WallClock
 from timely_llm_ros.drivers import SimulatedDriver, SimulatedOptions
@@ -248,13 +247,10 @@ class Bench:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument('--rounds', type=int, default=14)
     parser.add_argument('--seconds', type=float, default=8.0, help='length of each part')
     parser.add_argument('--load', type=float, default=8.0, help='tasks of robots per second')
-    parser.add_argument('--json')
     options = parser.parse_args()
     if options.rounds < ALONE_EVERY or options.seconds < 2 or options.load <= 0:
         parser.error(f'expected at least {ALONE_EVERY} rounds of 2 s and a load above 0')

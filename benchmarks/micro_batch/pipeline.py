@@ -12,7 +12,6 @@ There is one cost model for all rows and systems; ``--fit`` finds it again from 
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 from concurrent.futures import ProcessPoolExecutor
@@ -24,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.common import FOLDER, Target, command, save
+from benchmarks.common import FOLDER, Target, arguments, command, save
 from benchmarks.micro_batch.pipeline_serving import (
     GreedyAdmission,
     KvMemory,
@@ -198,12 +197,9 @@ def fit(evaluations: int, seed: int = 1) -> Model:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument('--fit', type=int, metavar='EVALUATIONS', help='find the cost model again')
     parser.add_argument('--seed', type=int, default=1, help='of the fit')
-    parser.add_argument('--json')
     options = parser.parse_args()
     if options.fit is not None:
         found = fit(options.fit, options.seed)

@@ -15,7 +15,6 @@ own plans of drawn tasks, with lengths learned from the first answers.
 
 from __future__ import annotations
 
-import argparse
 import random
 import time
 from functools import partial
@@ -26,7 +25,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.progress import Progress
 
-from benchmarks.common import Target, Way, finish, gain, gain_errors, picture, run_in_turns, save
+from benchmarks.common import (
+    Target,
+    Way,
+    arguments,
+    finish,
+    gain,
+    gain_errors,
+    picture,
+    run_in_turns,
+    save,
+)
 from benchmarks.multibin.static_batches import bins_with_errors
 from timely_llm_ros.engines import GenerationRequest
 from timely_llm_ros.engines.tokens import SHIPPED_MODEL, find_model
@@ -196,15 +205,12 @@ def plans(loaded: LoadedModel, count: int) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument('--requests', type=int, default=768, help='a multiple of 8 times the bins')
     parser.add_argument('--mean', type=int, default=MEAN_TOKENS, help='mean length (tokens)')
     parser.add_argument('--bins', type=int, nargs='+', default=BINS, choices=BINS)
     parser.add_argument('--plans', type=int, default=160, help='own plans of the model; 0 for none')
     parser.add_argument('--images', type=Path, default=IMAGES)
-    parser.add_argument('--json')
     options = parser.parse_args()
     bins = sorted({1, 4, *options.bins})
     if options.requests % (BATCH * bins[-1]) or options.requests < 1:

@@ -11,7 +11,6 @@ paper's lengths (GSM8K answers of Phi-3.5) are not published, so lognormal ones 
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.common import Target, finish, picture, save
+from benchmarks.common import Target, arguments, finish, picture, save
 from benchmarks.multibin.plots import Grid, Mean, lines
 from benchmarks.multibin.reference import (
     EXPONENTIAL_LATENCY_S,
@@ -369,12 +368,9 @@ def figure_9(draws: int, images: Path) -> Outcome:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument('--draws', type=int, default=10)
     parser.add_argument('--images', type=Path, default=IMAGES)
-    parser.add_argument('--json')
     options = parser.parse_args()
     if options.draws < 1:
         parser.error(f'--draws {options.draws}: expected at least 1')

@@ -14,7 +14,6 @@ first on without a gap and the newest is no older than the last chunk may be.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -26,12 +25,15 @@ import time
 from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from benchmarks.common import Target, save
+from benchmarks.common import Target, arguments, save
 from benchmarks.recorder.robot_traffic import number_of, templates
 from lrtrace.storage import Trace
 from timely_llm_ros.testing import free_domain
+
+if TYPE_CHECKING:
+    import argparse
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMESPACE = '/bench'
@@ -245,9 +247,7 @@ def kills(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument('--minutes', type=float, default=10.0)
     parser.add_argument('--robots', type=int, default=100)
     parser.add_argument('--rate', type=float, default=3100.0, help='messages a second in all')
@@ -255,7 +255,6 @@ def main() -> None:
     parser.add_argument('--kills', type=int, default=20)
     parser.add_argument('--seed', type=int, default=1)
     parser.add_argument('--part', choices=('flood', 'kills', 'both'), default='both')
-    parser.add_argument('--json', help='where the figures go')
     options = parser.parse_args()
     os.environ |= {
         'ROS_DOMAIN_ID': str(free_domain()),

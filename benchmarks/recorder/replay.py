@@ -16,7 +16,6 @@ fitted to the trace.
 
 from __future__ import annotations
 
-import argparse
 import os
 import tempfile
 import time
@@ -24,7 +23,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import Target, save
+from benchmarks.common import Target, arguments, save
 from benchmarks.recorder.virtual_trace import apart, write_virtual_trace
 from lrtrace.storage import Trace
 from lrtrace.timeline import read_run
@@ -47,13 +46,10 @@ EXACT_S = 0.001
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument('--robots', type=int, default=40)
     parser.add_argument('--duration', type=float, default=900.0, help='virtual seconds')
     parser.add_argument('--seed', type=int, default=1)
-    parser.add_argument('--json', help='where the figures go')
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=os.environ.get('TMPDIR')) as folder:
         figures = measure(Path(folder) / 'run', options.robots, options.duration, options.seed)

@@ -11,20 +11,22 @@ until everything is drawn and the next frame is free. Then it is used: filtered,
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from benchmarks.common import Browser, Target, save
+from benchmarks.common import Browser, Target, arguments, save
 from benchmarks.recorder.virtual_trace import apart, write_virtual_trace
 from lrtrace.report import write_report
 from lrtrace.storage import Trace
 from lrtrace.timeline import read_run
 from timely_llm_ros.evaluation import System, compose, fleet_spec
+
+if TYPE_CHECKING:
+    import argparse
 
 SYSTEM = System('utility', policy='utility', max_running=8)
 SCREENS = {'1440x900': (1440, 900, 1.0, False), '390x844': (390, 844, 3.0, True)}
@@ -52,15 +54,12 @@ USES = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument('--robots', type=int, default=100)
     parser.add_argument('--duration', type=float, default=600.0, help='virtual seconds')
     parser.add_argument('--seed', type=int, default=1)
     parser.add_argument('--repeats', type=int, default=5)
     parser.add_argument('--pictures', type=Path, help='folder for screenshots')
-    parser.add_argument('--json', help='where the figures go')
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=os.environ.get('TMPDIR')) as folder:
         figures = measure(Path(folder), options)

@@ -15,7 +15,6 @@ the range, and of the slope. The last column is the median of what a call took m
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import math
 import random
@@ -25,7 +24,7 @@ from collections import defaultdict
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.common import Target, save
+from benchmarks.common import Target, arguments, save
 from lrtrace.call_samples import CallSample
 from timely_llm_ros.calibration import SkillFit, fit_skill
 from timely_llm_ros.clock import WallClock
@@ -38,6 +37,7 @@ from timely_llm_ros.skills import Argument, Call, Scene, SceneObject, Segment, S
 from timely_llm_ros.skills.loading import find_skill_set
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Sequence
 
 TELLO, ARM = find_skill_set('tello'), find_skill_set('arm')
@@ -212,15 +212,12 @@ LAWS: dict[str, Callable[[Call], float]] = {'push': push_s}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument('--calls', type=int, default=30, help='of each skill')
     parser.add_argument(
         '--jitter', type=float, default=0.01, help="how much the Indy's motions vary"
     )
     parser.add_argument('--seed', type=int, default=0, help='of amounts and of that variation')
-    parser.add_argument('--json', help='where the figures go')
     options = parser.parse_args()
     if options.calls < 10:
         parser.error(f'--calls {options.calls}: expected 10 or more')

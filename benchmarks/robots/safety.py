@@ -10,7 +10,6 @@ still after it was told so, and an arm stands still. Times are on the machine's 
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import json
@@ -28,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common import Target, save
+from benchmarks.common import Target, arguments, save
 from benchmarks.robots import arm_faults as arms
 from timely_llm_ros.clock import WallClock
 from timely_llm_ros.drivers.tello import TelloDriver, TelloOptions
@@ -331,11 +330,8 @@ def row(counted: str, times_s: list[float], error: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument('--trials', type=int, default=10, help='of each fault (default: 10)')
-    parser.add_argument('--out', help='where the JSON goes; benchmarks/results by default')
     options = parser.parse_args()
     print(f'{options.trials} faults of each kind, on aircraft of their own ...', flush=True)
     # What the driver warns of is what is done to it here.
@@ -352,7 +348,7 @@ def main() -> None:
         Target(f'worst time from fault to safe, {kind} (s)', one['worst_s'], '<=', TARGET_S)
         for kind, one in figures.items()
     ]
-    save('safety', figures, targets, path=options.out)
+    save('safety', figures, targets, path=options.json)
 
 
 if __name__ == '__main__':

@@ -10,7 +10,6 @@ predictor in numpy.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import os
 import time
@@ -23,7 +22,7 @@ os.environ.setdefault('OMP_NUM_THREADS', '1')
 import numpy as np
 import torch
 
-from benchmarks.common import Target, save
+from benchmarks.common import Target, arguments, save
 from benchmarks.timebill.predictor_prompt import longest_predictor_prompt
 from timely_llm_ros.engines.tokens import SHIPPED_MODEL, find_model
 from timely_llm_ros.engines.torch.compute import load_model
@@ -45,6 +44,7 @@ from timely_llm_ros.training import (
 )
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
@@ -168,15 +168,12 @@ def samples(options: argparse.Namespace) -> tuple[list[LengthSample], list[Lengt
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument('--quick', action='store_true', help='a rough picture in two minutes')
     parser.add_argument('--plans', type=int, help='to learn from (default 2400, quick 600)')
     parser.add_argument('--held-out', type=int, help='to judge on (default 400, quick 120)')
     parser.add_argument('--epochs', type=int, help='of every network (default 16, quick 6)')
     parser.add_argument('--samples', type=Path, help='plans to learn from, generated before')
-    parser.add_argument('--json')
     options = parser.parse_args()
     started_s = time.perf_counter()
     quick = options.quick

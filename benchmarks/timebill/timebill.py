@@ -17,7 +17,6 @@ right.
 
 from __future__ import annotations
 
-import argparse
 import random
 import statistics
 import time
@@ -27,7 +26,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from benchmarks.common import FOLDER, Target, save
+from benchmarks.common import FOLDER, Target, arguments, save
 from benchmarks.timebill.approaches import (
     Overrun,
     TimeBill,
@@ -50,6 +49,7 @@ from timely_llm_ros.engines.torch.compute import find_method, load_model
 from timely_llm_ros.prediction.lengths import read_rlp
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
     from benchmarks.timebill.approaches import Approach, Choices
@@ -245,9 +245,7 @@ def make_record(options: argparse.Namespace) -> Record:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__, json=False)
     parser.add_argument('--quick', action='store_true', help='a rough picture in 90 s')
     parser.add_argument('--jobs', type=int, help='jobs (default: 120, quick 24)')
     parser.add_argument(

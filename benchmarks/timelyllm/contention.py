@@ -15,7 +15,6 @@ robots. Slopes of the utility are divided by the factor, so that utilities compa
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import random
 import statistics
@@ -26,7 +25,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import Progress
 
-from benchmarks.common import save
+from benchmarks.common import arguments, save
 from benchmarks.timelyllm.systems import WAYS, Served, Way, show, targets
 from timely_llm_ros.clock import WallClock
 from timely_llm_ros.drivers import SimulatedDriver, SimulatedOptions
@@ -237,7 +236,7 @@ def summarise(way: Way, batch: int, workload: Workload, fleet: Fleet) -> Served:
     )
 
 
-async def run(minutes: float, batches: list[int], seed: int) -> None:
+async def run(minutes: float, batches: list[int], seed: int, path: str | None) -> None:
     spec = replace(WORKLOADS['wid1'], kinds=KINDS_SERVED)
     skill_set = find_skill_set('tello')
     whole = compose(spec, seed)
@@ -279,13 +278,12 @@ async def run(minutes: float, batches: list[int], seed: int) -> None:
             'served': [asdict(one) for one in served],
         },
         targets(served),
+        path=path,
     )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument('--minutes', type=float, default=1.0, help='of each run (default 1)')
     parser.add_argument('--batches', type=int, nargs='+', default=[4, 12])
     parser.add_argument('--seed', type=int, default=0)
@@ -294,7 +292,7 @@ def main() -> None:
         parser.error(f'--minutes {options.minutes}: expected 0.05 to 60')
     if min(options.batches) < 1:
         parser.error(f'--batches {options.batches}: expected numbers of at least 1')
-    asyncio.run(run(options.minutes, options.batches, options.seed))
+    asyncio.run(run(options.minutes, options.batches, options.seed, options.json))
 
 
 if __name__ == '__main__':

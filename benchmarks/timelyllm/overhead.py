@@ -8,7 +8,6 @@ between two processes, measured during the same run.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
@@ -24,7 +23,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import Progress
 
-from benchmarks.common import Target, save
+from benchmarks.common import Target, arguments, save
 from lrtrace.statistics import percentile
 from timely_llm_ros.demo import Children, Robot, TimedTask, find_program
 from timely_llm_ros.engines import (
@@ -303,7 +302,7 @@ async def _next(reader: asyncio.StreamReader) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument('--pairs', type=int, default=8, help='pairs of fresh workers')
     parser.add_argument('--rounds', type=int, default=4, help='rounds of generation each way')
     parser.add_argument('--plans', type=int, default=16, help='plans per round')
@@ -356,6 +355,7 @@ def main() -> None:
             ),
             Target('token to action, p99 (s), 3 bare p99 and a step', acts['p99'], '<=', limit_s),
         ],
+        path=options.json,
     )
 
 

@@ -11,13 +11,12 @@ a generation that was fetched and found no place: ``toy_refusals``.
 
 from __future__ import annotations
 
-import argparse
 import collections
 import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.common import Target, save
+from benchmarks.common import Target, arguments, save
 from benchmarks.timelyllm.comparison import (
     compare,
     paper,
@@ -47,14 +46,11 @@ SYSTEMS = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument('--seeds', type=int, default=20)
     parser.add_argument('--processes', type=int, default=1)
     parser.add_argument('--hardware', nargs='+', default=['toy', 'toy_uncached'])
     parser.add_argument('--workloads', nargs='+', choices=WORKLOADS, default=list(WORKLOADS))
-    parser.add_argument('--json')
     options = parser.parse_args()
     figures: list[dict[str, Any]] = []
     targets: list[Target] = []

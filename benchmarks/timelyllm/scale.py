@@ -16,7 +16,6 @@ the tasks; CPU time is given beside it because other programs may share the core
 
 from __future__ import annotations
 
-import argparse
 import gc
 import itertools
 import json
@@ -27,11 +26,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.common import Target, save
+from benchmarks.common import Target, arguments, save
 from benchmarks.timelyllm.event_log import EventLog
 from timely_llm_ros.evaluation import System, check_all_succeeded, compose, fleet_spec, run_workload
 
 if TYPE_CHECKING:
+    import argparse
+
     from timely_llm_ros.planner import PlannerEvent
 
 HARDWARE = 'h200_llama3_8b'
@@ -43,13 +44,10 @@ COLLECT_AFTER = 20_000
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument('--robots', type=int, nargs='+', default=[1000, 3000, 10_000])
     parser.add_argument('--duration', type=float, default=300.0, help='virtual seconds')
     parser.add_argument('--seed', type=int, default=1)
-    parser.add_argument('--json', help='where the figures go')
     parser.add_argument('--one', type=int, metavar='ROBOTS', help='serve one fleet, print JSON')
     options = parser.parse_args()
     if options.one is not None:

@@ -9,12 +9,11 @@ on the machine count as little as possible.
 
 from __future__ import annotations
 
-import argparse
 import random
 import time
 from dataclasses import dataclass
 
-from benchmarks.common import Target, save
+from benchmarks.common import Target, arguments, save
 from benchmarks.timelyllm.printed import PAPER_US
 from timely_llm_ros.scheduling import GenerationTable, SchedulingOptions, StepTimes
 from timely_llm_ros.utility import NORMAL, URGENT, TimeUtility
@@ -83,10 +82,7 @@ def best_us(step: object, repeats: int, runs: int = 9) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument('--json')
+    parser = arguments(__doc__)
     path = parser.parse_args().json
     print(f'{"waiting":>7} {"fcfs":>8} {"edf":>8} {"utility":>8} {"naive":>10} {"paper":>8}  (us)')
     figures = []

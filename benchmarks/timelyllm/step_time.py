@@ -8,12 +8,12 @@ wall time, and of the CPU time of this thread, which other programs on the machi
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from pathlib import Path
 from statistics import median
 
+from benchmarks.common import arguments
 from timely_llm_ros.engines import GenerationEnded, GenerationRequest, Resume, Submit
 from timely_llm_ros.engines.core import CoreOptions, EngineCore
 from timely_llm_ros.engines.tokens import SHIPPED_MODEL, find_model
@@ -89,9 +89,7 @@ def measure(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__, json=False)
     parser.add_argument('--model', default=SHIPPED_MODEL, help='a folder or a shipped name')
     parser.add_argument('--context', type=int, default=400, help='prompt tokens')
     parser.add_argument('--steps', type=int, default=150, help='decoding steps per row')

@@ -15,7 +15,6 @@ share of its peak.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from pathlib import Path
@@ -23,7 +22,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.common import FOLDER as RESULTS
-from benchmarks.common import command, machine, save
+from benchmarks.common import arguments, command, machine, save
 from benchmarks.timelyllm.figures import EXPERIMENTS, Runs, draw, print_tables, write_page
 from timely_llm_ros.engines.simulated import HARDWARE, find_hardware
 from timely_llm_ros.errors import TimelyError
@@ -32,9 +31,7 @@ IMAGES = Path(__file__).resolve().parents[2] / 'docs' / 'images'
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__, json=False)
     parser.add_argument('--only', nargs='+', choices=EXPERIMENTS, default=list(EXPERIMENTS))
     parser.add_argument('--seeds', type=int, default=20, help='how many draws of each workload')
     parser.add_argument(

@@ -11,7 +11,6 @@ by the mean; a budget takes a quantile, so that is what must hold.
 
 from __future__ import annotations
 
-import argparse
 import os
 import time
 from typing import Any
@@ -21,7 +20,7 @@ os.environ.setdefault('OMP_NUM_THREADS', '1')
 import torch
 from matplotlib.figure import Figure
 
-from benchmarks.common import FOLDER, Target, save
+from benchmarks.common import FOLDER, Target, arguments, save
 from benchmarks.trail.probe import (
     QUANTILES,
     coverage,
@@ -98,12 +97,9 @@ def draw(found: dict[str, dict[str, Any]]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument('--quick', action='store_true', help='few plans, three shares')
     parser.add_argument('--plans', type=int, help='of each kind of scenes (default 120, quick 24)')
-    parser.add_argument('--json', help='where the results go (default: results/calibration.json)')
     options = parser.parse_args()
     torch.set_num_threads(1)
     started_s = time.monotonic()

@@ -18,7 +18,6 @@ run again stay in the file.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import statistics
@@ -31,7 +30,7 @@ from rich.console import Console
 from rich.table import Table
 
 # A script's folder comes first on the path: nothing in it may be named as a package it uses.
-from benchmarks.common import FOLDER, Target, command, save
+from benchmarks.common import FOLDER, Target, arguments, command, save
 from benchmarks.vllm.contention import contention, settings, ways_of
 from benchmarks.vllm.overhead import overhead
 from benchmarks.vllm.plots import draw
@@ -162,9 +161,7 @@ def show(figures: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parts = ('a', 'b', 'c', 'd')
     parser.add_argument('--only', nargs='+', choices=parts, default=parts)
     parser.add_argument('--quick', action='store_true', help='fewer starts, rounds and counts')
@@ -178,7 +175,6 @@ def main() -> None:
         '--search-s', type=float, default=6.0, help='of a run for the best batch; default: 6'
     )
     parser.add_argument('--suspended', type=int, nargs='+', help='default: 8 32 128 512')
-    parser.add_argument('--json', help='default: benchmarks/results/vllm.json')
     options = parser.parse_args()
     quick = options.quick
     path = Path(options.json) if options.json else FOLDER / 'vllm.json'
