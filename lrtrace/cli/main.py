@@ -1,4 +1,4 @@
-"""The command line of traces, ``lrtrace``: what looks into them here, the rest where it belongs."""
+"""``lrtrace``: reports, describes and lists traces, and hands over to its other commands."""
 
 from __future__ import annotations
 

@@ -79,11 +79,6 @@ class McapFile:
         return self._message_count
 
     @property
-    def pending_bytes(self) -> int:
-        """Bytes of messages that would be lost if the process were killed now."""
-        return len(self._chunk)
-
-    @property
     def size_bytes(self) -> int:
         """Bytes written so far."""
         return self._offset

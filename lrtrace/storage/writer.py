@@ -126,11 +126,6 @@ class TraceWriter:
         return len(self._ended) + (not self._closed)
 
     @property
-    def pending_bytes(self) -> int:
-        """Bytes of messages that would be lost if the process were killed now."""
-        return self._file.pending_bytes
-
-    @property
     def topics(self) -> Sequence[str]:
         """Names of the topics so far."""
         return tuple(self._topics)

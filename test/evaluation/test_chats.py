@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import statistics
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -9,9 +10,10 @@ from benchmarks.timelyllm.comparison import lookahead, paper, whole_plan
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.evaluation.chats import (
     CHAT_HARDWARE,
+    GROUP,
     Chat,
     ChatSpec,
-    chat_workload,
+    chat_task,
     compose_chats,
 )
 from timely_llm_ros.evaluation.experiment import (
@@ -20,10 +22,26 @@ from timely_llm_ros.evaluation.experiment import (
     check_all_succeeded,
     run_workload,
 )
+from timely_llm_ros.evaluation.workload import Workload
 from timely_llm_ros.skills.loading import find_skill_set
+from timely_llm_ros.utility import NORMAL
+
+if TYPE_CHECKING:
+    from timely_llm_ros.skills import SkillSet
 
 SMALL = ChatSpec(duration_s=20.0, sentences=(1, 3), paragraphs=(1, 3))
 LLAMA3 = CHAT_HARDWARE['llama3']
+
+
+def chat_workload(chats: tuple[Chat, ...], skill_set: SkillSet, *, seed: int) -> Workload:
+    """Return chats as a workload without words, each chat with a reader of its own."""
+    return Workload(
+        skill_set.name,
+        max(1, len(chats)),
+        {GROUP: NORMAL},
+        tuple(chat_task(chat, skill_set) for chat in chats),
+        seed,
+    )
 
 
 def test_stories_have_the_shape_that_the_spec_says() -> None:

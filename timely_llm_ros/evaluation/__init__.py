@@ -27,11 +27,12 @@ from timely_llm_ros.evaluation.workload import (
     WORKLOADS,
     SegmentShape,
     Workload,
+    WorkloadSpec,
     WorkloadTask,
     compose,
     fleet_spec,
 )
-from timely_llm_ros.evaluation.workload_file import dumps
+from timely_llm_ros.evaluation.workload_file import dumps, read_workload, write_workload
 
 __all__ = [
     'CHAT_HARDWARE',
@@ -47,6 +48,7 @@ __all__ = [
     'ServedTask',
     'System',
     'Workload',
+    'WorkloadSpec',
     'WorkloadTask',
     'chat_task',
     'check_all_succeeded',
@@ -56,6 +58,8 @@ __all__ = [
     'dumps',
     'fleet_spec',
     'plan_tokens',
+    'read_workload',
     'run_workload',
     'task_pool',
+    'write_workload',
 ]

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 from timely_llm_ros.engines.simulated import HARDWARE, Hardware, StepTimeModel
 from timely_llm_ros.errors import ConfigurationError
-from timely_llm_ros.evaluation.workload import SegmentShape, Workload, WorkloadTask
+from timely_llm_ros.evaluation.workload import SegmentShape, WorkloadTask
 from timely_llm_ros.skills import Scene, expected_execution_s, segmenter_for
-from timely_llm_ros.utility import NORMAL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -168,15 +167,4 @@ def chat_task(chat: Chat, skill_set: SkillSet) -> WorkloadTask:
             )
             for segment in segments
         ),
-    )
-
-
-def chat_workload(chats: tuple[Chat, ...], skill_set: SkillSet, *, seed: int) -> Workload:
-    """Return chats as a workload without words, each chat with a reader of its own."""
-    return Workload(
-        skill_set.name,
-        max(1, len(chats)),
-        {GROUP: NORMAL},
-        tuple(chat_task(chat, skill_set) for chat in chats),
-        seed,
     )

@@ -117,11 +117,6 @@ class WorkloadSpec:
                 f'kinds {unknown or "()"}: expected one or more of 1 to {len(PROFILES)}'
             )
 
-    @property
-    def expected_tasks(self) -> float:
-        """The mean number of tasks of a workload drawn from this."""
-        return self.events_per_s * self.duration_s * (1 + self.most_tasks_per_event) / 2
-
 
 def fleet_spec(robots: int, duration_s: float) -> WorkloadSpec:
     """Return a fleet's load: for each robot as many tasks as in ``wid1``, in bursts like its.

@@ -102,7 +102,6 @@ def test_metadata_has_the_layout_of_rosbag2(tmp_path: Path) -> None:
 
 def test_a_killed_recorder_loses_only_what_was_not_flushed(tmp_path: Path) -> None:
     writer = write_strings(tmp_path / 'run', [str(n) for n in range(25)], flush_every=10)
-    assert writer.pending_bytes > 0
     trace = Trace(tmp_path / 'run')
     assert [message.value.data for message in trace.messages()] == [str(n) for n in range(20)]
     assert 'footer' in trace.damage
@@ -112,9 +111,8 @@ def test_a_killed_recorder_loses_only_what_was_not_flushed(tmp_path: Path) -> No
 
 
 def test_a_full_chunk_is_written_by_itself(tmp_path: Path) -> None:
-    writer = write_strings(tmp_path / 'run', ['x' * 1000] * 600)
-    assert writer.pending_bytes < CHUNK_BYTES
-    assert len(read_strings(tmp_path / 'run')) > 200
+    write_strings(tmp_path / 'run', ['x' * 1000] * 600)
+    assert 600 - len(read_strings(tmp_path / 'run')) < CHUNK_BYTES / 1000
 
 
 def test_a_trace_without_metadata_is_read(tmp_path: Path) -> None:
