@@ -57,9 +57,11 @@ def data_files(prefix: Path) -> list[tuple[str, list[str]]]:
     """Return what goes below the installation's prefix: ``lib``, ``share`` and the programs."""
     files = []
     for top in ('lib', 'share', 'include'):
-        for path in sorted((prefix / top).rglob('*')):
-            if path.is_file():
-                files.append((str(path.parent.relative_to(prefix)), [str(path.relative_to(ROOT))]))
+        files += [
+            (str(path.parent.relative_to(prefix)), [str(path.relative_to(ROOT))])
+            for path in sorted((prefix / top).rglob('*'))
+            if path.is_file()
+        ]
     for top in SHARED:
         for path in sorted((ROOT / top).rglob('*')):
             if path.is_file() and '__pycache__' not in path.parts:

@@ -58,7 +58,7 @@ def test_what_vllm_is_told() -> None:
 @pytest.mark.parametrize(
     ('arguments', 'problem'),
     [
-        (['--host', '0.0.0.0'], '--host 0.0.0.0 without an API key'),  # noqa: S104 - refused
+        (['--host', '0.0.0.0'], '--host 0.0.0.0 without an API key'),
         (['--port', '70000'], '--port 70000: expected 1 to 65535'),
         (['--max-running', '0'], '--max-running 0'),
         (['--kv-gb', '0'], '--kv-gb 0'),

@@ -65,13 +65,13 @@ class Fixed:
     length: int
     worst: int
 
-    def predict(self, fixed: str, body: str) -> Fixed:  # noqa: ARG002 - the protocol gives it
+    def predict(self, fixed: str, body: str) -> Fixed:
         return self
 
     def predicted(self, max_tokens: int) -> int:
         return min(self.length, max_tokens)
 
-    def quantile(self, share: float) -> int:  # noqa: ARG002 - the protocol gives it
+    def quantile(self, share: float) -> int:
         return self.worst
 
 

@@ -22,7 +22,7 @@ class Promise:
     def predicted(self, max_tokens: int) -> int:
         return min(PROMISED, max_tokens)
 
-    def quantile(self, share: float) -> int | None:  # noqa: ARG002 - the protocol gives it
+    def quantile(self, share: float) -> int | None:
         return None
 
 
@@ -32,7 +32,7 @@ class Prophet:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def predict(self, fixed: str, body: str) -> Promise:  # noqa: ARG002 - the protocol gives it
+    def predict(self, fixed: str, body: str) -> Promise:
         self.asked.append(body)
         return Promise()
 

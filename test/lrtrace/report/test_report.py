@@ -45,7 +45,7 @@ class Page(HTMLParser):
         self.tags.append((tag, dict(attrs)))
         self._in_data = tag == 'script' and dict(attrs).get('id') == 'data'
 
-    def handle_endtag(self, tag: str) -> None:  # noqa: ARG002 - the parser's interface
+    def handle_endtag(self, tag: str) -> None:
         self._in_data = False
 
     def handle_data(self, data: str) -> None:

@@ -74,10 +74,8 @@ class Worker:
                 # Not in the step before: the worker takes the tokens from the scheduler, so none
                 # may still be on its way there.
                 assert known == self._tokens[request_id]
-        sampled = []
         ids = list(output.num_scheduled_tokens)
-        for request_id in ids:
-            sampled.append(self._compute(request_id, starts[request_id], output))
+        sampled = [self._compute(request_id, starts[request_id], output) for request_id in ids]
         return ModelRunnerOutput(
             req_ids=ids,
             req_id_to_index={request_id: place for place, request_id in enumerate(ids)},

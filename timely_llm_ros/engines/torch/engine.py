@@ -124,7 +124,7 @@ class _Worker(asyncio.Protocol):
             else:
                 self._owner._on_message(self, message)
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 -- as asyncio has it
+    def connection_lost(self, exc: Exception | None) -> None:
         """Tell the owner that the worker is gone."""
         self._owner._on_lost(self)
 

@@ -129,7 +129,7 @@ class PagedAttention:
         query: torch.Tensor,
         key: torch.Tensor,
         value: torch.Tensor,
-        attention_mask: torch.Tensor | None,  # noqa: ARG002 -- transformers passes it, by name
+        attention_mask: torch.Tensor | None,
         scaling: float | None = None,
         sliding_window: int | None = None,
         **_: Any,

@@ -68,8 +68,8 @@ class KeyNorm:
     def select(
         self,
         keys: torch.Tensor,
-        queries: torch.Tensor | None,  # noqa: ARG002 -- as EvictionMethod has it
-        scaling: float,  # noqa: ARG002 -- as EvictionMethod has it
+        queries: torch.Tensor | None,
+        scaling: float,
         keep: int,
     ) -> torch.Tensor:
         """Return the positions to keep, ``[key-value heads, keep]``."""
@@ -90,8 +90,8 @@ class Streaming:
     def select(
         self,
         keys: torch.Tensor,
-        queries: torch.Tensor | None,  # noqa: ARG002 -- as EvictionMethod has it
-        scaling: float,  # noqa: ARG002 -- as EvictionMethod has it
+        queries: torch.Tensor | None,
+        scaling: float,
         keep: int,
     ) -> torch.Tensor:
         """Return the positions to keep, ``[key-value heads, keep]``."""
