@@ -28,7 +28,11 @@ def _require_word(what: str, value: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SceneObject:
-    """One object.
+    """One object that a robot knows of.
+
+    For example::
+
+        SceneObject('cup_2', 'cup', 'red', 'on', 'table', x_m=1.5, y_m=-0.3)
 
     Attributes:
         name: Unique in its scene; what plans call it, for example ``cup_2``.
@@ -76,6 +80,10 @@ class SceneObject:
 @dataclass(frozen=True, slots=True)
 class Scene:
     """The objects around one robot, in the order in which they are told to the model.
+
+    For example::
+
+        scene = Scene((SceneObject('cup_2', 'cup', 'red', 'on', 'table', x_m=1.5),))
 
     Raises:
         InvalidTaskError: Two objects share a name.

@@ -115,6 +115,9 @@ class FreeText:
 class SkillSet:
     """Everything that robots of one kind can do.
 
+    Skill sets are YAML files: ``find_skill_set('tello')`` returns one that ships, and
+    ``load_skill_set('rover.yaml')`` reads one of your own.
+
     Attributes:
         name: What tasks call it.
         description: A few words.

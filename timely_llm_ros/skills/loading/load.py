@@ -18,6 +18,18 @@ if TYPE_CHECKING:
 def parse_skill_set(text: str, source: str = '<string>') -> SkillSet:
     """Read a skill set, or an overlay that ``extends`` one, from YAML text.
 
+    For example::
+
+        rover = parse_skill_set('''
+        name: rover
+        description: a small ground robot
+        safe_action: stop
+        skills:
+          stop:
+            description: stand still
+            duration: {model: constant, seconds: 0.2}
+        ''')
+
     Args:
         text: The YAML text.
         source: What errors call it; where an overlay extends a path, it is relative to the folder
@@ -33,6 +45,10 @@ def parse_skill_set(text: str, source: str = '<string>') -> SkillSet:
 def load_skill_set(path: str | Path) -> SkillSet:
     """Read a YAML file: a skill set, or an overlay that ``extends`` one.
 
+    For example::
+
+        tello = load_skill_set('skills/tello.yaml')
+
     Raises:
         SkillSetError: It cannot be read or is not valid; names file, line, key and what was
             expected.
@@ -41,7 +57,12 @@ def load_skill_set(path: str | Path) -> SkillSet:
 
 
 def find_skill_set(name_or_path: str) -> SkillSet:
-    """Load a skill set, or an overlay of one, by the name of a shipped one or by path.
+    """Return a skill set by the name of one that ships, or by the path of a file.
+
+    For example::
+
+        tello = find_skill_set('tello')
+        rover = find_skill_set('config/rover.yaml')
 
     Raises:
         ConfigurationError: No shipped skill set has that name.
