@@ -183,7 +183,7 @@ async def _serve(
     interrupted = asyncio.Event()
 
     def interrupt() -> None:
-        # Once: a second Ctrl-C must not break off the safe end.
+        # Once: a second Ctrl-C must not interrupt the safe end.
         if not interrupted.is_set():
             interrupted.set()
             work.cancel()

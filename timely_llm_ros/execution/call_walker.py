@@ -1,4 +1,4 @@
-"""Statements, walked one call at a time."""
+"""Walks through statements and yields their calls one at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The last resort: what cuts a robot's power, past plans, queues and locks."""
+"""Cuts a robot's power, whatever plans, queues and locks there are: the last resort."""
 
 from __future__ import annotations
 

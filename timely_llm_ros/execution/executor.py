@@ -1,8 +1,8 @@
-"""Runs plans on one driver: segments in order, and the robot safe after every abnormal end.
+"""Runs plans on one driver: it executes segments in order and keeps the robot safe.
 
-However a segment ends that is not success, the robot's declared safe action is issued before the
-outcome is known to anybody. A robot to which it could not be issued counts as lost, and gets it
-before anything else once it is back.
+If a segment ends other than with success, the executor issues the robot's safe action before it
+tells anybody the outcome. If the safe action cannot be issued, the executor counts the robot as
+lost, and issues it before anything else once the robot is back.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a robot sees, as drivers ask for it; over ROS it is ``nodes/topic_perception.py``."""
+"""Tells drivers what their robot sees. The one over ROS is in ``nodes/executor/``."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class TelloDriver:
     """
 
     def __init__(self, options: TelloOptions, *, perception: Perception | None = None) -> None:
-        # Now and not in the air: whoever has to make it safe in a hurry has imported it by then.
+        # Imported now: whoever has to make a flying aircraft safe must not wait for that.
         load_sdk()
         self._options = options
         self._wire = TelloWire(options.address, options.local_address)
@@ -111,7 +111,7 @@ class TelloDriver:
             self._wire.close()
 
     async def execute(self, call: Call, scene: Scene) -> CallValue:
-        """Do one skill; when it is broken off, whyever, the aircraft is told to hover at once."""
+        """Do one skill. If it does not come to its end, the aircraft is told to hover at once."""
         skill = self._skills.get(call.skill)
         if skill is None:
             raise SkillFailedError(

@@ -232,7 +232,7 @@ class TelloFlight:
 
     @contextlib.contextmanager
     def _reckoning(self, direction: str, distance_m: float) -> Iterator[None]:
-        """Keep account of a leg; of one that is broken off as far as it may have come."""
+        """Add a leg to the position; a leg that did not end counts as far as it may have come."""
         started_s, done = time.monotonic(), 0.0
         try:
             yield

@@ -1,4 +1,4 @@
-"""How a driver commands and watches joints. Over ROS that is ``nodes/joint_topics.py``."""
+"""The protocol by which a driver commands and watches joints; over ROS, ``JointTopics``."""
 
 from __future__ import annotations
 

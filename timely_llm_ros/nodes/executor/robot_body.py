@@ -1,4 +1,4 @@
-"""What it takes to bring a robot to its safe action, in a form that outlives a process."""
+"""Says how each robot is driven, so that any process can bring it to its safe action."""
 
 from __future__ import annotations
 

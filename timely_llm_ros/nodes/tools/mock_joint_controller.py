@@ -32,7 +32,7 @@ examples:
   python -m timely_llm_ros.nodes.tools.mock_joint_controller --poses arm.yaml --robot arm_1 \\
       --namespace hall --rate 100 --record arm_1.jsonl
 
-While it runs, type what befalls the arm:
+While it runs, type what shall happen to the arm:
   drop, take       drop every trajectory without a word; take them again
   jam, free        brake and stay, as behind an emergency stop; be free again
   silence, answer  tell no joint states; tell them again
