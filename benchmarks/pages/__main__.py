@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks.pages import FOLDER, PAGES, render
+from benchmarks.pages.catalogue import FOLDER, PAGES, render
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.pages.markdown import table
 from benchmarks.pages.recorded import read
 from benchmarks.timelyllm import PAPER_MS, PAPER_PERCENT, PAPER_US, tolerance
-from timely_llm_ros.evaluation import PROFILES
+from benchmarks.workloads import PROFILES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -25,9 +25,9 @@ from typing import Any
 
 from benchmarks.common import Target, arguments, save
 from benchmarks.recorder.virtual_trace import apart, write_virtual_trace
+from benchmarks.workloads import System, check_all_succeeded, compose, fleet_spec
 from lrtrace.storage import Trace
 from lrtrace.timeline import read_run
-from timely_llm_ros.evaluation import System, check_all_succeeded, compose, fleet_spec
 from timely_llm_ros.evaluation.what_if import (
     WhatIf,
     model_error,

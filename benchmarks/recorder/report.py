@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.common import Browser, Target, arguments, save
 from benchmarks.recorder.virtual_trace import apart, write_virtual_trace
+from benchmarks.workloads import System, compose, fleet_spec
 from lrtrace.report import write_report
 from lrtrace.storage import Trace
 from lrtrace.timeline import read_run
-from timely_llm_ros.evaluation import System, compose, fleet_spec
 
 if TYPE_CHECKING:
     import argparse

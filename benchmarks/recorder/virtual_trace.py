@@ -14,9 +14,9 @@ from rclpy.serialization import serialize_message
 from timely_llm_ros.msg import SkillSegment
 
 from benchmarks.recorder.synthetic_trace import T0_NS, stamp
+from benchmarks.workloads import TIMED, System, run_workload
 from lrtrace.storage import TraceWriter
 from timely_llm_ros.engines import EngineInfo
-from timely_llm_ros.evaluation import TIMED, System, run_workload
 from timely_llm_ros.execution import TimedSegment
 from timely_llm_ros.nodes.planner import PlannerTopics
 from timely_llm_ros.planner import SegmentReady, TaskAccepted
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from timely_llm_ros.evaluation import ServedTask, Workload
+    from benchmarks.workloads import ServedTask
+    from timely_llm_ros.evaluation import Workload
     from timely_llm_ros.planner import PlannerEvent
     from timely_llm_ros.skills import Scene
 

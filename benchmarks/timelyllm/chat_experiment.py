@@ -10,10 +10,10 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from benchmarks.workloads import GROUP, NETWORK_S, ServedTask, chat_task
 from timely_llm_ros.clock import LoopClock
 from timely_llm_ros.drivers import SimulatedDriver, SimulatedOptions
 from timely_llm_ros.engines.simulated import SimulatedConfig, SimulatedEngine
-from timely_llm_ros.evaluation import GROUP, NETWORK_S, ServedTask, chat_task
 from timely_llm_ros.execution import ExecutorLimits, LocalRobotLink, SegmentExecutor
 from timely_llm_ros.planner import Planner, PlannerConfig, Task
 from timely_llm_ros.skills import FreeText, Scene, SkillSet
@@ -24,9 +24,9 @@ from timely_llm_ros.virtual_time import run_virtual
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from benchmarks.workloads import Chat, System
     from timely_llm_ros.engines import GenerationRequest
     from timely_llm_ros.engines.simulated import Hardware
-    from timely_llm_ros.evaluation import Chat, System
     from timely_llm_ros.planner import TaskResult
     from timely_llm_ros.skills import SegmentEnd
 

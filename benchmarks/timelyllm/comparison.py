@@ -9,13 +9,13 @@ from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.evaluation import WORKLOADS, System, check_all_succeeded, compose, run_workload
+from benchmarks.workloads import WORKLOADS, System, check_all_succeeded, compose, run_workload
 from timely_llm_ros.scheduling import SchedulingOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from timely_llm_ros.evaluation import ServedTask
+    from benchmarks.workloads import ServedTask
     from timely_llm_ros.utility import TimeUtility
 
 PAPER = SchedulingOptions(

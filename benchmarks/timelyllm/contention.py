@@ -27,12 +27,12 @@ from rich.progress import Progress
 
 from benchmarks.common import arguments, save
 from benchmarks.timelyllm.systems import WAYS, Served, Way, show, targets
+from benchmarks.workloads import WORKLOADS, compose
 from timely_llm_ros.clock import WallClock
 from timely_llm_ros.drivers import SimulatedDriver, SimulatedOptions
 from timely_llm_ros.engines import create_engine
 from timely_llm_ros.engines.simulated import find_hardware
 from timely_llm_ros.engines.torch import TorchConfig
-from timely_llm_ros.evaluation import WORKLOADS, Workload, compose
 from timely_llm_ros.execution import ExecutorLimits, LocalRobotLink, SegmentExecutor
 from timely_llm_ros.planner import Planner, Task, TaskEnded
 from timely_llm_ros.sample_tasks import KINDS, TaskSample, sample_task
@@ -48,6 +48,7 @@ from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.utility import TimeUtility
 
 if TYPE_CHECKING:
+    from timely_llm_ros.evaluation import Workload
     from timely_llm_ros.planner import PlannerEvent, TaskResult
 
 OBJECTS = (4, 12)

@@ -26,7 +26,7 @@ from benchmarks.timelyllm.comparison import (
     whole_plan,
 )
 from benchmarks.timelyllm.independent import CAPS, REFERENCE_DRAWS, ROWS
-from timely_llm_ros.evaluation import WORKLOADS
+from benchmarks.workloads import WORKLOADS
 
 if TYPE_CHECKING:
     from benchmarks.timelyllm.comparison import Summary

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.common import Target, arguments, save
 from benchmarks.timelyllm.event_log import EventLog
-from timely_llm_ros.evaluation import System, check_all_succeeded, compose, fleet_spec, run_workload
+from benchmarks.workloads import System, check_all_succeeded, compose, fleet_spec, run_workload
 
 if TYPE_CHECKING:
     import argparse

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.timelyllm import paper_cost_s
 from benchmarks.vllm.clients import SETTLE_S, Jobs, Ours, Stock, arguments
 from benchmarks.vllm.fleet import Fleet, Loop
+from benchmarks.workloads import WORKLOADS, compose
 from lrtrace.statistics import percentile
-from timely_llm_ros.evaluation import WORKLOADS, compose
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

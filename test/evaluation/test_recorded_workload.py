@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.recorder.synthetic_trace import write_trace
+from benchmarks.workloads.experiment import System, check_all_succeeded, run_workload
+from benchmarks.workloads.workload_file import dumps, loads, read_workload
 from lrtrace.run import RecordedSegment, RecordedTask, Run
 from lrtrace.storage.reader import Trace
 from lrtrace.timeline import read_run
 from timely_llm_ros.cli.main import main
 from timely_llm_ros.errors import ConfigurationError
-from timely_llm_ros.evaluation.experiment import System, check_all_succeeded, run_workload
 from timely_llm_ros.evaluation.recorded_workload import (
     NO_UTILITY,
     NOT_SUCCEEDED,
@@ -26,7 +27,6 @@ from timely_llm_ros.evaluation.recorded_workload import (
     compose_recorded,
     task_pool,
 )
-from timely_llm_ros.evaluation.workload_file import dumps, loads, read_workload
 from timely_llm_ros.utility import NORMAL, URGENT, TimeUtility
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Literal
 
 from timely_llm_ros.errors import ConfigurationError, InvalidTaskError
-from timely_llm_ros.evaluation.workload import SegmentShape, Workload, WorkloadTask
-from timely_llm_ros.evaluation.workload_file import MAX_TASKS
+from timely_llm_ros.evaluation.workload import MAX_TASKS, SegmentShape, Workload, WorkloadTask
 from timely_llm_ros.utility import NORMAL, URGENT, TimeUtility
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from benchmarks.common import Target
 from benchmarks.timelyllm.comparison import Summary, least_loss_fixed, lookahead
 from benchmarks.timelyllm.figures.common import CAPS, COLOURS, OURS, TIMELY, timely
 from benchmarks.timelyllm.figures.experiment import Experiment, Result, Table
-from timely_llm_ros.evaluation import WORKLOADS
+from benchmarks.workloads import WORKLOADS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -14,7 +14,7 @@ from benchmarks.timelyllm.figures.common import (
     summary_table,
 )
 from benchmarks.timelyllm.figures.experiment import Experiment, Result
-from timely_llm_ros.evaluation import PROFILES
+from benchmarks.workloads import PROFILES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

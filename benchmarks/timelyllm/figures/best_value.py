@@ -13,7 +13,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.evaluation import NETWORK_S
+from benchmarks.workloads import NETWORK_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

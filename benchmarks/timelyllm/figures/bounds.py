@@ -20,14 +20,8 @@ from benchmarks.common import Target
 from benchmarks.timelyllm.comparison import lookahead, summarise
 from benchmarks.timelyllm.figures.best_value import Burst, best_value, clusters
 from benchmarks.timelyllm.figures.experiment import Experiment, Result, Table
+from benchmarks.workloads import WORKLOADS, ServedTask, check_all_succeeded, compose, run_workload
 from timely_llm_ros.engines.simulated import StepTimeModel, find_hardware
-from timely_llm_ros.evaluation import (
-    WORKLOADS,
-    ServedTask,
-    check_all_succeeded,
-    compose,
-    run_workload,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -17,7 +17,7 @@ from benchmarks.timelyllm.comparison import (
     whole_plan,
 )
 from benchmarks.timelyllm.figures.experiment import Experiment, Result, Table
-from timely_llm_ros.evaluation import (
+from benchmarks.workloads import (
     CHAT_HARDWARE,
     GROUP,
     ChatSpec,

@@ -12,7 +12,7 @@ from benchmarks.timelyllm.figures.runs import Best, Runs
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from timely_llm_ros.evaluation import System
+    from benchmarks.workloads import System
 
 CAPS = (2, 4, 6, 8, 12, 16)
 """Largest batches that every baseline is tried at."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from benchmarks.common import Target
 from benchmarks.timelyllm.figures.common import COLOURS, OURS, contenders, figures_of, summary_table
 from benchmarks.timelyllm.figures.experiment import Experiment, Result
-from timely_llm_ros.evaluation import PROFILES
+from benchmarks.workloads import PROFILES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -16,10 +16,11 @@ from benchmarks.timelyllm.comparison import PAPER
 from benchmarks.timelyllm.figures.experiment import Experiment, Result, Table
 from benchmarks.timelyllm.printed import PAPER_MS, PAPER_PERCENT, PAPER_US
 from benchmarks.timelyllm.scheduling import ours_us
+from benchmarks.workloads import PROFILES, TIMED, plan_tokens
 from timely_llm_ros.engines import GenerationRequest, Submit
 from timely_llm_ros.engines.core import CoreOptions, EngineCore, Output
 from timely_llm_ros.engines.simulated import find_hardware
-from timely_llm_ros.evaluation import PROFILES, TIMED, SegmentShape, WorkloadTask, plan_tokens
+from timely_llm_ros.evaluation import SegmentShape, WorkloadTask
 from timely_llm_ros.scheduling import SchedulingOptions, ServingMode
 from timely_llm_ros.skills import Prompt, Scene
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from benchmarks.timelyllm.comparison import Summary, mean, summarise
-from timely_llm_ros.evaluation import (
+from benchmarks.workloads import (
     WORKLOADS,
     ServedTask,
     System,

@@ -9,13 +9,14 @@ from benchmarks.common import Target
 from benchmarks.timelyllm.comparison import lookahead, whole_plan
 from benchmarks.timelyllm.figures.common import OURS, TIMELY, WHOLE_PLAN, timely
 from benchmarks.timelyllm.figures.experiment import Experiment, Result, Table
-from timely_llm_ros.evaluation import PROFILES, WORKLOADS, System, Workload, compose, run_workload
+from benchmarks.workloads import PROFILES, WORKLOADS, System, compose, run_workload
 from timely_llm_ros.planner import PlannerEvent, SegmentReady, SegmentStarted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from benchmarks.timelyllm.figures.runs import Runs
+    from timely_llm_ros.evaluation import Workload
 
 WORKLOAD = 'wid2'
 NORMAL_KIND, URGENT_KIND = PROFILES[4].name, PROFILES[8].name

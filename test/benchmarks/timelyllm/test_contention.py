@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.timelyllm import contention
 from benchmarks.timelyllm import systems as _ways
-from timely_llm_ros.evaluation.workload import WORKLOADS, compose
+from benchmarks.workloads import WORKLOADS, compose
 from timely_llm_ros.sample_tasks.generator import KINDS
 from timely_llm_ros.skills import expected_execution_s
 from timely_llm_ros.skills.language import parse

@@ -10,8 +10,8 @@ import pytest
 
 from benchmarks.timelyllm.comparison import lookahead, stream
 from benchmarks.timelyllm.event_log import EventLog, event_line
-from timely_llm_ros.evaluation.experiment import System, run_workload
-from timely_llm_ros.evaluation.workload import compose, fleet_spec
+from benchmarks.workloads import compose, fleet_spec
+from benchmarks.workloads.experiment import System, run_workload
 from timely_llm_ros.planner.events import SegmentStarted
 
 if TYPE_CHECKING:

@@ -14,14 +14,14 @@ from rich.console import Console
 
 pytest.importorskip('matplotlib')
 
+from benchmarks import workloads
 from benchmarks.timelyllm.comparison import lookahead, paper, summarise
 from benchmarks.timelyllm.figures import EXPERIMENTS, bounds, chat, page, time_trace
 from benchmarks.timelyllm.figures.best_value import Burst, best_value, clusters
 from benchmarks.timelyllm.figures.runs import Runs
+from benchmarks.workloads.chats import ChatSpec
+from benchmarks.workloads.experiment import run_workload
 from timely_llm_ros.engines.simulated.step_time import HARDWARE
-from timely_llm_ros.evaluation import workload as workloads
-from timely_llm_ros.evaluation.chats import ChatSpec
-from timely_llm_ros.evaluation.experiment import run_workload
 from timely_llm_ros.utility import NORMAL, URGENT
 
 if TYPE_CHECKING:

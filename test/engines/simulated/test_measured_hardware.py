@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from benchmarks.workloads.experiment import System, run_workload
 from timely_llm_ros.engines.simulated.step_time import HARDWARE, StepWork, find_hardware
 from timely_llm_ros.errors import ConfigurationError
-from timely_llm_ros.evaluation.experiment import System, run_workload
 from timely_llm_ros.evaluation.workload import SegmentShape, Workload, WorkloadTask
 from timely_llm_ros.prediction.times.execution_time import DecodeCoefficients, ExecutionTimeModel
 from timely_llm_ros.prediction.times.profile_file import Profile, write_profile

@@ -11,10 +11,10 @@ import pytest
 
 from benchmarks.recorder.synthetic_trace import write_trace
 from benchmarks.recorder.virtual_trace import apart, write_virtual_trace
+from benchmarks.workloads import WORKLOADS, compose
+from benchmarks.workloads.experiment import System
 from lrtrace.storage import TraceWriter, repair_trace
 from timely_llm_ros.cli.main import main
-from timely_llm_ros.evaluation.experiment import System
-from timely_llm_ros.evaluation.workload import WORKLOADS, compose
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from benchmarks.recorder.virtual_trace import apart, write_virtual_trace
+from benchmarks.workloads import WORKLOADS, compose
+from benchmarks.workloads.experiment import System, run_workload
 from lrtrace.run import SUCCEEDED, RecordedSegment, RecordedTask, Run
 from lrtrace.statistics import figures
 from lrtrace.storage.reader import Trace
 from lrtrace.timeline import read_run
 from timely_llm_ros.engines.simulated.step_time import HARDWARE
 from timely_llm_ros.errors import ConfigurationError, TraceError
-from timely_llm_ros.evaluation.experiment import System, run_workload
 from timely_llm_ros.evaluation.what_if import (
     Recording,
     WhatIf,
@@ -26,10 +27,11 @@ from timely_llm_ros.evaluation.what_if import (
 from timely_llm_ros.evaluation.what_if.comparison import model_error, outcome
 from timely_llm_ros.evaluation.what_if.fleet import assigned_robots
 from timely_llm_ros.evaluation.what_if.what_if import hardware_of
-from timely_llm_ros.evaluation.workload import WORKLOADS, Workload, compose
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from timely_llm_ros.evaluation.workload import Workload
 
 EXACT_S = 1e-6
 """Traces hold nanoseconds and replays sleep whole microseconds."""

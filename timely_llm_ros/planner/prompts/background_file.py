@@ -6,13 +6,14 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.errors import ConfigurationError, ShutdownError
-from timely_llm_ros.planner import BackgroundTask
+from timely_llm_ros.planner.background_tasks import BackgroundTask
 from timely_llm_ros.planner.prompts.prompt_file import Answer, AnswerFile, read_prompts
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from timely_llm_ros.planner import BackgroundHandle, Planner
+    from timely_llm_ros.planner.background_tasks import BackgroundHandle
+    from timely_llm_ros.planner.planner import Planner
 
 AT_ONCE = 64
 """Tasks that the planner is given at a time."""

@@ -5,17 +5,11 @@ import statistics
 
 import pytest
 
+from benchmarks.workloads import WORKLOADS, WorkloadSpec, compose
+from benchmarks.workloads.paper_tasks import PROFILES
+from benchmarks.workloads.workload_file import dumps, loads, read_workload, write_workload
 from timely_llm_ros.errors import ConfigurationError
-from timely_llm_ros.evaluation.paper_tasks import PROFILES
-from timely_llm_ros.evaluation.workload import (
-    WORKLOADS,
-    SegmentShape,
-    Workload,
-    WorkloadSpec,
-    WorkloadTask,
-    compose,
-)
-from timely_llm_ros.evaluation.workload_file import dumps, loads, read_workload, write_workload
+from timely_llm_ros.evaluation.workload import SegmentShape, Workload, WorkloadTask
 from timely_llm_ros.sample_tasks.generator import KINDS
 from timely_llm_ros.utility import NORMAL, URGENT
 

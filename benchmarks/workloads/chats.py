@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from timely_llm_ros.engines.simulated import HARDWARE, Hardware, StepTimeModel
 from timely_llm_ros.errors import ConfigurationError
-from timely_llm_ros.evaluation.workload import SegmentShape, WorkloadTask
+from timely_llm_ros.evaluation import SegmentShape, WorkloadTask
 from timely_llm_ros.skills import Scene, expected_execution_s, segmenter_for
 
 if TYPE_CHECKING:

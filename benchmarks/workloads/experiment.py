@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from timely_llm_ros.engines import Engine, GenerationRequest
-    from timely_llm_ros.evaluation.workload import Workload, WorkloadTask
+    from timely_llm_ros.evaluation import Workload, WorkloadTask
     from timely_llm_ros.planner import PlannerEvent, TaskResult
     from timely_llm_ros.scheduling import ServingMode
 
@@ -48,7 +48,7 @@ skills:
     description: stop
     duration: {model: constant, seconds: 0.0}
 """,
-    'timely_llm_ros.evaluation.experiment',
+    'benchmarks.workloads.experiment',
 )
 """The skill set of a workload's robots."""
 

@@ -7,8 +7,7 @@ import pytest
 
 from benchmarks.timelyllm.chat_experiment import chatbot, run_chats
 from benchmarks.timelyllm.comparison import lookahead, paper, whole_plan
-from timely_llm_ros.errors import ConfigurationError
-from timely_llm_ros.evaluation.chats import (
+from benchmarks.workloads.chats import (
     CHAT_HARDWARE,
     GROUP,
     Chat,
@@ -16,12 +15,13 @@ from timely_llm_ros.evaluation.chats import (
     chat_task,
     compose_chats,
 )
-from timely_llm_ros.evaluation.experiment import (
+from benchmarks.workloads.experiment import (
     NETWORK_S,
     System,
     check_all_succeeded,
     run_workload,
 )
+from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.evaluation.workload import Workload
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.utility import NORMAL

@@ -10,48 +10,18 @@ from typing import Any
 import yaml
 
 from timely_llm_ros.errors import ConfigurationError, InvalidTaskError
-from timely_llm_ros.evaluation.workload import SegmentShape, Workload, WorkloadTask
+from timely_llm_ros.evaluation import (
+    FORMAT,
+    MAX_TASKS,
+    VERSION,
+    SegmentShape,
+    Workload,
+    WorkloadTask,
+    dumps,
+)
 from timely_llm_ros.utility import TimeUtility
 
-FORMAT = 'timely-workload'
-"""Value of a file's ``format`` key."""
-
-VERSION = 1
-"""Value of a file's ``version`` key."""
-
-MAX_TASKS = 1_000_000
-"""A file with more tasks is refused."""
-
 _KEYS = ('format', 'version', 'name', 'seed', 'robots', 'groups', 'tasks')
-
-
-def dumps(workload: Workload) -> str:
-    """Return a workload as JSON, which is YAML too: one line per task."""
-    head = {
-        'format': FORMAT,
-        'version': VERSION,
-        'name': workload.name,
-        'seed': workload.seed,
-        'robots': workload.robots,
-        'groups': {
-            name: [utility.expected_response_s, utility.slope_per_s, utility.peak]
-            for name, utility in workload.groups.items()
-        },
-    }
-    lines = [f'{json.dumps(key)}: {json.dumps(value)},' for key, value in head.items()]
-    tasks = [
-        json.dumps(
-            {
-                'at_s': task.at_s,
-                'kind': task.kind,
-                'group': task.group,
-                'segments': [[shape.tokens, shape.execution_s] for shape in task.segments],
-            }
-        )
-        for task in workload.tasks
-    ]
-    body = ',\n  '.join(tasks)
-    return '{\n' + '\n'.join(lines) + f'\n"tasks": [\n  {body}\n]\n}}\n'
 
 
 def write_workload(workload: Workload, path: str | Path) -> None:

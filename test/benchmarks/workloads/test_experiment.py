@@ -16,15 +16,9 @@ from benchmarks.timelyllm.comparison import (
     table,
     whole_plan,
 )
-from timely_llm_ros.evaluation.experiment import System, check_all_succeeded, run_workload
-from timely_llm_ros.evaluation.workload import (
-    WORKLOADS,
-    SegmentShape,
-    Workload,
-    WorkloadSpec,
-    WorkloadTask,
-    compose,
-)
+from benchmarks.workloads import WORKLOADS, WorkloadSpec, compose
+from benchmarks.workloads.experiment import System, check_all_succeeded, run_workload
+from timely_llm_ros.evaluation.workload import SegmentShape, Workload, WorkloadTask
 from timely_llm_ros.planner.events import PlannerEvent, SegmentStarted, TaskAccepted, TaskEnded
 from timely_llm_ros.scheduling.options import SchedulingOptions
 from timely_llm_ros.utility import NORMAL, URGENT
