@@ -7,7 +7,6 @@ from timely_llm_ros.evaluation.workload import (
     VERSION,
     SegmentShape,
     Workload,
-    WorkloadSpec,
     WorkloadTask,
     dumps,
 )
@@ -19,10 +18,8 @@ __all__ = [
     'RecordedSpec',
     'SegmentShape',
     'Workload',
-    'WorkloadSpec',
     'WorkloadTask',
     'compose_recorded',
     'dumps',
     'task_pool',
-    'write_workload',
 ]
