@@ -145,7 +145,7 @@ async def test_after_long_without_a_server_it_fails_and_comes_back() -> None:
 async def test_a_silent_server_is_lost_though_it_accepts_connections(
     undisturbed_plans: dict[int, Any],
 ) -> None:
-    silent = await CompletionServer(fault=lambda number: Fault('hang', 3)).start()
+    silent = await CompletionServer(fault=lambda _: Fault('hang', 3)).start()
     other = await CompletionServer().start()
     async with Run([silent.url, other.url], {'silence_s': 0.5}) as run:
         await run.until(lambda: run.state and all(s.well for s in run.state.servers))
@@ -173,7 +173,7 @@ async def test_an_ill_server_gets_nothing() -> None:
 
 
 async def test_a_request_that_no_server_survives_ends(undisturbed_plans: dict[int, Any]) -> None:
-    servers = [await CompletionServer(fault=lambda number: Fault('500')).start() for _ in range(2)]
+    servers = [await CompletionServer(fault=lambda _: Fault('500')).start() for _ in range(2)]
     async with Run([server.url for server in servers]) as run:
         run.engine.submit(request(0))
         await run.all_ended([0])
@@ -181,7 +181,7 @@ async def test_a_request_that_no_server_survives_ends(undisturbed_plans: dict[in
         assert 'in trouble' in run.ended['g0'].error
         assert sum(len(server.requests) for server in servers) == openai_server.MOST_FRUITLESS
         for server in servers:
-            server.fault = lambda number: None
+            server.fault = lambda _: None
         run.engine.submit(request(1))
         await run.all_ended([1])
         assert run.plan(1) == undisturbed_plans[1]

@@ -111,8 +111,8 @@ async def test_a_context_without_room_is_refused(server: Server) -> None:
         )
 
 
-async def test_a_server_that_fails_says_why(server: Server) -> None:
-    async def tokens(body: dict[str, Any]) -> AsyncGenerator[Chunk, None]:
+async def test_a_server_that_fails_says_why() -> None:
+    async def tokens(_body: dict[str, Any]) -> AsyncGenerator[Chunk, None]:
         raise EngineError('no more')
         yield Chunk(())
 
@@ -122,10 +122,10 @@ async def test_a_server_that_fails_says_why(server: Server) -> None:
         )
 
 
-async def test_whoever_waits_no_longer_leaves_no_thread(server: Server) -> None:
+async def test_whoever_waits_no_longer_leaves_no_thread() -> None:
     asked = asyncio.Event()
 
-    async def tokens(body: dict[str, Any]) -> AsyncGenerator[Chunk, None]:
+    async def tokens(_body: dict[str, Any]) -> AsyncGenerator[Chunk, None]:
         asked.set()
         await asyncio.Event().wait()
         yield Chunk(())

@@ -154,16 +154,16 @@ async def test_a_model_that_obeys_no_grammar_and_one_that_does_not_start_are_ref
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     served = VllmCompletions(dict, {})
-    monkeypatch.setattr(vllm_completions, 'start_llm', lambda arguments: Llm([([300], 'length')]))
+    monkeypatch.setattr(vllm_completions, 'start_llm', lambda _: Llm([([300], 'length')]))
     with pytest.raises(ModelLoadError, match='where the grammar allows only'):
         await served.check(TEXTS)
 
     refusing = Llm([], error=ValueError('no such grammar'))
-    monkeypatch.setattr(vllm_completions, 'start_llm', lambda arguments: refusing)
+    monkeypatch.setattr(vllm_completions, 'start_llm', lambda _: refusing)
     with pytest.raises(ModelLoadError, match='no such grammar; expected vLLM'):
         await served.check(TEXTS)
 
-    def fail(arguments: dict[str, Any]) -> Llm:
+    def fail(_arguments: dict[str, Any]) -> Llm:
         raise RuntimeError('no memory')
 
     monkeypatch.setattr(vllm_completions, 'start_llm', fail)

@@ -255,8 +255,8 @@ async def test_a_seed_on_the_stages_of_a_cpu_is_refused() -> None:
     engine = VllmEngine(VllmConfig(vllm={'pipeline_parallel_size': 2}, sampling=sampling))
     engine._prepare()
     told: list[Any] = []
-    engine._on_event, engine._process = told.append, cast('Any', object())
-    engine._generations.add(TASKS[0].generation_id)
+    engine._supervisor._on_event, engine._process = told.append, cast('Any', object())
+    engine._supervisor._generations.add(TASKS[0].generation_id)
     await engine._submit(TASKS[0])
     ((reason, error),) = [(event.reason, event.error) for event in told]
     assert (reason, error[: error.index(',')]) == ('error', f'seed {seed}: expected none')
@@ -279,4 +279,4 @@ def test_a_seed_with_a_long_prompt_is_refused() -> None:
 async def test_a_missing_model_is_named() -> None:
     engine = VllmEngine(VllmConfig(model_path='/no/such/model'))
     with pytest.raises(ModelLoadError, match=r'/no/such/model.*: no config\.json there'):
-        await engine.start(lambda event: None)
+        await engine.start(lambda _: None)

@@ -37,14 +37,14 @@ class ChoiceRun(Run):
 
 @pytest.fixture
 def broken_contract(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: VllmEngine) -> None:
+    def refuse(_self: VllmEngine) -> None:
         raise ContractError('the scheduler does not fit this vLLM: vllm 9.9.9: expected >=0.32')
 
     monkeypatch.setattr(VllmEngine, '_prepare', refuse)
 
 
 def serve_from(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
-    def connect(self: StockVllmEngine) -> Sequence[Completions]:
+    def connect(_self: StockVllmEngine) -> Sequence[Completions]:
         options = ServerOptions((url,))
         return [ServerClient(url, options, api_key='', tls=options.ssl_context())]
 
@@ -90,7 +90,7 @@ async def test_the_user_says_how_tokens_are_chosen(monkeypatch: pytest.MonkeyPat
 
 
 async def test_any_other_fault_is_not_worked_around(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: VllmEngine) -> None:
+    def refuse(_self: VllmEngine) -> None:
         raise ModelLoadError('broken weights')
 
     monkeypatch.setattr(VllmEngine, '_prepare', refuse)

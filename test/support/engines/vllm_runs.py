@@ -198,11 +198,11 @@ class Lent:
         return getattr(self._engine, name)
 
     async def start(self, on_event: Callable[[EngineEvent], None]) -> EngineInfo:
-        self._engine._on_event = on_event
+        self._engine._supervisor._on_event = on_event
         return self._run.info
 
     async def close(self) -> None:
-        self._engine._on_event = self._run._on_event
+        self._engine._supervisor._on_event = self._run._on_event
 
 
 def _children() -> set[int]:

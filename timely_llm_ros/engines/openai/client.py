@@ -151,22 +151,21 @@ class ServerClient:
         Raises:
             ServerLostError: It is an error, or not what was asked for.
         """
+        wrong = f'{self.url}: {data[:80]!r}: expected an event with token ids below {self._size}'
         try:
             event = json.loads(data) if len(data) <= _MOST_LINE_CHARACTERS else None
-            if isinstance(event, dict) and 'error' in event:
-                raise ServerLostError(f'{self.url}: {_error_text(event)}')
-            choice = _first_choice(event)
+            error = _error_text(event) if isinstance(event, dict) and 'error' in event else ''
+            choice = {} if error else _first_choice(event)
             ids = choice.get('token_ids') or []
             # True and False are integers to Python, but not to us.
-            if not all(type(token) is int and 0 <= token < self._size for token in ids):
-                raise ValueError(f'token_ids {_shortened(ids)}')
+            fit = all(type(token) is int and 0 <= token < self._size for token in ids)
             finish = choice.get('finish_reason') or ''
         except (ValueError, TypeError, AttributeError, EngineError) as err:
-            if isinstance(err, ServerLostError):
-                raise
-            raise ServerLostError(
-                f'{self.url}: {data[:80]!r}: expected an event with token ids below {self._size}'
-            ) from err
+            raise ServerLostError(wrong) from err
+        if error:
+            raise ServerLostError(f'{self.url}: {error}')
+        if not fit:
+            raise ServerLostError(wrong)
         if finish not in ('', 'stop', 'length'):
             raise ServerLostError(f'{self.url}: finish_reason {finish!r}: expected stop or length')
         return Chunk(tuple(ids), finish)

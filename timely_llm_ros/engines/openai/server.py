@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.engines.engine import ServerState
+from timely_llm_ros.engines.process import Backoff
 from timely_llm_ros.errors import EngineError, ModelLoadError, RequestRefusedError, ServerLostError
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ class Server:
 
     async def _look_after(self) -> None:
         """Ask a server that is well for its health, and try one that is lost again and again."""
-        pause_s = FIRST_RETRY_S
+        backoff = Backoff(FIRST_RETRY_S, LAST_RETRY_S)
         while True:
             try:
                 if self.well:
@@ -167,15 +168,14 @@ class Server:
                 _logger.exception('server %s', self.url)
             else:
                 self.well, self.error, self.mismatch = True, '', None
-                pause_s = FIRST_RETRY_S
+                backoff.reset()
                 self.core.limit_context(self.served.context_limit)
                 self.core.forget_times()
                 _logger.info('server %s serves %s', self.url, self.served.name)
                 self._on_well(self)
                 continue
             self._on_change()
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, LAST_RETRY_S)
+            await asyncio.sleep(backoff.next_s())
 
     async def _stay_well(self) -> None:
         """Ask for its health until it is lost."""

@@ -7,8 +7,6 @@ computes.
 
 from __future__ import annotations
 
-import ctypes
-import os
 import select
 import signal
 import socket
@@ -27,6 +25,7 @@ from timely_llm_ros.engines.torch.wire import (
     frame,
 )
 from timely_llm_ros.errors import ModelLoadError
+from timely_llm_ros.processes import end_with_parent
 
 if TYPE_CHECKING:
     from timely_llm_ros.engines.commands import Command
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
 
 COARSE_ROUNDS = 5
 """Rounds of the profile that a worker measures: the fewest with a margin of 95 %."""
-
-_PR_SET_PDEATHSIG = 1
 
 
 class Link:
@@ -241,14 +238,9 @@ def main(arguments: list[str]) -> int:
     """Run the worker."""
     started_s = time.monotonic()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    fd, parent = int(arguments[0]), int(arguments[1])
+    end_with_parent(signal.SIGKILL, parent_pid=int(arguments[1]))
     options = TorchConfig.from_json(arguments[2])
-    if sys.platform == 'linux':
-        # The kernel counts the thread that started us as the parent: the asyncio loop's.
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:
-            return 0
-    with socket.socket(fileno=fd) as end:
+    with socket.socket(fileno=int(arguments[0])) as end:
         link = Link(end)
         try:
             _run(link, options, started_s)

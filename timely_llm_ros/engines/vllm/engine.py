@@ -13,20 +13,14 @@ from typing import TYPE_CHECKING, Any
 from timely_llm_ros.engines.commands import Cancel, Resume, RobotIdleAt, Submit, Suspend
 from timely_llm_ros.engines.engine import (
     Engine,
-    EngineFailed,
     EngineInfo,
-    EngineReady,
     GenerationEnded,
-    deliver,
 )
+from timely_llm_ros.engines.process import Supervisor
 from timely_llm_ros.engines.tokens import find_model, require_model_files
 from timely_llm_ros.engines.vllm.completions import UNNAMED
 from timely_llm_ros.engines.vllm.writer import RequestWriter, check_seed
-from timely_llm_ros.errors import (
-    EngineError,
-    ModelLoadError,
-    TimelyError,
-)
+from timely_llm_ros.errors import ModelLoadError, TimelyError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -37,9 +31,6 @@ if TYPE_CHECKING:
     from timely_llm_ros.engines.vllm.config import VllmConfig
     from timely_llm_ros.engines.vllm.process import VllmProcess
     from timely_llm_ros.prediction.times import ExecutionTimeModel
-
-FIRST_RESTART_S, LAST_RESTART_S = 0.25, 15.0
-"""Pause before the first restart in a row; it doubles up to the last."""
 
 
 class VllmEngine(Engine):
@@ -58,14 +49,10 @@ class VllmEngine(Engine):
         self._texts: TokenTexts | None = None
         self._writer: RequestWriter | None = None
         self._context_limit = self._config.kv_tokens
-        self._on_event: Callable[[EngineEvent], None] | None = None
         self._process: VllmProcess | None = None
-        self._restart: asyncio.Task[None] | None = None
         self._pump: asyncio.Task[None] | None = None
         self._work: asyncio.Queue[Coroutine[Any, Any, None]] = asyncio.Queue()
-        self._pause_s = FIRST_RESTART_S
-        self._started = self._ready = False
-        self._generations: set[str] = set()
+        self._supervisor = Supervisor('vllm', launch=self._launch, autopsy=self._autopsy)
 
     @property
     def core_pid(self) -> int | None:
@@ -80,14 +67,9 @@ class VllmEngine(Engine):
             ContractError: There is one that the scheduler does not fit.
             ModelLoadError: The model cannot be loaded.
         """
-        if self._started:
-            raise EngineError('start() a second time: expected one call')
-        self._started = True
-        started_s = time.monotonic()
         require_model_files(self._model)
-        self._on_event = on_event
         try:
-            info = await self._start(started_s)
+            info = await self._supervisor.start(on_event)
         except BaseException:
             await self.close()
             raise
@@ -96,13 +78,11 @@ class VllmEngine(Engine):
 
     async def close(self) -> None:
         """End vLLM; no event comes after this."""
-        self._on_event = None
-        self._ready = False
-        for task in (self._restart, self._pump):
-            if task is not None:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
-        self._restart = self._pump = None
+        await self._supervisor.close()
+        pump, self._pump = self._pump, None
+        if pump is not None:
+            pump.cancel()
+            await asyncio.gather(pump, return_exceptions=True)
         self._discard_work()
         process, self._process = self._process, None
         if process is not None:
@@ -113,7 +93,8 @@ class VllmEngine(Engine):
         if isinstance(command, Submit):
             self._queue(command.request)
             return
-        if not self._ready or command.generation_id not in self._generations:
+        supervisor = self._supervisor
+        if not supervisor.ready or command.generation_id not in supervisor:
             return
         match command:
             case Suspend(name):
@@ -129,15 +110,12 @@ class VllmEngine(Engine):
 
     def _queue(self, request: GenerationRequest) -> None:
         """Queue a generation; while vLLM is down it ends with ``error``."""
-        if not self._ready:
-            asyncio.get_running_loop().call_soon(
-                self._tell_ended, request.generation_id, 'the engine is not running'
-            )
+        repeated = request.generation_id in self._supervisor
+        if not self._supervisor.admit(request.generation_id):
             return
-        if request.generation_id in self._generations:
+        if repeated:
             # Ending the new one would read as the end of the old one, so the old one goes first.
             self._work.put_nowait(self._abort(request.generation_id))
-        self._generations.add(request.generation_id)
         self._work.put_nowait(self._submit(request))
 
     # Towards vLLM --------------------------------------------------------------------------------
@@ -148,8 +126,8 @@ class VllmEngine(Engine):
             work = await self._work.get()
             try:
                 await work
-            except Exception as err:
-                if self._ready:
+            except Exception as err:  # noqa: BLE001  The next one is to be sent all the same.
+                if self._supervisor.ready:
                     asyncio.get_running_loop().call_exception_handler(
                         {'message': 'vllm engine', 'exception': err}
                     )
@@ -169,10 +147,9 @@ class VllmEngine(Engine):
             await process.introduce(request.skill_set)
             await process.add(request.generation_id, token_ids, parameters)
         except TimelyError as err:
-            self._fail(request.generation_id, str(err))
-        except Exception as err:
-            # vLLM refuses what it cannot serve with errors of all kinds.
-            self._fail(request.generation_id, f'{type(err).__name__}: {err}')
+            self._supervisor.fail(request.generation_id, str(err))
+        except Exception as err:  # noqa: BLE001  vLLM refuses with errors of all kinds.
+            self._supervisor.fail(request.generation_id, f'{type(err).__name__}: {err}')
 
     async def _abort(self, generation_id: str) -> None:
         if self._process is not None:
@@ -184,16 +161,23 @@ class VllmEngine(Engine):
 
     # From vLLM -----------------------------------------------------------------------------------
 
-    async def _start(self, started_s: float) -> EngineInfo:
+    async def _launch(self) -> EngineInfo:
         """Start an engine core and return what it runs."""
         from timely_llm_ros.engines.openai import times_or_none
         from timely_llm_ros.engines.vllm.process import VllmProcess
         from timely_llm_ros.engines.vllm.start import prepare_environment
 
+        started_s = time.monotonic()
+        if self._process is not None:
+            await self._process.stop()
+            self._process = None
         prepare_environment(self._config.threads)
         arguments = await asyncio.to_thread(self._prepare)
         process = VllmProcess(
-            arguments, self._config.plugin(), on_message=self._on_message, on_lost=self._on_lost
+            arguments,
+            self._config.plugin(),
+            on_message=self._on_message,
+            on_lost=self._supervisor.lost,
         )
         self._process = process
         try:
@@ -213,7 +197,7 @@ class VllmEngine(Engine):
                 max_running=self._config.max_running,
                 kv_tokens=self._config.kv_tokens,
             )
-        self._ready = True
+        self._supervisor.mark_ready()
         from timely_llm_ros.engines.vllm.model_sizes import count_parameters
 
         return EngineInfo(
@@ -259,56 +243,12 @@ class VllmEngine(Engine):
         arguments['scheduler_cls'] = SCHEDULER if current_platform.is_cpu() else ASYNC_SCHEDULER
         return {**arguments, **config.vllm}
 
-    def _tell(self, event: EngineEvent) -> None:
-        if self._on_event is not None:
-            deliver(self._on_event, event)
+    def _on_message(self, message: Any) -> None:
+        """Pass an event of the engine core on, unless it is about a request of nobody's."""
+        unnamed = isinstance(message, GenerationEnded) and message.generation_id.startswith(UNNAMED)
+        if not unnamed:
+            self._supervisor.tell(message)
 
-    def _tell_ended(self, generation_id: str, error: str) -> None:
-        self._tell(GenerationEnded(generation_id, 'error', error, 0, 0.0))
-
-    def _fail(self, generation_id: str, error: str) -> None:
-        """End a generation that has not ended yet."""
-        if generation_id in self._generations:
-            self._generations.discard(generation_id)
-            self._tell_ended(generation_id, error)
-
-    def _on_message(self, process: VllmProcess, message: Any) -> None:
-        """Take an event of the present engine core."""
-        if process is not self._process:
-            return
-        if isinstance(message, GenerationEnded):
-            if message.generation_id.startswith(UNNAMED):
-                return
-            self._generations.discard(message.generation_id)
-        self._tell(message)
-
-    def _on_lost(self, process: VllmProcess) -> None:
-        """The present engine core is gone: it died or gave up."""
-        if process is not self._process or self._on_event is None or not self._ready:
-            return
-        self._ready = False
-        self._restart = asyncio.get_running_loop().create_task(
-            self._recover(process), name='vllm engine restart'
-        )
-
-    async def _recover(self, process: VllmProcess) -> None:
-        """Say what was lost, then start anew until it succeeds."""
-        error = "vLLM's engine core ended"
+    async def _autopsy(self) -> str:
         self._discard_work()
-        self._tell(EngineFailed(error))
-        for generation_id in sorted(self._generations):
-            self._fail(generation_id, error)
-        await process.stop()
-        while True:
-            await asyncio.sleep(self._pause_s)
-            self._pause_s = min(2 * self._pause_s, LAST_RESTART_S)
-            try:
-                info = await self._start(time.monotonic())
-            except TimelyError as err:
-                self._tell(EngineFailed(str(err)))
-                if self._process is not None:
-                    await self._process.stop()
-                continue
-            self._pause_s = FIRST_RESTART_S
-            self._tell(EngineReady(info))
-            return
+        return "vLLM's engine core ended"

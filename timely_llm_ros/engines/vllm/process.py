@@ -42,8 +42,8 @@ class VllmProcess:
         arguments: dict[str, Any],
         plugin: dict[str, Any],
         *,
-        on_message: Callable[[VllmProcess, Any], None],
-        on_lost: Callable[[VllmProcess], None],
+        on_message: Callable[[Any], None],
+        on_lost: Callable[[], None],
     ) -> None:
         self._arguments, self._plugin = arguments, plugin
         self._on_message, self._on_lost = on_message, on_lost
@@ -148,8 +148,8 @@ class VllmProcess:
             while data := await reader.read(1 << 18):
                 for message in frames.push(data):
                     if not self._closing:
-                        self._on_message(self, message)
+                        self._on_message(message)
         writer.close()
         self._gone.set()
         if not self._closing:
-            self._on_lost(self)
+            self._on_lost()
