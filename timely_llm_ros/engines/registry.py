@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from timely_llm_ros.engines.openai import OpenAIConfig, OpenAIEngine
 from timely_llm_ros.engines.simulated import SimulatedConfig, SimulatedEngine
 from timely_llm_ros.engines.torch import TorchConfig, TorchEngine
-from timely_llm_ros.engines.vllm import VllmChoice, VllmConfig
+from timely_llm_ros.engines.vllm import VllmConfig, VllmWithFallback
 from timely_llm_ros.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _ENGINES: Mapping[type[EngineConfig], Callable[[Any], Engine]] = {
     TorchConfig: TorchEngine,
     OpenAIConfig: OpenAIEngine,
-    VllmConfig: VllmChoice,
+    VllmConfig: VllmWithFallback,
     SimulatedConfig: SimulatedEngine,
 }
 """What makes an engine of its options. None of these modules imports its engine's packages."""

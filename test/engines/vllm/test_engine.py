@@ -25,7 +25,7 @@ from timely_llm_ros.engines.openai import server as openai_server
 from timely_llm_ros.engines.tokens.sampling import Sampling
 from timely_llm_ros.engines.vllm.config import VllmConfig
 from timely_llm_ros.engines.vllm.engine import VllmEngine
-from timely_llm_ros.engines.vllm.fallback import VllmChoice
+from timely_llm_ros.engines.vllm.fallback import VllmWithFallback
 from timely_llm_ros.engines.vllm.plugin import contract as vllm_contract
 from timely_llm_ros.engines.vllm.plugin.contract import check_contract
 from timely_llm_ros.engines.vllm.writer import check_seed
@@ -159,7 +159,7 @@ def test_outside_the_contract_plans_are_the_same_and_a_dead_core_ends_none(
     """vLLM's own scheduler, a request for each segment; then its engine core is killed."""
     monkeypatch.setattr(vllm_contract, 'AFTER_LAST', vllm_contract.FIRST)
     with caplog.at_level(logging.WARNING):
-        run = VllmRun(VllmChoice, max_running=4, max_kv_tokens=16384)
+        run = VllmRun(VllmWithFallback, max_running=4, max_kv_tokens=16384)
     assert "vLLM's own scheduler serves" in caplog.text
     assert 'expected >=0.32,<0.32' in caplog.text
     try:

@@ -21,7 +21,7 @@ from timely_llm_ros.engines.engine import (
 from timely_llm_ros.engines.tokens.sampling import Sampling
 from timely_llm_ros.engines.vllm.config import VllmConfig
 from timely_llm_ros.engines.vllm.engine import VllmEngine
-from timely_llm_ros.engines.vllm.plugin.core import UNCUT
+from timely_llm_ros.engines.vllm.plugin.uncut import UNCUT
 from timely_llm_ros.skills.prompt import Prompt
 from timely_llm_ros.skills.scene import Scene
 from timely_llm_ros.utility import NORMAL, URGENT
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
     from timely_llm_ros.engines.engine import EngineEvent, EngineInfo, ServerState
-    from timely_llm_ros.engines.vllm.fallback import VllmChoice
+    from timely_llm_ros.engines.vllm.fallback import VllmWithFallback
 
 LIMIT_S = 240.0
 """Far beyond what any run takes, even on a crowded machine."""
@@ -86,7 +86,7 @@ class VllmRun:
     """A started engine and what it has said; requests get new names for every run."""
 
     def __init__(
-        self, kind: type[VllmEngine] | type[VllmChoice] = VllmEngine, **options: Any
+        self, kind: type[VllmEngine] | type[VllmWithFallback] = VllmEngine, **options: Any
     ) -> None:
         os.environ.setdefault('VLLM_LOGGING_LEVEL', 'ERROR')
         self.seeded = False

@@ -2,14 +2,14 @@
 
 from timely_llm_ros.engines.vllm.config import VllmConfig
 from timely_llm_ros.engines.vllm.engine import VllmEngine
-from timely_llm_ros.engines.vllm.fallback import VllmChoice
+from timely_llm_ros.engines.vllm.fallback import VllmWithFallback
 from timely_llm_ros.engines.vllm.server import ServeOptions
 from timely_llm_ros.engines.vllm.start import prepare_environment
 
 __all__ = [
     'ServeOptions',
-    'VllmChoice',
     'VllmConfig',
     'VllmEngine',
+    'VllmWithFallback',
     'prepare_environment',
 ]

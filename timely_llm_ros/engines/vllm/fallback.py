@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 
-class VllmChoice(Engine):
+class VllmWithFallback(Engine):
     """Generates with vLLM, one way or the other."""
 
     def __init__(self, config: VllmConfig) -> None:

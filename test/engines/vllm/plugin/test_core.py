@@ -16,8 +16,9 @@ from timely_llm_ros.engines.commands import GenerationRequest
 from timely_llm_ros.engines.core.options import CoreOptions
 from timely_llm_ros.engines.engine import GenerationEnded, SegmentGenerated
 from timely_llm_ros.engines.vllm.plugin import contract as vllm_contract
-from timely_llm_ros.engines.vllm.plugin.core import UNCUT, FreezeCore, New, Work
+from timely_llm_ros.engines.vllm.plugin.core import FreezeCore, New, Work
 from timely_llm_ros.engines.vllm.plugin.request import decode_request, encode_request
+from timely_llm_ros.engines.vllm.plugin.uncut import UNCUT
 from timely_llm_ros.errors import ConfigurationError, InvalidTaskError
 from timely_llm_ros.scheduling.generation import Phase
 from timely_llm_ros.scheduling.options import SchedulingOptions

@@ -7,8 +7,9 @@ from timely_llm_ros.engines.vllm.plugin.contract import (
     installed,
     require_contract,
 )
-from timely_llm_ros.engines.vllm.plugin.core import UNCUT, FreezeCore, New, Work
+from timely_llm_ros.engines.vllm.plugin.core import FreezeCore, New, Work
 from timely_llm_ros.engines.vllm.plugin.request import KEY, encode_request
+from timely_llm_ros.engines.vllm.plugin.uncut import UNCUT
 
 __all__ = [
     'ASYNC_SCHEDULER',

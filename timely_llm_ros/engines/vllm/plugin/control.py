@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.engines.commands import GenerationRequest
-from timely_llm_ros.engines.vllm.plugin.core import UNCUT
 from timely_llm_ros.engines.vllm.plugin.request import KEY, decode_request
-from timely_llm_ros.errors import InvalidTaskError
+from timely_llm_ros.engines.vllm.plugin.uncut import UNCUT
+from timely_llm_ros.errors import ConfigurationError, InvalidTaskError
 from timely_llm_ros.skills import Prompt, Scene
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.utility import NORMAL
@@ -49,6 +49,24 @@ class PluginOptions:
     report: str = ''
     micro_batches: int = 0
     tokens: bool = True
+
+    @classmethod
+    def of(cls, config: Any) -> PluginOptions:
+        """Read them from vLLM's configuration.
+
+        Raises:
+            ConfigurationError: There is no such option, or vLLM would make an order of its own.
+        """
+        try:
+            options = cls(**config.additional_config.get(KEY, {}))
+        except TypeError as err:
+            raise ConfigurationError(f'additional_config {KEY!r}: {err}') from err
+        policy = config.scheduler_config.policy
+        if policy != 'fcfs':
+            raise ConfigurationError(
+                f'scheduling policy {policy!r} of vLLM: expected "fcfs", the order is made here'
+            )
+        return options
 
 
 def has_seed(request: Any) -> bool:

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from timely_llm_ros.engines.commands import Submit
-from timely_llm_ros.engines.core import CoreOptions, ForeignKv, Generations, Output
-from timely_llm_ros.engines.texts import TextStream
+from timely_llm_ros.engines.core import CoreOptions, ForeignKv, Generations
+from timely_llm_ros.engines.vllm.plugin.context_texts import ContextTexts
+from timely_llm_ros.engines.vllm.plugin.uncut import UNCUT, Uncut
 from timely_llm_ros.scheduling import Phase
-from timely_llm_ros.skills import ConstantDuration, Skill, SkillSet, segmenter_for
+from timely_llm_ros.skills import segmenter_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -33,16 +34,7 @@ if TYPE_CHECKING:
         EngineStateChanged,
     )
     from timely_llm_ros.engines.texts import TokenTexts
-    from timely_llm_ros.errors import PlanError
-    from timely_llm_ros.skills import Segment, TextSegmenter
-
-UNCUT = SkillSet(
-    'uncut',
-    'Text that is no plan and is never cut.',
-    {'wait': Skill('wait', 'does nothing', (), ConstantDuration(0.0))},
-    'wait',
-)
-"""The skill set of requests that are no plans: whoever else uses the server."""
+    from timely_llm_ros.skills import TextSegmenter
 
 
 class Work(NamedTuple):
@@ -104,7 +96,7 @@ class FreezeCore:
         kv_tokens: Callable[[], int],
         options: CoreOptions,
     ) -> None:
-        self._texts = _Texts(texts, append)
+        self._texts = ContextTexts(texts, append)
         self._kv = ForeignKv(options.max_kv_tokens, kv_tokens)
         self._whole_plan = options.mode == 'whole_plan'
         self._generations = Generations(
@@ -317,89 +309,5 @@ class FreezeCore:
 
     def _cut(self, request: GenerationRequest) -> TextSegmenter:
         if request.skill_set is UNCUT:
-            return _Uncut()
+            return Uncut()
         return segmenter_for(request.skill_set, request.scene, whole_plan=self._whole_plan)
-
-
-class _Texts:
-    """Token ids to text, as the engine core's backend; what it would free, vLLM frees."""
-
-    def __init__(self, texts: TokenTexts, append: Callable[[str, list[int]], None]) -> None:
-        self._texts = texts
-        self._append = append
-        self._streams: dict[str, tuple[TextStream, list[int]]] = {}
-        self._decisive: dict[str, frozenset[int]] = {}
-        self.prompt_tokens = 0
-
-    def open(self, request: GenerationRequest) -> tuple[str, int, int]:
-        self._streams[request.generation_id] = TextStream(), []
-        return '', 0, self.prompt_tokens
-
-    def decisive(self, marks: str | None) -> frozenset[int] | None:
-        """Return the tokens that have one of the marks or end a text; None where any may decide."""
-        if marks is None:
-            return None
-        known = self._decisive.get(marks)
-        if known is None:
-            texts, wanted = self._texts, set(marks.encode())
-            found = {token for token in range(texts.size) if wanted & {*texts.bytes_of(token)}}
-            known = self._decisive[marks] = texts.end_ids | found
-        return known
-
-    @property
-    def ends(self) -> frozenset[int]:
-        """The tokens that end a text."""
-        return self._texts.end_ids
-
-    def raw(self, token_ids: Iterable[int]) -> str:
-        """Return what tokens say, as far as it can be read without those before."""
-        return b''.join(map(self._texts.bytes_of, token_ids)).decode('utf-8', 'replace')
-
-    def output(self, name: str, token: int) -> Output:
-        """Return what a new token of a generation says."""
-        if token in self._texts.end_ids:
-            return Output('', ended=True)
-        stream, generated = self._streams[name]
-        generated.append(token)
-        return Output(stream.push(self._texts.bytes_of(token)))
-
-    def observe(self, generation_id: str, text: str) -> int:
-        ids = self._texts.encode(text)
-        self._append(generation_id, ids)
-        return len(ids)
-
-    @property
-    def evicts(self) -> bool:
-        """Whether parts of a prompt's KV can be given up; vLLM keeps all of it."""
-        return False
-
-    def evict(self, generation_id: str, tokens: int) -> None:
-        """Is never called, since nothing evicts here."""
-
-    def drop(self, generation_id: str) -> None:
-        """Nothing is held here."""
-
-    def drop_prefix(self, key: str) -> None:
-        """Nothing is held here."""
-
-    def close(self, generation_id: str) -> tuple[int, ...]:
-        return tuple(self._streams.pop(generation_id)[1])
-
-
-class _Uncut:
-    """A segmenter that finds no segments."""
-
-    marks = ''
-    error: PlanError | None = None
-
-    def may_await(self, text: str) -> bool:
-        return False
-
-    def push(self, text: str, tokens: int = 1) -> list[Segment]:
-        return []
-
-    def observe(self, value: str) -> str:
-        raise RuntimeError(f'value {value!r}: no call awaits one')
-
-    def finish(self) -> list[Segment]:
-        return []

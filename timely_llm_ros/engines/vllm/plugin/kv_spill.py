@@ -23,7 +23,7 @@ else:
     _Vllm = object
 
 
-class KvRelief(_Vllm):  # type: ignore[misc, valid-type]
+class KvSpill(_Vllm):  # type: ignore[misc, valid-type]
     """Spills frozen generations; a part of the scheduler that has this table of them."""
 
     _core: FreezeCore

@@ -35,13 +35,11 @@ from timely_llm_ros.engines.core import CoreOptions
 from timely_llm_ros.engines.texts import load_texts
 from timely_llm_ros.engines.vllm.plugin.control import PluginOptions, RequestReader, has_seed
 from timely_llm_ros.engines.vllm.plugin.core import FreezeCore, New, Work
-from timely_llm_ros.engines.vllm.plugin.kv_spill import KvRelief
+from timely_llm_ros.engines.vllm.plugin.kv_spill import KvSpill
 from timely_llm_ros.engines.vllm.plugin.observation import append_observation, drop_in_flight
 from timely_llm_ros.engines.vllm.plugin.outputs import drop_tokens, end_reason, tell_ended
 from timely_llm_ros.engines.vllm.plugin.report import Report
-from timely_llm_ros.engines.vllm.plugin.request import KEY
 from timely_llm_ros.engines.vllm.plugin.token_budget import PipelineBudget
-from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.scheduling import SchedulingOptions
 
 if TYPE_CHECKING:
@@ -53,7 +51,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 
-class FreezeMixin(KvRelief):
+class FreezeMixin(KvSpill):
     """What the two schedulers share; comes before vLLM's own in the order of inheritance."""
 
     pipeline_budget: ClassVar[type[PipelineBudget]] = PipelineBudget
@@ -62,15 +60,7 @@ class FreezeMixin(KvRelief):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         config: Any = self.vllm_config
-        try:
-            options = PluginOptions(**config.additional_config.get(KEY, {}))
-        except TypeError as err:
-            raise ConfigurationError(f'additional_config {KEY!r}: {err}') from err
-        if self.scheduler_config.policy != 'fcfs':
-            raise ConfigurationError(
-                f'scheduling policy {self.scheduler_config.policy!r} of vLLM: expected "fcfs", '
-                'the order is made here'
-            )
+        options = PluginOptions.of(config)
         model = config.model_config
         self._core = FreezeCore(
             load_texts(model.tokenizer or model.model),
