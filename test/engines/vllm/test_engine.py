@@ -115,8 +115,8 @@ def test_its_segments_are_the_plan(embedded: VllmRun) -> None:
 @pytest.mark.parametrize(
     ('changes', 'expected'),
     [
-        ({'forced_token_ids': (1, 2)}, 'forced_token_ids: expected none'),
-        ({'background': True}, "background: expected a robot's task"),
+        ({'forced_token_ids': (1, 2)}, 'forced_token_ids: expected None'),
+        ({'background': True}, 'a background generation: expected an engine'),
         ({'prompt': Prompt('x', '')}, "prompt body '': expected at least one token"),
         ({'prompt': Prompt('', 'plan ' * 9000)}, 'expected fewer than 8192, the limit'),
         ({'max_tokens': 0}, 'max_tokens'),

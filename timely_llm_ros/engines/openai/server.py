@@ -70,7 +70,7 @@ class Server:
         health_period_s: float,
         on_change: Callable[[], None],
         on_lost: Callable[[Server], None],
-        on_well: Callable[[Server], None],
+        on_well: Callable[[], None],
     ) -> None:
         self.url = client.url
         self.core = core
@@ -162,7 +162,7 @@ class Server:
                 self.error, self.mismatch = str(err), None
             except ModelLoadError as err:
                 self.error, self.mismatch = str(err), err
-                _logger.error('server not used: %s', err)
+                _logger.error('server not used: %s', err)  # noqa: TRY400  It says all.
             except Exception as err:
                 self.error = f'{self.url}: fault in the client: {err!r}'
                 _logger.exception('server %s', self.url)
@@ -172,7 +172,7 @@ class Server:
                 self.core.limit_context(self.served.context_limit)
                 self.core.forget_times()
                 _logger.info('server %s serves %s', self.url, self.served.name)
-                self._on_well(self)
+                self._on_well()
                 continue
             self._on_change()
             await asyncio.sleep(backoff.next_s())

@@ -255,7 +255,7 @@ class ServersEngine(Engine):
             )
         self._changed.set()
 
-    def _on_well(self, server: Server) -> None:
+    def _on_well(self) -> None:
         """A server is well: nobody need wait for one that is not."""
         if self._give_up is not None:
             self._give_up.cancel()

@@ -77,10 +77,7 @@ async def completion_tokens(llm: Any, body: Mapping[str, Any]) -> AsyncGenerator
             async for output in outputs:
                 completion = output.outputs[0]
                 finish = completion.finish_reason or ''
-                if finish not in ('', 'stop', 'length'):
-                    raise RequestRefusedError(
-                        f'vLLM ended the request with {finish!r}: expected stop or length'
-                    )
+                _check_finish(finish)
                 yield Chunk(tuple(completion.token_ids), finish)
     except EngineError:
         raise
@@ -90,6 +87,13 @@ async def completion_tokens(llm: Any, body: Mapping[str, Any]) -> AsyncGenerator
         if llm.errored:
             raise ServerLostError(f"vLLM's engine core ended: {problem}") from err
         raise RequestRefusedError(f'vLLM: {problem}') from err
+
+
+def _check_finish(finish: str) -> None:
+    if finish not in ('', 'stop', 'length'):
+        raise RequestRefusedError(
+            f'vLLM ended the request with {finish!r}: expected stop or length'
+        )
 
 
 _ids = itertools.count()

@@ -136,7 +136,7 @@ def _find_scheduler(options: ServeOptions, *, on_cpu: bool) -> str:
     try:
         contract = importlib.import_module('timely_llm_ros.engines.vllm.plugin.contract')
         problems = contract.check_contract().problems
-    except Exception as err:
+    except Exception as err:  # noqa: BLE001  A vLLM that cannot be read does not fit.
         problems = (str(err),)
     if not problems:
         return SCHEDULER if on_cpu else ASYNC_SCHEDULER

@@ -58,7 +58,12 @@ class StockVllmEngine(ServersEngine):
             context_limit=self._vllm.context_limit(context_limit(self._config.model_path)),
         )
 
-    def _describe(self, served: ServedModel, vocabulary: int, load_s: float) -> EngineInfo:
+    def _describe(
+        self,
+        served: ServedModel,  # noqa: ARG002  the base's signature; vLLM has the one model
+        vocabulary: int,
+        load_s: float,
+    ) -> EngineInfo:
         from timely_llm_ros.engines.vllm.model_sizes import count_parameters
 
         parameters = count_parameters(self._config.model_path)

@@ -16,9 +16,10 @@ def append_observation(request: Any, token_ids: list[int]) -> None:
         InvalidTaskError: The request's grammar does not allow it.
     """
     request.max_tokens -= request.num_output_tokens
-    request._output_token_ids.clear()
-    request._all_token_ids.extend(token_ids)
-    request.prompt_token_ids = list(request._all_token_ids)
+    request._output_token_ids.clear()  # noqa: SLF001  vLLM's, kept in step by the contract
+    every = request._all_token_ids  # noqa: SLF001  as above
+    every.extend(token_ids)
+    request.prompt_token_ids = list(every)
     request.num_prompt_tokens = len(request.prompt_token_ids)
     request.update_block_hashes()
     # The worker takes a new prompt only with a new request; the blocks are kept.

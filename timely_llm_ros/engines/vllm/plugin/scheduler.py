@@ -248,7 +248,7 @@ class FreezeMixin(KvSpill):
         self._disturb()
         match command:
             case 'skill_set':
-                self._reader.learn(pickle.loads(value))
+                self._reader.learn(pickle.loads(value))  # noqa: S301  the engine's own
             case 'suspend' | 'resume' if name in self._compiling:
                 self._compiling[name] = command == 'suspend'
             case 'suspend':
