@@ -14,6 +14,7 @@ from support.engines.server_runs import GENERATIONS, Run, request
 
 from timely_llm_ros.engines.engine import EngineFailed, EngineReady
 from timely_llm_ros.engines.openai import server as openai_server
+from timely_llm_ros.scheduling.options import SchedulingOptions
 
 pytestmark = pytest.mark.usefixtures('quick_retries')
 
@@ -45,8 +46,6 @@ def test_whatever_is_cut_the_plans_are_those_of_an_undisturbed_run(
     """Faults by server and number of request; suspended and resumed generations meanwhile."""
 
     async def run() -> None:
-        from timely_llm_ros.scheduling.options import SchedulingOptions
-
         servers = [await CompletionServer(fault=by_number.get).start() for by_number in faults]
         options = {
             'max_running': max_running,
@@ -105,7 +104,9 @@ async def test_without_any_server_generations_wait_for_one(
     undisturbed_plans: dict[int, Any],
 ) -> None:
     server = await CompletionServer(step_s=0.005).start()
-    async with Run([server.url]) as run:
+    # As many at once as may be: how many gain by it depends on how fast this machine is now.
+    options = {'scheduling': SchedulingOptions(admission='fixed')}
+    async with Run([server.url], options) as run:
         for number in GENERATIONS:
             run.engine.submit(request(number))
         await run.until(lambda: len(server.requests) == len(GENERATIONS))
