@@ -108,7 +108,7 @@ async def test_an_aircraft_out_of_reach_hovers_as_soon_as_it_is_back() -> None:
 async def test_while_it_is_lost_nothing_is_asked_of_it() -> None:
     async with bench(link_timeout_s=1.0) as flight:
         flight.mock.set_fault('lost')
-        await flight.until(lambda: flight.driver._wire.silence_s > 1.0, 'silence')
+        await flight.until(lambda: flight.driver._wire.telemetry.silence_s > 1.0, 'silence')
         outcome = await flight.run('takeoff;')
         assert outcome.ending.code == SegmentCode.ROBOT_LOST
         flight.mock.set_fault('heal')

@@ -227,14 +227,15 @@ class TelloDriver:
     def _require_link(self) -> None:
         if not self._connected:
             raise RobotUnavailableError(f'Tello {self._wire.host}: expected to be connected')
-        if self._wire.silence_s > self._options.link_timeout_s:
+        silence_s = self._wire.telemetry.silence_s
+        if silence_s > self._options.link_timeout_s:
             raise RobotUnavailableError(
-                f'Tello {self._wire.host}: silent for {self._wire.silence_s:.1f} s: expected its '
+                f'Tello {self._wire.host}: silent for {silence_s:.1f} s: expected its '
                 'state every 0.1 s'
             )
 
     def _require_battery(self) -> None:
-        battery, least = self._wire.battery_percent, self._options.landing_battery_percent
+        battery, least = self._wire.telemetry.battery_percent, self._options.landing_battery_percent
         if self._flight.may_fly and battery is not None and battery <= least:
             raise SkillFailedError(
                 f'battery {battery} %: expected more than {least} % in the air: landing'

@@ -64,13 +64,13 @@ class TelloFlight:
     @property
     def heading_rad(self) -> float:
         """Counter-clockwise from its heading at take-off (rad)."""
-        yaw_deg = self.wire.yaw_deg
+        yaw_deg = self.wire.telemetry.yaw_deg
         return -math.radians((yaw_deg if yaw_deg is not None else 0) - self._start_yaw_deg)
 
     @property
     def height_m(self) -> float:
         """Height above where it took off (m); 0 if unknown."""
-        return self.wire.height_m or 0.0
+        return self.wire.telemetry.height_m or 0.0
 
     @property
     def in_the_air(self) -> bool:
@@ -86,7 +86,7 @@ class TelloFlight:
         """
         if self.in_the_air:
             return
-        battery, least = self.wire.battery_percent, self._options.minimum_battery_percent
+        battery, least = self.wire.telemetry.battery_percent, self._options.minimum_battery_percent
         if battery is None or battery < least:
             raise SkillFailedError(
                 f'battery {"unknown" if battery is None else f"{battery} %"}: expected at least '
@@ -94,7 +94,7 @@ class TelloFlight:
             )
         self.may_fly = True
         self._x_m = self._y_m = 0.0
-        self._start_yaw_deg = self.wire.yaw_deg or 0
+        self._start_yaw_deg = self.wire.telemetry.yaw_deg or 0
         await self._do('takeoff', _TAKEOFF_LIMIT_S)
         await self._see(in_the_air=True)
 
@@ -198,7 +198,7 @@ class TelloFlight:
 
     async def _comes_down(self) -> bool:
         """Watch it; return whether it came to stand on the ground."""
-        while self.wire.silence_s <= self._options.link_timeout_s:
+        while self.wire.telemetry.silence_s <= self._options.link_timeout_s:
             before_m = self.height_m
             if not self.in_the_air:
                 return True

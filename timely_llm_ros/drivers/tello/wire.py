@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.drivers.tello.ports import TelloPorts
+from timely_llm_ros.drivers.tello.telemetry import Telemetry
 from timely_llm_ros.errors import DriverTimeoutError, RobotUnavailableError
 
 if TYPE_CHECKING:
@@ -52,9 +53,8 @@ class TelloWire:
         self._asking = asyncio.Lock()
         self._heard = asyncio.Event()
         self._late_answers = 0
-        self._answered_s = self._state_s = self._halted_s = float('-inf')
-        self._still_states = 0
-        self._stance: tuple[object, ...] = ()
+        self.telemetry = Telemetry()
+        self._answered_s = self._halted_s = float('-inf')
 
     def open(self) -> None:
         """Open the ports; no-op if they are.
@@ -74,37 +74,13 @@ class TelloWire:
         if self._ports is not None:
             self._ports.release(self.host, self._on_datagram)
             self._ports = self._tello = None
-
-    # What is known
-
-    @property
-    def silence_s(self) -> float:
-        """Time since the last state (s)."""
-        return time.monotonic() - self._state_s
-
-    @property
-    def battery_percent(self) -> int | None:
-        """Charge left; None if it was never heard."""
-        value = self._field('bat')
-        return value if isinstance(value, int) else None
-
-    @property
-    def height_m(self) -> float | None:
-        """Height above where it took off (m); None if it was never heard."""
-        value = self._field('h')
-        return value / 100 if isinstance(value, int) else None
-
-    @property
-    def yaw_deg(self) -> int | None:
-        """Heading, clockwise (degrees); None if it was never heard."""
-        value = self._field('yaw')
-        return value if isinstance(value, int) else None
+            self.telemetry.forget()
 
     @property
     def heard_halt(self) -> bool:
         """Whether the aircraft, since it was last told to halt, answered or stands still."""
         return self._answered_s > self._halted_s or (
-            self._still_states >= STILL_STATES and self._state_s > self._halted_s
+            self.telemetry.still_states >= STILL_STATES and self.telemetry.heard_s > self._halted_s
         )
 
     # What is said
@@ -167,7 +143,7 @@ class TelloWire:
         Raises:
             RobotUnavailableError: It cannot be told.
         """
-        self._halted_s, self._still_states = time.monotonic(), 0
+        self._halted_s, self.telemetry.still_states = time.monotonic(), 0
         self.tell('rc 0 0 0 0')
         # Velocities alone do not end a move that the aircraft flies by itself.
         self.mention('stop')
@@ -196,10 +172,10 @@ class TelloWire:
                 return True
             if time.monotonic() >= end_s:
                 return False
-            still_states = self._still_states
+            still_states = self.telemetry.still_states
             self.halt()
             # What was heard since the first time counts.
-            self._halted_s, self._still_states = first_s, still_states
+            self._halted_s, self.telemetry.still_states = first_s, still_states
 
     def cut_motors(self) -> None:
         """Stop the motors at once: it falls.
@@ -217,10 +193,10 @@ class TelloWire:
 
     async def wait_state(self, limit_s: float) -> bool:
         """Wait for the next state; return whether one came within ``limit_s`` (s)."""
-        before_s = self._state_s
+        before_s = self.telemetry.heard_s
         try:
             async with asyncio.timeout(limit_s):
-                while self._state_s == before_s:
+                while self.telemetry.heard_s == before_s:
                     self._heard.clear()
                     await self._heard.wait()
         except TimeoutError:
@@ -229,7 +205,7 @@ class TelloWire:
 
     async def wait_settled(self, limit_s: float) -> None:
         """Wait for a state of after the last answer: one before may be of a move's middle."""
-        if self._state_s <= self._answered_s + SETTLED_S:
+        if self.telemetry.heard_s <= self._answered_s + SETTLED_S:
             await self.wait_state(limit_s)
 
     @property
@@ -247,9 +223,6 @@ class TelloWire:
     def _last_answer(self) -> bytes:
         answers = [] if self._tello is None else self._answers
         return answers[-1] if answers else b''
-
-    def _field(self, name: str) -> object:
-        return None if self._tello is None else self._tello.get_current_state().get(name)
 
     async def _end_answers_before(self) -> None:
         """Let what was asked before be answered, so that its answer is not taken for the next."""
@@ -275,12 +248,8 @@ class TelloWire:
 
     def _note(self, is_state: bool, heard_s: float) -> None:
         if is_state:
-            self._state_s = heard_s
             state = self._tello.get_current_state() if self._tello is not None else {}
-            stance = tuple(state.get(key) for key in ('vgx', 'vgy', 'vgz', 'yaw', 'h'))
-            moves = any(stance[:3]) or (self._stance and stance[3:] != self._stance[3:])
-            self._still_states = 0 if moves else self._still_states + 1
-            self._stance = stance
+            self.telemetry.note(state, heard_s)
         elif not self._last_answer.startswith(b'unknown command'):
             # An aircraft that does not know the word has not heard that it should stop.
             self._answered_s = heard_s

@@ -144,7 +144,7 @@ class ExecutorNode(Node):  # type: ignore[misc]
 
     def _planner_heard(self) -> None:
         for server in self.servers:
-            server.planner_heard()
+            server.planner.heard()
 
 
 async def _serve(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 import uuid
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +16,7 @@ from timely_llm_ros.action import ExecuteSegment
 from timely_llm_ros.errors import Ending, TimelyError
 from timely_llm_ros.execution import SegmentCode, SegmentOutcome, cut_power
 from timely_llm_ros.msg import RobotState
+from timely_llm_ros.nodes.executor.planner_watch import PlannerWatch
 from timely_llm_ros.ros import STATE_QOS, DeferredActionServer, create_deferred_service
 from timely_llm_ros.ros.conversions import (
     outcome_message,
@@ -74,8 +74,7 @@ class RobotServer:
         self.robot = robot
         self.executor = executor
         self._node, self._ros = node, ros
-        self._planner_timeout_s = planner_timeout_s
-        self._planner_heard_s = float('-inf')
+        self.planner = PlannerWatch(planner_timeout_s)
         self._runs: dict[_Taken, asyncio.Task[None]] = {}
         self._by_goal: dict[bytes, _Taken] = {}
         self._taking: _Taken | None = None
@@ -110,10 +109,6 @@ class RobotServer:
         self.publish_state()
         return safe
 
-    def planner_heard(self) -> None:
-        """Note a sign of life of the planner."""
-        self._planner_heard_s = time.monotonic()
-
     def plan_ended(self, plan_id: str) -> None:
         """Take the planner's word that nothing more of a plan will come."""
         self.executor.end_plan(plan_id)
@@ -123,13 +118,9 @@ class RobotServer:
         """Miss a planner that fell silent, and a robot that is lost; called regularly."""
         state = self.executor.state
         busy = state.queued or state.phase in ('executing', 'waiting')
-        silence_s = time.monotonic() - self._planner_heard_s
-        if busy and self._planner_timeout_s and silence_s > self._planner_timeout_s:
-            text = f'no sign of life of the planner for {silence_s:.1f} s'
-            _logger.error('robot %s: %s: making it safe', self.robot, text)
-            # Not again before the next plan: a new one gives the planner its full time.
-            self.planner_heard()
-            self._spawn(self.executor.stop(SegmentCode.PLANNER_LOST, text))
+        if busy and (loss := self.planner.loss()):
+            _logger.error('robot %s: %s: making it safe', self.robot, loss)
+            self._spawn(self.executor.stop(SegmentCode.PLANNER_LOST, loss))
         if not self.executor.connected and not self._reconnecting:
             self._reconnecting = True
             self._spawn(self._reconnect())
@@ -152,7 +143,7 @@ class RobotServer:
 
     def _start(self, taken: _Taken, segment: Segment, scene: Scene, plan_id: str) -> None:
         if not self._runs and self.executor.state.phase not in ('executing', 'waiting'):
-            self.planner_heard()
+            self.planner.heard()
         self._runs[taken] = asyncio.create_task(
             self._run(taken, segment, scene, plan_id), name=f'segment {segment.index}'
         )
