@@ -8,19 +8,6 @@ from benchmarks.common.pictures import finish, picture
 from benchmarks.common.results import FOLDER, Target, command, machine, save
 
 __all__ = [
-    'FOLDER',
-    'QUIET_CORES',
-    'Browser',
-    'Others',
-    'Target',
-    'Way',
-    'arguments',
-    'command',
-    'finish',
-    'gain',
-    'gain_errors',
-    'machine',
-    'picture',
-    'run_in_turns',
-    'save',
-]
+    'FOLDER', 'QUIET_CORES', 'Browser', 'Others', 'Target', 'Way', 'arguments', 'command', 'finish',
+    'gain', 'gain_errors', 'machine', 'picture', 'run_in_turns', 'save',
+]  # fmt: skip

@@ -3,7 +3,5 @@
 from benchmarks.multibin.theory import carried_throughput, error_service_s, uniform_throughput
 
 __all__ = [
-    'carried_throughput',
-    'error_service_s',
-    'uniform_throughput',
-]
+    'carried_throughput', 'error_service_s', 'uniform_throughput',
+]  # fmt: skip

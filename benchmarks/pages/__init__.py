@@ -3,7 +3,5 @@
 from benchmarks.pages.catalogue import FOLDER, PAGES, render
 
 __all__ = [
-    'FOLDER',
-    'PAGES',
-    'render',
-]
+    'FOLDER', 'PAGES', 'render',
+]  # fmt: skip

@@ -5,9 +5,5 @@ from benchmarks.timelyllm.printed import PAPER_MS, PAPER_PERCENT, PAPER_US
 from benchmarks.timelyllm.reference import tolerance
 
 __all__ = [
-    'PAPER_MS',
-    'PAPER_PERCENT',
-    'PAPER_US',
-    'paper_cost_s',
-    'tolerance',
-]
+    'PAPER_MS', 'PAPER_PERCENT', 'PAPER_US', 'paper_cost_s', 'tolerance',
+]  # fmt: skip

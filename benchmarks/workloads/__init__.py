@@ -22,24 +22,7 @@ from benchmarks.workloads.paper_tasks import PROFILES
 from benchmarks.workloads.workload_file import read_workload, write_workload
 
 __all__ = [
-    'CHAT_HARDWARE',
-    'GROUP',
-    'NETWORK_S',
-    'PROFILES',
-    'TIMED',
-    'WORKLOADS',
-    'Chat',
-    'ChatSpec',
-    'ServedTask',
-    'System',
-    'WorkloadSpec',
-    'chat_task',
-    'check_all_succeeded',
-    'compose',
-    'compose_chats',
-    'fleet_spec',
-    'plan_tokens',
-    'read_workload',
-    'run_workload',
-    'write_workload',
-]
+    'CHAT_HARDWARE', 'GROUP', 'NETWORK_S', 'PROFILES', 'TIMED', 'WORKLOADS', 'Chat', 'ChatSpec',
+    'ServedTask', 'System', 'WorkloadSpec', 'chat_task', 'check_all_succeeded', 'compose',
+    'compose_chats', 'fleet_spec', 'plan_tokens', 'read_workload', 'run_workload', 'write_workload',
+]  # fmt: skip

@@ -5,8 +5,5 @@ from lrtrace.record.program_node import ProgramNode, run_program
 from lrtrace.record.qos import qos_profile
 
 __all__ = [
-    'ProgramNode',
-    'message_class',
-    'qos_profile',
-    'run_program',
-]
+    'ProgramNode', 'message_class', 'qos_profile', 'run_program',
+]  # fmt: skip

@@ -4,7 +4,5 @@ from lrtrace.report.page import render_report, write_report
 from lrtrace.report.text import seconds
 
 __all__ = [
-    'render_report',
-    'seconds',
-    'write_report',
-]
+    'render_report', 'seconds', 'write_report',
+]  # fmt: skip

@@ -9,16 +9,6 @@ from lrtrace.storage.to_json import to_json
 from lrtrace.storage.writer import TraceWriter
 
 __all__ = [
-    'TopicQos',
-    'Trace',
-    'TraceMessage',
-    'TraceWriter',
-    'find_definition',
-    'finite',
-    'nanoseconds',
-    'qos_profiles',
-    'repair_trace',
-    'scene',
-    'seconds',
-    'to_json',
-]
+    'TopicQos', 'Trace', 'TraceMessage', 'TraceWriter', 'find_definition', 'finite', 'nanoseconds',
+    'qos_profiles', 'repair_trace', 'scene', 'seconds', 'to_json',
+]  # fmt: skip

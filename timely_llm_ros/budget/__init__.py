@@ -6,14 +6,6 @@ from timely_llm_ros.budget.score_rule import ENDED, likely_lengths
 from timely_llm_ros.budget.task_budget import BudgetOptions, Decides, TaskBudget, plan_budget
 
 __all__ = [
-    'ENDED',
-    'MAX_EVICTED',
-    'BudgetOptions',
-    'Decides',
-    'EvictionRule',
-    'FixedEviction',
-    'TaskBudget',
-    'choose_eviction',
-    'likely_lengths',
-    'plan_budget',
-]
+    'ENDED', 'MAX_EVICTED', 'BudgetOptions', 'Decides', 'EvictionRule', 'FixedEviction',
+    'TaskBudget', 'choose_eviction', 'likely_lengths', 'plan_budget',
+]  # fmt: skip

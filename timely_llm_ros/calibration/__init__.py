@@ -6,10 +6,5 @@ from timely_llm_ros.calibration.skill_fit import LEAST_CALLS, SkillFit, fit_skil
 from timely_llm_ros.calibration.skill_profile import profile_skills
 
 __all__ = [
-    'LEAST_CALLS',
-    'SkillFit',
-    'fit_skill',
-    'overlay_text',
-    'profile_skills',
-    'profile_table',
-]
+    'LEAST_CALLS', 'SkillFit', 'fit_skill', 'overlay_text', 'profile_skills', 'profile_table',
+]  # fmt: skip

@@ -5,11 +5,5 @@ from timely_llm_ros.demo.processes import Children, find_program
 from timely_llm_ros.demo.workload import Robot, TimedTask
 
 __all__ = [
-    'PACE_S',
-    'Children',
-    'DemoOptions',
-    'Robot',
-    'TimedTask',
-    'find_program',
-    'run_demo',
-]
+    'PACE_S', 'Children', 'DemoOptions', 'Robot', 'TimedTask', 'find_program', 'run_demo',
+]  # fmt: skip

@@ -5,11 +5,6 @@ from timely_llm_ros.drivers.registry import DRIVERS, DriverOptions, create_drive
 from timely_llm_ros.drivers.simulated import SimulatedDriver, SimulatedOptions
 
 __all__ = [
-    'DRIVERS',
-    'DriverOptions',
-    'Journal',
-    'SimulatedDriver',
-    'SimulatedOptions',
-    'create_driver',
+    'DRIVERS', 'DriverOptions', 'Journal', 'SimulatedDriver', 'SimulatedOptions', 'create_driver',
     'read_options',
-]
+]  # fmt: skip

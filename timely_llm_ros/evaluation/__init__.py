@@ -12,14 +12,6 @@ from timely_llm_ros.evaluation.workload import (
 )
 
 __all__ = [
-    'FORMAT',
-    'MAX_TASKS',
-    'VERSION',
-    'RecordedSpec',
-    'SegmentShape',
-    'Workload',
-    'WorkloadTask',
-    'compose_recorded',
-    'dumps',
-    'task_pool',
-]
+    'FORMAT', 'MAX_TASKS', 'VERSION', 'RecordedSpec', 'SegmentShape', 'Workload', 'WorkloadTask',
+    'compose_recorded', 'dumps', 'task_pool',
+]  # fmt: skip

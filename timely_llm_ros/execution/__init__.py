@@ -17,22 +17,8 @@ from timely_llm_ros.execution.robot_link import (
 from timely_llm_ros.execution.safe_action_retry import SafeActionRetry
 
 __all__ = [
-    'CallValue',
-    'Driver',
-    'ExecutorLimits',
-    'ExecutorState',
-    'Guard',
-    'LocalRobotLink',
-    'NoPerception',
-    'Perception',
-    'RobotLink',
-    'SafeActionRetry',
-    'SegmentCode',
-    'SegmentExecutor',
-    'SegmentOutcome',
-    'SegmentProgress',
-    'SimulatedPerception',
-    'TimedSegment',
-    'cut_power',
+    'CallValue', 'Driver', 'ExecutorLimits', 'ExecutorState', 'Guard', 'LocalRobotLink',
+    'NoPerception', 'Perception', 'RobotLink', 'SafeActionRetry', 'SegmentCode', 'SegmentExecutor',
+    'SegmentOutcome', 'SegmentProgress', 'SimulatedPerception', 'TimedSegment', 'cut_power',
     'run_guarded',
-]
+]  # fmt: skip

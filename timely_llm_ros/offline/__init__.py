@@ -5,10 +5,5 @@ from timely_llm_ros.offline.length_features import LengthFeatures
 from timely_llm_ros.offline.request_maker import RequestMaker
 
 __all__ = [
-    'BinOptions',
-    'Boundaries',
-    'LengthFeatures',
-    'Predictor',
-    'RequestMaker',
-    'generate',
-]
+    'BinOptions', 'Boundaries', 'LengthFeatures', 'Predictor', 'RequestMaker', 'generate',
+]  # fmt: skip

@@ -19,24 +19,8 @@ from timely_llm_ros.planner.task import Task, TaskFeedback, TaskPhase, TaskResul
 from timely_llm_ros.planner.task_handle import TaskHandle
 
 __all__ = [
-    'BackgroundHandle',
-    'BackgroundTask',
-    'CallStarted',
-    'PhaseChanged',
-    'Planner',
-    'PlannerConfig',
-    'PlannerEvent',
-    'PreparedTask',
-    'SegmentEnded',
-    'SegmentReady',
-    'SegmentStarted',
-    'ShortestGeneration',
-    'Task',
-    'TaskAccepted',
-    'TaskEnded',
-    'TaskFeedback',
-    'TaskHandle',
-    'TaskPhase',
-    'TaskResult',
-    'TaskStatus',
-]
+    'BackgroundHandle', 'BackgroundTask', 'CallStarted', 'PhaseChanged', 'Planner', 'PlannerConfig',
+    'PlannerEvent', 'PreparedTask', 'SegmentEnded', 'SegmentReady', 'SegmentStarted',
+    'ShortestGeneration', 'Task', 'TaskAccepted', 'TaskEnded', 'TaskFeedback', 'TaskHandle',
+    'TaskPhase', 'TaskResult', 'TaskStatus',
+]  # fmt: skip

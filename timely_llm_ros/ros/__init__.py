@@ -29,28 +29,8 @@ from timely_llm_ros.ros.topics import (
 )
 
 __all__ = [
-    'EVENTS_QOS',
-    'HEARTBEAT_QOS',
-    'HEARTBEAT_TOPIC',
-    'SEGMENTS_QOS',
-    'STATE_QOS',
-    'TASK_EVENTS_TOPIC',
-    'TYPE_NAMES',
-    'Declaration',
-    'DeferredActionServer',
-    'FeedbackThrottle',
-    'GoalClient',
-    'RobotEntry',
-    'RosThread',
-    'Value',
-    'build',
-    'check',
-    'create_deferred_service',
-    'declarations',
-    'declare',
-    'parameter',
-    'read',
-    'robot_entries',
-    'run',
-    'unknown_overrides',
-]
+    'EVENTS_QOS', 'HEARTBEAT_QOS', 'HEARTBEAT_TOPIC', 'SEGMENTS_QOS', 'STATE_QOS',
+    'TASK_EVENTS_TOPIC', 'TYPE_NAMES', 'Declaration', 'DeferredActionServer', 'FeedbackThrottle',
+    'GoalClient', 'RobotEntry', 'RosThread', 'Value', 'build', 'check', 'create_deferred_service',
+    'declarations', 'declare', 'parameter', 'read', 'robot_entries', 'run', 'unknown_overrides',
+]  # fmt: skip

@@ -24,23 +24,7 @@ from timely_llm_ros.sample_tasks.words import (
 )
 
 __all__ = [
-    'ATTRIBUTES',
-    'BLOCKS',
-    'CONTAINERS',
-    'CORES',
-    'DRONE_KINDS',
-    'FRUITS',
-    'KINDS',
-    'LITTER',
-    'MODIFIERS',
-    'SUPPORTS',
-    'SURFACES',
-    'VEGETABLES',
-    'TaskSample',
-    'Wordings',
-    'ask',
-    'is_held_out',
-    'plural',
-    'sample_scene',
-    'sample_task',
-]
+    'ATTRIBUTES', 'BLOCKS', 'CONTAINERS', 'CORES', 'DRONE_KINDS', 'FRUITS', 'KINDS', 'LITTER',
+    'MODIFIERS', 'SUPPORTS', 'SURFACES', 'VEGETABLES', 'TaskSample', 'Wordings', 'ask',
+    'is_held_out', 'plural', 'sample_scene', 'sample_task',
+]  # fmt: skip

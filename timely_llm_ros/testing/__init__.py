@@ -22,25 +22,8 @@ from timely_llm_ros.testing.scripted_engine import Script, ScriptedEngine, by_in
 from timely_llm_ros.virtual_time import run_virtual
 
 __all__ = [
-    'EXACT_SCENE',
-    'EXACT_SKILLS',
-    'JOINTED_HOME',
-    'JOINTED_POSES',
-    'JOINTED_SKILLS',
-    'JOINTED_YAML',
-    'Fleet',
-    'JointBody',
-    'LocalJoints',
-    'MockIndy',
-    'MockTello',
-    'Note',
-    'RecordingDriver',
-    'Script',
-    'ScriptedEngine',
-    'acts',
-    'by_instruction',
-    'free_domain',
-    'in_fleet',
-    'make_fleet',
-    'run_virtual',
-]
+    'EXACT_SCENE', 'EXACT_SKILLS', 'JOINTED_HOME', 'JOINTED_POSES', 'JOINTED_SKILLS',
+    'JOINTED_YAML', 'Fleet', 'JointBody', 'LocalJoints', 'MockIndy', 'MockTello', 'Note',
+    'RecordingDriver', 'Script', 'ScriptedEngine', 'acts', 'by_instruction', 'free_domain',
+    'in_fleet', 'make_fleet', 'run_virtual',
+]  # fmt: skip

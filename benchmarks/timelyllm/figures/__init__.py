@@ -5,9 +5,5 @@ from benchmarks.timelyllm.figures.page import draw, print_tables, write_page
 from benchmarks.timelyllm.figures.runs import Runs
 
 __all__ = [
-    'EXPERIMENTS',
-    'Runs',
-    'draw',
-    'print_tables',
-    'write_page',
-]
+    'EXPERIMENTS', 'Runs', 'draw', 'print_tables', 'write_page',
+]  # fmt: skip

@@ -5,7 +5,5 @@ from timely_llm_ros.drivers.indy.environment import sdk_python
 from timely_llm_ros.drivers.indy.options import IndyOptions
 
 __all__ = [
-    'IndyDriver',
-    'IndyOptions',
-    'sdk_python',
-]
+    'IndyDriver', 'IndyOptions', 'sdk_python',
+]  # fmt: skip

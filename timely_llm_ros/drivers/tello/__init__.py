@@ -5,7 +5,5 @@ from timely_llm_ros.drivers.tello.options import TelloOptions
 from timely_llm_ros.drivers.tello.wire import COMMAND_GAP_S
 
 __all__ = [
-    'COMMAND_GAP_S',
-    'TelloDriver',
-    'TelloOptions',
-]
+    'COMMAND_GAP_S', 'TelloDriver', 'TelloOptions',
+]  # fmt: skip

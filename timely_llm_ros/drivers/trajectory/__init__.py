@@ -6,9 +6,5 @@ from timely_llm_ros.drivers.trajectory.joint_poses import read_joint_poses
 from timely_llm_ros.drivers.trajectory.options import TrajectoryOptions
 
 __all__ = [
-    'JointLink',
-    'JointReading',
-    'TrajectoryDriver',
-    'TrajectoryOptions',
-    'read_joint_poses',
-]
+    'JointLink', 'JointReading', 'TrajectoryDriver', 'TrajectoryOptions', 'read_joint_poses',
+]  # fmt: skip

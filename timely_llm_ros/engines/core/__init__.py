@@ -10,21 +10,7 @@ from timely_llm_ros.engines.core.step import Generation, Output, PrefixRow, Row,
 from timely_llm_ros.engines.core.two_lanes import LanedCore
 
 __all__ = [
-    'PREFILL_CHUNK',
-    'STATE_PERIOD_S',
-    'CoreOptions',
-    'EngineCore',
-    'EvictionMethod',
-    'EvictionName',
-    'ForeignKv',
-    'Generation',
-    'Generations',
-    'KvAccount',
-    'KvLedger',
-    'LanedCore',
-    'Output',
-    'Prefix',
-    'PrefixRow',
-    'Row',
-    'StepPlan',
-]
+    'PREFILL_CHUNK', 'STATE_PERIOD_S', 'CoreOptions', 'EngineCore', 'EvictionMethod',
+    'EvictionName', 'ForeignKv', 'Generation', 'Generations', 'KvAccount', 'KvLedger', 'LanedCore',
+    'Output', 'Prefix', 'PrefixRow', 'Row', 'StepPlan',
+]  # fmt: skip

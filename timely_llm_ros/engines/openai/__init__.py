@@ -14,16 +14,7 @@ from timely_llm_ros.engines.openai.served_times import times_or_none
 from timely_llm_ros.engines.openai.servers_engine import ServersEngine
 
 __all__ = [
-    'API_KEY_VARIABLE',
-    'Chunk',
-    'Completions',
-    'OpenAIConfig',
-    'OpenAIEngine',
-    'ServedModel',
-    'ServerOptions',
-    'ServersEngine',
-    'check_probe',
-    'grammar_probe',
-    'read_api_key',
+    'API_KEY_VARIABLE', 'Chunk', 'Completions', 'OpenAIConfig', 'OpenAIEngine', 'ServedModel',
+    'ServerOptions', 'ServersEngine', 'check_probe', 'grammar_probe', 'read_api_key',
     'times_or_none',
-]
+]  # fmt: skip

@@ -10,10 +10,5 @@ from timely_llm_ros.engines.simulated.step_time import (
 )
 
 __all__ = [
-    'HARDWARE',
-    'Hardware',
-    'SimulatedConfig',
-    'SimulatedEngine',
-    'StepTimeModel',
-    'find_hardware',
-]
+    'HARDWARE', 'Hardware', 'SimulatedConfig', 'SimulatedEngine', 'StepTimeModel', 'find_hardware',
+]  # fmt: skip

@@ -7,10 +7,5 @@ from timely_llm_ros.engines.texts.text_stream import TextStream
 from timely_llm_ros.engines.texts.token_texts import GrammarState, TokenTexts
 
 __all__ = [
-    'GrammarState',
-    'PromptTokens',
-    'ServerTexts',
-    'TextStream',
-    'TokenTexts',
-    'load_texts',
-]
+    'GrammarState', 'PromptTokens', 'ServerTexts', 'TextStream', 'TokenTexts', 'load_texts',
+]  # fmt: skip

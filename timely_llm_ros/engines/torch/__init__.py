@@ -6,11 +6,5 @@ from timely_llm_ros.engines.torch.lengths import FEW, RARE, StateReader
 from timely_llm_ros.engines.torch.wire import FrameReader, frame
 
 __all__ = [
-    'FEW',
-    'RARE',
-    'FrameReader',
-    'StateReader',
-    'TorchConfig',
-    'TorchEngine',
-    'frame',
-]
+    'FEW', 'RARE', 'FrameReader', 'StateReader', 'TorchConfig', 'TorchEngine', 'frame',
+]  # fmt: skip

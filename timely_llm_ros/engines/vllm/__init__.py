@@ -7,9 +7,5 @@ from timely_llm_ros.engines.vllm.server import ServeOptions
 from timely_llm_ros.engines.vllm.start import prepare_environment
 
 __all__ = [
-    'ServeOptions',
-    'VllmConfig',
-    'VllmEngine',
-    'VllmWithFallback',
-    'prepare_environment',
-]
+    'ServeOptions', 'VllmConfig', 'VllmEngine', 'VllmWithFallback', 'prepare_environment',
+]  # fmt: skip

@@ -13,19 +13,6 @@ from timely_llm_ros.evaluation.what_if.recorded import Recording, recording_of
 from timely_llm_ros.evaluation.what_if.what_if import WhatIf, hardware_of, own_way, replay, what_ifs
 
 __all__ = [
-    'ModelError',
-    'Outcome',
-    'Recording',
-    'WhatIf',
-    'draw',
-    'hardware_of',
-    'model_error',
-    'outcome',
-    'own_way',
-    'recording_of',
-    'replay',
-    'replay_live',
-    'require_matplotlib',
-    'table',
-    'what_ifs',
-]
+    'ModelError', 'Outcome', 'Recording', 'WhatIf', 'draw', 'hardware_of', 'model_error', 'outcome',
+    'own_way', 'recording_of', 'replay', 'replay_live', 'require_matplotlib', 'table', 'what_ifs',
+]  # fmt: skip

@@ -4,7 +4,5 @@ from timely_llm_ros.nodes.executor.parameters import ExecutorParameters
 from timely_llm_ros.nodes.executor.robot_body import RobotBody, SharedBodies
 
 __all__ = [
-    'ExecutorParameters',
-    'RobotBody',
-    'SharedBodies',
-]
+    'ExecutorParameters', 'RobotBody', 'SharedBodies',
+]  # fmt: skip

@@ -9,9 +9,5 @@ from timely_llm_ros.planner.prompts.prompt_file import (
 )
 
 __all__ = [
-    'Answer',
-    'AnswerFile',
-    'BackgroundFile',
-    'OfflinePrompt',
-    'read_prompts',
-]
+    'Answer', 'AnswerFile', 'BackgroundFile', 'OfflinePrompt', 'read_prompts',
+]  # fmt: skip

@@ -23,23 +23,8 @@ from timely_llm_ros.prediction.times.profiling import (
 )
 
 __all__ = [
-    'DecodeCoefficients',
-    'ExecutionTimeModel',
-    'Margin',
-    'PrefillPoint',
-    'Profile',
-    'ProfileErrors',
-    'ProfilePlan',
-    'RequestOverhead',
-    'SizeErrors',
-    'StepPoint',
-    'TimeCoefficients',
-    'Timings',
-    'decode_at',
-    'fit_profile',
-    'measure',
-    'nonnegative_least_squares',
-    'profile_errors',
-    'read_profile',
-    'write_profile',
-]
+    'DecodeCoefficients', 'ExecutionTimeModel', 'Margin', 'PrefillPoint', 'Profile',
+    'ProfileErrors', 'ProfilePlan', 'RequestOverhead', 'SizeErrors', 'StepPoint',
+    'TimeCoefficients', 'Timings', 'decode_at', 'fit_profile', 'measure',
+    'nonnegative_least_squares', 'profile_errors', 'read_profile', 'write_profile',
+]  # fmt: skip

@@ -17,17 +17,7 @@ from timely_llm_ros.skills.loading.skill_files import (
 from timely_llm_ros.skills.loading.yaml_nodes import compose
 
 __all__ = [
-    'MAX_PATH_LENGTH',
-    'MAX_RATIO',
-    'MAX_TRACES',
-    'QUANTILES',
-    'compose',
-    'find_skill_file',
-    'find_skill_set',
-    'is_skill_path',
-    'load_skill_set',
-    'parse_skill_set',
-    'quantile_key',
-    'read_skill_file',
-    'skill_set_folders',
-]
+    'MAX_PATH_LENGTH', 'MAX_RATIO', 'MAX_TRACES', 'QUANTILES', 'compose', 'find_skill_file',
+    'find_skill_set', 'is_skill_path', 'load_skill_set', 'parse_skill_set', 'quantile_key',
+    'read_skill_file', 'skill_set_folders',
+]  # fmt: skip

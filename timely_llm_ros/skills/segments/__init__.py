@@ -9,9 +9,5 @@ from timely_llm_ros.skills.segments.text_segmenter import (
 )
 
 __all__ = [
-    'FORBIDDEN_CHARACTERS',
-    'Segment',
-    'TextSegmenter',
-    'read_statements',
-    'segmenter_for',
-]
+    'FORBIDDEN_CHARACTERS', 'Segment', 'TextSegmenter', 'read_statements', 'segmenter_for',
+]  # fmt: skip

@@ -4,7 +4,5 @@ from timely_llm_ros.drivers.tello.mock.body import SETTLE_S, TURN_DEG_S
 from timely_llm_ros.drivers.tello.mock.server import MockTello
 
 __all__ = [
-    'SETTLE_S',
-    'TURN_DEG_S',
-    'MockTello',
-]
+    'SETTLE_S', 'TURN_DEG_S', 'MockTello',
+]  # fmt: skip

@@ -12,13 +12,6 @@ from timely_llm_ros.engines.torch.compute.static_batches import (
 )
 
 __all__ = [
-    'Generated',
-    'LoadedModel',
-    'StaticBatches',
-    'TorchBackend',
-    'TorchStopwatch',
-    'find_method',
-    'load_model',
-    'measure_requests',
-    'serve_continuously',
-]
+    'Generated', 'LoadedModel', 'StaticBatches', 'TorchBackend', 'TorchStopwatch', 'find_method',
+    'load_model', 'measure_requests', 'serve_continuously',
+]  # fmt: skip

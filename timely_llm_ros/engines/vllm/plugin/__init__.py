@@ -12,15 +12,6 @@ from timely_llm_ros.engines.vllm.plugin.request import KEY, encode_request
 from timely_llm_ros.engines.vllm.plugin.uncut import UNCUT
 
 __all__ = [
-    'ASYNC_SCHEDULER',
-    'KEY',
-    'SCHEDULER',
-    'UNCUT',
-    'FreezeCore',
-    'New',
-    'Work',
-    'describe_range',
-    'encode_request',
-    'installed',
-    'require_contract',
-]
+    'ASYNC_SCHEDULER', 'KEY', 'SCHEDULER', 'UNCUT', 'FreezeCore', 'New', 'Work', 'describe_range',
+    'encode_request', 'installed', 'require_contract',
+]  # fmt: skip
