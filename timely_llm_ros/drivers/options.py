@@ -4,16 +4,30 @@ from __future__ import annotations
 
 from dataclasses import MISSING, Field, fields, replace
 from types import UnionType
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Protocol,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from timely_llm_ros.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from _typeshed import DataclassInstance
 
-    Options = TypeVar('Options', bound=DataclassInstance)
+class _Record(Protocol):
+    """Any dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+
+Options = TypeVar('Options', bound=_Record)
 
 _WORDS = {bool: 'true or false', int: 'a whole number', float: 'a number', str: 'a text'}
 

@@ -153,7 +153,7 @@ def test_two_stages_change_nothing(
         max_kv_tokens=8192,
         vllm={
             'pipeline_parallel_size': 2,
-            'scheduler_cls': 'engines.stage_watch.WatchedScheduler',
+            'scheduler_cls': 'support.engines.stage_watch.WatchedScheduler',
         },
     )
     (core,) = run.core_pids
