@@ -1,8 +1,11 @@
-"""What the pages say of the tree is true: every file that they name is there."""
+"""What the pages say of the tree is true: files, modules, links and imports lead somewhere."""
 
 from __future__ import annotations
 
+import ast
+import importlib
 import re
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,9 @@ BASES = ('', 'timely_llm_ros', 'lrtrace')
 _PATH = re.compile(r'`([\w.-]+/[\w./-]*\.(?:py|yaml|json|md|txt|toml))`')
 _MODULE = re.compile(r'(?:python -m |`)((?:timely_llm_ros|lrtrace|benchmarks)(?:\.[a-z_]+)+)')
 _LINK = re.compile(r'\]\(([^)#:]+)(?:#[^)]*)?\)')
+_PROGRAM = re.compile(r'```python\n(.*?)```', re.DOTALL)
+OWN = {'timely_llm_ros', 'lrtrace', 'benchmarks'}
+GENERATED = {'msg', 'action', 'srv'}
 
 
 @pytest.mark.parametrize('page', PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -42,3 +48,16 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
     links = _LINK.findall(page.read_text(encoding='utf-8'))
     missing = [link for link in links if not (page.parent / link).exists()]
     assert not missing
+
+
+@pytest.mark.parametrize('page', PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_names_that_programs_on_a_page_import_are_there(page: Path) -> None:
+    for block in _PROGRAM.findall(page.read_text(encoding='utf-8')):
+        for node in ast.walk(ast.parse(textwrap.dedent(block))):
+            if not isinstance(node, ast.ImportFrom) or node.module is None:
+                continue
+            parts = node.module.split('.')
+            if parts[0] not in OWN or GENERATED & set(parts):
+                continue
+            module = importlib.import_module(node.module)
+            assert [a.name for a in node.names if not hasattr(module, a.name)] == [], node.module
