@@ -5,16 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.figure import Figure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 def picture(path: Path, columns: int) -> tuple[Figure, Sequence[Axes]]:
+    # Drawing takes 34 MB: benchmarks that measure memory do not load it.
+    from matplotlib.figure import Figure
+
     path.parent.mkdir(parents=True, exist_ok=True)
     figure = Figure(figsize=(4.5 * columns, 3.4), layout='constrained')
     return figure, np.atleast_1d(figure.subplots(1, columns)).tolist()
