@@ -34,7 +34,7 @@ from benchmarks.micro_batch.pipeline_serving import (
     serve,
 )
 from benchmarks.micro_batch.pipeline_table import PAPER, SYSTEMS, Improvement, Times, improvement
-from timely_llm_ros.scheduling import LinearCosts, best_count, least_gap_count, sure_count
+from timely_llm_ros.scheduling import LinearCosts, PipelineModel
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -103,7 +103,7 @@ def run(workload: Workload, system: str, model: Model) -> Served:
         Request(workload.prompt_tokens, workload.output_tokens) for _ in range(workload.requests)
     ]
     memory = KvMemory(round(model.kv_tokens))
-    costs = model.costs
+    pipeline = PipelineModel(STAGES, MOST_MICRO_BATCHES, model.costs, model.return_s)
     admission: GreedyAdmission
     if system == 'baseline':
         admission = GreedyAdmission(requests, memory, MOST_TOKENS, STAGES)
@@ -113,19 +113,12 @@ def run(workload: Workload, system: str, model: Model) -> Served:
             if system == 'budget':
                 return STAGES
             if system == 'both':
-                return least_gap_count(STAGES, MOST_MICRO_BATCHES, tokens, costs)
-            ours = best_count if system == 'period' else sure_count
-            return ours(
-                STAGES,
-                MOST_MICRO_BATCHES,
-                tokens,
-                costs,
-                return_s=model.return_s,
-                context_tokens=context,
-            )
+                return pipeline.least_gap_count(tokens)
+            ours = pipeline.best_count if system == 'period' else pipeline.sure_count
+            return ours(tokens, context)
 
         admission = SpreadAdmission(requests, memory, MOST_TOKENS, count)
-    return serve(admission, costs, stages=STAGES, return_s=model.return_s)
+    return serve(admission, model.costs, stages=STAGES, return_s=model.return_s)
 
 
 def times(served: Served, model: Model) -> Times:

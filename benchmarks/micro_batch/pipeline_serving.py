@@ -19,7 +19,7 @@ from timely_llm_ros.scheduling import TokenBudget
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from timely_llm_ros.scheduling import Budget, PipelineCosts
+    from timely_llm_ros.scheduling import Budget, LinearCosts
 
 
 _CONTEXT_GRAIN = 1024
@@ -311,7 +311,6 @@ class SpreadAdmission(GreedyAdmission):
                 request.scheduled += tokens
                 prefill -= tokens
                 chunks.append(Chunk(request, tokens))
-        self._budget.give_back(prefill)
         return chunks
 
 
@@ -338,7 +337,7 @@ class Served(NamedTuple):
 
 
 def serve(
-    admission: Admission, costs: PipelineCosts, *, stages: int = 4, return_s: float = 0.0
+    admission: Admission, costs: LinearCosts, *, stages: int = 4, return_s: float = 0.0
 ) -> Served:
     """Serve all requests that an admission has and return what it took.
 

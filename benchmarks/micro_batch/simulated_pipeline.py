@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from timely_llm_ros.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from timely_llm_ros.scheduling import PipelineCosts
+    from timely_llm_ros.scheduling import LinearCosts
 
 
 class Pipeline:
@@ -30,7 +30,7 @@ class Pipeline:
     def __init__(
         self,
         stages: int,
-        costs: PipelineCosts,
+        costs: LinearCosts,
         *,
         return_s: float = 0.0,
         serial_links: bool = True,

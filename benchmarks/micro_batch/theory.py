@@ -1,15 +1,14 @@
 """What the paper and its corrections say of a pipeline of micro-batches of one size.
 
-The planner's engine uses only :mod:`timely_llm_ros.scheduling.microbatch`, whose micro-batches may
-differ; these formulas are what it and the simulated pipeline are compared with. Times are in
-seconds.
+The planner's engine uses only ``PipelineModel``, whose micro-batches may differ; these formulas are
+what it and the simulated pipeline are compared with. Times are in seconds.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from timely_llm_ros.scheduling import first_token_s
+from timely_llm_ros.scheduling import LinearCosts, PipelineModel
 
 
 def balanced_count(stages: int, compute_s: float, transfer_s: float) -> float:
@@ -58,4 +57,5 @@ def steady_period_s(
         serial_links: Whether a link carries one micro-batch at a time.
     """
     longest_s = max(compute_s, transfer_s if serial_links and stages > 1 else 0.0)
-    return max(micro_batches * longest_s, first_token_s(stages, compute_s, transfer_s) + return_s)
+    way_s = PipelineModel(stages, 1, LinearCosts(compute_s, 0.0, transfer_s)).way_s(1)
+    return max(micro_batches * longest_s, way_s + return_s)

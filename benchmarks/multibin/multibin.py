@@ -37,13 +37,14 @@ from benchmarks.common import (
     save,
 )
 from benchmarks.multibin.static_batches import bins_with_errors
+from benchmarks.multibin.theory import sample_service
 from timely_llm_ros.engines import GenerationRequest
 from timely_llm_ros.engines.tokens import SHIPPED_MODEL, find_model
 from timely_llm_ros.engines.torch.compute import StaticBatches, load_model, serve_continuously
 from timely_llm_ros.offline import BinOptions, RequestMaker, generate
 from timely_llm_ros.planner.prompts import OfflinePrompt
 from timely_llm_ros.sample_tasks import sample_task
-from timely_llm_ros.scheduling import mean_service, optimal_boundaries
+from timely_llm_ros.scheduling import optimal_boundaries
 from timely_llm_ros.skills import Prompt, Scene
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.utility import NORMAL
@@ -153,7 +154,7 @@ def service_tokens(lengths: list[int], sizes: Sequence[int]) -> float:
     cuts = np.cumsum(sizes)[:-1]
     ordered = np.sort(lengths)
     edges = [0.0, *((ordered[cuts - 1] + ordered[cuts]) / 2).tolist(), float(ordered[-1]) + 1]
-    return mean_service(lengths, edges, BATCH)
+    return sample_service(lengths, edges, BATCH)
 
 
 def plans(loaded: LoadedModel, count: int) -> dict[str, float]:

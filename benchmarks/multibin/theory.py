@@ -181,6 +181,26 @@ def error_service_s(
     return total_s / bins
 
 
+# Any times, by a sample
+
+
+def sample_service(
+    lengths: Sequence[float] | FloatArray, boundaries: Sequence[float] | FloatArray, batch: int
+) -> float:
+    """Return the mean time of a batch (eq. 2) whose members are drawn from a sample.
+
+    A batch's members come from one bin, independently and with replacement; batches of a bin are
+    as frequent as its requests are. Lengths beyond the ends count to the outermost bins.
+    """
+    check_batch(batch)
+    ordered = np.sort(np.asarray(lengths, float))
+    total = 0.0
+    for inside in np.split(ordered, np.searchsorted(ordered, boundaries[1:-1])):
+        below = np.linspace(0, 1, len(inside) + 1) ** batch
+        total += len(inside) * float(np.diff(below) @ inside)
+    return total / len(ordered)
+
+
 # Exponential times (appendix A)
 
 

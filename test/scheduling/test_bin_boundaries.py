@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.golden import golden
 
+from benchmarks.multibin.theory import sample_service
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.scheduling import bin_boundaries as cut
 
@@ -53,7 +54,7 @@ def test_the_optimum_is_the_best_of_all_boundaries(
     assert len(best) == bins + 1
     assert (np.diff(best) > 0).all()
     found = exact_mean(lengths, best, batch)
-    assert found == pytest.approx(cut.mean_service(lengths, best, batch))
+    assert found == pytest.approx(sample_service(lengths, best, batch))
     for inner in itertools.combinations(values[1:], bins - 1):
         assert found <= exact_mean(lengths, [values[0], *inner, values[-1]], batch) + 1e-9
 
@@ -74,11 +75,11 @@ def test_boundaries_increase_and_more_bins_never_cost(
         assert (np.diff(edges) > 0).all()
         assert edges[0] == min(lengths)
         assert edges[-1] >= max(lengths)
-    cost = cut.mean_service(lengths, best, batch)
-    assert cost <= cut.mean_service(lengths, equal, batch) + 1e-6
+    cost = sample_service(lengths, best, batch)
+    assert cost <= sample_service(lengths, equal, batch) + 1e-6
     if bins > 1:
         fewer = cut.optimal_boundaries(lengths, bins - 1, batch)
-        assert cost <= cut.mean_service(lengths, fewer, batch) + 1e-6
+        assert cost <= sample_service(lengths, fewer, batch) + 1e-6
 
 
 def test_equal_mass_is_equal_where_it_can_be() -> None:

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.equation_4 import priority
 
 from timely_llm_ros.scheduling.admission import BatchLimit, StepTimes
 from timely_llm_ros.scheduling.generation import GenerationTable, Phase
-from timely_llm_ros.scheduling.policies import POLICIES, HighestUtilityDensityFirst, priority
+from timely_llm_ros.scheduling.policies import POLICIES, HighestUtilityDensityFirst
 from timely_llm_ros.scheduling.scheduler import Scheduler, ServingMode
 from timely_llm_ros.utility import TimeUtility
 

@@ -64,15 +64,6 @@ def test_urgent_prefill_goes_first_and_takes_the_place_of_other() -> None:
     assert needed == [500, 500, 300]
 
 
-def test_what_is_given_back_comes_again() -> None:
-    budget = TokenBudget()
-    assert budget.issue(2, 0, 10, 4) == (0, 4, 1)
-    budget.give_back(1)
-    budget.give_back(3, urgent=True)
-    assert budget.waiting == 13
-    assert budget.issue(2, 0) == (0, 3, 2)
-
-
 def test_what_is_withdrawn_is_forgotten() -> None:
     budget = TokenBudget(most=6)
     budget.issue(3, 0, 30, 2)
@@ -98,7 +89,6 @@ calls = st.lists(
         st.integers(0, 500),
         st.integers(0, 200),
         st.floats(0, 1),
-        st.floats(0, 1),
     ),
     min_size=1,
     max_size=40,
@@ -111,16 +101,13 @@ def test_tokens_are_conserved_and_no_budget_is_above_the_limit(
 ) -> None:
     budget = TokenBudget(most)
     announced = used = 0
-    for micro_batches, decode, new, urgent, back, cancelled in history:
+    for micro_batches, decode, new, urgent, cancelled in history:
         got = budget.issue(micro_batches, decode, new, urgent)
         announced += new + urgent
         assert min(got) >= 0
         assert most is None or got.total <= most
         assert got.decode * micro_batches >= decode or got.decode == most
-        unused, unused_urgent = int(back * got.prefill), int(back * got.urgent)
-        budget.give_back(unused)
-        budget.give_back(unused_urgent, urgent=True)
-        used += got.urgent + got.prefill - unused - unused_urgent
+        used += got.urgent + got.prefill
         assert used + budget.waiting == announced
         gone = int(cancelled * (announced - used) * 0.3)
         try:
@@ -162,7 +149,7 @@ def test_there_are_never_more_shares_than_micro_batches_after_new_prefill(
         (lambda: TokenBudget().issue(1, -1), 'decode_tokens -1'),
         (lambda: TokenBudget().issue(1, 0, -2), 'new_prefill_tokens -2'),
         (lambda: TokenBudget().issue(1, 0, 0, -3), 'new_urgent_tokens -3'),
-        (lambda: TokenBudget().give_back(-1), 'tokens -1'),
+        (lambda: TokenBudget().withdraw(-1), 'tokens -1'),
         (lambda: TokenBudget().withdraw(1), 'tokens 1: expected 0 to the 0'),
         (lambda: TokenBudget().withdraw(1, urgent=True), 'tokens 1'),
     ],

@@ -1,9 +1,9 @@
 """Latency-guided batch size (TimelyLLM, section 4.4, corrected).
 
 The paper admits one more generation when the worst case of the most urgent running one still
-fits its deadline. Taken literally, a running generation that can no longer make it (or never
-could) forbids every batch, and the queue collapses. Here only a generation that still can make it
-may veto, and worst cases come from what was observed.
+fits its deadline. Taken literally, a running generation that can no longer make it forbids every
+batch, and the queue collapses. Here only a generation that still can make it may veto, and worst
+cases come from what was observed.
 """
 
 from __future__ import annotations
@@ -36,32 +36,14 @@ Slack = Candidate | tuple[float, int]
 """A candidate, or only its slack (s) and the most tokens that its segment still takes."""
 
 
-def worst_remaining_s(generated_tokens: int, worst_tokens: int, tokens_per_s: float) -> float:
-    """Return how long the rest of a segment may take (s)."""
-    return max(worst_tokens - generated_tokens, 0) / tokens_per_s
-
-
-def admits(worst_s: float, budget_s: float, free_memory: float, needed_memory: float) -> bool:
-    """Return the paper's rule for one candidate, given the most urgent running generation.
-
-    Args:
-        worst_s: That generation's worst remaining time.
-        budget_s: Its time left until it is due.
-        free_memory: Memory left for KV.
-        needed_memory: Memory that the candidate needs, in the same unit.
-    """
-    return worst_s <= budget_s and free_memory >= needed_memory
+_WEIGHT = 0.1
+"""What a new step time counts in the mean."""
 
 
 class StepTimes:
-    """Step duration by batch size, learned as exponentially weighted means.
+    """Step duration by batch size, learned as exponentially weighted means."""
 
-    Args:
-        weight: Weight of a new observation.
-    """
-
-    def __init__(self, weight: float = 0.1) -> None:
-        self._weight = weight
+    def __init__(self) -> None:
         self._mean_s: dict[int, float] = {}
         self.prefill_s = 0.0
         """Expected time (s) that a generation's beginning adds to a step."""
@@ -82,9 +64,7 @@ class StepTimes:
     def observe(self, batch: int, step_s: float) -> None:
         """Learn from one decoding step of ``batch`` generations."""
         mean_s = self._mean_s.get(batch)
-        self._mean_s[batch] = (
-            step_s if mean_s is None else mean_s + self._weight * (step_s - mean_s)
-        )
+        self._mean_s[batch] = step_s if mean_s is None else mean_s + _WEIGHT * (step_s - mean_s)
         early, self._too_early = self._too_early, []
         for seen in early:
             self.observe_prefill(*seen)
@@ -92,7 +72,7 @@ class StepTimes:
     def observe_prefill(self, batch: int, begun: int, step_s: float) -> None:
         """Learn from a step in which ``begun`` generations began and ``batch`` got a token.
 
-        Before the first decoding step nobody knows which part of it was decoding: it is kept.
+        Before the first decoding step nobody knows which part of it was decoding, so it is kept.
         """
         if not begun:
             return
@@ -101,7 +81,7 @@ class StepTimes:
             self._too_early = [*self._too_early[-7:], (batch, begun, step_s)]
             return
         prefill_s = max(0.0, step_s - decode_s) / begun
-        weight = max(self._weight, 1.0 / (self._prefills + 1))
+        weight = max(_WEIGHT, 1.0 / (self._prefills + 1))
         self._prefills += 1
         self.prefill_s += weight * (prefill_s - self.prefill_s)
 
@@ -118,12 +98,10 @@ class StepTimes:
 
 
 class BatchLimit:
-    """Says how many of the best-ranked generations run together.
+    """Says how many of the best-ranked generations run together, at most ``max_running``.
 
-    Args:
-        max_running: Upper bound.
-        step_times: Learned step times.
-        veto: Whether deadlines may keep the batch smaller than ``max_running``.
+    Where it may ``veto``, it is fewer if a longer step would make a segment late that can still be
+    in time.
     """
 
     def __init__(self, max_running: int, step_times: StepTimes, *, veto: bool = True) -> None:
@@ -137,7 +115,7 @@ class BatchLimit:
         return self.max_running
 
     def choose(self, candidates: Sequence[Candidate], running: int = 0) -> Sequence[int]:
-        """Return the places of the candidates to run, in order; at least one.
+        """Return the places of the candidates to run, in order; at least one where there is one.
 
         Args:
             candidates: Best rank first, ``considered`` at most.
@@ -146,12 +124,7 @@ class BatchLimit:
         return range(self.count(candidates, running))
 
     def count(self, candidates: Sequence[Slack], running: int = 0) -> int:  # noqa: ARG002 -- other limits do
-        """Return how many leading candidates to run; at least one where there is one.
-
-        Args:
-            candidates: Best rank first.
-            running: How many of the leading ones run already and will not be interrupted.
-        """
+        """Return how many leading candidates :meth:`choose` runs."""
         most = min(len(candidates), self.max_running)
         if not self.veto:
             return most
@@ -174,12 +147,7 @@ class PrintedBatchLimit(BatchLimit):
     """TimelyLLM's rule as printed: one more per step, if the most urgent running one bears it.
 
     A running generation that is late, or whose deadline is nearer than its worst case, keeps all
-    others out until its segment is complete.
-
-    Args:
-        max_running: Upper bound.
-        step_times: Learned step times; the speed of the latest tokens.
-        network_s: One-way time from the engine to a robot (s).
+    others out until its segment is complete. ``network_s`` is the one-way time to a robot.
     """
 
     def __init__(self, max_running: int, step_times: StepTimes, *, network_s: float = 0.0) -> None:
@@ -187,11 +155,9 @@ class PrintedBatchLimit(BatchLimit):
         self._network_s = network_s
 
     def count(self, candidates: Sequence[Slack], running: int = 0) -> int:
-        """Return how many leading candidates to run; at least one where there is one."""
+        """Return how many leading candidates to run."""
         if not running or len(candidates) == running:
             return min(len(candidates), max(running, 1))
         slack_s, tokens = min(item[:2] for item in candidates[:running])
-        step_s = self.step_times.expected_s(running) or 0.0
-        worst_s = worst_remaining_s(0, tokens, 1.0 / step_s) if step_s else 0.0
-        fits = admits(worst_s, slack_s - self._network_s, 1.0, 0.0)
-        return min(running + fits, self.max_running)
+        worst_s = max(tokens, 0) * (self.step_times.expected_s(running) or 0.0)
+        return min(running + (worst_s <= slack_s - self._network_s), self.max_running)

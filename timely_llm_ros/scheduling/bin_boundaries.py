@@ -1,8 +1,9 @@
 """Where to cut lengths into bins so that a static batch waits least for its longest member.
 
-Boundaries are ``k + 1`` increasing numbers; bin ``i`` (from 0) holds lengths in
-``[boundaries[i], boundaries[i + 1])``, the last one its upper end too. Lengths may be tokens or
-seconds: what counts is that a batch lasts as long as its longest member says.
+A batch has B requests, and there are k bins. Boundaries are ``k + 1`` increasing numbers; bin ``i``
+(from 0) holds lengths in ``[boundaries[i], boundaries[i + 1])``, the last one its upper end too. A
+sample of lengths may have any order. Lengths may be tokens or seconds: what counts is that a batch
+lasts as long as its longest member says.
 """
 
 from __future__ import annotations
@@ -26,21 +27,13 @@ CANDIDATES = 1024
 
 
 def check_batch(batch: int) -> None:
-    """Refuse a batch that holds nothing.
-
-    Raises:
-        ConfigurationError: ``batch`` is below 1.
-    """
+    """Raise ConfigurationError where a batch holds nothing."""
     if batch < 1:
         raise ConfigurationError(f'batch {batch}: expected at least 1 request')
 
 
 def check_bins(bins: int) -> None:
-    """Refuse a number of bins that is none.
-
-    Raises:
-        ConfigurationError: ``bins`` is below 1.
-    """
+    """Raise ConfigurationError where there is no bin."""
     if bins < 1:
         raise ConfigurationError(f'bins {bins}: expected at least 1')
 
@@ -64,12 +57,7 @@ def exponential_boundaries(rate: float, batch: int, bins: int) -> FloatArray:
     """Return the boundaries for exponential lengths (Multi-Bin, lemma A.1, eq. 28).
 
     They minimise the bound of eq. 27; the true optimum is within 0.02 % of them. The last one is
-    infinite.
-
-    Args:
-        rate: One over the mean length.
-        batch: Requests per batch, B.
-        bins: How many bins, k.
+    infinite. ``rate`` is one over the mean length.
 
     Raises:
         ConfigurationError: ``rate`` is not positive, or ``batch`` or ``bins`` is below 1.
@@ -86,10 +74,6 @@ def equal_mass_boundaries(lengths: Sequence[float] | FloatArray, bins: int) -> F
     """Return boundaries between which a sample has, as nearly as it can, equally many lengths.
 
     This is what the paper's experiments use (section 6.1). It is optimal for uniform lengths only.
-
-    Args:
-        lengths: The sample, in any order.
-        bins: How many bins, k.
 
     Raises:
         ConfigurationError: The sample has fewer distinct lengths than there are bins.
@@ -114,16 +98,10 @@ def optimal_boundaries(
 ) -> FloatArray:
     """Return the boundaries with the least mean batch time for the lengths of a sample.
 
-    Dynamic programming over all places between two distinct lengths: the exact minimum of
-    :func:`mean_service`, for any distribution. Where the sample has more than ``candidates``
-    distinct lengths, cuts are considered at that many of its quantiles only; what a bin costs is
-    still counted over the whole sample.
-
-    Args:
-        lengths: The sample, in any order.
-        bins: How many bins, k.
-        batch: Requests per batch, B.
-        candidates: The most places for a cut, ``bins`` at least.
+    A batch's members are drawn from one bin, independently and with replacement. Dynamic
+    programming over all places between two distinct lengths finds the exact minimum, for any
+    distribution. Where the sample has more than ``candidates`` distinct lengths, it considers cuts
+    at that many of its quantiles only; what a bin costs is still counted over the whole sample.
 
     Raises:
         ConfigurationError: The sample has fewer distinct lengths than there are bins, or a number
@@ -156,28 +134,6 @@ def optimal_boundaries(
     return _between(values, cuts[::-1])
 
 
-def mean_service(
-    lengths: Sequence[float] | FloatArray, boundaries: Sequence[float] | FloatArray, batch: int
-) -> float:
-    """Return the mean time of a batch (eq. 2) whose members are drawn from a sample.
-
-    A batch's members come from one bin, independently and with replacement; batches of a bin are
-    as frequent as its requests are.
-
-    Args:
-        lengths: The sample; lengths beyond the ends count to the outermost bins.
-        boundaries: ``k + 1`` increasing numbers.
-        batch: Requests per batch, B.
-    """
-    check_batch(batch)
-    values, counts = _distinct(lengths, 1)
-    inner = np.searchsorted(values, np.asarray(boundaries, float)[1:-1])
-    below = np.concatenate(([0], np.cumsum(counts)))
-    places = np.unique(np.concatenate(([0], inner, [len(values)])))
-    costs = _costs(values, below, places, batch)
-    return float(sum(costs[i, i + 1] for i in range(len(places) - 1)))
-
-
 def _distinct(
     lengths: Sequence[float] | FloatArray, bins: int
 ) -> tuple[FloatArray, NDArray[np.int64]]:
@@ -195,7 +151,7 @@ def _distinct(
 
 
 def _between(values: FloatArray, cuts: Sequence[int]) -> FloatArray:
-    """Boundaries that put ``values[cut]`` and all above it into the upper bin."""
+    """Return boundaries that put ``values[cut]`` and all above it into the upper bin."""
     upper, lower = values[list(cuts)], values[[cut - 1 for cut in cuts]]
     middle = lower + (upper - lower) / 2
     # Between neighbouring floats there is nothing; the upper one belongs to the upper bin.

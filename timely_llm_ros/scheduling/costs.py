@@ -33,8 +33,8 @@ class SegmentCosts:
     """Expected time and worst-case length of segments, per class.
 
     A class is a skill set's name, the task's utility, which tells urgent tasks from others, and
-    whether the segment is a plan's first: that one carries the prefill. Where a class is new, all
-    of that skill set count.
+    whether the segment is a plan's first, which carries the prefill. Where a class is new, all
+    segments of that skill set count.
 
     Args:
         weight: Weight of a new observation in the mean time.
@@ -80,14 +80,12 @@ class SegmentCosts:
 class ProfiledCosts(SegmentCosts):
     """Costs that were profiled beforehand and are not learned, as in TimelyLLM.
 
-    Args:
-        generation_s: What every segment is taken to cost (s).
-        worst_tokens: The most tokens that every segment is taken to have.
+    Every segment takes ``generation_s`` and has at most the paper's number of tokens.
     """
 
-    def __init__(self, generation_s: float, worst_tokens: int = UNKNOWN_WORST_TOKENS) -> None:
+    def __init__(self, generation_s: float) -> None:
         super().__init__()
-        self._generation_s, self._worst_tokens = generation_s, worst_tokens
+        self._generation_s = generation_s
 
     def observe(
         self, name: str, utility: TimeUtility, *, first: bool, generation_s: float, tokens: int
@@ -97,7 +95,3 @@ class ProfiledCosts(SegmentCosts):
     def expected_s(self, name: str, utility: TimeUtility, *, first: bool) -> float:  # noqa: ARG002 -- all cost the same
         """Return the profiled time (s)."""
         return self._generation_s
-
-    def worst_tokens(self, name: str, utility: TimeUtility, *, first: bool) -> int:  # noqa: ARG002 -- all cost the same
-        """Return the profiled worst case."""
-        return self._worst_tokens

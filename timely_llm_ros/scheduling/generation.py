@@ -1,10 +1,11 @@
-"""The generations that compete for the engine, as a struct of arrays."""
+"""The generations that compete for the engine: one array for each value."""
 
 from __future__ import annotations
 
 import enum
+import math
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -84,27 +85,30 @@ class GenerationRow(NamedTuple):
     alpha: float
     beta: float
     due_s: float
-    expected_generation_s: float
-    predicted_tokens: float
-    remaining_tokens: float
-    rank: float
-    segment_index: int
-    generated_tokens: int
-    total_tokens: int
-    pausable: int
-    worst_tokens: int
-    phase: int
-    sequence: int
+    expected_generation_s: float = 0.0
+    predicted_tokens: float = 0.0
+    remaining_tokens: float = 0.0
+    rank: float = math.nan
+    segment_index: int = 0
+    generated_tokens: int = 0
+    total_tokens: int = 0
+    pausable: int = 0
+    worst_tokens: int = 0
+    phase: int = Phase.QUEUED
+    sequence: int = 0
+
+
+_VIEWED = tuple(item.name for item in fields(TableView))
 
 
 class GenerationTable:
     """Columns of all generations that have not ended, dense in rows ``0..len-1``.
 
-    Adding and removing takes constant time: a removed row is filled with the last one, so a row
+    Adding and removing takes constant time. A removed row is filled with the last one, so a row
     number is only good until the next :meth:`remove`. Beside the columns of :class:`TableView`
-    there are ``sequence`` (counts :meth:`add` and :meth:`requeue`; breaks ties),
-    ``worst_tokens`` (most tokens that the segment in the making may take) and ``rank`` (the
-    scheduler's latest).
+    there are ``worst_tokens`` (the most tokens that the segment in the making may take), ``rank``
+    (the scheduler's latest) and ``sequence``, which breaks ties (it counts :meth:`add` and
+    :meth:`requeue`).
     """
 
     _FLOATS = GenerationRow._fields[:9]
@@ -147,26 +151,16 @@ class GenerationTable:
             self._columns = self._name_columns()
         self.ids.append(generation_id)
         self._rows[generation_id] = row
-        values = {
-            'arrival_s': arrival_s,
-            'ert_s': utility.expected_response_s,
-            'alpha': utility.slope_per_s,
-            'beta': utility.peak,
-            'due_s': arrival_s,
-            'expected_generation_s': 0.0,
-            'predicted_tokens': 0.0,
-            'remaining_tokens': 0.0,
-            'rank': np.nan,
-            'worst_tokens': 0,
-            'segment_index': 0,
-            'generated_tokens': 0,
-            'total_tokens': 0,
-            'pausable': 0,
-            'phase': Phase.QUEUED,
-            'sequence': self._next_sequence,
-        }
-        for name, value in values.items():
-            self._columns[name][row] = value
+        values = GenerationRow(
+            arrival_s,
+            utility.expected_response_s,
+            utility.slope_per_s,
+            utility.peak,
+            due_s=arrival_s,
+            sequence=self._next_sequence,
+        )
+        floats = len(self._FLOATS)
+        self._floats[:, row], self._ints[:, row] = values[:floats], values[floats:]
         self._next_sequence += 1
         return row
 
@@ -223,23 +217,7 @@ class GenerationTable:
 
     def view(self) -> TableView:
         """Return the columns that policies read, without copying."""
-        n = len(self.ids)
-        c = self._columns
-        return TableView(
-            c['arrival_s'][:n],
-            c['ert_s'][:n],
-            c['alpha'][:n],
-            c['beta'][:n],
-            c['segment_index'][:n],
-            c['due_s'][:n],
-            c['expected_generation_s'][:n],
-            c['generated_tokens'][:n],
-            c['predicted_tokens'][:n],
-            c['remaining_tokens'][:n],
-            c['total_tokens'][:n],
-            c['pausable'][:n],
-            c['phase'][:n],
-        )
+        return TableView(*map(self.column, _VIEWED))
 
     def rows(self) -> list[GenerationRow]:
         """Return every row as Python numbers: faster than columns where there are few."""

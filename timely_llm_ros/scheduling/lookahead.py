@@ -34,12 +34,9 @@ class LookaheadBatchLimit(BatchLimit):
       was one.
     * As long as no step was observed, one prompt begins at a time.
 
-    Args:
-        max_running: Upper bound.
-        step_times: Learned step times.
-        network_s: One-way time from the engine to a robot (s).
-        fills: Whether one that has its prompt's KV joins wherever there is room, whoever loses by
-            it: one more row costs little, and only full steps serve as many as can be served.
+    Where it ``fills``, one that has its prompt's KV joins wherever there is room, whoever loses by
+    it: one more row costs little, and only full steps serve as many as can be served.
+    ``network_s`` is the one-way time to a robot.
     """
 
     def __init__(
@@ -150,17 +147,15 @@ class LookaheadBatchLimit(BatchLimit):
     ) -> tuple[float, int]:
         """Return the least loss of any partition into groups, and the size of its first one.
 
-        Args:
-            pressed: Whom to serve, in order.
-            free_s: When the engine is free for them, seen from now (s).
-            begun_now: What others lose by a first group of one, of two, ... of them.
+        The engine is free for the pressed in ``free_s``. ``begun_now`` is what others lose by a
+        first group of one, of two, ... of them.
         """
         count, prefill_s = len(pressed), self.step_times.prefill_s
         group_s = max(map(_tokens, pressed)) * self._step_s(min(count, self.max_running))
 
         @cache
         def best(start: int, groups: int) -> tuple[float, int]:
-            """The same for those from ``start`` on, after so many groups."""
+            """Return the same for those from ``start`` on, after so many groups."""
             if start == count:
                 return 0.0, 0
             least, size = math.inf, 0
@@ -190,7 +185,10 @@ class LookaheadBatchLimit(BatchLimit):
         return len(prompts)
 
     def _gains(self, item: Candidate, inside: list[Candidate], begun: int) -> bool:
-        """Return whether one gains at least what those inside lose if it joins them."""
+        """Return whether one gains at least what those inside lose if it joins them now.
+
+        Before any of them goes on, ``begun`` prompts are computed.
+        """
         prefill_s = self.step_times.prefill_s
         step_s, longer_s = self._step_s(len(inside)), self._step_s(len(inside) + 1)
         own_prefill_s = prefill_s if item.begins else 0.0

@@ -1,11 +1,9 @@
 """Into how many micro-batches a pipeline's tokens are cut.
 
-In a round each running generation gets one token. More micro-batches hide the links' time, fewer
-save what a micro-batch costs by itself. Dynamic Micro-Batch Scheduling (preprints 202512.0788,
-algorithm 2) takes the number whose first token comes when the first stage has done the round,
-which is a sign of balance but not what is wanted. :func:`best_count` takes the number with the
-shortest round, :func:`sure_count` leaves algorithm 2's only for a clearly shorter one. Where a
-first token is due, see :mod:`timely_llm_ros.scheduling.microbatch_deadline`.
+In a round each running generation gets one token. More micro-batches hide the time that links take;
+fewer save what each of them costs by itself. Dynamic Micro-Batch Scheduling (preprints 202512.0788,
+algorithm 2) takes the number whose first token comes when the first stage has done the round. That
+number balances the two, but its round is not always the shortest.
 
 Times are in seconds. A stage computes one micro-batch at a time, a link carries one at a time.
 """
@@ -14,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from timely_llm_ros.errors import ConfigurationError
 
@@ -28,32 +26,12 @@ REFILL_SHARE = 0.2
 """How often per round the pipeline has to be filled anew: work comes and goes."""
 
 SURE_GAIN = 0.03
-"""A round that is shorter by this share is shorter in spite of what preemptions change."""
-
-
-class PipelineCosts(Protocol):
-    """What a micro-batch costs, by its number of tokens."""
-
-    def compute_s(self, tokens: float) -> float:
-        """Return how long one stage computes it."""
-        ...
-
-    def transfer_s(self, tokens: float) -> float:
-        """Return how long one link carries it."""
-        ...
-
-    def occupied_s(self, tokens: float) -> float:
-        """Return how long a stage that computes and sends it can begin no other."""
-        ...
-
-    def attend_s(self, context_tokens: float) -> float:
-        """Return how much longer a stage computes for the contexts that are attended to."""
-        ...
+"""By which share a round must be shorter: preemptions change a run by a few percent anyway."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinearCosts:
-    """Costs that are linear in the number of tokens.
+    """What a micro-batch costs, linear in its number of tokens.
 
     Attributes:
         compute_base_s: Of a micro-batch on a stage: reading the weights, launching kernels.
@@ -81,7 +59,7 @@ class LinearCosts:
         return self.transfer_base_s + self.transfer_token_s * tokens
 
     def occupied_s(self, tokens: float) -> float:
-        """Return how long computing and sending so many tokens keeps a stage."""
+        """Return how long a stage that computes and sends so many tokens can begin no others."""
         return self.compute_s(tokens) + self.held_share * self.transfer_s(tokens)
 
     def attend_s(self, context_tokens: float) -> float:
@@ -89,196 +67,183 @@ class LinearCosts:
         return self.context_token_s * context_tokens
 
 
-def first_token_s(stages: int, compute_s: float, transfer_s: float) -> float:
-    """Return how long one micro-batch takes through the pipeline (eq. 1)."""
-    return compute_s * stages + transfer_s * (stages - 1)
+class TimedCount(NamedTuple):
+    """A number of micro-batches and what comes of it."""
+
+    micro_batches: int
+    """How many micro-batches."""
+    round_s: float
+    """How long a round takes."""
+    first_token_s: float
+    """When the prefill's first token is there, at worst."""
+    in_time: bool
+    """Whether that is within the deadline."""
 
 
-def first_stage_s(micro_batches: int, compute_s: float) -> float:
-    """Return how long the first stage computes in a round (eq. 2)."""
-    return compute_s * micro_batches
+@dataclass(frozen=True, slots=True)
+class PipelineModel:
+    """How long rounds on a pipeline take, and into how many micro-batches to cut them.
 
+    A round's tokens, and the ``context_tokens`` that they attend to, are spread as evenly as
+    possible. No micro-batch is empty.
 
-def round_s(
-    stages: int,
-    micro_batches: int,
-    tokens: int,
-    costs: PipelineCosts,
-    *,
-    return_s: float = 0.0,
-    serial_links: bool = True,
-    context_tokens: float = 0.0,
-) -> float:
-    """Return how long a round takes in the long run, with tokens spread as evenly as can be.
-
-    Either the first stage, a link, or the way of the largest micro-batch through the pipeline and
-    back decides; the paper's eq. 2 knows nothing of the link. Contexts are spread as evenly.
-    """
-    attend_s = costs.attend_s(context_tokens / micro_batches)
-    small, larger = divmod(tokens, micro_batches)
-
-    def of_all(cost_s: float, more_s: float) -> float:
-        return (micro_batches - larger) * cost_s + larger * more_s
-
-    compute_s, transfer_s = costs.compute_s, costs.transfer_s
-    largest = small + (larger > 0)
-    stage_s = costs.occupied_s if stages > 1 else compute_s
-    busy_s = of_all(stage_s(small), stage_s(largest)) + micro_batches * attend_s
-    if serial_links and stages > 1:
-        busy_s = max(busy_s, of_all(transfer_s(small), transfer_s(largest)))
-    way_s = first_token_s(stages, compute_s(largest) + attend_s, transfer_s(largest))
-    return max(busy_s, way_s + return_s)
-
-
-def least_gap_count(
-    stages: int, most: int, tokens: int, costs: PipelineCosts, *, whole: bool = False
-) -> int:
-    """Return algorithm 2's number: least difference between eq. 1 and eq. 2, the smallest wins.
-
-    Args:
-        stages: Stages of the pipeline, and the least number of micro-batches.
-        most: The most micro-batches.
-        tokens: Tokens of a round; no micro-batch will be empty.
+    Attributes:
+        stages: How many stages.
+        most: The most micro-batches in a round.
         costs: What a micro-batch costs.
-        whole: Whether the size is rounded up to whole tokens; as printed it is not.
+        return_s: How long a sampled token takes back to the first stage.
 
     Raises:
-        ConfigurationError: A number is out of range.
+        ConfigurationError: ``stages`` or ``most`` is below 1, or a method is given a negative
+            number of tokens.
     """
-    require_numbers(stages, most, tokens)
-    best, best_gap_s = stages, math.inf
-    for count in range(stages, min(most, tokens) + 1):
-        size = -(-tokens // count) if whole else tokens / count
-        compute_s = costs.compute_s(size)
-        way_s = first_token_s(stages, compute_s, costs.transfer_s(size))
-        gap_s = abs(way_s - first_stage_s(count, compute_s))
-        if gap_s < best_gap_s - TIE * way_s:
-            best, best_gap_s = count, gap_s
-    return best
 
+    stages: int
+    most: int
+    costs: LinearCosts
+    return_s: float = 0.0
 
-def best_count(
-    stages: int,
-    most: int,
-    tokens: int,
-    costs: PipelineCosts,
-    *,
-    return_s: float = 0.0,
-    serial_links: bool = True,
-    refill_share: float = REFILL_SHARE,
-    context_tokens: float = 0.0,
-) -> int:
-    """Return the number of micro-batches with the shortest round; the smallest of equals.
+    def __post_init__(self) -> None:
+        for name, value in (('stages', self.stages), ('most', self.most)):
+            if value < 1:
+                raise ConfigurationError(f'{name} {value}: expected 1 or more')
 
-    Where a link decides, rounds of many numbers last all but equally long, and it is the way of
-    one micro-batch through the pipeline that differs: it is lost each time that the pipeline has
-    to be filled anew, so it counts as a part of the round.
+    def way_s(self, tokens: float, context_tokens: float = 0.0) -> float:
+        """Return how long one micro-batch takes through the pipeline (eq. 1)."""
+        compute_s = self.costs.compute_s(tokens) + self.costs.attend_s(context_tokens)
+        return compute_s * self.stages + self.costs.transfer_s(tokens) * (self.stages - 1)
 
-    Unlike algorithm 2's the number may be below that of the stages: where links decide, a
-    micro-batch more can cost more than it hides.
+    def round_s(self, count: int, tokens: int, context_tokens: float = 0.0) -> float:
+        """Return how long a round of ``count`` micro-batches takes in the long run.
 
-    Args:
-        stages: Stages of the pipeline.
-        most: The most micro-batches.
-        tokens: Tokens of a round; no micro-batch will be empty.
-        costs: What a micro-batch costs.
-        return_s: The sampled token's way back to the first stage.
-        serial_links: Whether a link carries one micro-batch at a time.
-        refill_share: How often per round the pipeline is filled anew; 0 for the steady state.
-        context_tokens: Tokens of all contexts that a round attends to.
+        Either the first stage, a link, or the way of the largest micro-batch through the pipeline
+        and back decides; the paper's eq. 2 leaves the link out.
+        """
+        costs, context = self.costs, context_tokens / count
+        small, larger = divmod(tokens, count)
+        largest = small + (larger > 0)
 
-    Raises:
-        ConfigurationError: A number is out of range.
-    """
-    require_numbers(stages, most, tokens)
-    if not tokens:
-        return min(stages, most)
-    cost_s = _round_cost(
-        stages, tokens, costs, return_s, serial_links, refill_share, context_tokens
-    )
-    return least_of((count, cost_s(count)) for count in range(1, min(most, tokens) + 1))
+        def of_all(cost_s: Callable[[float], float]) -> float:
+            return (count - larger) * cost_s(small) + larger * cost_s(largest)
 
+        busy_s = of_all(costs.occupied_s if self.stages > 1 else costs.compute_s)
+        busy_s += count * costs.attend_s(context)
+        if self.stages > 1:
+            busy_s = max(busy_s, of_all(costs.transfer_s))
+        return max(busy_s, self.way_s(largest, context) + self.return_s)
 
-def sure_count(
-    stages: int,
-    most: int,
-    tokens: int,
-    costs: PipelineCosts,
-    *,
-    return_s: float = 0.0,
-    context_tokens: float = 0.0,
-    margin: float = SURE_GAIN,
-) -> int:
-    """Return algorithm 2's number, or :func:`best_count`'s where that is clearly better.
+    def least_gap_count(self, tokens: int) -> int:
+        """Return algorithm 2's number: least difference between eq. 1 and eq. 2, the smallest wins.
 
-    Where KV is short, preemptions change a run by a few percent whichever number is chosen: a
-    smaller gain than that is none. Algorithm 2's number is held within what is possible: as printed
-    it is never below the number of stages.
-
-    Args:
-        stages: Stages of the pipeline.
-        most: The most micro-batches.
-        tokens: Tokens of a round; no micro-batch will be empty.
-        costs: What a micro-batch costs.
-        return_s: The sampled token's way back to the first stage.
-        context_tokens: Tokens of all contexts that a round attends to.
-        margin: By which share algorithm 2's round must be longer.
-
-    Raises:
-        ConfigurationError: A number is out of range.
-    """
-    best = best_count(stages, most, tokens, costs, return_s=return_s, context_tokens=context_tokens)
-    if not tokens:
+        As printed, it is never below the number of stages.
+        """
+        best, best_gap_s = self.stages, math.inf
+        for count in self._counts(tokens, self.stages):
+            way_s = self.way_s(tokens / count)
+            gap_s = abs(way_s - count * self.costs.compute_s(tokens / count))
+            if gap_s < best_gap_s - TIE * way_s:
+                best, best_gap_s = count, gap_s
         return best
-    usual = min(least_gap_count(stages, most, tokens, costs), most, tokens)
-    cost_s = _round_cost(stages, tokens, costs, return_s, True, REFILL_SHARE, context_tokens)
-    return usual if cost_s(usual) <= (1.0 + margin) * cost_s(best) else best
 
+    def best_count(self, tokens: int, context_tokens: float = 0.0) -> int:
+        """Return the number of micro-batches with the shortest round; the smallest of equals.
 
-def _round_cost(
-    stages: int,
-    tokens: int,
-    costs: PipelineCosts,
-    return_s: float,
-    serial_links: bool,
-    refill_share: float,
-    context_tokens: float,
-) -> Callable[[int], float]:
-    """Return what a round of so many micro-batches costs (s)."""
+        Where a link decides, rounds of many numbers last all but equally long, and they differ in
+        how long it takes to fill the pipeline: ``REFILL_SHARE`` of that counts with the round.
 
-    def cost_s(count: int) -> float:
-        size = -(-tokens // count)
-        compute_s = costs.compute_s(size) + costs.attend_s(context_tokens / count)
-        way_s = first_token_s(stages, compute_s, costs.transfer_s(size))
-        steady_s = round_s(
-            stages,
-            count,
-            tokens,
-            costs,
-            return_s=return_s,
-            serial_links=serial_links,
-            context_tokens=context_tokens,
+        The number may be below that of the stages: where links decide, one more micro-batch can
+        cost more than it hides.
+        """
+        if not tokens:
+            return min(self.stages, self.most)
+        return _least(
+            (count, self._cost_s(count, tokens, context_tokens)) for count in self._counts(tokens)
         )
-        return steady_s + refill_share * way_s
 
-    return cost_s
+    def sure_count(self, tokens: int, context_tokens: float = 0.0) -> int:
+        """Return algorithm 2's number, or :meth:`best_count`'s where it gains ``SURE_GAIN``.
+
+        Algorithm 2's number is held within ``most`` and the number of tokens.
+        """
+        best = self.best_count(tokens, context_tokens)
+        if not tokens:
+            return best
+        usual = min(self.least_gap_count(tokens), self.most, tokens)
+        usual_s = self._cost_s(usual, tokens, context_tokens)
+        gains = usual_s > (1.0 + SURE_GAIN) * self._cost_s(best, tokens, context_tokens)
+        return best if gains else usual
+
+    def prefill_first_token_s(
+        self,
+        count: int,
+        decode_tokens: int,
+        prefill_tokens: int,
+        *,
+        urgent: bool,
+        context_tokens: float = 0.0,
+    ) -> float:
+        """Return when a prefill that has just come has its first token, at worst.
+
+        It waits for the next micro-batch. An urgent one is in that as a whole; others are spread
+        over all micro-batches of a round, and the last of them has the token.
+
+        Args:
+            count: Micro-batches in a round.
+            decode_tokens: Generations that decode.
+            prefill_tokens: Tokens of the prefill, and of all that is shared out with it.
+            urgent: Whether the prefill goes before others, as in ``TokenBudget``.
+            context_tokens: Tokens of all contexts that a round attends to.
+        """
+        chunks = 1 if urgent else count
+        size = -(-decode_tokens // count) + -(-prefill_tokens // chunks)
+        usual = decode_tokens if urgent else decode_tokens + prefill_tokens
+        waiting_s = chunks * self.round_s(count, usual, context_tokens) / count
+        return waiting_s + self.way_s(size, context_tokens / count) + self.return_s
+
+    def count_in_time(
+        self,
+        decode_tokens: int,
+        prefill_tokens: int,
+        deadline_s: float,
+        *,
+        urgent: bool = True,
+        context_tokens: float = 0.0,
+    ) -> TimedCount:
+        """Return the number with the shortest round whose prefill has its first token in time.
+
+        Where none is in time, it is the number whose first token comes first. The arguments are
+        those of :meth:`prefill_first_token_s`; ``deadline_s`` is the time left until the tightest
+        deadline of a first token.
+        """
+        tokens = decode_tokens + prefill_tokens
+        choices = []
+        for count in self._counts(tokens) or (1,):
+            first_s = self.prefill_first_token_s(
+                count, decode_tokens, prefill_tokens, urgent=urgent, context_tokens=context_tokens
+            )
+            round_s = self.round_s(count, tokens, context_tokens)
+            choices.append(TimedCount(count, round_s, first_s, first_s <= deadline_s))
+        in_time = [choice for choice in choices if choice.in_time]
+        found = _least(
+            (choice.micro_batches, choice.round_s if in_time else choice.first_token_s)
+            for choice in in_time or choices
+        )
+        return choices[found - 1]
+
+    def _counts(self, tokens: int, least: int = 1) -> range:
+        if tokens < 0:
+            raise ConfigurationError(f'tokens {tokens}: expected 0 or more')
+        return range(least, min(self.most, tokens) + 1)
+
+    def _cost_s(self, count: int, tokens: int, context_tokens: float) -> float:
+        way_s = self.way_s(-(-tokens // count), context_tokens / count)
+        return self.round_s(count, tokens, context_tokens) + REFILL_SHARE * way_s
 
 
-def least_of(timed: Iterable[tuple[int, float]]) -> int:
-    """Return the number with the least time (s), the first of equals; 0 where there is none."""
+def _least(timed: Iterable[tuple[int, float]]) -> int:
+    """Return the number with the least time (s), the first of equals."""
     best, best_s = 0, math.inf
     for count, time_s in timed:
         if time_s < best_s * (1 - TIE):
             best, best_s = count, time_s
     return best
-
-
-def require_numbers(stages: int, most: int, tokens: int) -> None:
-    """Check what every rule is given.
-
-    Raises:
-        ConfigurationError: A number is out of range.
-    """
-    for name, value, least in (('stages', stages, 1), ('most', most, 1), ('tokens', tokens, 0)):
-        if value < least:
-            raise ConfigurationError(f'{name} {value}: expected {least} or more')

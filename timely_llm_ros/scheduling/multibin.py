@@ -1,9 +1,8 @@
 """Multi-bin batching: static batches of requests that will take about equally long.
 
-For engines without continuous batching, where a batch holds the server until its longest member
-has ended (Multi-Bin Batching, algorithm 1), and for a background lane. A robot that waits for its
-first segment has no time for it: a batch of 8 from 4 bins at one request a second takes 14 s to
-form.
+This is algorithm 1 of Multi-Bin Batching (arXiv 2412.04504), for engines where a batch holds the
+server until its longest member has ended. A robot that waits for its first segment has no time for
+it: a batch of 8 from 4 bins at one request a second takes 14 s to form.
 """
 
 from __future__ import annotations
@@ -25,24 +24,13 @@ Item = TypeVar('Item', bound='Hashable')
 
 
 def assign_bin(length: float, boundaries: Sequence[float]) -> int:
-    """Return the bin (0-based) of a length; those beyond the ends belong to the outermost ones.
-
-    Args:
-        length: Expected length, in the boundaries' unit.
-        boundaries: ``k + 1`` increasing numbers.
-    """
+    """Return the bin (0-based) of a length; those beyond the ends belong to the outermost ones."""
     return min(max(bisect_right(boundaries, length) - 1, 0), len(boundaries) - 2)
 
 
 @dataclass(frozen=True, slots=True)
 class FormedBatch(Generic[Item]):
-    """Requests that the server takes together.
-
-    Attributes:
-        bin: Their bin, 0-based.
-        items: At most ``batch`` of them, by arrival.
-        formed_s: When the batch was formed.
-    """
+    """Requests of one bin (0-based) that the server takes together, by arrival."""
 
     bin: int
     items: tuple[Item, ...]
@@ -104,10 +92,7 @@ class MultiBinQueue(Generic[Item]):
     def push(self, item: Item, length: float, now_s: float) -> None:
         """Put a request into its bin, and form a batch if that fills it.
 
-        Args:
-            item: The request; it must not be in the queue.
-            length: Its expected length, in the boundaries' unit.
-            now_s: The present time, not before that of any earlier call.
+        The length is the expected one, in the boundaries' unit.
 
         Raises:
             InvalidTaskError: The request is in the queue, or its length is not a number.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 from timely_llm_ros.errors import ConfigurationError
-from timely_llm_ros.options import option
+from timely_llm_ros.options import check_options, option
 from timely_llm_ros.scheduling.admission import BatchLimit, PrintedBatchLimit
 from timely_llm_ros.scheduling.costs import ProfiledCosts, SegmentCosts
 from timely_llm_ros.scheduling.lookahead import LookaheadBatchLimit
@@ -24,39 +24,20 @@ if TYPE_CHECKING:
     from timely_llm_ros.scheduling.scheduler import ServingMode
 
 Admission = Literal['lookahead', 'feasible', 'fixed', 'printed']
-"""How many generations run together. ``lookahead``: each that gains more by running than the others
-lose by it. ``feasible``: as many as leave every deadline that can still
-be met. ``fixed``: as many as may. ``printed``: TimelyLLM's rule to the letter (section 4.4), which
-collapses under load; for comparison only."""
+"""How many generations run together.
 
-AGE_BOUND_S = 30.0
-"""Default of ``SchedulingOptions.age_bound_s``."""
-
-BACKGROUND_BATCH, BACKGROUND_CHUNK, BACKGROUND_STEP_S = 16, 128, 0.005
-"""Defaults of the background's steps; the last is for those that cannot be interrupted."""
+``lookahead``: each that gains more by running than the others lose by it. ``feasible``: as many as
+leave every deadline that can still be met. ``fixed``: as many as may. ``printed``: TimelyLLM's rule
+to the letter (section 4.4), which collapses under load; for comparison only.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulingOptions:
-    """What a scheduler does beside its policy and its largest batch.
+    """What a scheduler does beside its policy and its largest batch; each field says its own part.
 
-    Attributes:
-        admission: How many generations run together in mode ``segmented``.
-        interrupts: Whether a segment in the making may be interrupted for a better-ranked one.
-        age_bound_s: A generation whose robot has waited longer than this (s) goes before all that
-            have not, the longest wait first; None for no bound.
-        network_s: One-way time from the engine to a robot (s).
-        fills: With admission ``lookahead``: a generation whose prompt is computed joins wherever
-            there is room. Serves more plans, each urgent one a little later.
-        profiled_generation_s: Take every segment to cost this (s) and to have at most the paper's
-            10 tokens; None to learn both from the segments that were generated.
-        background_batch: Most background generations in one step.
-        background_chunk: Most prompt tokens of theirs computed in one step.
-        background_step_s: How long a step of the background should last at most (s) where it
-            cannot be interrupted: a robot's task that comes meanwhile waits for its end. Such
-            steps are made smaller as needed, as far as that makes them shorter.
-        preemption_share: c of policy ``srpt``: a generation may be interrupted until it has this
-            share of the tokens first predicted; 0 never, 1 always.
+    ``admission`` holds in mode ``segmented``. ``profiled_generation_s`` also takes every segment to
+    have at most TimelyLLM's 10 tokens.
 
     Raises:
         ConfigurationError: A value is out of range.
@@ -73,7 +54,7 @@ class SchedulingOptions:
         True, 'Whether a segment in the making may be interrupted for a better-ranked one.'
     )
     age_bound_s: float | None = option(
-        AGE_BOUND_S,
+        30.0,
         'Whose robot has waited longer than this (s) goes first, whatever the policy; 0 for no '
         'bound.',
         minimum=0.0,
@@ -106,19 +87,19 @@ class SchedulingOptions:
         maximum=1.0,
     )
     background_batch: int = option(
-        BACKGROUND_BATCH,
+        16,
         'Most background generations in one engine step.',
         minimum=1,
         maximum=1024,
     )
     background_chunk: int = option(
-        BACKGROUND_CHUNK,
+        128,
         'Most prompt tokens of theirs in one engine step.',
         minimum=1,
         maximum=65536,
     )
     background_step_s: float = option(
-        BACKGROUND_STEP_S,
+        0.005,
         'How long an engine step of theirs should last at most (s) where the engine cannot '
         "interrupt it, so that a robot's task may have to wait for it.",
         minimum=0.0001,
@@ -126,25 +107,10 @@ class SchedulingOptions:
     )
 
     def __post_init__(self) -> None:
-        if self.admission not in get_args(Admission):
-            raise ConfigurationError(
-                f'admission {self.admission!r}: expected one of {get_args(Admission)}'
-            )
+        check_options(self)
         for name in ('age_bound_s', 'profiled_generation_s'):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ConfigurationError(f'{name} {value!r}: expected a number > 0 or None')
-        if not 0 <= self.preemption_share <= 1:
-            raise ConfigurationError(f'preemption_share {self.preemption_share!r}: expected 0 to 1')
-        if not self.background_step_s > 0:
-            raise ConfigurationError(
-                f'background_step_s {self.background_step_s!r}: expected a number > 0'
-            )
-        if not self.network_s >= 0:
-            raise ConfigurationError(f'network_s {self.network_s!r}: expected a number >= 0')
-        for name in ('background_batch', 'background_chunk'):
-            if getattr(self, name) < 1:
-                raise ConfigurationError(f'{name} {getattr(self, name)!r}: expected at least 1')
+            if getattr(self, name) == 0:
+                raise ConfigurationError(f'{name} 0: expected a number > 0 or None')
 
     def scheduler(
         self,

@@ -1,11 +1,11 @@
 """What stages and links of a pipeline cost, learned from when micro-batches go in and come out.
 
-One that enters an empty pipeline takes ``S c + (S - 1) m`` (eq. 1), with ``c`` the time on a stage
-and ``m`` on a link; one that follows others comes out as much later than the one before it as the
-slower of the two takes. Two measurements, two unknowns: if the way is at least ``S`` times that
-distance, stages are the slower ones, else links. Where both are possible stages are taken, for
-which pipelines are built. The sampled token's way back to the first stage is a part of every way
-that can be measured here, and so of what links are taken to cost.
+A micro-batch that enters an empty pipeline takes ``S c + (S - 1) m`` (eq. 1), where ``c`` is the
+time on a stage and ``m`` on a link. One that follows others comes out later than the one before it
+by what the slower of the two takes. So there are two measurements for two unknowns: if the way is
+at least ``S`` times that distance, stages are the slower ones, else links. Where both are possible,
+stages are taken, for which pipelines are built. The sampled token's way back to the first stage is
+a part of every way that can be measured here, and so of what links are taken to cost.
 """
 
 from __future__ import annotations
@@ -40,8 +40,6 @@ _REFIT = 8
 
 
 class _Measured(NamedTuple):
-    """A micro-batch and how long it took."""
-
     tokens: int
     context_tokens: int
     took_s: float
@@ -49,9 +47,6 @@ class _Measured(NamedTuple):
 
 class PipelineTimes:
     """Learns costs. Pure state: no clock.
-
-    Args:
-        stages: Stages of the pipeline.
 
     Raises:
         ConfigurationError: Fewer than two stages, which are no pipeline.
@@ -76,17 +71,14 @@ class PipelineTimes:
         return len(self._inside)
 
     def enter(self, tokens: int, now_s: float, context_tokens: int = 0) -> None:
-        """A micro-batch goes in; one without tokens takes no time and is not to be told.
+        """Note that a micro-batch goes in, whose tokens attend to so many computed ones.
 
-        Args:
-            tokens: How many it has.
-            now_s: The time (s).
-            context_tokens: How many computed ones they attend to.
+        One without tokens takes no time and is not to be told.
         """
         self._inside.append((tokens, context_tokens, now_s, not self._inside))
 
     def leave(self, now_s: float) -> None:
-        """The micro-batch that went in first comes out.
+        """Note that the micro-batch that went in first comes out.
 
         Raises:
             IndexError: None is inside.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 MINIMUM_SLACK_S = 0.001
 """Slack below this counts as this, so that a deadline just missed is not infinitely urgent."""
-
 
 PINNED_RANK = 1e15
 """The rank of a generation that must not be interrupted, above all that may be."""
@@ -76,58 +75,21 @@ class EarliestDeadlineFirst:
         return -(row.arrival_s + row.ert_s)
 
 
-class Priority(NamedTuple):
-    """Eq. 4 and what it is made of; one element per generation."""
-
-    waiting_s: FloatArray
-    """How long the robot will have waited if the segment is generated next."""
-    utility: FloatArray
-    """The segment's utility then."""
-    slack_s: FloatArray
-    """Time left until the segment should reach the robot, at least ``MINIMUM_SLACK_S``."""
-    density: FloatArray
-    """Eq. 4: utility / (expected generation time * slack)."""
-
-
-def priority(
-    view: TableView,
-    now_s: float,
-    *,
-    network_s: float = 0.0,
-    minimum_slack_s: float = MINIMUM_SLACK_S,
-) -> Priority:
-    """Return potential utility density (TimelyLLM, eq. 4) with the slack clamped.
-
-    A first segment (index 0) waits from the arrival and is due ERT after it; a later one waits
-    from, and is due at, the moment when the robot runs out of work.
-
-    Args:
-        view: The generations.
-        now_s: The present time.
-        network_s: One-way time from the engine to a robot.
-        minimum_slack_s: Least slack.
-    """
-    first = view.segment_index == 0
-    origin_s = np.where(first, view.arrival_s, view.due_s)
-    allowed_s = np.where(first, view.ert_s, 0.0)
-    waiting_s = (now_s + network_s) + view.expected_generation_s - origin_s
-    utility = view.beta + view.alpha * np.maximum(waiting_s - allowed_s, 0.0)
-    slack_s = np.maximum(origin_s + allowed_s - (network_s + now_s), minimum_slack_s)
-    density = utility / (view.expected_generation_s * slack_s)
-    return Priority(waiting_s, utility, slack_s, density)
-
-
 @dataclass(frozen=True, slots=True)
 class HighestUtilityDensityFirst:
-    """TimelyLLM's policy: potential utility density, with a class of its own for the late.
+    """TimelyLLM's policy: potential utility density (eq. 4), with a class of its own for the late.
+
+    The density is ``U / (G * L)``: the utility U that the segment has if it is generated next, its
+    expected generation time G, and the slack L until it should reach the robot. A first segment is
+    due ERT after the arrival, a later one when the robot runs out of work.
 
     A generation whose utility has fallen to 0 or below ranks behind all others, and among its
-    like by ``|alpha| / G`` (Smith's rule, which is optimal for linear losses): the printed formula
+    like by ``|alpha| / G`` (Smith's rule, which is optimal for linear losses). The printed formula
     would rank a hopeless generation first or starve the one that is overdue most.
 
     Attributes:
         network_s: One-way time from the engine to a robot.
-        minimum_slack_s: Least slack.
+        minimum_slack_s: Slack below this counts as this.
         margin: Ranks move with time, so a challenger must be this much better mid-segment.
     """
 
@@ -137,7 +99,6 @@ class HighestUtilityDensityFirst:
 
     def rank(self, view: TableView, now_s: float) -> FloatArray:
         """Return the density where utility is positive, ``-G / |alpha|`` where it is not."""
-        # As in priority(), with fewer passes over the columns.
         generation_s = view.expected_generation_s
         slack_s = np.where(view.segment_index == 0, view.arrival_s + view.ert_s, view.due_s)
         slack_s -= now_s + self.network_s
@@ -170,10 +131,10 @@ class HighestUtilityDensityFirst:
 class LeastLossFirst:
     """By what is lost per engine second if it is not served now.
 
-    ``|alpha| / G / (1 + slack / horizon)^2``, slack being what is left until the segment would be
-    late if it were generated next. Smith's rule among the late; the further off a segment is due,
-    the less it matters that it waits. The form is that of the apparent tardiness cost
-    (Vepsalainen and Morton, 1987), with a power for the exponential, which would underflow.
+    The rank is ``|alpha| / G / (1 + slack / horizon)^2``, where the slack is what is left until the
+    segment would be late if it were generated next. This is Smith's rule among the late; the later
+    a segment is due, the less it matters that it waits. The form is that of the apparent tardiness
+    cost (Vepsalainen and Morton, 1987), with a power for the exponential, which would underflow.
 
     Attributes:
         horizon_s: How far ahead a deadline begins to press (s).
@@ -210,9 +171,7 @@ class LeastLossFirst:
 def preemption_limit(predicted_tokens: float, share: float) -> int:
     """Return in how many tokens a generation may be preempted (TRAIL, section 3.2): floor(c r).
 
-    Args:
-        predicted_tokens: r, its *first* predicted length, not a later one.
-        share: c, 0 for never to 1 for always.
+    ``predicted_tokens`` is r, the *first* predicted length; ``share`` is c, from 0 to 1.
     """
     # Rounded first: 0.8 * 25 must not become 19 for a bit in its last place.
     return math.floor(round(share * predicted_tokens, 9))
@@ -222,9 +181,9 @@ def preemption_limit(predicted_tokens: float, share: float) -> int:
 class ShortestRemainingFirst:
     """TRAIL's policy: shortest predicted remaining plan first, preempted only while young.
 
-    A generation may be interrupted in its first ``floor(c r)`` tokens, ``r`` being the first
+    A generation may be interrupted in its first ``floor(c r)`` tokens, where ``r`` is the first
     prediction of its length; after that only between two segments, where it keeps its KV, and not
-    even there while memory is short. It ranks whole plans, so it serves every mode.
+    even there while memory is short. The policy ranks whole plans, so it serves every mode.
 
     Attributes:
         share: c. 1 is shortest predicted remaining first, 0 shortest predicted first without

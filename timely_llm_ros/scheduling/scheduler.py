@@ -31,11 +31,10 @@ if TYPE_CHECKING:
 ServingMode = Literal['segmented', 'stream', 'whole_plan']
 """How plans are served.
 
-``segmented``: sent segment by segment, generations suspended between segments and ranked by the
-policy. ``stream``: sent segment by segment, first come first served, each generation runs to its
+``segmented``: sent segment by segment; generations are suspended between segments and ranked by the
+policy. ``stream``: sent segment by segment, first come first served; each generation runs to its
 end. ``whole_plan``: as ``stream``, but the plan is sent only when it is complete.
 """
-
 
 FEW = 32
 """Up to about so many generations plain Python is faster than numpy."""
@@ -65,8 +64,7 @@ class Scheduler:
         interrupts: Whether a generation that the policy ranks may be interrupted.
         age_bound_s: A generation whose robot has waited longer than this (s) goes before all that
             have not, wherever the policy ranks; None for no bound.
-        few: Up to so many generations are ranked one by one, without numpy. No result depends on
-            it.
+        few: Up to so many generations are ranked without numpy; no result depends on it.
     """
 
     def __init__(
@@ -98,7 +96,6 @@ class Scheduler:
         return self._select_many(now_s)
 
     def _select_few(self, now_s: float) -> list[str]:
-        """Choose with plain numbers: numpy's calls cost more than what they would save."""
         table, rank_one, age_bound_s = self._table, self._policy.rank_one, self._age_bound_s
         rows = table.rows()
         ranks: list[float] = []
@@ -151,13 +148,7 @@ class Scheduler:
         return [ids[order[place]] for place in self._choose(candidates, kept, pinned)]
 
     def _choose(self, candidates: list[Candidate], kept: int, pinned: int) -> Sequence[int]:
-        """Return the places to run: the limit's choice, and all that must go on.
-
-        Args:
-            candidates: Best rank first.
-            kept: How many run and will not be interrupted.
-            pinned: How many of the leading ones must not be interrupted.
-        """
+        """Return the places to run: the limit's choice, and the leading ones that are pinned."""
         places = self._limit.choose(candidates, max(kept, pinned))
         if pinned:
             return sorted({*range(pinned), *places})[: self._limit.max_running]

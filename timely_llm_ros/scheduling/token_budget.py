@@ -1,12 +1,12 @@
 """How many tokens the next micro-batch of a pipeline may have: prefill spread evenly.
 
-Dynamic Token-Budget Estimation (preprints 202512.0788, algorithm 1) with two corrections: shares
-are taken from the front (``pop()`` as printed takes back the zeros that were just appended, and
-prefill starves), and a redistribution leaves exactly as many shares as there are micro-batches
-(as printed, tokens count twice after their number has fallen).
+This is Dynamic Token-Budget Estimation (preprints 202512.0788, algorithm 1) with two corrections.
+Shares are taken from the front: ``pop()`` as printed takes back the zeros that were just appended,
+and prefill starves. A redistribution leaves exactly as many shares as there are micro-batches: as
+printed, tokens count twice after their number has fallen.
 
-Beyond the paper: urgent prefill goes before all other, a limit holds, and what could not be used
-comes back.
+Beyond the paper: urgent prefill goes before all other, a limit holds, and what did not fit comes
+back.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ class Budget(NamedTuple):
 class TokenBudget:
     """Spreads prefill over the coming micro-batches. Pure state: no clock.
 
-    Every prefill token that is announced is issued in exactly one budget, unless given back: the
-    sum of what was issued and :attr:`waiting` is always what was announced.
+    Every prefill token that is announced is issued in exactly one budget: what was issued and what
+    is :attr:`waiting` add up to what was announced. What was issued and not used, for example for
+    want of memory, is to be announced again.
 
     Args:
         most: The most tokens in a micro-batch (``max_num_batched_tokens``); None for no limit.
@@ -79,15 +80,15 @@ class TokenBudget:
     ) -> Budget:
         """Return the next micro-batch's budget.
 
-        A micro-batch has at most one share of the prefill; a share grows by new prefill only by a
-        redistribution over all of them. Urgent prefill takes the place of other prefill, and goes
-        beyond the share as far as the limit allows. Decoding goes before both.
+        A micro-batch has at most one share of the prefill; new prefill is redistributed over all
+        shares. Urgent prefill takes the place of other prefill, and goes beyond the share as far as
+        the limit allows. Decoding goes before both.
 
         Args:
             micro_batches: How many are in the pipeline now.
             decode_tokens: Generations that decode, in all micro-batches together.
-            new_prefill_tokens: Prefill that has come since the last call.
-            new_urgent_tokens: Urgent prefill that has come since the last call.
+            new_prefill_tokens: Prefill that was announced since the last call.
+            new_urgent_tokens: Urgent prefill that was announced since the last call.
 
         Raises:
             ConfigurationError: ``micro_batches`` is below 1, or a number of tokens is negative.
@@ -99,7 +100,8 @@ class TokenBudget:
             ('new_prefill_tokens', new_prefill_tokens),
             ('new_urgent_tokens', new_urgent_tokens),
         ):
-            _check_tokens(name, tokens)
+            if tokens < 0:
+                raise ConfigurationError(f'{name} {tokens}: expected 0 or more')
         self._urgent += new_urgent_tokens
         new = new_prefill_tokens + self._returned
         self._returned = 0
@@ -116,31 +118,11 @@ class TokenBudget:
         self._returned += share - int(prefill)
         return Budget(int(decode), int(urgent), int(prefill))
 
-    def give_back(self, tokens: int, *, urgent: bool = False) -> None:
-        """Take back prefill that was issued and not used, for example for want of memory.
-
-        Args:
-            tokens: How many of them.
-            urgent: Whether they were urgent ones.
-
-        Raises:
-            ConfigurationError: ``tokens`` is negative.
-        """
-        _check_tokens('tokens', tokens)
-        if urgent:
-            self._urgent += tokens
-        else:
-            self._returned += tokens
-
     def withdraw(self, tokens: int, *, urgent: bool = False) -> None:
         """Forget announced prefill that will never be done: its generation was cancelled.
 
-        Args:
-            tokens: How many of them.
-            urgent: Whether they were urgent ones.
-
         Raises:
-            ConfigurationError: More than there are.
+            ConfigurationError: That many do not wait.
         """
         there = self._urgent if urgent else self.waiting - self._urgent
         if not 0 <= tokens <= there:
@@ -156,8 +138,3 @@ class TokenBudget:
             taken = min(left, self._shares[place])
             self._shares[place] -= taken
             left -= taken
-
-
-def _check_tokens(name: str, tokens: int) -> None:
-    if tokens < 0:
-        raise ConfigurationError(f'{name} {tokens}: expected 0 or more')

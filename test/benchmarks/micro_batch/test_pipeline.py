@@ -22,12 +22,7 @@ from benchmarks.micro_batch.pipeline_table import PAPER, Times, improvement
 from benchmarks.micro_batch.simulated_pipeline import Pipeline
 from benchmarks.micro_batch.theory import imbalance_idle, steady_period_s
 from timely_llm_ros.errors import ConfigurationError
-from timely_llm_ros.scheduling.microbatch import (
-    LinearCosts,
-    best_count,
-    first_token_s,
-    round_s,
-)
+from timely_llm_ros.scheduling.microbatch import LinearCosts, PipelineModel
 
 GOLDEN = golden('golden_microbatch.json')
 
@@ -131,7 +126,7 @@ def test_the_round_of_uneven_micro_batches_is_what_the_rule_takes_it_for(
     sizes = [small + 1] * larger + [small] * (count - larger)
     got = rounds_s(Pipeline(stages, costs), sizes, 120, 60, context / count)
     # Ways that change from one micro-batch to the next can be longer still, but hardly.
-    expected = round_s(stages, count, tokens, costs, context_tokens=context)
+    expected = PipelineModel(stages, count, costs).round_s(count, tokens, context)
     assert got == pytest.approx(expected, rel=0.02)
 
 
@@ -219,9 +214,7 @@ class Watched:
 def admission(kind: str, requests: list[Request], memory: KvMemory, most: int) -> GreedyAdmission:
     if kind == 'greedy':
         return GreedyAdmission(requests, memory, most, 4)
-    return SpreadAdmission(
-        requests, memory, most, lambda n, context: best_count(4, 8, n, LAN, context_tokens=context)
-    )
+    return SpreadAdmission(requests, memory, most, PipelineModel(4, 8, LAN).best_count)
 
 
 @given(
@@ -254,7 +247,7 @@ def test_one_request_takes_its_way_through_the_pipeline_for_each_token() -> None
     for kind in ('greedy', 'spread'):
         memory = KvMemory(1600)
         served = serve(admission(kind, [Request(1, 10)], memory, 100), LAN)
-        way_s = first_token_s(4, LAN.compute_s(1), LAN.transfer_s(1))
+        way_s = PipelineModel(4, 8, LAN).way_s(1)
         assert served.completion_s == pytest.approx(10 * way_s)
         assert served.micro_batches == 10
 

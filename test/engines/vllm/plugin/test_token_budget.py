@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from timely_llm_ros.engines.vllm.plugin.token_budget import Composed, PipelineBudget
-from timely_llm_ros.scheduling.microbatch import LinearCosts, sure_count
-from timely_llm_ros.scheduling.microbatch_deadline import prefill_first_token_s
+from timely_llm_ros.scheduling.microbatch import LinearCosts, PipelineModel
 from timely_llm_ros.scheduling.pipeline_times import ENOUGH, PipelineTimes
 
 
@@ -197,11 +196,12 @@ def test_the_count_is_the_sure_one_unless_a_deadline_would_be_missed(
     scheduled = vllm.schedule()
     count = vllm.budget.micro_batches
     prefill, contexts = sum(item.prompt for item in new), decodes * context
-    usual = sure_count(stages, most, decodes + prefill, costs, context_tokens=contexts)
+    model = PipelineModel(stages, most, costs)
+    usual = model.sure_count(decodes + prefill, contexts)
 
     def shared_s(number: int) -> float:
-        return prefill_first_token_s(
-            stages, number, decodes, prefill, costs, urgent=False, context_tokens=contexts
+        return model.prefill_first_token_s(
+            number, decodes, prefill, urgent=False, context_tokens=contexts
         )
 
     if not new:

@@ -13,18 +13,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from timely_llm_ros.scheduling import (
-    PipelineTimes,
-    TokenBudget,
-    count_in_time,
-    prefill_first_token_s,
-    sure_count,
-)
+from timely_llm_ros.scheduling import PipelineModel, PipelineTimes, TokenBudget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from timely_llm_ros.scheduling import LinearCosts
 
 
 class Composed(NamedTuple):
@@ -112,11 +104,12 @@ class PipelineBudget:
             left_s = self._due_s(request) - now_s
             prefills.append(_Prefill(request, max(1, _left(request)), left_s, False))
         costs = self.times.costs
+        model = None if costs is None else PipelineModel(self._stages, self._most, costs)
         decoding = len(decodes) + in_flight
         contexts = sum(request.num_computed_tokens for request in running)
         work = _Round(decoding, contexts, prefills)
-        self.micro_batches = count = self._count(work, costs)
-        shared_s = self._shared_first_s(work, count, costs)
+        self.micro_batches = count = self._count(work, model)
+        shared_s = 0.0 if model is None else _shared_first_s(model, work, count)
         urgent = [item for item in prefills if item.left_s < shared_s]
         urgent.sort(key=lambda item: item.left_s)
         others = [item for item in prefills if item not in urgent]
@@ -147,54 +140,30 @@ class PipelineBudget:
         if tokens:
             self.times.leave(now_s)
 
-    def _count(self, work: _Round, costs: LinearCosts | None) -> int:
+    def _count(self, work: _Round, model: PipelineModel | None) -> int:
         """Return between how many micro-batches tokens are shared."""
-        stages, most, contexts = self._stages, self._most, work.context_tokens
-        if costs is None:
-            return min(stages, most)
-        tokens = work.decoding + work.prefill_tokens
-        usual = sure_count(stages, most, tokens, costs, context_tokens=contexts)
+        if model is None:
+            return min(self._stages, self._most)
+        contexts = work.context_tokens
+        usual = model.sure_count(work.decoding + work.prefill_tokens, contexts)
         if not work.prefills:
             return usual
         tightest = min(work.prefills, key=lambda item: item.left_s)
-        if self._shared_first_s(work, usual, costs) <= tightest.left_s:
+        if _shared_first_s(model, work, usual) <= tightest.left_s:
             return usual
-        found = count_in_time(
-            stages,
-            most,
+        found = model.count_in_time(
             work.decoding,
             work.prefill_tokens,
             tightest.left_s,
-            costs,
             urgent=False,
             context_tokens=contexts,
         )
         if not found.in_time:
             # Late if it were shared out: it will go first, and as a whole.
-            found = count_in_time(
-                stages,
-                most,
-                work.decoding,
-                tightest.tokens,
-                tightest.left_s,
-                costs,
-                context_tokens=contexts,
+            found = model.count_in_time(
+                work.decoding, tightest.tokens, tightest.left_s, context_tokens=contexts
             )
         return found.micro_batches
-
-    def _shared_first_s(self, work: _Round, count: int, costs: LinearCosts | None) -> float:
-        """Return when the last prompt would have its first token if all were shared out (s)."""
-        if costs is None:
-            return 0.0
-        return prefill_first_token_s(
-            self._stages,
-            count,
-            work.decoding,
-            work.prefill_tokens,
-            costs,
-            urgent=False,
-            context_tokens=work.context_tokens,
-        )
 
     def _new(self, tokens: int, *, urgent: bool) -> int:
         """Return what has come of the tokens that really wait: unused shares come back with it."""
@@ -203,6 +172,17 @@ class PipelineBudget:
         if tokens < known:
             budget.withdraw(known - tokens, urgent=urgent)
         return max(0, tokens - known)
+
+
+def _shared_first_s(model: PipelineModel, work: _Round, count: int) -> float:
+    """Return when the last prompt would have its first token if all were shared out (s)."""
+    return model.prefill_first_token_s(
+        count,
+        work.decoding,
+        work.prefill_tokens,
+        urgent=False,
+        context_tokens=work.context_tokens,
+    )
 
 
 def _left(request: Any) -> int:
