@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from rclpy.action import GoalResponse
 from std_srvs.srv import Trigger
-from support.ros.programs import wait_for
+from support.ros.faulty_callbacks import GOALS
+from support.ros.programs import LIMIT_S, ROOT, wait_for
 from support.ros.ros_client import ABORTED, CANCELED, SUCCEEDED, Goal
 from timely_llm_ros.action import ExecuteSegment
 from timely_llm_ros.msg import SkillSegment
@@ -139,3 +143,18 @@ def test_service_answers_later(client: Client) -> None:
     assert answers == ['second', 'first']
     client.do(client.node.destroy_client, asking)
     client.do(client.node.destroy_service, service)
+
+
+def test_neither_faults_nor_a_doubled_name_end_a_program() -> None:
+    done = subprocess.run(
+        [sys.executable, '-m', 'support.ros.faulty_callbacks'],
+        cwd=ROOT / 'test',
+        env=os.environ | {'PYTHONPATH': str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.split()[-1:]) == (0, [str(GOALS)]), done.stderr
+    assert 'two servers answer, expected one' in done.stderr
+    assert 'as the test wants it' in done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from rclpy.action import ActionClient
@@ -10,6 +11,8 @@ from timely_llm_ros.ros.topics import FEEDBACK_QOS, GOALS_QOS
 
 if TYPE_CHECKING:
     from rclpy.node import Node
+
+_logger = logging.getLogger(__name__)
 
 
 class GoalClient(ActionClient):  # type: ignore[misc]
@@ -26,6 +29,7 @@ class GoalClient(ActionClient):  # type: ignore[misc]
 
     def __init__(self, node: Node, action_type: Any, name: str) -> None:
         self._registered: list[Any] = []
+        self._doubled = False
         super().__init__(
             node,
             action_type,
@@ -50,3 +54,25 @@ class GoalClient(ActionClient):  # type: ignore[misc]
                 self.remove_future(future)
         self._registered.clear()
         return response
+
+    async def execute(self, taken_data: Any) -> None:
+        """Take what has arrived. Where two servers have one name, the first answer counts.
+
+        A fault is logged, for rclpy's executor would die of it.
+        """
+        waiting = {'goal': self._pending_goal_requests, 'result': self._pending_result_requests}
+        for kind, requests in waiting.items():
+            if kind in taken_data:
+                request = requests.get(taken_data[kind][0])
+                if request is None or request.done():
+                    del taken_data[kind]
+                    self._report_doubled()
+        try:
+            await super().execute(taken_data)
+        except Exception:
+            _logger.exception('action %s', self._action_name)
+
+    def _report_doubled(self) -> None:
+        if not self._doubled:
+            self._doubled = True
+            _logger.error('action %s: two servers answer, expected one', self._action_name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from rclpy.action import ActionServer, CancelResponse
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from rclpy.action import GoalResponse
     from rclpy.action.server import ServerGoalHandle
     from rclpy.node import Node
+
+_logger = logging.getLogger(__name__)
 
 
 class DeferredActionServer(ActionServer):  # type: ignore[misc]
@@ -43,6 +46,8 @@ class DeferredActionServer(ActionServer):  # type: ignore[misc]
         on_cancel: Callable[[ServerGoalHandle], None],
         result_timeout_s: int,
     ) -> None:
+        self._name = name
+
         def accept(goal: ServerGoalHandle) -> None:
             goal.execute()
             on_accepted(goal)
@@ -65,6 +70,13 @@ class DeferredActionServer(ActionServer):  # type: ignore[misc]
             feedback_pub_qos_profile=FEEDBACK_QOS,
             result_timeout=result_timeout_s,
         )
+
+    async def execute(self, taken_data: Any) -> None:
+        """Serve what has arrived; a fault is logged, for rclpy's executor would die of it."""
+        try:
+            await super().execute(taken_data)
+        except Exception:
+            _logger.exception('action %s', self._name)
 
     def notify_execute(self, goal_handle: ServerGoalHandle, execute_callback: object) -> None:
         """Do nothing: the goal's execution is not rclpy's."""

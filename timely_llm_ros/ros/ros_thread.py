@@ -9,13 +9,14 @@ thread only.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import threading
 from typing import TYPE_CHECKING, Any
 
 import rclpy
 from rclpy.executors import ExternalShutdownException
-from rclpy.experimental import EventsExecutor
+from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 
@@ -36,6 +37,33 @@ _POSTS_PER_ANSWER = 5
 """More than the chain of posts by which rclpy answers a goal's waiting clients."""
 
 
+class _TaskExecutor(rclpy_implementation.EventsExecutor):  # type: ignore[misc]
+    """rclpy's executor of events, whose tasks may fail.
+
+    A task that ends with an exception, be it a posted function, a future's callback or an action's
+    coroutine, is a SIGSEGV in rclpy 9.1: reporting it, the executor reads the name of a node that
+    the task does not have. Here it is logged instead. Actions' coroutines do not come by
+    ``create_task``: ``GoalClient`` and ``DeferredActionServer`` catch theirs.
+    """
+
+    def __init__(self, context: rclpy.Context) -> None:
+        super().__init__(context)
+        context.on_shutdown(self.wake)
+
+    def create_task(self, callback: Callable[..., object], *arguments: Any) -> Any:
+        """Have a function or coroutine function called with ``arguments``; return its task."""
+
+        async def run() -> object:
+            try:
+                result = callback(*arguments)
+                return await result if inspect.isawaitable(result) else result
+            except Exception:
+                _logger.exception('on the ROS thread: %s', callback)
+                return None
+
+        return super().create_task(run)
+
+
 class RosThread:
     """Runs nodes' callbacks on a thread of its own, and functions posted to it.
 
@@ -49,7 +77,7 @@ class RosThread:
         # The loop handles signals: rclpy's own handlers would end the context before the robots
         # are safe and the goals' results are sent.
         rclpy.init(args=list(arguments), signal_handler_options=SignalHandlerOptions.NO)
-        self._executor: Executor = EventsExecutor()
+        self._executor: Executor = _TaskExecutor(rclpy.get_default_context())
         self._node: Node | None = None
         self._closing: Future[None] = Future()
         self._thread = threading.Thread(target=self._spin, name='ros', daemon=True)
@@ -62,7 +90,7 @@ class RosThread:
 
     def call(self, function: Callable[..., object], *arguments: Any) -> None:
         """Have a function called on the ROS thread, after everything posted before; never waits."""
-        self._executor.create_task(_logged, function, arguments)
+        self._executor.create_task(function, *arguments)
 
     def call_loop(self, function: Callable[..., object], *arguments: Any) -> None:
         """Have a function called on the loop's thread; does nothing once the loop is closed."""
@@ -101,10 +129,3 @@ class RosThread:
             except Exception:
                 # Raised by a callback; one bad message must not stop the service of all others.
                 _logger.exception('ROS callback')
-
-
-def _logged(function: Callable[..., object], arguments: tuple[Any, ...]) -> None:
-    try:
-        function(*arguments)
-    except Exception:
-        _logger.exception('on the ROS thread: %s', function)
