@@ -1,16 +1,16 @@
-"""How long single calls of skills took, worked out from the segments of recorded traces.
+"""How long single calls of skills took, from the segments in traces.
 
-The end of a segment says which calls its robot made and how long each took, by its executor's
-clock. Traces of a time when it did not still hold how long each segment ran and, in the robots'
-states, when each of its calls began. There a segment of one call gives its time exactly; of several
-calls, those that were seen must be those of one way through the segment's text. Segments that fit
-neither way are left out, and counted.
+A ``SEGMENT_ENDED`` event lists the calls that the robot made and how long each took. Older traces
+do not have this. There, a segment of one call gives its time, and of several calls the robot's
+states say when each began, if together they are one way through the segment's text. Segments that
+fit neither case are left out and counted.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.errors import ConfigurationError, PlanError, UnknownSkillError
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from timely_llm_ros.skills import Scene, SkillSet, Statement
 
 MAX_PATHS = 256
-"""A text with more ways through it is left out."""
+"""A segment with more ways through its text is left out."""
 
 MAX_CALLS = 10_000
-"""A text whose ways have more calls is left out."""
+"""A segment with a way of more calls is left out."""
 
 FAILED = 'did not succeed'
 NO_TEXT = 'its text is not in the trace'
@@ -38,22 +38,16 @@ NO_TIME = 'a call of it took no time'
 
 @dataclass(frozen=True, slots=True)
 class CallSample:
-    """One measured call.
-
-    Attributes:
-        call: The call, its arguments in SI units.
-        scene: The objects that it may name.
-        duration_s: How long it took (s), above 0. Of equal calls in a row their mean, where the
-            trace does not say of each.
-    """
+    """One measured call; ``scene`` holds the objects that it may name."""
 
     call: Call
     scene: Scene
     duration_s: float
+    """Above 0. The mean of equal calls in a row if the trace does not tell them apart."""
 
     @property
     def amounts(self) -> dict[str, float]:
-        """What may explain its time, by argument: absolute SI values, objects' distances (m)."""
+        """What may explain its time: by argument its absolute SI value or its object's distance."""
         found: dict[str, float] = {}
         for argument in self.call.arguments:
             if not isinstance(argument.value, str):
@@ -65,12 +59,7 @@ class CallSample:
 
 @dataclass(slots=True)
 class RecordedCalls:
-    """Measured calls, and the segments that gave none.
-
-    Attributes:
-        samples: By skill, in no particular order.
-        left_out: How many segments were left out, by the reason.
-    """
+    """Measured calls by skill, and how many segments were left out by reason."""
 
     samples: dict[str, list[CallSample]] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
@@ -82,7 +71,7 @@ class RecordedCalls:
 
 
 def measured_calls(segments: Iterable[ExecutedSegment], skill_set: SkillSet) -> RecordedCalls:
-    """Return the measured calls of the segments that are of this skill set.
+    """Return the measured calls of this skill set's segments.
 
     Raises:
         ConfigurationError: A segment calls a skill that the skill set does not have.
@@ -102,7 +91,7 @@ def measured_calls(segments: Iterable[ExecutedSegment], skill_set: SkillSet) -> 
 
 
 class _LeftOutError(Exception):
-    """A segment gives no sample; the text says why."""
+    """The reason why a segment gives no sample."""
 
 
 def _samples(segment: ExecutedSegment, skill_set: SkillSet) -> list[CallSample]:
@@ -145,13 +134,14 @@ def _measured_samples(
     return samples
 
 
-_Runs = tuple[tuple[Call, int], ...]
-"""Calls in order; equal ones in a row once, with their number."""
+def _runs_made(
+    seen: Sequence[str], paths: Sequence[tuple[Call, ...]]
+) -> tuple[tuple[Call, int], ...]:
+    """Return the only way that fits the calls seen; a single call need not have been seen.
 
-
-def _runs_made(seen: Sequence[str], paths: Sequence[tuple[Call, ...]]) -> _Runs:
-    """Return the one way that fits what was seen; a single call need not have been."""
-    ways = {_runs(path) for path in paths}
+    Equal calls in a row are one entry with their number.
+    """
+    ways = {tuple((call, len([*equal])) for call, equal in groupby(path)) for path in paths}
     fitting = [way for way in ways if [call.text for call, _ in way] == list(seen)]
     if not seen and len(ways) == 1 and len(only := next(iter(ways))) == 1:
         return only
@@ -160,18 +150,8 @@ def _runs_made(seen: Sequence[str], paths: Sequence[tuple[Call, ...]]) -> _Runs:
     return fitting[0]
 
 
-def _runs(path: Iterable[Call]) -> _Runs:
-    found: list[tuple[Call, int]] = []
-    for call in path:
-        if found and found[-1][0] == call:
-            found[-1] = (call, found[-1][1] + 1)
-        else:
-            found.append((call, 1))
-    return tuple(found)
-
-
 def _paths(statements: Iterable[Statement]) -> list[tuple[Call, ...]]:
-    """Return every way through statements: loops unrolled, either branch of a conditional."""
+    """Return every way through statements, with loops unrolled."""
     paths: list[tuple[Call, ...]] = [()]
     for statement in statements:
         match statement:

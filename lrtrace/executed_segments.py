@@ -1,8 +1,10 @@
-"""What a trace says of executed segments: their text, how long they ran, when calls began."""
+"""Reads what a trace says of executed segments: their texts, calls and durations."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from lrtrace.storage import scene, seconds
@@ -21,50 +23,42 @@ EXECUTING = 1
 
 @dataclass(slots=True)
 class ExecutedSegment:
-    """One segment that robots and planner told of.
-
-    Attributes:
-        skill_set: Name of its robot's skill set.
-        text: In the plan language; empty where the trace does not hold it.
-        scene: The objects that its calls name, placed from the robot's start.
-        states: (seconds since the segment's first call began, text of the call that ran), in
-            order.
-        execution_s: First call's start to the end, by the executor's clock; None where it has
-            not ended.
-        error_code: Of ``action/ExecuteSegment``; 0 for success.
-        measured: (text of a call, how long it took (s)) by the executor's clock, in order, loops
-            unrolled; empty where the trace is of a time when task events did not say.
-    """
+    """One segment. Its durations are by its executor's clock."""
 
     skill_set: str = ''
     text: str = ''
+    """In the plan language; empty if the trace does not hold it."""
+
     scene: Scene = field(default_factory=Scene)
+    """The objects that its calls name, placed from the robot's start."""
+
     states: list[tuple[float, str]] = field(default_factory=list)
+    """Seconds since its first call began, and the text of the call that ran then."""
+
     execution_s: float | None = None
+    """None if it has not ended."""
+
     error_code: int = 0
+    """Of ``action/ExecuteSegment``; 0 for success."""
+
     measured: tuple[tuple[str, float], ...] = ()
+    """The text of each call made, in order, and how long it took (s). Older traces have none."""
 
     @property
     def starts(self) -> list[tuple[float, str]]:
-        """When each call was first seen running (s since the first one began), and its text.
+        """When each call was first seen running (s since the first began), and its text.
 
-        Executors publish their state at the start of every call, so this is that moment but for
-        a millisecond or two; it is up to 0.1 s late for a call that began less than 0.1 s after
-        another state was sent. Equal calls in a row are seen as one.
+        Executors publish their state when a call begins, so this is 1 to 2 ms late, and up to
+        0.1 s if another state was sent less than 0.1 s before. Equal calls in a row count as one.
         """
-        found: list[tuple[float, str]] = []
-        for elapsed_s, call in sorted(self.states):
-            if not found or found[-1][1] != call:
-                found.append((elapsed_s, call))
-        return found
+        return [next(seen) for _, seen in groupby(sorted(self.states), key=itemgetter(1))]
 
 
 def read_executed(trace: Trace) -> list[ExecutedSegment]:
     """Return every segment that ended on its robot, in the order in which they became known.
 
     Raises:
-        TraceError: The trace cannot be read, or is not one of a fleet: no segment of a plan and
-            no event of a task is in it.
+        TraceError: The trace cannot be read, or holds neither segments nor task events.
     """
     found: dict[tuple[str, int], ExecutedSegment] = {}
     of_a_fleet = False
@@ -97,7 +91,7 @@ def read_executed(trace: Trace) -> list[ExecutedSegment]:
 
 
 def _measured(event: Any) -> tuple[tuple[str, float], ...]:
-    # Traces carry the definitions of their own time: older ones have no such fields.
+    # Traces carry the definitions of their own time, and older ones do not have these fields.
     calls = getattr(event, 'calls', ())
     durations_s = [seconds(duration) for duration in getattr(event, 'call_durations', ())]
     return tuple(zip(calls, durations_s, strict=True)) if len(calls) == len(durations_s) else ()

@@ -1,4 +1,4 @@
-"""Figures of a run: percentiles, means, deadline misses, per kind of task."""
+"""Figures of a run and of each kind of task: percentiles, means, deadline misses."""
 
 from __future__ import annotations
 
@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """Return the value below which ``share`` (0 to 1) of the values lie, interpolated.
-
-    NaN without values.
-    """
+    """Return the value below which ``share`` (0 to 1) of the values lie; NaN without values."""
     if not values:
         return math.nan
     ordered = sorted(values)
@@ -42,37 +39,34 @@ def mean_or_nan(values: Iterable[float]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Figures of some tasks. Times in s; NaN where no task has one.
-
-    Attributes:
-        tasks: How many.
-        succeeded: How many of them succeeded.
-        urgent: Whether every one is urgent.
-        responses_s: Response times of those whose robot started, in order of acceptance.
-        waitings_s: Waiting times of those that succeeded.
-        mean_utility: Mean achieved utility of those that ended.
-        best_utility: Mean of the highest utility that they could reach.
-        late: How many robots started after the expected response time or never.
-        first_generation_s: Median engine time of the first segment.
-        whole_generation_s: Median engine time of the whole plan.
-        first_tokens: Median tokens of the first segment.
-        whole_tokens: Median tokens of the whole plan.
-        parts_s: Mean parts of the response time, see ``RecordedTask.response_parts_s``.
-    """
+    """Figures of some tasks; NaN if no task has a value."""
 
     tasks: int
     succeeded: int
     urgent: bool
+    """Whether every task is urgent."""
+
     responses_s: tuple[float, ...]
+    """Response times of tasks whose robot started, in the order of acceptance."""
+
     waitings_s: tuple[float, ...]
+    """Waiting times of tasks that succeeded."""
+
     mean_utility: float
+    """Of tasks that ended, as is the mean of the highest utility that they could reach."""
+
     best_utility: float
     late: int
     first_generation_s: float
+    """Median engine time of the first segment, and of the whole plan."""
+
     whole_generation_s: float
     first_tokens: float
     whole_tokens: float
+    """Medians, too."""
+
     parts_s: tuple[float, float, float, float]
+    """Means of ``RecordedTask.response_parts_s``."""
 
     @property
     def median_response_s(self) -> float:
@@ -122,7 +116,7 @@ def figures(tasks: Sequence[RecordedTask]) -> Figures:
 
 
 def by_kind(run: Run) -> dict[str, Figures]:
-    """Return the figures of each kind of task, urgent kinds first, then by name."""
+    """Return the figures of each kind of task: urgent kinds first, then by name."""
     groups: dict[str, list[RecordedTask]] = defaultdict(list)
     for task in run.tasks:
         groups[task.kind].append(task)
@@ -131,7 +125,7 @@ def by_kind(run: Run) -> dict[str, Figures]:
 
 
 def same_tasks(runs: Sequence[Run]) -> bool:
-    """Whether every run had the same tasks: equal robots, instructions and time utilities."""
+    """Tell whether every run had the same robots, instructions and time utilities."""
     contents = [
         sorted(
             (task.robot, task.instruction, task.expected_response_s, task.peak)

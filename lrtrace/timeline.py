@@ -26,11 +26,7 @@ ACCEPTED, REFUSED, SEGMENT_STARTED, SEGMENT_ENDED, ENDED = range(5)
 
 
 def read_run(trace: Trace, *, label: str = '') -> Run:
-    """Make the records of a run from its trace.
-
-    Args:
-        trace: The trace.
-        label: What to call the run; by default its mode and policy.
+    """Read the records of a run from its trace. The default label is its mode and policy.
 
     Raises:
         TraceError: The trace cannot be read.
@@ -52,7 +48,7 @@ def read_run(trace: Trace, *, label: str = '') -> Run:
         if message.message_type == TASK_EVENT:
             _add_event(run, tasks, message.value)
         elif message.message_type == SKILL_SEGMENT:
-            # Its topic is another than the events', so it may come before its task.
+            # It has another topic than the events, so it may come before its task.
             early.append(message)
         else:
             _add_sample(run, message.value)
@@ -97,7 +93,7 @@ def _add_event(run: Run, tasks: dict[str, RecordedTask], event: Any) -> None:
         return
     task = tasks.get(plan_id)
     if task is None:
-        # The recorder was started after the task.
+        # The recorder was started after the task was accepted.
         return
     since_start_s = task.received_s + seconds(event.at)
     if event.event == ENDED:

@@ -1,4 +1,4 @@
-"""``lrtrace cat``: a trace's messages as JSON, one to a line."""
+"""``lrtrace cat``: prints a trace's messages as JSON, one to a line."""
 
 from __future__ import annotations
 
@@ -29,11 +29,7 @@ def add_cat_command(commands: Any) -> None:
 
 
 def lines(trace: Trace, topics: Collection[str] = ()) -> Iterator[str]:
-    """Yield a trace's messages as lines of JSON.
-
-    Args:
-        trace: The trace.
-        topics: Only these; empty for all.
+    """Yield a trace's messages as lines of JSON; without ``topics`` those of all.
 
     Raises:
         TraceError: A topic is not in the trace, or a message does not fit its definition.

@@ -1,4 +1,4 @@
-"""``lrtrace export``: tasks, segments and engine states as tables, in CSV or Parquet."""
+"""``lrtrace export``: writes tasks, segments and engine states as CSV or Parquet."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lrtrace.run import Run
 
 Table = list[dict[str, Any]]
-"""Rows with the same keys; None where the trace holds no value."""
+"""Rows with the same keys; None stands for a value that the trace does not hold."""
 
 _TASK = (
     'plan_id', 'robot', 'kind', 'skill_set', 'instruction', 'received_s', 'free_s',
@@ -73,17 +73,11 @@ def tables(run: Run) -> dict[str, Table]:
 def write_tables(
     found: Mapping[str, Table], folder: str | Path, *, kind: str = 'csv', overwrite: bool = False
 ) -> list[Path]:
-    """Write tables, a file each; return the paths. Tables without rows have a file without any.
-
-    Args:
-        found: The tables by name.
-        folder: Made if it is not there.
-        kind: ``csv`` or ``parquet``.
-        overwrite: Whether files that exist are replaced.
+    """Write each table into a file of ``folder``, as ``csv`` or ``parquet``; return the paths.
 
     Raises:
         ConfigurationError: pyarrow is not installed, or there is no such kind.
-        TraceError: A file exists or cannot be written; nothing was written if one exists.
+        TraceError: A file exists, and then nothing is written, or one cannot be written.
     """
     write = {'csv': _write_csv, 'parquet': _parquet_writer}.get(kind)
     if write is None:
@@ -111,7 +105,7 @@ _COLUMNS: dict[str, tuple[str, ...]] = {
 
 
 def _write_csv(path: Path, rows: Table, columns: Sequence[str]) -> None:
-    # RFC 4180 has CR LF at the end of lines; every reader takes the shorter form too.
+    # RFC 4180 ends lines with CR LF, but every reader takes the shorter form too.
     with path.open('w', encoding='utf-8', newline='') as stream:
         writer = csv.DictWriter(stream, columns, lineterminator='\n')
         writer.writeheader()
@@ -129,7 +123,7 @@ def _require_pyarrow() -> None:
 
 
 def _parquet_writer(path: Path, rows: Table, columns: Sequence[str]) -> None:
-    # By name, since nothing else here needs it: neither programs nor type checkers expect it.
+    # By name, since neither programs nor type checkers may need an optional package.
     content = importlib.import_module('pyarrow').table(
         {name: [row[name] for row in rows] for name in columns}
     )

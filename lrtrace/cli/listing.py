@@ -1,4 +1,4 @@
-"""A trace's tasks as lines of text, each with how it ended."""
+"""The tasks of a run as lines of text."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from lrtrace.run import RecordedTask, Run
 
 WIDEST = 48
-"""Characters of an instruction or error that a line has room for."""
+"""A line shows this many characters of an instruction or error."""
 
 
 def task_lines(run: Run) -> list[str]:
-    """Return a heading and a line per task: when, who, what, how it ended. Times in s."""
+    """Return a heading, and a line for each task and refusal. Times are in s."""
     rows: list[tuple[str, ...]] = [
         ('received', 'robot', 'kind', 'ended', 'response', 'waiting', 'utility', 'what')
     ]
@@ -55,6 +55,6 @@ def _ending(task: RecordedTask) -> str:
 
 
 def _shown(text: str) -> str:
-    """Return recorded text in one short line, without what could move a terminal's cursor."""
+    """Return recorded text in one short line, without characters that control a terminal."""
     clean = ''.join(letter if unicodedata.category(letter)[0] != 'C' else ' ' for letter in text)
     return clean if len(clean) <= WIDEST else f'{clean[: WIDEST - 1]}…'

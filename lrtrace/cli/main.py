@@ -1,4 +1,4 @@
-"""``lrtrace``: reports, describes and lists traces, and hands over to its other commands."""
+"""The command line ``lrtrace``, with its commands ``report``, ``info`` and ``ls``."""
 
 from __future__ import annotations
 
@@ -141,8 +141,7 @@ def _list(options: argparse.Namespace) -> int:
             print(f'warning: {run.damage}', file=sys.stderr)
         return 0
     if not root.is_dir():
-        print(f'error: folder {options.folder!r}: expected one that exists', file=sys.stderr)
-        return 1
+        raise ConfigurationError(f'folder {options.folder!r}: expected one that exists')
     folders = sorted({path.parent for path in root.rglob('*.mcap')})
     for folder in folders:
         try:

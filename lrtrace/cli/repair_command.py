@@ -1,4 +1,4 @@
-"""``lrtrace repair``: makes a trace whole that was cut off."""
+"""``lrtrace repair``: makes a whole trace of one that was cut off."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ def add_repair_command(commands: Any) -> None:
 
 
 def _repair(options: argparse.Namespace) -> int:
-
     from lrtrace.storage import repair_trace
 
     done = repair_trace(options.trace, output=options.output, in_place=options.in_place)

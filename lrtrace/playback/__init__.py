@@ -1,1 +1,1 @@
-"""Playing a trace back into ROS, and resuming after a crash."""
+"""Plays a trace back into ROS."""

@@ -1,6 +1,6 @@
-"""Where a replay stands in a trace and which messages are due; without ROS, thread or clock.
+"""Where a replay stands in a trace and which messages are due, without ROS, threads or a clock.
 
-Times of a trace are ns since the epoch as recorded; times of the caller's clock are s.
+Times of a trace are in ns since the epoch; times of the caller's clock are in s.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ MIN_RATE, MAX_RATE = 0.01, 100.0
 class Playback:
     """A position in a trace that moves with a clock while it is not paused.
 
-    Messages come in the order in which they were recorded. A trace that was cut off plays up to
-    its last sound message.
+    Messages come in the order of recording. A trace that was cut off plays up to its last sound
+    message.
 
     Args:
         trace: The trace.
         wanted: Whether messages of a topic are played.
-        rate: Seconds of the trace that pass in one of the clock.
+        rate: Seconds of the trace that pass in a second of the clock.
         paused: Whether it begins paused.
         now_s: The clock's time.
 
@@ -52,8 +52,9 @@ class Playback:
         self.start_ns, self.end_ns = summary.start_ns, summary.end_ns
         self._trace, self._wanted = trace, wanted
         self._rate = _checked_rate(rate)
-        self._paused = paused
-        # The position was this at that time of the clock.
+        self.paused = paused
+        """Changed by :meth:`pause` and :meth:`resume` alone."""
+        # The position at a time of the clock.
         self._anchor_ns, self._anchor_s = self.start_ns, now_s
         self._rest = self._from(self.start_ns)
         self._next: Recorded | None = next(self._rest, None)
@@ -64,56 +65,46 @@ class Playback:
         return (self.end_ns - self.start_ns) / 1e9
 
     @property
-    def rate(self) -> float:
-        """Seconds of the trace that pass in one of the clock."""
-        return self._rate
-
-    @property
-    def paused(self) -> bool:
-        """Whether it stands still."""
-        return self._paused
-
-    @property
     def ended(self) -> bool:
         """Whether the last message was played."""
         return self._next is None
 
     def position_ns(self, now_s: float) -> int:
-        """Return where it is; never behind the trace's end."""
-        if self._paused:
+        """Return where it is, at most the trace's end."""
+        if self.paused:
             return self._anchor_ns
         moved_ns = round((now_s - self._anchor_s) * self._rate * 1e9)
         return min(self._anchor_ns + max(0, moved_ns), self.end_ns)
 
     def position_s(self, now_s: float) -> float:
-        """Return where it is, in s from the trace's start."""
+        """Return where it is (s from the trace's start)."""
         return (self.position_ns(now_s) - self.start_ns) / 1e9
 
     def pause(self, now_s: float) -> None:
-        """Stand still; no-op if it does."""
+        """Stop; no-op if it is paused."""
         self._anchor(now_s)
-        self._paused = True
+        self.paused = True
 
     def resume(self, now_s: float) -> None:
-        """Go on; no-op if it does."""
+        """Go on; no-op if it is not paused."""
         self._anchor(now_s)
-        self._paused = False
+        self.paused = False
 
     def set_rate(self, rate: float, now_s: float) -> None:
         """Go on faster or slower.
 
         Raises:
-            ConfigurationError: It is out of range; nothing changes.
+            ConfigurationError: The rate is out of range; nothing changes.
         """
         checked = _checked_rate(rate)
         self._anchor(now_s)
         self._rate = checked
 
     def seek(self, position_s: float, now_s: float) -> None:
-        """Go to a place: the next message is the first that was recorded there or later.
+        """Go to a position; the next message is the first that was recorded there or later.
 
         Raises:
-            ConfigurationError: It is not within the trace; nothing changes.
+            ConfigurationError: The position is not within the trace; nothing changes.
         """
         if not 0 <= position_s <= self.duration_s:
             raise ConfigurationError(
@@ -125,7 +116,7 @@ class Playback:
         self._next = next(self._rest, None)
 
     def step(self, now_s: float) -> Recorded | None:
-        """Return the next message and stand where it was recorded; None at the end."""
+        """Return the next message and move to where it was recorded; None at the end."""
         message = self._next
         if message is not None:
             self._next = next(self._rest, None)
@@ -135,7 +126,7 @@ class Playback:
 
     def due(self, now_s: float) -> Iterator[Recorded]:
         """Yield the messages up to the present position, each once."""
-        if self._paused:
+        if self.paused:
             return
         position_ns = self.position_ns(now_s)
         while self._next is not None and self._next[2].log_time <= position_ns:

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from rclpy.parameter import Parameter
 
 PERIOD_S = 0.005
-"""How often it is looked for messages that are due (s)."""
+"""How often the replay looks for messages that are due (s)."""
 
 ACKNOWLEDGED_S = 2.0
-"""How long the end waits until reliable subscribers have everything (s)."""
+"""How long the end waits for reliable subscribers to have everything (s)."""
 
 NEVER = ('*/_action/*', '/clock')
-"""Topics that are not played: they belong to action servers and to the clock of this replay."""
+"""Topics that are not played, since they belong to action servers and to this replay's clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +70,13 @@ class ReplayNode(ProgramNode):
         super().__init__('replay', **node_options)
         self._done = False
         self.published = 0
-        """Messages so far."""
+        """Messages played so far."""
         self._topic_publishers: dict[str, Any] = {}
         self._skipped: set[str] = set()
         self._steady = RosClock(clock_type=ClockType.STEADY_TIME)
 
     def start(self) -> None:
-        """Open the trace and begin; call once.
+        """Open the trace and begin.
 
         Raises:
             ConfigurationError: A parameter cannot be used.
@@ -126,7 +126,7 @@ class ReplayNode(ProgramNode):
         return self._done
 
     def finish(self) -> int:
-        """Wait until reliable subscribers have everything, for a while, and say how much it was."""
+        """Wait a while until reliable subscribers have everything, and say how much was played."""
         for publisher in self._topic_publishers.values():
             publisher.wait_for_all_acked(Duration(seconds=ACKNOWLEDGED_S))
         print(f'{self.published} messages played', flush=True)
@@ -142,7 +142,7 @@ class ReplayNode(ProgramNode):
         return any(fnmatchcase(topic, pattern) for pattern in self._options.topics)
 
     def _advertise(self, trace: Trace) -> None:
-        """Make every publisher before the first message, so that subscribers can find them."""
+        """Create every publisher before the first message, so that subscribers can find them."""
         for schema, channel in trace.topics():
             if not self._is_wanted(channel.topic):
                 continue

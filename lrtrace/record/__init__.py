@@ -1,4 +1,4 @@
-"""Recording a fleet into a trace, and what the replay shares with the recorder."""
+"""Records a fleet into a trace, and holds what the replay shares with the recorder."""
 
 from lrtrace.record.message_classes import message_class
 from lrtrace.record.program_node import ProgramNode, run_program

@@ -1,4 +1,4 @@
-"""The Python class of a message type by its name."""
+"""Finds the Python class of a message type."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A node that is a program of its own, and the main loop that ends it whole.
+"""The main loop of the recorder and the replay, which ends them whole.
 
-The recorder and the replay are such programs. Their messages stay serialised, so each of them runs
-on rclpy's own executor and not on the asyncio loop of the planner and the robots.
+Their messages stay serialised, so they run on rclpy's own executor and not on the asyncio loop of
+the planner and the robots.
 """
 
 from __future__ import annotations
@@ -22,21 +22,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 END_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-"""Signals that end a program, once; it ends whole whatever follows."""
-
 SIGNAL_PERIOD_S = 0.2
-"""A signal is noticed within this time (s)."""
+"""A program notices a signal within this time (s)."""
 
 
 class ProgramNode(Node):  # type: ignore[misc]
     """A node that is a program of its own."""
 
     def start(self) -> None:
-        """Begin; called once.
-
-        Raises:
-            TimelyError: It cannot.
-        """
+        """Begin; called once, before all others. Raise TimelyError if that is not possible."""
         raise NotImplementedError
 
     @property
@@ -52,12 +46,12 @@ class ProgramNode(Node):  # type: ignore[misc]
 def run_program(make_node: Callable[[], ProgramNode], arguments: Sequence[str] | None) -> int:
     """Run a node until SIGINT, SIGTERM or its own end; return the exit code.
 
-    For a process of its own: it ignores both signals from then on.
+    The process ignores both signals from then on.
     """
     ending: list[int] = []
     for number in END_SIGNALS:
-        # Noted, never raised, and from before there is anything to end until the process is gone:
-        # rclpy's and Python's own handlers would break off whatever the second signal finds.
+        # Noted and never raised, as long as the process lives: the handlers of rclpy and Python
+        # would interrupt whatever a second signal finds.
         signal.signal(number, lambda received, _frame: ending.append(received))
     rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
     node = make_node()
@@ -74,7 +68,7 @@ def run_program(make_node: Callable[[], ProgramNode], arguments: Sequence[str] |
         print(f'error: {err}', file=sys.stderr)
         return 1
     finally:
-        # The interpreter takes its handlers away before its end, but leaves ignored signals so.
+        # The interpreter removes handlers before its end, but signals stay ignored.
         for number in END_SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         # In this order: a node that outlives its context can crash the interpreter's end.

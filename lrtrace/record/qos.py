@@ -1,4 +1,4 @@
-"""QoS of recorded topics, between what traces say of it and what rclpy takes."""
+"""Converts the QoS of recorded topics between traces and rclpy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def qos_profile(qos: TopicQos) -> QoSProfile:
-    """Return a topic's QoS for rclpy; a word that is not known stands for the stronger policy."""
+    """Return a topic's QoS for rclpy; for a word that it does not know, the stronger policy."""
     best_effort, kept = qos.reliability == 'best_effort', qos.durability == 'transient_local'
     return QoSProfile(
         history=HistoryPolicy.KEEP_LAST,
@@ -26,7 +26,7 @@ def qos_profile(qos: TopicQos) -> QoSProfile:
 
 
 def offered_qos(publishers: Sequence[TopicEndpointInfo]) -> TopicQos:
-    """Return the weakest QoS that the publishers of a topic offer: all of them can serve it."""
+    """Return the weakest QoS that the publishers of a topic offer, which all of them can serve."""
     profiles = [publisher.qos_profile for publisher in publishers]
     reliable = all(p.reliability != ReliabilityPolicy.BEST_EFFORT for p in profiles)
     kept = all(p.durability == DurabilityPolicy.TRANSIENT_LOCAL for p in profiles)

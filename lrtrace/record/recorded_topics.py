@@ -9,8 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PACKAGE = 'timely_llm_ros/'
-"""Every topic of this package's types is recorded, the feedback of its actions too, whatever its
-name, if it is in the node's namespace."""
+"""Every topic of this package's types in the node's namespace is recorded, action feedback too."""
 
 SHARED_TOPICS = {
     '/diagnostics': 'diagnostic_msgs/msg/DiagnosticArray',
@@ -22,19 +21,15 @@ FLEET_TOPICS = {
     'diagnostics': 'diagnostic_msgs/msg/DiagnosticArray',
     'skill_catalogue': 'std_msgs/msg/String',
 }
-"""Topics of other packages' types that are recorded too, by their last name in the namespace."""
+"""Topics of other packages' types that are recorded too, by their name in the namespace."""
 
 STATUS_TYPE = 'action_msgs/msg/GoalStatusArray'
 
 
 def is_recorded(topic: str, kind: str, namespace: str, patterns: Sequence[str]) -> bool:
-    """Return whether a topic belongs into the trace.
+    """Return whether a topic of type ``kind``, given by its full name, belongs into the trace.
 
-    Args:
-        topic: Its full name.
-        kind: Its type.
-        namespace: The node's own, with a slash at its end.
-        patterns: Of further topics.
+    ``namespace`` is the node's own, with a slash at its end; ``patterns`` are of further topics.
     """
     if SHARED_TOPICS.get(topic) == kind or any(fnmatchcase(topic, one) for one in patterns):
         return True

@@ -1,4 +1,4 @@
-"""What the recorder says of itself: in its diagnostics, its log and its last line."""
+"""What the recorder says of itself in its diagnostics, its log and its last line."""
 
 from __future__ import annotations
 
@@ -9,23 +9,12 @@ if TYPE_CHECKING:
     from collections import Counter
 
 NAMED = 3
-"""Topics that a line names."""
+"""A line names this many topics."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecorderCounts:
-    """What was recorded so far, and what was not.
-
-    Attributes:
-        folder: The trace's folder.
-        messages: Written.
-        topics: Their topics.
-        files: Their files.
-        backlog_bytes: What waits to be written.
-        dropped: Messages for which there was no room, by topic.
-        lost: Messages that the middleware lost, by topic.
-        failure: Why the trace cannot be written on; empty if it can.
-    """
+    """What was recorded so far, and what was not."""
 
     folder: str
     messages: int
@@ -33,12 +22,17 @@ class RecorderCounts:
     files: int
     backlog_bytes: int
     dropped: Counter[str]
+    """Messages for which there was no room, by topic."""
+
     lost: Counter[str]
+    """Messages that the middleware lost, by topic."""
+
     failure: str
+    """Why the trace cannot be written on; empty if it can."""
 
     @property
     def missing_text(self) -> str:
-        """How many messages are not in the trace and of which topics; empty if none."""
+        """How many messages are not in the trace, and of which topics; empty if none."""
         return ', '.join(
             f'{count.total()} {how} ({_most(count)})'
             for count, how in (
@@ -50,16 +44,16 @@ class RecorderCounts:
 
 
 def summary_line(counts: RecorderCounts) -> str:
-    """Return what was recorded, in one line."""
+    """Say in one line what was recorded."""
     files = f' in {counts.files} files' if counts.files > 1 else ''
     missing = f', {counts.missing_text}' if counts.missing_text else ''
     return f'{counts.folder}: {counts.messages} messages of {counts.topics} topics{files}{missing}'
 
 
 def health(counts: RecorderCounts) -> tuple[int, str, dict[str, str]]:
-    """Return level (0 to 2), message and values of a recorder's status, as REP-107 has them.
+    """Return level (0 to 2), message and values of a recorder's diagnostic status (REP-107).
 
-    Missing messages are a warning for as long as the recording lasts.
+    Missing messages are a warning until the recording ends.
     """
     level, message = 0, 'recording'
     if counts.missing_text:

@@ -1,4 +1,4 @@
-"""The ROS node that records a fleet: serialised bytes go into a trace as they were received."""
+"""The ROS node that records a fleet; messages go into the trace as serialised bytes."""
 
 from __future__ import annotations
 
@@ -11,17 +11,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
-from rclpy.callback_groups import CallbackGroup
 from rclpy.clock import Clock
 from rclpy.clock_type import ClockType
 from rclpy.serialization import deserialize_message
-from rclpy.subscription import Subscription
 
 from lrtrace.record.message_classes import message_class
 from lrtrace.record.program_node import ProgramNode, run_program
 from lrtrace.record.qos import offered_qos, qos_profile
 from lrtrace.record.recorded_topics import is_recorded
-from lrtrace.record.recorder_health import RecorderCounts, health, summary_line
+from lrtrace.record.recorder_health import health, summary_line
 from lrtrace.record.recorder_parameters import RecorderParameters, named_values
 from lrtrace.record.recording import Recording
 from lrtrace.record.topic_queues import TopicQueues
@@ -41,33 +39,11 @@ QUEUE_DEPTH = 1000
 """Messages per topic that may wait in the middleware."""
 
 TAKE_PERIOD_S = 0.04
-"""How often they are taken from there (s)."""
-
 NEW_TOPICS_PERIOD_S = 0.2
-"""How often new topics are looked for (s)."""
-
 DIAGNOSTICS_PERIOD_S = 1.0
 
 ENGINE_PERIOD_NS = 10_000_000_000
-"""How often a scheduler's state is decoded (ns), for the run's engine, model and policy."""
-
-
-class HeldGroup(CallbackGroup):  # type: ignore[misc]
-    """Keeps an executor from subscriptions, and mostly from their events too."""
-
-    events = False
-    """Whether it may look at events now."""
-
-    def can_execute(self, entity: object) -> bool:
-        """Tell whether an executor should look at it."""
-        return self.events and not isinstance(entity, Subscription)
-
-    def beginning_execution(self, entity: object) -> bool:
-        """Tell whether an executor may handle it."""
-        return self.can_execute(entity)
-
-    def ending_execution(self, entity: object) -> None:
-        """Take note that it was handled."""
+"""How often a scheduler's state is decoded for the run's engine, model and policy (ns)."""
 
 
 class RecorderNode(ProgramNode):
@@ -76,10 +52,8 @@ class RecorderNode(ProgramNode):
     def __init__(self, **node_options: Any) -> None:
         super().__init__('recorder', **node_options)
         self.lost: Counter[str] = Counter()
-        """Messages that the middleware lost before they came here, by topic."""
-        self._patterns: tuple[str, ...] = ()
-        self._open: Recording | None = None
-        self._queues = TopicQueues(self, HeldGroup())
+        """Messages that the middleware lost, by topic."""
+        self._queues = TopicQueues(self)
         self._skipped: set[str] = set()
         self._state_topics: set[str] = set()
         self._latest: dict[tuple[str, bytes], int] = {}
@@ -87,7 +61,7 @@ class RecorderNode(ProgramNode):
         self._warned = 0
 
     def start(self) -> None:
-        """Make the trace and begin to record; call once.
+        """Make the trace and begin to record.
 
         Raises:
             ConfigurationError: A parameter cannot be used.
@@ -102,7 +76,7 @@ class RecorderNode(ProgramNode):
             max_file_bytes=options.max_file_bytes,
             max_file_s=options.max_file_s,
         )
-        self._open = Recording(
+        self._recording = Recording(
             writer,
             max_backlog_bytes=options.max_backlog_bytes,
             flush_period_s=options.flush_period_s,
@@ -111,51 +85,30 @@ class RecorderNode(ProgramNode):
             self._record(self.resolve_topic_name(name), f'{PACKAGE_TYPES}{kind}', qos)
         self._health = self.create_publisher(DiagnosticArray, 'diagnostics', 10)
         self._look()
-        # Not the node's clock: simulated time may stand still, but what was recorded must not wait.
+        # Not the node's clock, since simulated time may stand still.
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.create_timer(TAKE_PERIOD_S, self._take, clock=steady)
         self.create_timer(NEW_TOPICS_PERIOD_S, self._look, clock=steady)
         self.create_timer(DIAGNOSTICS_PERIOD_S, self._diagnose, clock=steady)
-        self.get_logger().info(f'recording to {self._recording.folder}')
-
-    @property
-    def _recording(self) -> Recording:
-        if self._open is None:
-            raise TraceError('the recorder: expected to be started')
-        return self._open
+        self.get_logger().info(f'recording to {writer.folder}')
 
     @property
     def over(self) -> bool:
-        """Whether the trace cannot be written on."""
+        """Whether the trace can no longer be written on."""
         return bool(self._recording.failure)
 
     def finish(self) -> int:
-        """End the trace and say so. One that could not be written on is left as it is."""
+        """End the trace and say so; one that could not be written on stays as it is."""
         self._take()
         self._recording.note({'lost_messages': str(self.lost.total())})
         self._recording.close()
         failure = self._recording.failure
         if failure:
             self.get_logger().fatal(f'recording ends: {failure}')
-        print(summary_line(self.counts), flush=True)
+        print(summary_line(self._recording.counts(self.lost)), flush=True)
         if failure:
             print(f'error: {failure}', file=sys.stderr)
         return 1 if failure else 0
-
-    @property
-    def counts(self) -> RecorderCounts:
-        """What was recorded so far, and what was not."""
-        recording = self._recording
-        return RecorderCounts(
-            folder=str(recording.folder),
-            messages=recording.message_count,
-            topics=recording.topic_count,
-            files=recording.file_count,
-            backlog_bytes=recording.backlog_bytes,
-            dropped=recording.dropped,
-            lost=self.lost,
-            failure=recording.failure,
-        )
 
     def _look(self) -> None:
         namespace = self.get_namespace().rstrip('/') + '/'
@@ -194,7 +147,7 @@ class RecorderNode(ProgramNode):
                 self._note_engine(message)
 
     def _count_lost(self, topic: str, publisher: bytes, sequence: int) -> None:
-        """Note what a publisher numbered and what did not come."""
+        """Count what is missing between a publisher's latest two numbers."""
         if not publisher or not sequence:
             return
         key = topic, publisher
@@ -204,7 +157,7 @@ class RecorderNode(ProgramNode):
             self.lost[topic] += missing
 
     def _note_engine(self, message: Received) -> None:
-        """Note now and then what a scheduler's state says of the run."""
+        """Note, now and then, what a scheduler's state says of the run."""
         now_ns = time.monotonic_ns()
         if self._engine_read_ns and now_ns - self._engine_read_ns < ENGINE_PERIOD_NS:
             return
@@ -215,7 +168,7 @@ class RecorderNode(ProgramNode):
 
     def _diagnose(self) -> None:
         self._queues.look_at_events()
-        counts = self.counts
+        counts = self._recording.counts(self.lost)
         level, text, values = health(counts)
         status = DiagnosticStatus(
             level=bytes([level]),
@@ -233,9 +186,9 @@ class RecorderNode(ProgramNode):
 
 
 def _known_topics(robots: tuple[str, ...]) -> list[tuple[str, str, TopicQos]]:
-    """Return (name, type, QoS) of what will be there: subscribed early, no message is lost.
+    """Return (name, type, QoS) of topics to subscribe before anyone publishes on them.
 
-    The scheduler's state comes last, and the latest of it is kept for whoever comes late: a planner
+    The scheduler's state comes last, and its latest message is kept for late subscribers: a planner
     whose state was recorded knows of all other subscriptions.
     """
     deep = TopicQos(depth=50)

@@ -51,7 +51,7 @@ class RecorderParameters:
 
 
 def named_values(pairs: Iterable[str]) -> dict[str, str]:
-    """Return what a list of ``name=value`` says; empty entries say nothing.
+    """Return what a list of ``name=value`` says; empty entries count for nothing.
 
     Raises:
         ConfigurationError: An entry has no name or no equals sign.

@@ -1,8 +1,8 @@
-"""Subscriptions whose messages are taken in bulk, serialised as they came.
+"""Subscriptions whose serialised messages are taken in bulk.
 
-An executor wakes for every message and hands each to a callback, and before it sleeps again it
-tells the middleware anew of every subscription. For hundreds of topics that is most of the work.
-Here the middleware queues, and somebody empties all queues now and then.
+An executor wakes for every message, calls a callback, and tells the middleware of every
+subscription again before it sleeps. With hundreds of topics that is most of the work. Here the
+messages wait in the middleware until :meth:`TopicQueues.take` empties all queues.
 """
 
 from __future__ import annotations
@@ -10,95 +10,95 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
+
+from rclpy.callback_groups import CallbackGroup
+from rclpy.subscription import Subscription
+
+if TYPE_CHECKING:
+    from rclpy.node import Node
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """One message.
-
-    Attributes:
-        topic: Its topic's full name.
-        data: CDR bytes.
-        received_ns: When the middleware had it and all before it (ns since the epoch).
-        sent_ns: When it was sent (ns since the epoch).
-        publisher: Its publisher's id; empty where the middleware does not tell.
-        sequence: Its publisher's number; 0 where the middleware does not tell.
-    """
+    """One message of a topic, given by its full name. Times are ns since the epoch."""
 
     topic: str
     data: bytes
+    """CDR bytes."""
+
     received_ns: int
+    """When the middleware had it and all before it."""
+
     sent_ns: int
     publisher: bytes
+    """Its publisher's id; empty if the middleware does not tell."""
+
     sequence: int
+    """Its number by its publisher; 0 if the middleware does not tell."""
+
+
+class _HeldGroup(CallbackGroup):  # type: ignore[misc]
+    """Keeps an executor from subscriptions, and from their events unless ``events`` is set."""
+
+    events = False
+
+    def can_execute(self, entity: object) -> bool:
+        """Tell whether an executor should look at it."""
+        return self.events and not isinstance(entity, Subscription)
+
+    def beginning_execution(self, entity: object) -> bool:
+        """Tell whether an executor may handle it."""
+        return self.can_execute(entity)
+
+    def ending_execution(self, entity: object) -> None:
+        """Take note that it was handled."""
 
 
 class TopicQueues:
-    """The subscriptions of a node. Used on its executor's thread.
+    """The subscriptions of a node. For the thread of its executor."""
 
-    Args:
-        node: The node.
-        group: Keeps its executor from the subscriptions.
-    """
-
-    def __init__(self, node: Node, group: Group) -> None:
+    def __init__(self, node: Node) -> None:
         self._node = node
-        self._group = group
+        self._group = _HeldGroup()
         self._subscriptions: dict[str, Any] = {}
 
     def __contains__(self, topic: str) -> bool:
         return topic in self._subscriptions
 
     def add(self, topic: str, kind: Any, qos: Any) -> None:
-        """Subscribe to a topic; what comes waits, as much as the history's depth."""
+        """Subscribe to a topic; as many messages wait as its history is deep."""
         self._subscriptions[topic] = self._node.create_subscription(
             kind, topic, _ignore, qos, callback_group=self._group, raw=True
         )
 
     def look_at_events(self) -> None:
-        """Have the executor see, until the next :meth:`take`, whether some QoS does not fit.
+        """Let the executor handle events, such as QoS that does not fit, until the next ``take``.
 
-        Each subscription has events of its own, which cost the executor, at every time that it
-        wakes, the square of their number.
+        Every time that it wakes they cost it the square of their number.
         """
         self._group.events = True
 
     def take(self) -> list[Received]:
-        """Return what came since the last time, in the order in which it was received."""
+        """Return what came since the last time, in the order of reception."""
         self._group.events = False
         messages: list[Received] = []
         for topic, subscription in self._subscriptions.items():
             handle = subscription.handle
             received_ns = 0
             with handle:
-                # As many as can wait: who publishes faster than this takes holds up nobody else.
+                # As many as can wait, so that a fast publisher does not hold up the others.
                 for _ in range(subscription.qos_profile.depth):
                     taken = handle.take_message(subscription.msg_type, True)
                     if taken is None:
                         break
-                    # One that was sent again came after those that waited for it here: they count
-                    # from then on, and stay in their publisher's order.
+                    # A message that was sent again comes late, and those behind it waited for it:
+                    # they count as received with it, which keeps their publisher's order.
                     message = _received(topic, received_ns, *taken)
                     received_ns = message.received_ns
                     messages.append(message)
         messages.sort(key=attrgetter('received_ns'))
         return messages
-
-
-class Node(Protocol):
-    """What is needed of a ROS node."""
-
-    def create_subscription(self, *args: Any, **options: Any) -> Any:
-        """Subscribe to a topic."""
-        ...
-
-
-class Group(Protocol):
-    """The callback group of the subscriptions: keeps an executor from them."""
-
-    events: bool
-    """Whether the executor may look at their QoS events now."""
 
 
 def _received(topic: str, earliest_ns: int, data: bytes, info: dict[str, Any]) -> Received:
@@ -115,4 +115,4 @@ def _received(topic: str, earliest_ns: int, data: bytes, info: dict[str, Any]) -
 
 
 def _ignore(_: bytes) -> None:
-    """Stand for a callback; it is never called."""
+    """Stand in for a callback; never called."""

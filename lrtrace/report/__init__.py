@@ -1,4 +1,4 @@
-"""The offline HTML report of one or more runs."""
+"""The HTML report of one or more runs, which opens offline."""
 
 from lrtrace.report.page import render_report, write_report
 from lrtrace.report.text import seconds

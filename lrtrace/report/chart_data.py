@@ -1,4 +1,4 @@
-"""The part of a run that the page's own script draws, as plain JSON values."""
+"""What the page's script draws of a run, as JSON values."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ if TYPE_CHECKING:
     from lrtrace.run import RecordedSegment, RecordedTask, Run
 
 MAX_SAMPLES = 1500
-"""The engine's lane keeps at most this many samples."""
+"""The engine's lane shows at most this many samples."""
 
 
 def chart_data(run: Run, robots: list[str]) -> dict[str, Any]:
-    """Return what the Gantt chart of a run needs; ``robots`` gives its rows."""
+    """Return the data of a run's Gantt chart, whose rows are ``robots``."""
     row = {robot: index for index, robot in enumerate(robots)}
     step = max(1, -(-len(run.samples) // MAX_SAMPLES))
     return {
@@ -47,13 +47,12 @@ def _task(task: RecordedTask, row: int) -> dict[str, Any]:
 
 
 def _segment(segment: RecordedSegment) -> list[Any]:
-    calls = segment.text.strip().rstrip(';')
     return [
         _rounded(segment.generated_s),
         round(segment.generation_s, 4),
         _rounded(segment.started_s),
         _rounded(segment.ended_s),
-        calls,
+        segment.text.strip().rstrip(';'),
         segment.tokens,
         segment.error,
     ]

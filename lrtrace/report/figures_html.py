@@ -1,4 +1,4 @@
-"""The parts of the report that are plain HTML and SVG: headline, reasons, tables."""
+"""The parts of the report that need no script: headline, reasons, tables, distribution."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ PARTS = {
     'generate': 'the first segment is generated',
     'deliver': 'it is brought to the robot, which starts',
 }
-"""The parts of a response time, in order."""
+"""The parts of a response time, in the order of ``RecordedTask.response_parts_s``."""
 
 
 def headline(runs: Sequence[Run]) -> str:
-    """Return the cards with the most important figures; the second run is what it compares to."""
+    """Return cards with the main figures of the first run, compared to those of the second."""
     first = figures(runs[0].tasks)
     other = figures(runs[1].tasks) if len(runs) > 1 else None
     label = runs[1].label if len(runs) > 1 else ''
@@ -78,7 +78,7 @@ def _times(other: float, first: float) -> str:
 
 
 def reasons(runs: Sequence[Run]) -> str:
-    """Return the section that says where the response times come from."""
+    """Return the section that explains the response times."""
     found = [figures(run.tasks) for run in runs]
     longest = max((sum(filter(math.isfinite, one.parts_s)) for one in found), default=0.0)
     bars = ''.join(
@@ -187,7 +187,7 @@ def percentiles_table(runs: Sequence[Run]) -> str:
 
 
 def distribution(runs: Sequence[Run]) -> str:
-    """Return an SVG of the share of tasks whose robots had started after so many seconds."""
+    """Return an SVG of the share of tasks whose robots had started, over time."""
     found = [sorted(figures(run.tasks).responses_s) for run in runs]
     longest_s = max((values[-1] for values in found if values), default=0.0)
     if longest_s <= 0:

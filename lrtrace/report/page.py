@@ -1,4 +1,4 @@
-"""The report: one HTML file without any reference to the outside."""
+"""The report: one HTML file without references to the outside."""
 
 from __future__ import annotations
 
@@ -28,11 +28,10 @@ if TYPE_CHECKING:
     from lrtrace.run import Run
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
-"""The browser itself refuses whatever the page does not carry."""
-
+"""Has the browser refuse whatever the page does not carry itself."""
 
 MOST_REASONS = 8
-"""Reasons for refusals that a run's list has."""
+"""A run's list of refusals names this many reasons."""
 
 
 def write_report(runs: Sequence[Run], path: str | Path, *, title: str = '') -> Path:
@@ -50,7 +49,7 @@ def write_report(runs: Sequence[Run], path: str | Path, *, title: str = '') -> P
 
 
 def render_report(runs: Sequence[Run], *, title: str = '') -> str:
-    """Return the report as HTML. The first run is the one it is about; others are compared to it.
+    """Return the report as HTML. It is about the first run, to which the others are compared.
 
     Raises:
         TraceError: There is no run.
@@ -112,7 +111,7 @@ def _warnings(runs: Sequence[Run]) -> str:
 
 
 def _refusals(runs: Sequence[Run]) -> str:
-    """Return what was refused: an answer and not a fault, as where no time budget can be met."""
+    """Return the list of refusals; they are answers, as when no time budget can be met."""
     lists = ''
     for run in runs:
         reasons_of = Counter(why for _, why in run.refused)
@@ -150,7 +149,7 @@ def _controls() -> str:
 
 
 def _filters(runs: Sequence[Run]) -> str:
-    """Return what chooses tasks, for the timelines and the table of every task."""
+    """Return the inputs that filter the timelines and the table of tasks."""
     kinds = sorted({task.kind for run in runs for task in run.tasks})
     options = ''.join(f'<option value="{e(kind)}">{e(kind_name(kind))}</option>' for kind in kinds)
     return (

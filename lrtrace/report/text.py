@@ -1,4 +1,4 @@
-"""Numbers and untrusted text for HTML. Every string of a trace goes through :func:`e`."""
+"""Numbers and untrusted text in HTML. Every string of a trace goes through :func:`e`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def e(text: object) -> str:
 
 
 def seconds(value: float) -> str:
-    """Return a duration (s) with a unit and as many digits as help."""
+    """Return a duration (s) with its unit and about three digits."""
     if not math.isfinite(value):
         return NOTHING
     sign = MINUS if value < 0 else ''
@@ -43,6 +43,6 @@ def kind_name(kind: str) -> str:
 
 
 def json_for_script(value: Any) -> str:
-    """Return JSON that can stand inside a ``<script>`` element whatever text it holds."""
+    """Return JSON that is safe inside a ``<script>`` element, whatever text it holds."""
     text = json.dumps(value, ensure_ascii=True, separators=(',', ':'), allow_nan=False)
     return text.replace('<', '\\u003c').replace('>', '\\u003e').replace('&', '\\u0026')

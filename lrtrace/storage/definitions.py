@@ -1,4 +1,4 @@
-"""Complete message definitions and type hashes, read from the installed interfaces' own files."""
+"""Message definitions and type hashes of the interfaces that are installed."""
 
 from __future__ import annotations
 
@@ -27,21 +27,16 @@ _FIELD_TYPE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """One message type as traces carry it.
+    """A message type as traces carry it."""
 
-    Attributes:
-        name: ``package/msg/Type``.
-        text: Its definition and, after lines of 80 ``=``, those of all types that it uses.
-        type_hash: ``RIHS01_...``; empty where the installation has none.
-    """
-
-    name: str
     text: str
+    """Its definition and, after lines of 80 ``=``, the definitions of all types that it uses."""
+
     type_hash: str
+    """``RIHS01_...``; empty where the installation has none."""
 
 
-def share_folders() -> tuple[Path, ...]:
-    """Return the ``share`` folders that may hold interfaces: ROS prefixes, then this Python's."""
+def _share_folders() -> tuple[Path, ...]:
     prefixes = [entry for entry in os.environ.get('AMENT_PREFIX_PATH', '').split(':') if entry]
     prefixes.append(sys.prefix)
     return tuple(Path(prefix) / 'share' for prefix in dict.fromkeys(prefixes))
@@ -70,13 +65,13 @@ def find_definition(name: str) -> Definition:
         queue.extend(_used_types(current, texts[current]))
     parts = [texts.pop(name).rstrip('\n')]
     for used, text in texts.items():
-        # Others than msg by their full name: nothing else tells them apart.
+        # Types outside of msg keep their full names, which alone tell them apart.
         parts.append(f'{_SEPARATOR}\nMSG: {used.replace("/msg/", "/")}\n{text.rstrip()}')
-    return Definition(name, '\n'.join(parts) + '\n', _type_hash(name, hash_file))
+    return Definition('\n'.join(parts) + '\n', _type_hash(name, hash_file))
 
 
 def _feedback_texts(package: str, action: str) -> dict[str, str]:
-    """Return what rosidl makes of an action's third part: two messages that have no files."""
+    """Return the two messages that rosidl makes of an action's third part; they have no files."""
     whole = _interface_file(f'{package}/action/{action}', '.action').read_text(encoding='utf-8')
     parts = re.split(r'^---$', whole, flags=re.MULTILINE)
     feedback = f'{action}_Feedback'
@@ -93,13 +88,13 @@ def _interface_file(name: str, suffix: str) -> Path:
     if match is None:
         raise TraceError(f'message type {name!r}: expected package/msg/Type')
     package, folder, kind = match.groups()
-    for share in share_folders():
+    for share in _share_folders():
         path = share / package / folder / f'{kind}{suffix}'
         if path.is_file():
             return path
     raise TraceError(
         f'message type {name!r}: no {package}/{folder}/{kind}{suffix} below '
-        f'{", ".join(map(str, share_folders()))}'
+        f'{", ".join(map(str, _share_folders()))}'
     )
 
 

@@ -1,8 +1,7 @@
-"""An MCAP file that is whole after every chunk.
+"""Writes MCAP files (https://mcap.dev/spec) chunk by chunk.
 
-The ``mcap`` package writes a chunk when it is full; here the caller says when, so that a recorder
-that is killed loses at most the messages since the last :meth:`McapFile.flush`.
-Format: https://mcap.dev/spec
+The ``mcap`` package writes a chunk when it is full. Here the caller can also say when, so that a
+recorder that is killed loses only the messages since the last :meth:`McapFile.flush`.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ MAGIC = b'\x89MCAP0\r\n'
 """First and last bytes of a whole file."""
 
 CHUNK_BYTES = 256 * 1024
-"""Uncompressed size at which a chunk is written by itself."""
+"""Uncompressed size from which on a chunk is written without a call of ``flush``."""
 
 _MESSAGE = struct.Struct('<BQHIQQ')
 _CHUNK = struct.Struct('<BQQQQI')
@@ -44,11 +43,9 @@ _FOOTER_HEAD = struct.Struct('<BQQQ')
 
 
 class McapFile:
-    """Writes messages into zstd chunks. Not safe for several threads at once.
+    """Writes messages into zstd chunks of a stream. For one thread at a time.
 
-    Args:
-        stream: Where to write; must be at its start. Closed by :meth:`finish`.
-        library: What the file says it was written by.
+    ``library`` is what the file names as its writer. :meth:`finish` closes the stream.
     """
 
     def __init__(self, stream: BinaryIO, *, library: str) -> None:
@@ -57,39 +54,32 @@ class McapFile:
         self._compressor = zstandard.ZstdCompressor(level=1)
         self._schemas: list[Schema] = []
         self._channels: list[Channel] = []
-        # As bytes: hours of chunks of hundreds of topics must not fill the memory with objects.
+        # Encoded, since hours of chunks of hundreds of topics would fill the memory with objects.
         self._chunk_indexes: list[bytes] = []
         self._metadata_indexes: list[MetadataIndex] = []
         self._chunk = bytearray()
         self._chunk_messages: dict[int, list[tuple[int, int]]] = {}
         self.counts: dict[int, int] = {}
         """Messages so far by channel id."""
-        self._message_count = 0
+        self.message_count = 0
         self.start_ns = 0
         """Earliest log time so far; 0 without messages."""
         self.end_ns = 0
-        """Latest log time so far."""
         self._write(MAGIC)
         self._write(_encoded(Header(profile='ros2', library=library)))
         stream.flush()
-
-    @property
-    def message_count(self) -> int:
-        """Messages so far."""
-        return self._message_count
 
     @property
     def size_bytes(self) -> int:
         """Bytes written so far."""
         return self._offset
 
-    def add_schema(self, name: str, text: str | bytes, *, encoding: str = 'ros2msg') -> int:
-        """Add a message definition, ``ros2msg`` or ``ros2idl``; return its id."""
-        data = text.encode() if isinstance(text, str) else text
+    def add_schema(self, name: str, data: bytes, *, encoding: str = 'ros2msg') -> Schema:
+        """Add a message definition in ``ros2msg`` or ``ros2idl``."""
         schema = Schema(id=len(self._schemas) + 1, name=name, encoding=encoding, data=data)
         self._schemas.append(schema)
         self._chunk += _encoded(schema)
-        return int(schema.id)
+        return schema
 
     def add_channel(self, topic: str, schema_id: int, metadata: Mapping[str, str]) -> int:
         """Add a topic; return its id."""
@@ -108,21 +98,21 @@ class McapFile:
     def add_message(
         self, channel_id: int, data: bytes, *, log_ns: int, publish_ns: int, sequence: int = 0
     ) -> None:
-        """Add a serialised message; a full chunk is written."""
+        """Add a serialised message, and write the chunk if that is full now."""
         self._chunk_messages.setdefault(channel_id, []).append((log_ns, len(self._chunk)))
         self._chunk += _MESSAGE.pack(
             Opcode.MESSAGE, 22 + len(data), channel_id, sequence, log_ns, publish_ns
         )
         self._chunk += data
-        self.start_ns = min(self.start_ns, log_ns) if self._message_count else log_ns
+        self.start_ns = min(self.start_ns, log_ns) if self.message_count else log_ns
         self.end_ns = max(self.end_ns, log_ns)
         self.counts[channel_id] += 1
-        self._message_count += 1
+        self.message_count += 1
         if len(self._chunk) >= CHUNK_BYTES:
             self.flush()
 
     def add_metadata(self, name: str, values: Mapping[str, str]) -> None:
-        """Add a record of names and values."""
+        """Write a metadata record."""
         record = _encoded(Metadata(name=name, metadata=dict(values)))
         self._metadata_indexes.append(
             MetadataIndex(offset=self._offset, length=len(record), name=name)
@@ -131,7 +121,7 @@ class McapFile:
         self._stream.flush()
 
     def flush(self) -> None:
-        """Write what is pending as a chunk and hand it to the system: no kill loses it now."""
+        """Write what is pending as a chunk; a kill of this process does not lose it any more."""
         if not self._chunk:
             return
         times = [time for entries in self._chunk_messages.values() for time, _ in entries]
@@ -168,7 +158,7 @@ class McapFile:
         self._stream.flush()
 
     def finish(self) -> None:
-        """Write the pending chunk, the index and the footer, and close the stream."""
+        """Write the pending chunk, the summary and the footer, and close the stream."""
         self.flush()
         self._write(_encoded(DataEnd(data_section_crc=0)))
         summary_start = self._offset

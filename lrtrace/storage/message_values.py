@@ -1,4 +1,4 @@
-"""Values of recorded messages as plain ones; nothing that came from outside is trusted."""
+"""Values of recorded messages as plain Python values; none of them is trusted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def finite(value: float) -> float:
 
 
 def scene(objects: Iterable[Any]) -> Scene:
-    """Return the scene of ``SceneObject`` messages, without those that are malformed."""
+    """Return the scene of ``SceneObject`` messages; malformed ones are left out."""
     found = {}
     for item in objects:
         with suppress(InvalidTaskError):

@@ -1,9 +1,9 @@
-"""``metadata.yaml`` of a rosbag2 folder: its layout, and how it is written."""
+"""The ``metadata.yaml`` of a rosbag2 folder."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -21,20 +21,18 @@ CUSTOM_DATA = 'timely_llm_ros'
 
 @dataclass(frozen=True, slots=True)
 class TopicQos:
-    """What a topic's publisher offers, in rosbag2's words.
-
-    Attributes:
-        reliability: ``reliable`` or ``best_effort``.
-        durability: ``volatile`` or ``transient_local``.
-        depth: Messages that it keeps.
-    """
+    """The QoS that a topic's publisher offers, in rosbag2's words."""
 
     reliability: str = 'reliable'
+    """``reliable`` or ``best_effort``."""
+
     durability: str = 'volatile'
+    """``volatile`` or ``transient_local``."""
+
     depth: int = 10
 
     def profile(self) -> dict[str, object]:
-        """Return the profile as rosbag2 writes it."""
+        """Return the profile that rosbag2 writes for it."""
         forever = {'sec': 9223372036, 'nsec': 854775807}
         return {
             'history': 'keep_last',
@@ -51,51 +49,50 @@ class TopicQos:
 
 @dataclass(frozen=True, slots=True)
 class StoredTopic:
-    """A topic of a trace, with how many messages of it there are."""
+    """A topic of a trace; ``metadata`` is that of its MCAP channels."""
 
+    channel_id: int
     name: str
     message_type: str
-    type_hash: str
+    metadata: Mapping[str, str]
     profiles: Sequence[Mapping[str, object]]
-    message_count: int
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """One of a trace's files. Times in ns since the epoch; 0 without messages.
-
-    Attributes:
-        name: In the trace's folder.
-        start_ns: Its earliest log time.
-        end_ns: Its latest log time.
-        message_count: Messages in it.
-        counts: Messages by topic's number.
-    """
+    """One of a trace's files: its earliest and latest log times, its messages by channel."""
 
     name: str
     start_ns: int
     end_ns: int
-    message_count: int
-    counts: Mapping[int, int] = field(default_factory=dict)
+    counts: Mapping[int, int]
+
+    @property
+    def message_count(self) -> int:
+        """Messages in it."""
+        return sum(self.counts.values())
 
 
 class _Dumper(getattr(yaml, 'CSafeDumper', yaml.SafeDumper)):  # type: ignore[misc]
-    """Writes equal values out twice: not every YAML reader follows references."""
+    """Writes no references, which not every YAML reader follows."""
 
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - PyYAML's interface
-        """Return True: nothing is written as a reference."""
+        """Have equal values written out each time."""
         return True
 
 
+_Loader = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)
+
+
 def dump(value: object) -> str:
-    """Return a value as YAML, its keys in their order."""
+    """Return a value as YAML; its keys keep their order."""
     return str(yaml.dump(value, Dumper=_Dumper, sort_keys=False))
 
 
 def qos_profiles(text: str) -> list[dict[str, object]]:
-    """Return the QoS profiles that a topic's metadata names; none if it is not sound."""
+    """Return the QoS profiles in a channel's ``offered_qos_profiles``; none if they are unsound."""
     try:
-        found = yaml.safe_load(text)
+        found = yaml.load(text, Loader=_Loader)  # noqa: S506 - it is a safe one
     except yaml.YAMLError:
         return []
     return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
@@ -104,13 +101,7 @@ def qos_profiles(text: str) -> list[dict[str, object]]:
 def bag_information(
     files: Sequence[StoredFile], topics: Iterable[StoredTopic], custom_data: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return what ``rosbag2_bagfile_information`` says.
-
-    Args:
-        files: The files in order, at least one.
-        topics: The topics in the order in which they appeared.
-        custom_data: What else is known of the run.
-    """
+    """Return the content of ``rosbag2_bagfile_information``, for one file or more."""
     full = [file for file in files if file.message_count]
     start_ns = min((file.start_ns for file in full), default=0)
     end_ns = max((file.end_ns for file in full), default=0)
@@ -126,9 +117,9 @@ def bag_information(
                     'type': topic.message_type,
                     'serialization_format': 'cdr',
                     'offered_qos_profiles': [*topic.profiles],
-                    'type_description_hash': topic.type_hash,
+                    'type_description_hash': topic.metadata.get('topic_type_hash', ''),
                 },
-                'message_count': topic.message_count,
+                'message_count': sum(file.counts.get(topic.channel_id, 0) for file in files),
             }
             for topic in topics
         ],
@@ -152,7 +143,7 @@ def _times(start_ns: int, end_ns: int, messages: int) -> dict[str, object]:
 
 
 def write_metadata(folder: Path, information: Mapping[str, Any]) -> None:
-    """Write a folder's ``metadata.yaml``, whole or not at all."""
+    """Replace a folder's ``metadata.yaml``, whole or not at all."""
     path = folder / 'metadata.yaml'
     new = path.with_suffix('.yaml.new')
     text = dump({'rosbag2_bagfile_information': dict(information)})

@@ -1,4 +1,4 @@
-"""Reads traces: whole ones, and ones whose recorder was killed."""
+"""Reads traces, also those whose recorder was killed."""
 
 from __future__ import annotations
 
@@ -40,42 +40,35 @@ _OF_ACTION = re.compile(r'\baction/([A-Z][A-Za-z0-9]*)_(FeedbackMessage|Feedback
 
 @dataclass(frozen=True, slots=True)
 class TraceMessage:
-    """One message of a trace.
-
-    Attributes:
-        topic: Its topic's full name.
-        message_type: ``package/msg/Type``.
-        log_ns: When it was recorded (ns since the epoch).
-        data: Its serialised bytes.
-        value: The decoded message, with the definition's field names.
-    """
+    """One message of a topic, given by its full name."""
 
     topic: str
     message_type: str
     log_ns: int
+    """When it was recorded (ns since the epoch)."""
+
     data: bytes
     value: Any
+    """The decoded message, with its definition's field names."""
 
 
 @dataclass(slots=True)
 class TraceSummary:
-    """What a trace holds.
-
-    Attributes:
-        counts: Messages by topic; topics without messages count 0.
-        types: Message type by topic.
-        start_ns: Earliest log time; 0 without messages.
-        end_ns: Latest log time.
-        size_bytes: Of its files.
-        damage: What was wrong with the files; empty for a whole trace.
-    """
+    """What a trace holds, from its earliest to its latest log time."""
 
     counts: Counter[str] = field(default_factory=Counter)
+    """Messages by topic; topics without messages count 0."""
+
     types: dict[str, str] = field(default_factory=dict)
+    """Message types by topic."""
+
     start_ns: int = 0
     end_ns: int = 0
     size_bytes: int = 0
+    """Of its files."""
+
     damage: str = ''
+    """What was wrong with the files; empty for a whole trace."""
 
     @property
     def duration_s(self) -> float:
@@ -85,7 +78,7 @@ class TraceSummary:
 
 @dataclass(slots=True)
 class _Topics:
-    """What one file said about its topics so far."""
+    """What a file said of its topics so far."""
 
     schemas: dict[int, Schema] = field(default_factory=dict)
     channels: dict[int, Channel] = field(default_factory=dict)
@@ -100,7 +93,7 @@ class _Topics:
 
 
 class _BoundedStream:
-    """A file that is never asked for more than it has, whatever a damaged length says."""
+    """A file that is never asked for more than it has, whatever a damaged length claims."""
 
     def __init__(self, stream: BinaryIO, size: int) -> None:
         self._stream, self._left = stream, size
@@ -112,13 +105,10 @@ class _BoundedStream:
 
 
 class Trace:
-    """A trace on disk: a rosbag2 folder, or one of its MCAP files.
+    """A trace on disk: a rosbag2 folder or an MCAP file.
 
-    Neither a footer nor a ``metadata.yaml`` is needed: what a killed recorder left is read up to
-    its last whole chunk, and :attr:`damage` says so. A chunk that is not sound is left out.
-
-    Args:
-        path: The folder or file.
+    It needs neither footers nor a ``metadata.yaml``: what a killed recorder left is read up to its
+    last whole chunk, and :attr:`damage` says so. Unsound chunks are left out.
 
     Raises:
         TraceError: There is no trace, or it is not made of MCAP files.
@@ -127,9 +117,9 @@ class Trace:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.damage = ''
-        """What was wrong with the files in the latest reading; empty if nothing was."""
+        """What the latest reading found wrong with the files; empty if nothing."""
         self.cut_off = False
-        """Whether the latest reading met a file without its end: it was never closed."""
+        """Whether the latest reading found a file that was never closed."""
         found = find_files(self.path)
         self.files = found.paths
         self._empty = found.empty
@@ -138,11 +128,7 @@ class Trace:
     def messages(
         self, types: Collection[str] | None = None, *, topics: Collection[str] | None = None
     ) -> Iterator[TraceMessage]:
-        """Yield decoded messages in the order in which they were recorded.
-
-        Args:
-            types: Only messages of these types; None for all.
-            topics: Only messages of these topics; None for all.
+        """Yield decoded messages of some types and topics, or of all, in the order of recording.
 
         Raises:
             TraceError: A file cannot be read at all, or a message does not fit its definition.
@@ -162,7 +148,7 @@ class Trace:
             )
 
     def raw(self) -> Iterator[tuple[Schema, Channel, Message]]:
-        """Yield messages as they lie in the files, each with its definition and its topic.
+        """Yield undecoded messages, each with its definition and its topic.
 
         Raises:
             TraceError: A file cannot be read at all.
@@ -171,7 +157,7 @@ class Trace:
             yield topics.schema(message), topics.channels[message.channel_id], message
 
     def topics(self) -> list[tuple[Schema, Channel]]:
-        """Return every topic that the files tell of, once, with its definition.
+        """Return every topic of the files once, with its definition.
 
         Raises:
             TraceError: A file cannot be read at all.
@@ -233,7 +219,7 @@ class Trace:
         return False
 
     def _records(self, file: Path, *, chunks: bool = True) -> Iterator[McapRecord]:
-        """Yield a file's records in order, those in its chunks too unless they are not asked."""
+        """Yield a file's records in order, with those in its chunks if asked."""
         try:
             with file.open('rb') as stream:
                 bounded = _BoundedStream(stream, file.stat().st_size)
@@ -269,7 +255,7 @@ class Trace:
             self.damage = f'{self.damage}; {damage}' if self.damage else damage
 
     def _recorded_custom_data(self) -> dict[str, str]:
-        """Return what the files themselves say; later records win."""
+        """Return the notes in the files themselves; later records win."""
         found: dict[str, str] = {}
         for file in self.files:
             for record in self._records(file, chunks=False):
@@ -287,12 +273,12 @@ def _decoded(file: Path, topics: _Topics, message: Message) -> Any:
         decode = topics.decoders.decoder_for('cdr', schema)
         return decode(message.data)
     except Exception as err:
-        # The decoder is generated from the definition, so anything can go wrong in it.
+        # The decoder is generated from the definition, so anything can be wrong with it.
         raise TraceError(f'{file}: a {schema.name} that does not fit its definition') from err
 
 
 def _without_underscores(schema: Schema) -> Schema:
-    """Return an action's message under names that the decoder takes: it knows no underscores."""
+    """Return an action's message under names without underscores, which the decoder refuses."""
     return Schema(
         id=schema.id,
         name=_OF_ACTION.sub(r'msg/\1\2', schema.name),

@@ -1,8 +1,4 @@
-"""A whole trace out of what is sound in one that was cut off.
-
-The sound messages are copied, bytes as they are, into a new trace with an index and metadata. The
-original is only read; in place, it is moved aside and kept.
-"""
+"""Copies the sound messages of a damaged trace into a whole one; the original is kept."""
 
 from __future__ import annotations
 
@@ -22,30 +18,24 @@ _WORK = '.repairing'
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What became of a trace.
-
-    Attributes:
-        trace: The whole trace.
-        messages: Messages in it.
-        damage: What was wrong with the original; empty where it was whole and nothing was done.
-        original: Where the original is now.
-    """
+    """A repaired trace."""
 
     trace: Path
     messages: int
     damage: str
+    """What was wrong with the original; empty if it was whole, and then nothing was done."""
+
     original: Path
+    """Where the original is now."""
 
 
 def repair_trace(
     path: str | Path, *, output: str | Path | None = None, in_place: bool = False
 ) -> Repair:
-    """Make a whole trace of what is sound in another.
+    """Make a whole trace of what is sound in another one, which is a folder or an MCAP file.
 
-    Args:
-        path: A trace folder or an MCAP file.
-        output: Folder of the new trace, which must not exist; by default ``<trace>_repaired``.
-        in_place: Put the new trace in the place of the folder, which is kept beside it.
+    The new trace goes into the folder ``output``, which must not exist, by default
+    ``<trace>_repaired``; in place, it gets the name of the old one, which is moved aside.
 
     Raises:
         TraceError: There is nothing to save, the trace is not one of ROS 2, or a folder exists
@@ -91,7 +81,7 @@ def repair_trace(
 
 
 def _metadata_damage(path: Path, messages: int) -> str:
-    """Return what is wrong with a folder's metadata; empty if nothing is or there need be none."""
+    """Return what is wrong with a folder's metadata; empty if nothing is."""
     if path.is_file():
         return ''
     import yaml
@@ -111,11 +101,11 @@ def _metadata_damage(path: Path, messages: int) -> str:
 
 
 def _copy(trace: Trace, target: Path, name: str | None) -> int:
-    """Copy every sound message into a new trace; return how many. Leaves all or nothing."""
+    """Copy every sound message into a new trace, or nothing; return how many there are."""
     try:
         writer = TraceWriter(target, custom_data=trace.custom_data, name=name)
     except OSError as err:
-        # A folder that cannot be made is a TraceError, so this one is ours.
+        # A folder that was there before is a TraceError, so this one is ours to remove.
         shutil.rmtree(target, ignore_errors=True)
         raise TraceError(f'trace {str(target)!r}: cannot be written: {err.strerror}') from err
     try:

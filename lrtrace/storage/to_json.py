@@ -1,4 +1,4 @@
-"""Decoded messages as values that JSON and tables know."""
+"""Decoded messages as values that JSON knows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 def to_json(value: Any) -> Any:
     """Return a decoded message as dictionaries, lists, numbers and texts.
 
-    What is not finite becomes None, since JSON has no word for it; bytes become a list of numbers.
+    Numbers that are not finite become None and bytes become lists of numbers.
     """
     if isinstance(value, float):
         return value if math.isfinite(value) else None

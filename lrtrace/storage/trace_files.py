@@ -1,4 +1,4 @@
-"""Finds the MCAP files of a trace, also where the recorder was killed."""
+"""Finds the MCAP files of a trace, even if its recorder was killed."""
 
 from __future__ import annotations
 
@@ -17,18 +17,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TraceFiles:
-    """The files of a trace and what its ``metadata.yaml`` notes about the run.
-
-    Attributes:
-        paths: The MCAP files in the order of recording, at least one.
-        custom_data: Notes about the run; empty where there is no ``metadata.yaml``.
-        empty: Name of a last file that is left out because nothing is in it: the recorder was
-            killed just after it had created the file. Empty where there is none.
-    """
+    """The files of a trace and what its ``metadata.yaml`` notes about the run."""
 
     paths: tuple[Path, ...]
+    """In the order of recording, at least one."""
+
     custom_data: Mapping[str, str] = field(default_factory=dict)
     empty: str = ''
+    """Name of a last file without content, which is not in ``paths``: its recorder was killed just
+    after it had created the file."""
 
 
 def find_files(path: Path) -> TraceFiles:
@@ -54,7 +51,7 @@ def _folder_files(folder: Path) -> TraceFiles:
     if storage != 'mcap':
         raise TraceError(f'trace {str(folder)!r}: storage {storage!r}: expected mcap')
     listed = information.get('relative_file_paths')
-    # Only files of this very folder count, whatever the metadata says.
+    # Whatever the metadata says, only files of this very folder count.
     names = [Path(str(name)).name for name in listed] if isinstance(listed, list) else []
     paths = [folder / name for name in names]
     # A killed recorder may have begun a file that the metadata does not list yet.

@@ -1,9 +1,8 @@
-"""Writes a trace: a rosbag2 folder with MCAP files and a ``metadata.yaml``."""
+"""Writes traces: rosbag2 folders with MCAP files and a ``metadata.yaml``."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -23,43 +22,27 @@ from timely_llm_ros import __version__
 from timely_llm_ros.errors import TraceError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from mcap.records import Channel, Schema
 
 METADATA_PERIOD_S = 2.0
-"""While a trace is written, ``metadata.yaml`` is brought up to date at most this often (s)."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Topic:
-    channel_id: int
-    name: str
-    message_type: str
-    metadata: Mapping[str, str]
-    profiles: list[dict[str, object]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Definition:
-    schema_id: int
-    text: str | bytes
-    encoding: str
+"""A flush replaces ``metadata.yaml`` at most this often (s)."""
 
 
 class TraceWriter:
-    """Writes serialised messages as they came. Not safe for several threads at once.
+    """Writes serialised messages into a new folder. For one thread at a time.
 
-    ``metadata.yaml`` is written at the start, with a flush after something changed, at every new
-    file and at the end, each time whole or not at all: the folder is a bag at any moment.
+    The folder is a bag at any moment: ``metadata.yaml`` is replaced at the start and the end, at
+    every new file, and with a flush after something changed.
 
     Args:
         folder: A folder that does not exist yet.
-        custom_data: What else to know of the run, for example its seed.
-        name: What the MCAP files in it are named after; by default the folder.
-        max_file_bytes: A file that has as many bytes is ended and another begun; 0 for no limit.
-            A file may be longer by what a chunk and its index take.
-        max_file_s: So it is with a file whose messages span this time (s).
+        custom_data: Notes on the run, for example its seed.
+        name: What the MCAP files are named after; by default the folder.
+        max_file_bytes: A file of this size is ended and another begun; 0 for no limit. A file may
+            be longer by a chunk and its index.
+        max_file_s: The same for the time that a file's messages span (s).
 
     Raises:
         TraceError: The folder exists or cannot be made.
@@ -78,71 +61,59 @@ class TraceWriter:
         self._name = name or self.folder.name
         self._max_file_bytes, self._max_file_ns = max_file_bytes, int(max_file_s * 1e9)
         self._custom_data = dict(custom_data or {})
-        self._definitions: dict[str, _Definition] = {}
-        self._topics: dict[str, _Topic] = {}
+        self._schemas: dict[str, Schema] = {}
+        self._topics: dict[str, StoredTopic] = {}
         self._ended: list[StoredFile] = []
         self._closed = self._changed = False
         self._written_s = float('-inf')
         try:
             self.folder.mkdir(parents=True)
-            stream = self._new_file()
+            stream = self._open(0)
         except OSError as err:
             raise TraceError(f'trace {str(folder)!r}: cannot be made: {err.strerror}') from err
         self._file = self._begin(stream)
         self._write_metadata()
 
-    def _new_file(self) -> BinaryIO:
-        self._file_name = f'{self._name}_{len(self._ended)}.mcap'
-        return (self.folder / self._file_name).open('xb')
+    def _file_name(self, number: int) -> str:
+        return f'{self._name}_{number}.mcap'
+
+    def _open(self, number: int) -> BinaryIO:
+        return (self.folder / self._file_name(number)).open('xb')
 
     def _begin(self, stream: BinaryIO) -> McapFile:
-        """Begin a file with everything that is known of the topics so far."""
+        """Begin a file with all topics so far, which keep their ids."""
         file = McapFile(stream, library=f'lrtrace {__version__}')
         if self._custom_data:
             file.add_metadata(CUSTOM_DATA, self._custom_data)
-        # In the same order as before, so with the same ids.
-        for message_type, definition in self._definitions.items():
-            file.add_schema(message_type, definition.text, encoding=definition.encoding)
+        for schema in self._schemas.values():
+            file.add_schema(schema.name, schema.data, encoding=schema.encoding)
         for topic in self._topics.values():
-            file.add_channel(
-                topic.name, self._definitions[topic.message_type].schema_id, topic.metadata
-            )
+            file.add_channel(topic.name, self._schemas[topic.message_type].id, topic.metadata)
         return file
 
     @property
     def message_count(self) -> int:
         """Messages so far."""
-        present = 0 if self._closed else self._file.message_count
-        return sum(file.message_count for file in self._ended) + present
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of the file that is written, so far."""
-        return self._file.size_bytes
+        return sum(file.message_count for file in self._files)
 
     @property
     def file_count(self) -> int:
         """Files so far."""
-        return len(self._ended) + (not self._closed)
+        return len(self._files)
 
     @property
-    def topics(self) -> Sequence[str]:
-        """Names of the topics so far."""
-        return tuple(self._topics)
+    def topic_count(self) -> int:
+        """Topics so far."""
+        return len(self._topics)
 
     def note(self, values: Mapping[str, str]) -> None:
-        """Add to what else is known of the run, or change it; kept with the next flush."""
+        """Add notes on the run, or change them; the next flush writes them."""
         if any(self._custom_data.get(name) != value for name, value in values.items()):
             self._custom_data |= values
             self._changed = True
 
     def add_topic(self, name: str, message_type: str, qos: TopicQos | None = None) -> None:
-        """Add a topic; no-op if it is there already.
-
-        Args:
-            name: Its full name.
-            message_type: ``package/msg/Type``; its definition must be installed.
-            qos: What its publisher offers.
+        """Add a topic of an installed ``package/msg/Type``; no-op if it is there already.
 
         Raises:
             TraceError: The type's definition cannot be found.
@@ -150,24 +121,15 @@ class TraceWriter:
         if name in self._topics:
             return
         definition = find_definition(message_type)
-        self._add_definition(message_type, definition.text, 'ros2msg')
         profiles = [(qos or TopicQos()).profile()]
-        self._add_channel(
-            name,
-            message_type,
-            {
-                'offered_qos_profiles': dump(profiles),
-                'topic_type_hash': definition.type_hash,
-            },
-            profiles,
-        )
+        metadata = {
+            'offered_qos_profiles': dump(profiles),
+            'topic_type_hash': definition.type_hash,
+        }
+        self._add(name, message_type, definition.text.encode(), 'ros2msg', metadata)
 
     def copy_topic(self, schema: Schema, channel: Channel) -> None:
         """Add a topic as another MCAP file has it; no-op if it is there already.
-
-        Args:
-            schema: Its message definition.
-            channel: The topic.
 
         Raises:
             TraceError: It is no topic of ROS 2, or is there already with another type.
@@ -185,29 +147,18 @@ class TraceWriter:
                 f'topic {channel.topic}: encoding {channel.message_encoding!r}: expected cdr, '
                 'as messages of ROS 2 have it'
             )
-        self._add_definition(schema.name, schema.data, schema.encoding)
-        self._add_channel(
-            channel.topic,
-            schema.name,
-            channel.metadata,
-            qos_profiles(channel.metadata.get('offered_qos_profiles', '')),
-        )
+        self._add(channel.topic, schema.name, schema.data, schema.encoding, channel.metadata)
 
-    def _add_definition(self, message_type: str, text: str | bytes, encoding: str) -> None:
-        if message_type not in self._definitions:
-            schema_id = self._file.add_schema(message_type, text, encoding=encoding)
-            self._definitions[message_type] = _Definition(schema_id, text, encoding)
-
-    def _add_channel(
-        self,
-        name: str,
-        message_type: str,
-        metadata: Mapping[str, str],
-        profiles: list[dict[str, object]],
+    def _add(
+        self, name: str, message_type: str, text: bytes, encoding: str, metadata: Mapping[str, str]
     ) -> None:
-        schema_id = self._definitions[message_type].schema_id
-        channel_id = self._file.add_channel(name, schema_id, metadata)
-        self._topics[name] = _Topic(channel_id, name, message_type, dict(metadata), profiles)
+        if message_type not in self._schemas:
+            self._schemas[message_type] = self._file.add_schema(
+                message_type, text, encoding=encoding
+            )
+        channel_id = self._file.add_channel(name, self._schemas[message_type].id, metadata)
+        profiles = qos_profiles(metadata.get('offered_qos_profiles', ''))
+        self._topics[name] = StoredTopic(channel_id, name, message_type, dict(metadata), profiles)
         self._changed = True
 
     def write(
@@ -226,7 +177,7 @@ class TraceWriter:
             data: CDR bytes as received.
             log_ns: When it was received (ns since the epoch).
             publish_ns: When it was sent, by default ``log_ns``.
-            sequence: Its publisher's number, 0 for none.
+            sequence: Its number by its publisher; 0 for none.
         """
         if self._is_full(log_ns):
             self._next_file()
@@ -246,8 +197,10 @@ class TraceWriter:
         return bool(self._max_file_ns) and log_ns - self._file.start_ns >= self._max_file_ns
 
     def _next_file(self) -> None:
-        self._ended.append(self._end_file())
-        self._file = self._begin(self._new_file())
+        self._end_file()
+        ended = self._present
+        self._file = self._begin(self._open(len(self._ended) + 1))
+        self._ended.append(ended)
         self._write_metadata()
 
     def flush(self) -> None:
@@ -261,39 +214,31 @@ class TraceWriter:
         if self._closed:
             return
         self._closed = True
-        self._ended.append(self._end_file())
-        self._write_metadata(self._ended)
+        self._end_file()
+        self._write_metadata()
 
-    def _end_file(self) -> StoredFile:
+    def _end_file(self) -> None:
         """End the present file; it says itself what the bag is so far, as rosbag2's do."""
         self._file.flush()
         if self._custom_data:
             self._file.add_metadata(CUSTOM_DATA, self._custom_data)
-        information = self._information([*self._ended, self._present])
-        self._file.add_metadata('rosbag2', {'serialized_metadata': dump(information)})
+        self._file.add_metadata('rosbag2', {'serialized_metadata': dump(self._information)})
         self._file.finish()
-        return self._present
 
     @property
     def _present(self) -> StoredFile:
         file = self._file
-        return StoredFile(
-            self._file_name, file.start_ns, file.end_ns, file.message_count, dict(file.counts)
-        )
+        name = self._file_name(len(self._ended))
+        return StoredFile(name, file.start_ns, file.end_ns, dict(file.counts))
 
-    def _information(self, files: Sequence[StoredFile]) -> dict[str, Any]:
-        topics = [
-            StoredTopic(
-                topic.name,
-                topic.message_type,
-                topic.metadata.get('topic_type_hash', ''),
-                topic.profiles,
-                sum(file.counts.get(topic.channel_id, 0) for file in files),
-            )
-            for topic in self._topics.values()
-        ]
-        return bag_information(files, topics, self._custom_data)
+    @property
+    def _files(self) -> list[StoredFile]:
+        return [*self._ended, self._present]
 
-    def _write_metadata(self, files: Sequence[StoredFile] | None = None) -> None:
-        write_metadata(self.folder, self._information(files or [*self._ended, self._present]))
+    @property
+    def _information(self) -> dict[str, Any]:
+        return bag_information(self._files, self._topics.values(), self._custom_data)
+
+    def _write_metadata(self) -> None:
+        write_metadata(self.folder, self._information)
         self._changed, self._written_s = False, time.monotonic()

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lrtrace.record.recorder_node import HeldGroup
 from lrtrace.record.topic_queues import TopicQueues
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ class Queue:
 
 @given(st.lists(st.lists(st.integers(10, 60), max_size=20), max_size=4))
 def test_each_topic_keeps_its_order(topics: list[list[int]]) -> None:
-    queues = TopicQueues(None, HeldGroup())  # type: ignore[arg-type]
+    queues = TopicQueues(None)
     queues._subscriptions = {f'/{n}': Queue(times) for n, times in enumerate(topics)}
     taken = []
     while batch := queues.take():

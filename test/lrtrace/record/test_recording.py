@@ -55,7 +55,8 @@ def test_all_is_written_and_what_is_noted_is_kept(tmp_path: Path) -> None:
     trace = Trace(tmp_path / 'run')
     assert [int(message.value.data) for message in trace.messages()] == [*range(500)]
     assert trace.custom_data == {'policy': 'edf', 'dropped_messages': '0'}
-    assert (made.message_count, made.dropped_count, made.backlog_bytes) == (500, 0, 0)
+    counts = made.counts(Counter())
+    assert (counts.messages, made.dropped_count, counts.backlog_bytes) == (500, 0, 0)
 
 
 def test_a_disk_that_stands_still_costs_bounded_memory_and_every_drop_is_counted(

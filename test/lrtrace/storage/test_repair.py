@@ -184,7 +184,7 @@ def test_what_cannot_be_repaired_is_refused_and_nothing_written(
 
 def test_messages_of_other_systems_are_refused(tmp_path: Path) -> None:
     file = McapFile((tmp_path / 'run.mcap').open('wb'), library='test')
-    channel = file.add_channel('/words', file.add_schema('Words', 'string data'), {})
+    channel = file.add_channel('/words', file.add_schema('Words', b'string data').id, {})
     file._channels[0].message_encoding = 'protobuf'
     file._chunk = bytearray(bytes(file._chunk).replace(b'\3\0\0\0cdr', b'\3\0\0\0xml'))
     file.add_message(channel, b'x', log_ns=1, publish_ns=1)
