@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import MISSING, fields, replace
+from types import UnionType
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from timely_llm_ros.drivers.indy import IndyDriver, IndyOptions
-from timely_llm_ros.drivers.options import read_record
 from timely_llm_ros.drivers.simulated import SimulatedDriver, SimulatedOptions
 from timely_llm_ros.drivers.tello import TelloDriver, TelloOptions
 from timely_llm_ros.drivers.trajectory import TrajectoryDriver, TrajectoryOptions
@@ -27,7 +28,10 @@ DRIVERS: Mapping[str, type[DriverOptions]] = {
     'tello': TelloOptions,
     'trajectory': TrajectoryOptions,
 }
-"""The options of every driver by its name."""
+"""The options of every driver by its name: fields of bool, int, float or str, a union of these, or
+a tuple of so many of them."""
+
+_WORDS = {bool: 'true or false', int: 'a whole number', float: 'a number', str: 'a text'}
 
 
 def read_options(
@@ -41,14 +45,57 @@ def read_options(
         base: Options of the same driver that hold where none is given; its defaults where None.
 
     Raises:
-        ConfigurationError: There is no such driver, or it does not take an option or its value.
+        ConfigurationError: There is no such driver, an option is unknown or missing, or a value
+            does not fit its option.
     """
     if driver not in DRIVERS:
         raise ConfigurationError(f'driver {driver!r}: expected one of {", ".join(sorted(DRIVERS))}')
     try:
-        return read_record(DRIVERS[driver], values, base)
+        return _read_options(DRIVERS[driver], values, base)
     except ConfigurationError as err:
         raise ConfigurationError(f'driver {driver!r}: {err}') from err
+
+
+def _read_options(
+    kind: type[DriverOptions], values: Mapping[str, object], base: DriverOptions | None
+) -> DriverOptions:
+    known = {one.name: one for one in fields(kind)}
+    types = get_type_hints(kind)
+    given: dict[str, Any] = {}
+    for name, value in values.items():
+        if name not in known:
+            raise ConfigurationError(f'option {name!r}: expected one of {", ".join(known)}')
+        given[name] = _read(f'{name} {value!r}', types[name], value)
+    if base is not None:
+        return replace(base, **given)
+    for name, one in known.items():
+        if name not in given and one.default is MISSING:
+            raise ConfigurationError(
+                f'option {name!r}: is missing: expected {_expected(types[name])}'
+            )
+    return kind(**given)
+
+
+def _read(what: str, type_: object, value: object) -> object:
+    if get_origin(type_) is tuple and isinstance(value, list | tuple):
+        parts = get_args(type_)
+        if len(value) == len(parts):
+            return tuple(_read(what, *pair) for pair in zip(parts, value, strict=True))
+    for one in get_args(type_) if isinstance(type_, UnionType) else (type_,):
+        if type(value) is one:
+            return value
+        if one is float and type(value) is int:
+            return float(value)
+    raise ConfigurationError(f'{what}: expected {_expected(type_)}')
+
+
+def _expected(type_: object) -> str:
+    if get_origin(type_) is tuple:
+        parts = get_args(type_)
+        return f'{len(parts)} values, each {_expected(parts[0])}'
+    if isinstance(type_, UnionType):
+        return ' or '.join(map(_expected, get_args(type_)))
+    return _WORDS[type_] if isinstance(type_, type) else str(type_)
 
 
 def create_driver(

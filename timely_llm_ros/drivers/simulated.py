@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from timely_llm_ros.clock import LoopClock
 from timely_llm_ros.drivers.journal import Journal
 from timely_llm_ros.errors import ConfigurationError, RobotUnavailableError, SkillFailedError
+from timely_llm_ros.options import check_options, option
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,30 +24,24 @@ if TYPE_CHECKING:
 class SimulatedOptions:
     """How one robot is simulated.
 
-    Attributes:
-        seed: Equal seeds give equal times and values.
-        time_scale: The duration of every skill is multiplied by this.
-        failure_probability: How likely a call fails, half-way through its time.
-        journal_path: File to which each event of the robot's body is appended as a JSON line,
-            ``{"t": s on the clock, "pid": .., "event": "start" | "end" | "safe", "call": ..}``;
-            empty for none.
+    Each line of the journal is ``{"t": s on the clock, "pid": .., "event": "start" | "end" |
+    "safe", "call": ..}``.
 
     Raises:
         ConfigurationError: A value is out of range.
     """
 
-    seed: int = 0
-    time_scale: float = 1.0
-    failure_probability: float = 0.0
-    journal_path: str = ''
+    seed: int = option(0, 'Equal seeds give equal times and values.')
+    time_scale: float = option(1.0, 'Multiplies the duration of every skill.', minimum=0)
+    failure_probability: float = option(
+        0.0, 'How likely a call fails, half-way through its time.', minimum=0, maximum=1
+    )
+    journal_path: str = option(
+        '', 'File to which what the robot is told is appended as JSON lines; empty for none.'
+    )
 
     def __post_init__(self) -> None:
-        if not self.time_scale >= 0:
-            raise ConfigurationError(f'time_scale {self.time_scale!r}: expected a number >= 0')
-        if not 0 <= self.failure_probability <= 1:
-            raise ConfigurationError(
-                f'failure_probability {self.failure_probability!r}: expected a number from 0 to 1'
-            )
+        check_options(self)
 
 
 _DEFAULTS = SimulatedOptions()
@@ -58,9 +53,9 @@ class SimulatedDriver:
     Args:
         skill_set: The robot's skills, with their duration models.
         options: How it is simulated.
-        clock: What it sleeps on; the loop's time by default.
-        values: Says what a blocking skill returns. By default that is drawn: true in seven cases
-            of ten, and for a text the first names in the scene.
+        clock: It sleeps on this clock; by default on the loop's.
+        values: Says what a blocking skill returns. By default a bool is drawn, true in seven cases
+            of ten, and a text is the first names in the scene.
     """
 
     def __init__(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.drivers.indy.sdk import IndySdk
-from timely_llm_ros.drivers.indy.units import distance_mm, greatest_turn_deg
 from timely_llm_ros.errors import DriverTimeoutError, RobotUnavailableError, SkillFailedError
 
 if TYPE_CHECKING:
@@ -32,22 +32,17 @@ STOP_TRIES = 2
 class IndyArm:
     """One arm. Used from one asyncio loop.
 
-    Args:
-        options: How it is driven.
+    Every motion raises ``SkillFailedError`` if its target is outside of the workspace, if the
+    controller refuses it, or if the arm stops before its end, and ``RobotUnavailableError`` if the
+    link is lost.
     """
 
     def __init__(self, options: IndyOptions) -> None:
         self._options, self._gripper = options, options.gripper
-        self._workspace = options.workspace
-        self._sdk = IndySdk(
-            options.host,
-            options.index,
-            answer_limit_s=options.answer_limit_s,
-            python=options.sdk_python or None,
-        )
+        self._sdk = IndySdk(options)
 
     async def connect(self) -> None:
-        """Start the SDK and hear of the arm; one in violation can be connected too.
+        """Start the SDK and ask the arm for its state; an arm in violation can be connected too.
 
         Raises:
             ConfigurationError: The SDK is missing.
@@ -64,25 +59,15 @@ class IndyArm:
         await self._sdk.close()
 
     async def line(self, x_m: float, y_m: float, z_m: float) -> None:
-        """Move the tool in a straight line to a point of the base's frame (m).
-
-        Raises:
-            SkillFailedError: The point is outside of the workspace, the controller refuses the
-                motion, or the arm stopped before its end.
-            RobotUnavailableError: The link is lost.
-        """
-        await self._move('move_line', self._workspace.pose(x_m, y_m, z_m))
-
-    def require_point(self, x_m: float, y_m: float, z_m: float) -> None:
-        """Raise ``SkillFailedError`` if a point is outside of the workspace."""
-        self._workspace.pose(x_m, y_m, z_m)
+        """Move the tool in a straight line to a point of the base's frame (m)."""
+        await self._move('move_line', self._options.tool_pose(x_m, y_m, z_m))
 
     async def home(self) -> None:
-        """Move the joints to the controller's home position; raises as :meth:`line`."""
+        """Move the joints to the controller's home position."""
         await self._move('move_joints', await self._sdk.call('home'))
 
     async def grip(self, what: str) -> None:
-        """``open`` or ``close`` the gripper and give it its time; raises as :meth:`line`."""
+        """``open`` or ``close`` the gripper and give it its time."""
         if self._gripper is None:
             raise SkillFailedError(f'{what} gripper: there is none: expected gripper_port')
         operation, fields = self._gripper
@@ -91,12 +76,10 @@ class IndyArm:
         await asyncio.sleep(self._options.gripper_s)
 
     async def stop(self) -> None:
-        """Tell it to stop, smoothly; also in a violation, in which it stands already.
-
-        Starts the SDK where that is gone.
+        """Tell the arm to stop smoothly; an SDK that is gone is started for it.
 
         Raises:
-            RobotUnavailableError: The link is lost, or it does not take the stop.
+            RobotUnavailableError: The link is lost, or the controller does not take the stop.
         """
         if not self._sdk.alive:
             await self._sdk.start()
@@ -115,23 +98,22 @@ class IndyArm:
                 return
 
     async def let_go(self) -> None:
-        """Tell it to stop, once, whether it hears or not: the safe action comes next."""
+        """Tell the arm to stop, once, whether it hears or not: the safe action comes next."""
         with contextlib.suppress(RobotUnavailableError, SkillFailedError):
             await self._sdk.call('stop')
 
     async def stand_still(self) -> None:
-        """Wait until it does not move; raises ``RobotUnavailableError``."""
+        """Wait until the arm does not move."""
         while (await self._status())['is_in_motion']:
             await asyncio.sleep(self._options.poll_s)
 
     async def _move(self, operation: str, target: list[float]) -> None:
-        """Make one motion and watch it to its end."""
         await self._be_ready()
         answer = await self._sdk.call(
             operation,
             target=target,
-            velocity=self._options.velocity_ratio,
-            acceleration=self._options.acceleration_ratio,
+            velocity=round(100 * self._options.speed),
+            acceleration=round(100 * self._options.acceleration),
         )
         _require_taken(answer, f'motion to {_rounded(target)}')
         loop = asyncio.get_running_loop()
@@ -146,8 +128,12 @@ class IndyArm:
                 continue
             # For a moment after the command the state still tells of the motion before it, so
             # "reached" counts only where the arm is.
-            off, unit = _off(operation, status, target)
-            if status['is_target_reached'] and not off:
+            if operation == 'move_joints':
+                unit, near = 'deg', REACHED_DEG
+                off = max(abs(a - b) for a, b in zip(status['q'], target, strict=True))
+            else:
+                off, unit, near = math.dist(status['p'][:3], target[:3]), 'mm', REACHED_MM
+            if status['is_target_reached'] and off <= near:
                 return
             if begun or loop.time() - accepted_s > BEGIN_LIMIT_S:
                 raise SkillFailedError(
@@ -193,15 +179,6 @@ def _require_taken(answer: dict[str, Any], what: str) -> None:
     code = int(answer.get('code', 0))
     if code:
         raise SkillFailedError(f'{what}: refused with code {code}: {answer.get("msg", "")}')
-
-
-def _off(operation: str, status: dict[str, Any], target: list[float]) -> tuple[float, str]:
-    """Return how far the arm is from a target and in which unit; 0 where it is there."""
-    if operation == 'move_joints':
-        off, unit, near = greatest_turn_deg(status['q'], target), 'deg', REACHED_DEG
-    else:
-        off, unit, near = distance_mm(status['p'], target), 'mm', REACHED_MM
-    return (0.0 if off <= near else off), unit
 
 
 def _trouble(status: dict[str, Any]) -> str:

@@ -6,10 +6,11 @@ Every skill is a few motions of the tool between points of the base's frame.
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import TYPE_CHECKING
 
+from timely_llm_ros.drivers.call_arguments import number_of, object_of
 from timely_llm_ros.drivers.indy.arm import IndyArm
-from timely_llm_ros.drivers.indy.units import away_from_base
 from timely_llm_ros.errors import ConfigurationError, RobotUnavailableError, SkillFailedError
 from timely_llm_ros.execution import SafeActionRetry
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 WIPE_M = 0.06
 """How far to either side a wipe goes (m)."""
 
+NO_DISTANCE_M = 1e-6
+"""No arm can tell a distance this small from nothing (m)."""
+
 
 class IndyDriver:
     """Drives one Indy with a two-state gripper.
@@ -30,7 +34,7 @@ class IndyDriver:
     Args:
         skill_set: The robot's skills: those of ``arm``, or some of them.
         options: How it is driven.
-        perception: What sees for ``look_at``; without one the skill fails.
+        perception: Sees for ``look_at``; without it that skill fails.
 
     Raises:
         ConfigurationError: The skill set has a skill that the arm does not.
@@ -63,8 +67,8 @@ class IndyDriver:
                 )
 
     async def connect(self) -> None:
-        """Start the SDK and hear of the arm; one in violation can be connected too."""
-        # It would start the SDK too.
+        """Start the SDK and ask the arm for its state; an arm in violation can be connected too."""
+        # The retry would start the SDK too.
         owed = await self._retry.end()
         try:
             await self._arm.connect()
@@ -79,7 +83,7 @@ class IndyDriver:
         await self._arm.close()
 
     async def execute(self, call: Call, scene: Scene) -> CallValue:
-        """Do one skill; a cancelled one ends with the arm told to stop."""
+        """Do one skill; when it is cancelled, tell the arm to stop."""
         skill = self._skills.get(call.skill)
         if skill is None:
             raise SkillFailedError(
@@ -94,7 +98,7 @@ class IndyDriver:
     async def safe(self) -> None:
         """Stop all motion, smoothly (stop category 2).
 
-        An arm that cannot be told is told again and again, also after this has raised.
+        After this has raised, the arm is told again and again until it takes the stop.
         """
         await self._retry.end()
         try:
@@ -104,7 +108,7 @@ class IndyDriver:
             raise
 
     async def _pick(self, call: Call, scene: Scene) -> None:
-        item = _object(call, scene, 0)
+        item = object_of(call, scene)
         await self._arm.grip('open')
         await self._over(item)
         await self._arm.line(item.x_m, item.y_m, item.z_m)
@@ -112,7 +116,7 @@ class IndyDriver:
         await self._over(item)
 
     async def _place(self, call: Call, scene: Scene) -> None:
-        item, above_m = _object(call, scene, -1), self._options.stack_m
+        item, above_m = object_of(call, scene, -1), self._options.stack_m
         await self._over(item, above_m)
         await self._arm.line(item.x_m, item.y_m, item.z_m + above_m)
         await self._arm.grip('open')
@@ -124,11 +128,11 @@ class IndyDriver:
         await self._place(call, scene)
 
     async def _push(self, call: Call, scene: Scene) -> None:
-        item, distance_m = _object(call, scene, 0), _number(call, 1)
+        item, distance_m = object_of(call, scene), number_of(call, 1)
         along_x, along_y = away_from_base(item.x_m, item.y_m)
         end_x, end_y = item.x_m + distance_m * along_x, item.y_m + distance_m * along_y
         # Asked first, so that nothing moves where the end is out of reach.
-        self._arm.require_point(end_x, end_y, item.z_m)
+        self._options.tool_pose(end_x, end_y, item.z_m)
         await self._arm.grip('close')
         await self._over(item)
         await self._arm.line(item.x_m, item.y_m, item.z_m)
@@ -136,21 +140,21 @@ class IndyDriver:
         await self._arm.line(end_x, end_y, item.z_m + self._options.approach_m)
 
     async def _wipe(self, call: Call, scene: Scene) -> None:
-        item = _object(call, scene, 0)
+        item = object_of(call, scene)
         await self._over(item)
         for side_m in (0.0, WIPE_M, -WIPE_M, 0.0):
             await self._arm.line(item.x_m, item.y_m + side_m, item.z_m)
         await self._over(item)
 
     async def _look_at(self, call: Call, scene: Scene) -> bool:
-        item = _object(call, scene, 0)
+        item = object_of(call, scene)
         if self._perception is None:
             raise SkillFailedError(f'{call.text}: the arm has no perception')
         await self._arm.line(item.x_m, item.y_m, item.z_m + self._options.look_m)
         return item.name in await self._perception.look(scene)
 
     async def _move_to(self, call: Call, _scene: Scene) -> None:
-        await self._arm.line(_number(call, 0), _number(call, 1), _number(call, 2))
+        await self._arm.line(*(number_of(call, axis) for axis in range(3)))
 
     async def _stop(self, _call: Call, _scene: Scene) -> None:
         await self._arm.stop()
@@ -161,16 +165,7 @@ class IndyDriver:
         await self._arm.line(item.x_m, item.y_m, height_m)
 
 
-def _object(call: Call, scene: Scene, index: int) -> SceneObject:
-    name = call.arguments[index].value
-    item = scene.get(name) if isinstance(name, str) else None
-    if item is None:
-        raise SkillFailedError(f'{call.text}: {name!r}: expected an object of the scene')
-    return item
-
-
-def _number(call: Call, index: int) -> float:
-    value = call.arguments[index].value
-    if isinstance(value, str):
-        raise SkillFailedError(f'{call.text}: {value!r}: expected a number')
-    return float(value)
+def away_from_base(x_m: float, y_m: float) -> tuple[float, float]:
+    """Return the unit vector from the base to a point; straight ahead for the base itself."""
+    distance_m = math.hypot(x_m, y_m)
+    return (x_m / distance_m, y_m / distance_m) if distance_m > NO_DISTANCE_M else (1.0, 0.0)

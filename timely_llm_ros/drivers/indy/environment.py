@@ -15,11 +15,11 @@ VARIABLE = 'TIMELY_INDY_PYTHON'
 _ROOT = Path(__file__).resolve().parents[3]
 
 
-def sdk_python(given: str | None = None) -> str:
+def sdk_python(given: str = '') -> str:
     """Return the Python that has the SDK.
 
-    The first of: what is given, what the environment variable names, ``.venv-indy`` of this
-    checkout, and this very Python if the SDK is installed in it.
+    It is the first of: the one given, the one that the environment variable names, the one in
+    ``.venv-indy`` of this checkout, and this very Python if the SDK is installed in it.
 
     Raises:
         ConfigurationError: There is none.
@@ -43,10 +43,10 @@ def sdk_python(given: str | None = None) -> str:
     )
 
 
-def sdk_command(module: str, *arguments: str, python: str | None = None) -> list[str]:
+def sdk_command(module: str, *arguments: str, python: str = '') -> list[str]:
     """Return the command line that runs ``main`` of a module in the SDK's environment.
 
-    This package is put last on the path there, so that it hides nothing of that environment.
+    This package comes last on the path there, so that it hides nothing of that environment.
 
     Raises:
         ConfigurationError: There is no such environment.

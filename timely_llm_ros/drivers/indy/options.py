@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from timely_llm_ros.drivers.indy.units import ACCELERATION_RATIO, VELOCITY_RATIO, Workspace, ratio
-from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.errors import ConfigurationError, SkillFailedError
+from timely_llm_ros.options import check_options, option
 
 STATES = {'HIGH_PNP': 2, 'HIGH_NPN': 1, 'UNUSED': 0, 'LOW_NPN': -1, 'LOW_PNP': -2}
 """States of the tool's outputs, as the SDK counts them."""
@@ -17,69 +17,62 @@ BOX_STATES = {'off': 0, 'on': 1}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndyOptions:
-    """How one Indy is driven.
-
-    Attributes:
-        host: Address of the controller.
-        index: Which of its two sets of ports.
-        speed: Share of the greatest speed, 0.01 to 1.
-        acceleration: Share of the usual acceleration, 0.01 to 9.
-        reach_m: How far from the base's axis the tool may go (m).
-        floor_m: Least height of the tool (m); that of the table.
-        ceiling_m: Its greatest height (m).
-        approach_m: Height above an object from which the tool comes and to which it goes (m).
-        stack_m: Height above an object at which another is put down (m).
-        look_m: Height above an object from which it is looked at (m).
-        tool_rotation_rad: Rotation of the tool about x, y and z (rad); pointing down by default.
-        gripper_port: The tool's output that works the gripper, A to C, or the number of one of the
-            control box; empty where there is no gripper.
-        gripper_open: State of that output for an open gripper: one of ``STATES``, or of
-            ``BOX_STATES`` for the control box.
-        gripper_close: The same for a closed one.
-        gripper_s: How long the gripper takes (s); outputs tell nothing back.
-        auto_recover: Recover from a violation or a collision before the next motion. Without it a
-            person does.
-        answer_limit_s: How long the controller may take to answer (s).
-        link_limit_s: Without any answer for this long (s), the link counts as lost.
-        poll_s: How often the state is asked for during a motion (s).
-        sdk_python: Python of the SDK's environment; found by itself where empty.
+    """How one Indy is driven. Shares become whole percentages within the SDK's limits.
 
     Raises:
-        ConfigurationError: One is out of range.
+        ConfigurationError: A value is out of range.
     """
 
-    host: str = '192.168.0.10'
-    index: int = 0
-    speed: float = 0.25
-    acceleration: float = 1.0
-    reach_m: float = 0.8
-    floor_m: float = 0.0
-    ceiling_m: float = 1.1
-    approach_m: float = 0.10
-    stack_m: float = 0.05
-    look_m: float = 0.30
-    tool_rotation_rad: tuple[float, float, float] = (0.0, math.pi, 0.0)
-    gripper_port: str | int = 'C'
-    gripper_open: str = 'LOW_PNP'
-    gripper_close: str = 'HIGH_PNP'
-    gripper_s: float = 0.5
-    auto_recover: bool = False
-    answer_limit_s: float = 0.2
-    link_limit_s: float = 0.4
-    poll_s: float = 0.02
-    sdk_python: str = ''
+    host: str = option('192.168.0.10', 'Address of the controller.')
+    index: int = option(0, 'Which of its two sets of ports.', minimum=0, maximum=1)
+    speed: float = option(0.25, 'Share of the greatest speed.', minimum=0.01, maximum=1)
+    acceleration: float = option(1.0, 'Share of the usual acceleration.', minimum=0.01, maximum=9)
+    reach_m: float = option(
+        0.8, "How far from the base's vertical axis the tool may go (m).", minimum=0.001
+    )
+    floor_m: float = option(0.0, 'Least height of the tool (m): that of the table.')
+    ceiling_m: float = option(1.1, 'Greatest height of the tool (m).')
+    approach_m: float = option(
+        0.10,
+        'Height above an object from which the tool comes and to which it goes (m).',
+        minimum=0,
+    )
+    stack_m: float = option(
+        0.05, 'Height above an object at which another is put down (m).', minimum=0
+    )
+    look_m: float = option(0.30, 'Height above an object from which to look at it (m).', minimum=0)
+    tool_rotation_rad: tuple[float, float, float] = option(
+        (0.0, math.pi, 0.0),
+        'Rotation of the tool about x, y and z (rad); by default it points down.',
+    )
+    gripper_port: str | int = option(
+        'C',
+        "The tool's output that works the gripper, A to C, or the number of one of the control "
+        'box; empty where there is no gripper.',
+    )
+    gripper_open: str = option(
+        'LOW_PNP', 'State of that output that opens the gripper; on or off for the control box.'
+    )
+    gripper_close: str = option('HIGH_PNP', 'State of that output that closes it.')
+    gripper_s: float = option(
+        0.5, 'How long the gripper takes (s); outputs tell nothing back.', minimum=0
+    )
+    auto_recover: bool = option(
+        False, 'Recover from a violation or a collision before the next motion; else a person does.'
+    )
+    answer_limit_s: float = option(
+        0.2, 'How long the controller may take to answer (s).', minimum=0.001
+    )
+    link_limit_s: float = option(
+        0.4, 'Without an answer for this long the link counts as lost (s).', minimum=0.001
+    )
+    poll_s: float = option(
+        0.02, 'How often the state is asked for during a motion (s).', minimum=0.001
+    )
+    sdk_python: str = option('', "Python of the SDK's environment; looked for where empty.")
 
     def __post_init__(self) -> None:
-        if self.index not in (0, 1):
-            raise ConfigurationError(f'index {self.index!r}: expected 0 or 1')
-        for name in ('reach_m', 'answer_limit_s', 'link_limit_s', 'poll_s'):
-            value = getattr(self, name)
-            if not 0 < value < math.inf:
-                raise ConfigurationError(f'{name} {value!r}: expected a number above 0')
-        for name in ('approach_m', 'stack_m', 'look_m', 'gripper_s'):
-            value = getattr(self, name)
-            if not 0 <= value < math.inf:
-                raise ConfigurationError(f'{name} {value!r}: expected a number of 0 or more')
+        check_options(self)
         if not self.floor_m < self.ceiling_m:
             raise ConfigurationError(
                 f'ceiling_m {self.ceiling_m!r}: expected more than floor_m, {self.floor_m!r}'
@@ -89,22 +82,26 @@ class IndyOptions:
                 f'tool_rotation_rad {self.tool_rotation_rad!r}: expected three angles'
             )
         # Told now and not at the first motion.
-        _ = self.velocity_ratio, self.acceleration_ratio, self.gripper
+        _ = self.gripper
 
-    @property
-    def velocity_ratio(self) -> int:
-        """Velocity of every motion (%)."""
-        return ratio(self.speed, VELOCITY_RATIO, 'speed')
+    def tool_pose(self, x_m: float, y_m: float, z_m: float) -> list[float]:
+        """Return the tool's pose (mm, mm, mm, deg, deg, deg) at a point of the base's frame.
 
-    @property
-    def acceleration_ratio(self) -> int:
-        """Acceleration of every motion (%)."""
-        return ratio(self.acceleration, ACCELERATION_RATIO, 'acceleration')
-
-    @property
-    def workspace(self) -> Workspace:
-        """Where the tool may go."""
-        return Workspace(self.reach_m, self.floor_m, self.ceiling_m, self.tool_rotation_rad)
+        Raises:
+            SkillFailedError: The tool may not go there.
+        """
+        point = f'({x_m:.3f}, {y_m:.3f}, {z_m:.3f}) m'
+        reach_m = math.hypot(x_m, y_m)
+        # NaN is outside too.
+        if not reach_m <= self.reach_m:
+            raise SkillFailedError(
+                f'point {point}: {reach_m:.3f} m from the base: expected at most {self.reach_m:g} m'
+            )
+        if not self.floor_m <= z_m <= self.ceiling_m:
+            raise SkillFailedError(
+                f'point {point}: expected a height from {self.floor_m:g} to {self.ceiling_m:g} m'
+            )
+        return [1000 * x_m, 1000 * y_m, 1000 * z_m, *map(math.degrees, self.tool_rotation_rad)]
 
     @property
     def gripper(self) -> tuple[str, dict[str, dict[str, object]]] | None:

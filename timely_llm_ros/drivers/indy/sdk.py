@@ -9,10 +9,13 @@ import logging
 import os
 import socket
 import subprocess
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.drivers.indy.environment import sdk_command
 from timely_llm_ros.errors import RobotUnavailableError, SkillFailedError
+
+if TYPE_CHECKING:
+    from timely_llm_ros.drivers.indy.options import IndyOptions
 
 _logger = logging.getLogger(__name__)
 
@@ -29,20 +32,10 @@ _ENDED = 'the process of the SDK ended'
 
 
 class IndySdk:
-    """One controller behind its SDK. Used from one asyncio loop.
+    """One controller behind its SDK. Used from one asyncio loop."""
 
-    Args:
-        host: Address of the controller.
-        index: Which of its two sets of ports.
-        answer_limit_s: How long the controller may take to answer once (s).
-        python: Python of the SDK's environment; found by itself where None.
-    """
-
-    def __init__(
-        self, host: str, index: int, *, answer_limit_s: float, python: str | None = None
-    ) -> None:
-        self._host, self._index, self._answer_limit_s = host, index, answer_limit_s
-        self._python = python
+    def __init__(self, options: IndyOptions) -> None:
+        self._options = options
         self._process: subprocess.Popen[bytes] | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._listener: asyncio.Task[None] | None = None
@@ -55,7 +48,7 @@ class IndySdk:
         return self._writer is not None
 
     async def start(self) -> None:
-        """Start the process and have it make the SDK's object; the arm is not asked anything.
+        """Start the process and have it make the SDK's object; nothing is sent to the arm.
 
         Raises:
             ConfigurationError: There is no environment with the SDK.
@@ -65,7 +58,7 @@ class IndySdk:
         ours, theirs = socket.socketpair()
         number = theirs.fileno()
         command = sdk_command(
-            'timely_llm_ros.drivers.indy.worker', str(number), python=self._python
+            'timely_llm_ros.drivers.indy.worker', str(number), python=self._options.sdk_python
         )
         try:
             # What the SDK prints goes to the log, and a Ctrl-C in the terminal not to it.
@@ -87,9 +80,9 @@ class IndySdk:
         await self._ask(
             'open',
             START_LIMIT_S,
-            host=self._host,
-            index=self._index,
-            limit_s=self._answer_limit_s,
+            host=self._options.host,
+            index=self._options.index,
+            limit_s=self._options.answer_limit_s,
         )
 
     async def close(self) -> None:
@@ -109,13 +102,13 @@ class IndySdk:
             await asyncio.get_running_loop().run_in_executor(None, _end, process)
 
     async def call(self, operation: str, **fields: Any) -> Any:
-        """Do one operation of ``indy_worker.Sdk`` and return its value.
+        """Do one operation of ``worker.Sdk`` and return its value.
 
         Raises:
             RobotUnavailableError: The controller does not answer, or the process is gone.
             SkillFailedError: The SDK or the controller does not take it.
         """
-        return await self._ask(operation, self._answer_limit_s * 3 + GRACE_S, **fields)
+        return await self._ask(operation, self._options.answer_limit_s * 3 + GRACE_S, **fields)
 
     async def _ask(self, operation: str, patience_s: float, **fields: Any) -> Any:
         if self._writer is None:
@@ -162,7 +155,7 @@ class IndySdk:
 
     @property
     def _where(self) -> str:
-        return f'Indy at {self._host}'
+        return f'Indy at {self._options.host}'
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

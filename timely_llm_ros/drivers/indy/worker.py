@@ -88,13 +88,12 @@ class Sdk:
         return str(grpc.__version__)
 
     def status(self) -> dict[str, Any]:
-        """Return position, state, progress and, where something is wrong, what."""
+        """Return position, state and, where something is wrong, what."""
         arm = self._need()
         # The motion first: an end that is seen then has its state and position after it.
         motion, data = arm.get_motion_data(), arm.get_robot_data()
-        names = ('is_in_motion', 'is_target_reached', 'traj_progress', 'remain_distance')
-        status = {name: motion[name] for name in names}
-        status |= {name: data[name] for name in ('op_state', 'q', 'p')}
+        status = {name: motion[name] for name in ('is_in_motion', 'is_target_reached')}
+        status |= {name: data[name] for name in ('q', 'p')}
         status['state'] = proto.common_msgs.OpState.Name(data['op_state'])
         working = (
             proto.common_msgs.OP_IDLE, proto.common_msgs.OP_MOVING, proto.common_msgs.TRAJ_MOVING

@@ -1,7 +1,6 @@
-"""A DJI Tello, on djitellopy: the skills of ``skills/tello.yaml``, and what keeps it safe.
+"""A DJI Tello, flown through djitellopy with the skills of ``skills/tello.yaml``.
 
-The safe action is to hover at once, and to land if nothing else is asked of the aircraft for a
-while. Metres and radians come in; centimetres and degrees go out.
+Its safe action is to hover at once, and to land if nothing else is asked of it for a while.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from timely_llm_ros.drivers.tello.flight import STAY_PERIOD_S, TelloFlight
 from timely_llm_ros.drivers.tello.ports import load_sdk
-from timely_llm_ros.drivers.tello.skills import TelloSkills
+from timely_llm_ros.drivers.tello.skills import tello_skills
 from timely_llm_ros.drivers.tello.units import speed_cm_s
 from timely_llm_ros.drivers.tello.wire import TelloWire
 from timely_llm_ros.errors import (
@@ -55,32 +54,22 @@ _WATCH_PERIOD_S = 0.02
 class TelloDriver:
     """Flies one Tello. Several in one process share its UDP ports.
 
-    Args:
-        options: How it is reached, and its limits.
-        perception: Its eyes; None for none.
-
     Raises:
         ConfigurationError: djitellopy is missing.
     """
 
     def __init__(self, options: TelloOptions, *, perception: Perception | None = None) -> None:
-        # Imported now: whoever has to make a flying aircraft safe must not wait for that.
+        # Imported now: whoever has to make a flying aircraft safe must not wait for it.
         load_sdk()
         self._options = options
         self._wire = TelloWire(options.address, options.local_address)
         self._flight = TelloFlight(self._wire, options)
         self._rest: asyncio.Task[None] | None = None
         self._landing = self._connected = self._motors_cut = False
-        eyes = perception if perception is not None else NoPerception()
-        self._skills = TelloSkills(self._flight, eyes).by_name
+        self._skills = tello_skills(self._flight, perception or NoPerception())
 
     async def connect(self) -> None:
-        """Have the aircraft take commands; one that flies is told to hover first of all.
-
-        Raises:
-            ConfigurationError: The ports are open otherwise in this process.
-            RobotUnavailableError: It does not answer, or a port is taken.
-        """
+        """Have the aircraft take commands; one that flies is told to hover first of all."""
         was_connected = self._connected
         try:
             await self._enter_sdk_mode()
@@ -111,7 +100,7 @@ class TelloDriver:
             self._wire.close()
 
     async def execute(self, call: Call, scene: Scene) -> CallValue:
-        """Do one skill. If it does not come to its end, the aircraft is told to hover at once."""
+        """Do one skill; if it does not come to its end, tell the aircraft to hover at once."""
         skill = self._skills.get(call.skill)
         if skill is None:
             raise SkillFailedError(
@@ -145,13 +134,13 @@ class TelloDriver:
         finally:
             for task in (work, watch):
                 task.cancel()
-            await asyncio.wait({work, watch})
-            _look_at(work, watch)
+            # Their errors are seen here, so that none is reported as never retrieved.
+            await asyncio.gather(work, watch, return_exceptions=True)
 
     async def safe(self) -> None:
-        """Have it hover at once, and land later if it is asked for nothing else.
+        """Have the aircraft hover at once, and land later if it is asked for nothing else.
 
-        One that is not heard is told again and again, also after this has raised.
+        After this has raised, the aircraft is told again and again until it is heard.
         """
         if not self._connected:
             raise RobotUnavailableError(f'Tello {self._wire.host}: expected to be connected')
@@ -170,13 +159,9 @@ class TelloDriver:
             )
 
     async def emergency(self) -> None:
-        """Cut the motors at once: it falls. The call in hand fails and says so.
-
-        Raises:
-            RobotUnavailableError: It cannot be told.
-        """
+        """Cut the motors at once: the aircraft falls. The call in hand fails and says so."""
         for _ in range(CUT_REPEATS):
-            self._wire.cut_motors()
+            self._wire.mention('emergency')
             self._motors_cut = True
             self._flight.may_fly = False
             await asyncio.sleep(0.02)
@@ -186,19 +171,8 @@ class TelloDriver:
     async def _enter_sdk_mode(self) -> None:
         wire = self._wire
         wire.open()
-        for attempt in range(1, CONNECT_ATTEMPTS + 1):
-            if self._flight.may_fly:
-                # Whoever flew it before may be gone in the middle of a move.
-                wire.halt()
-            try:
-                await wire.ask('command', ANSWER_LIMIT_S)
-                break
-            except DriverTimeoutError as err:
-                if attempt == CONNECT_ATTEMPTS:
-                    raise RobotUnavailableError(
-                        f'Tello {wire.host}: no answer to {CONNECT_ATTEMPTS} times "command": '
-                        'expected it to be switched on and in this network'
-                    ) from err
+        # Whoever flew it before may be gone in the middle of a move.
+        await self._ask_patiently('command', halting=self._flight.may_fly)
         if self._flight.may_fly:
             wire.halt()
         if not await wire.wait_state(STATE_LIMIT_S):
@@ -211,18 +185,23 @@ class TelloDriver:
             await self._set_up('streamon')
 
     async def _set_up(self, command: str) -> None:
-        for attempt in range(1, CONNECT_ATTEMPTS + 1):
-            try:
-                answer = await self._wire.ask(command, ANSWER_LIMIT_S)
-            except DriverTimeoutError as err:
-                if attempt == CONNECT_ATTEMPTS:
-                    raise RobotUnavailableError(f'Tello {self._wire.host}: {err}') from err
-                continue
-            if answer.lower() != 'ok':
-                raise RobotUnavailableError(
-                    f'Tello {self._wire.host}: answered {answer!r} to {command!r}: expected ok'
-                )
-            return
+        answer = await self._ask_patiently(command)
+        if answer.lower() != 'ok':
+            raise RobotUnavailableError(
+                f'Tello {self._wire.host}: answered {answer!r} to {command!r}: expected ok'
+            )
+
+    async def _ask_patiently(self, command: str, *, halting: bool = False) -> str:
+        """Ask as often as it takes, each time after a halt if that is wanted."""
+        for _ in range(CONNECT_ATTEMPTS):
+            if halting:
+                self._wire.halt()
+            with contextlib.suppress(DriverTimeoutError):
+                return await self._wire.ask(command, ANSWER_LIMIT_S)
+        raise RobotUnavailableError(
+            f'Tello {self._wire.host}: no answer to {CONNECT_ATTEMPTS} times "{command}": '
+            'expected it to be switched on and in this network'
+        )
 
     def _require_link(self) -> None:
         if not self._connected:
@@ -242,7 +221,7 @@ class TelloDriver:
             )
 
     async def _watch(self, call: Call) -> None:
-        """Look after the aircraft while it does something; ends only by raising."""
+        """Look after the aircraft during a call; ends only by raising."""
         while True:
             if self._motors_cut:
                 raise SkillFailedError('emergency: the motors were cut')
@@ -260,7 +239,7 @@ class TelloDriver:
             self._rest = asyncio.create_task(self._be_at_rest(insist))
 
     async def _end_rest(self, *, wait_for_landing: bool) -> None:
-        """End what the aircraft does by itself between two calls."""
+        """End what the driver does by itself between two calls."""
         rest = self._rest
         if rest is None:
             return
@@ -304,10 +283,3 @@ class TelloDriver:
             await self._flight.land()
         finally:
             self._landing = False
-
-
-def _look_at(*tasks: asyncio.Future[CallValue] | asyncio.Task[None]) -> None:
-    """See the errors of tasks, so that one while stopping is not reported as never retrieved."""
-    for task in tasks:
-        if not task.cancelled():
-            task.exception()

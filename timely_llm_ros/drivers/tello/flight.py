@@ -1,4 +1,4 @@
-"""Flying one Tello: what it does, where it is, and the limits within which it may."""
+"""Flies one Tello within its limits and keeps track of where it is."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
     from timely_llm_ros.drivers.tello.wire import TelloWire
 
 ON_GROUND_M = 0.1
-"""An aircraft that says it is no higher than this (m) is taken to stand on the ground."""
+"""An aircraft no higher than this (m) counts as standing on the ground."""
 
 MIN_HEIGHT_M = 0.2
 """No move down ends lower than this above the place of take-off (m)."""
 
 MIN_TURN_RAD = math.radians(3)
-"""Smaller turns towards an object are left out (rad)."""
+"""The driver leaves out smaller turns towards an object (rad)."""
 
 STANDOFF_M = 0.5
 """How far from an object the aircraft stops (m)."""
 
 STAY_PERIOD_S = 0.5
-"""How often a waiting aircraft is told to stay (s); it lands by itself after 15 s of silence."""
+"""How often a waiting aircraft is told to stay (s): after 15 s of silence it lands by itself."""
 
 LAND_AGAIN_S = 1.5
-"""After this time without going down (s) the aircraft is told again to land."""
+"""An aircraft that has not gone down for this long (s) is told again to land."""
 
 SEE_LIMIT_S = 1.0
-"""How much later than its answer the state of an aircraft may come (s)."""
+"""How much later than an answer the state that shows its effect may come (s)."""
 
 _TAKEOFF_LIMIT_S, _LAND_LIMIT_S, _TURN_RAD_S = 20.0, 15.0, 0.5
 
@@ -44,9 +44,8 @@ _TAKEOFF_LIMIT_S, _LAND_LIMIT_S, _TURN_RAD_S = 20.0, 15.0, 0.5
 class TelloFlight:
     """Takes off, moves, turns and lands, one thing at a time.
 
-    Args:
-        wire: The aircraft.
-        options: The limits that it keeps to.
+    Every manoeuvre raises ``SkillFailedError`` if the aircraft may not begin it or refuses it, and
+    ``DriverTimeoutError`` if it does not answer.
     """
 
     def __init__(self, wire: TelloWire, options: TelloOptions) -> None:
@@ -55,11 +54,6 @@ class TelloFlight:
         """Whether the motors may turn: only a landing that was confirmed says no."""
         self._x_m = self._y_m = 0.0
         self._start_yaw_deg = 0
-
-    @property
-    def position_m(self) -> tuple[float, float]:
-        """Where it is (m): forward and left of where it took off, from the moves it made."""
-        return self._x_m, self._y_m
 
     @property
     def heading_rad(self) -> float:
@@ -78,12 +72,7 @@ class TelloFlight:
         return self.height_m > ON_GROUND_M
 
     async def take_off(self) -> None:
-        """Climb to its hovering height; no-op in the air.
-
-        Raises:
-            SkillFailedError: The battery is too low, or it refuses.
-            DriverTimeoutError: It does not answer.
-        """
+        """Climb to its hovering height; no-op in the air."""
         if self.in_the_air:
             return
         battery, least = self.wire.telemetry.battery_percent, self._options.minimum_battery_percent
@@ -99,12 +88,7 @@ class TelloFlight:
         await self._see(in_the_air=True)
 
     async def land(self) -> None:
-        """Go down until it stands; no-op on the ground.
-
-        Raises:
-            SkillFailedError: It refuses.
-            DriverTimeoutError: It does not answer.
-        """
+        """Go down until it stands; no-op on the ground."""
         if not self.may_fly and not self.in_the_air:
             return
         again = asyncio.create_task(self._land_again())
@@ -121,16 +105,7 @@ class TelloFlight:
         self.may_fly = False
 
     async def move(self, direction: str, distance_m: float) -> None:
-        """Fly straight on, in legs where it is far.
-
-        Args:
-            direction: As the SDK says it: forward, back, left, right, up or down.
-            distance_m: How far (m).
-
-        Raises:
-            SkillFailedError: It does not fly, would come too high or too low, or refuses.
-            DriverTimeoutError: It does not answer.
-        """
+        """Fly forward, back, left, right, up or down; a long way is flown in legs."""
         legs_cm = move_legs_cm(distance_m)
         await self._need_air(f'{direction} {distance_m:g} m')
         await self._check_height(direction, distance_m)
@@ -141,15 +116,7 @@ class TelloFlight:
                 )
 
     async def turn(self, angle_rad: float) -> None:
-        """Turn on the spot.
-
-        Args:
-            angle_rad: How far (rad), counter-clockwise if positive.
-
-        Raises:
-            SkillFailedError: It does not fly, or refuses.
-            DriverTimeoutError: It does not answer.
-        """
+        """Turn on the spot, counter-clockwise if the angle is positive."""
         legs_deg = turn_legs_deg(abs(angle_rad))
         await self._need_air(f'turn by {math.degrees(angle_rad):.0f} degrees')
         word = 'ccw' if angle_rad > 0 else 'cw'
@@ -159,13 +126,7 @@ class TelloFlight:
     async def approach(self, x_m: float, y_m: float) -> None:
         """Turn towards a place and fly to it at this height, stopping short of it.
 
-        Args:
-            x_m: Forward of the place of take-off (m).
-            y_m: Left of it (m).
-
-        Raises:
-            SkillFailedError: It does not fly, or refuses.
-            DriverTimeoutError: It does not answer.
+        Coordinates are from the place of take-off, x forward and y left of the heading there.
         """
         await self._need_air('a flight to an object')
         ahead_m, aside_m = x_m - self._x_m, y_m - self._y_m
@@ -178,7 +139,7 @@ class TelloFlight:
         await self.move('forward', distance_m)
 
     async def stay(self, duration_s: float) -> None:
-        """Hover in place, or stand on the ground, for so long (s)."""
+        """Hover in place, or stand on the ground, for a time."""
         end_s = time.monotonic() + duration_s
         while (left_s := end_s - time.monotonic()) > 0:
             if self.may_fly:
@@ -191,13 +152,13 @@ class TelloFlight:
             raise SkillFailedError(f'the aircraft refused {command!r}: it said {answer!r}')
 
     async def _see(self, *, in_the_air: bool) -> None:
-        """Wait until its state says what its answer did: states come a moment later."""
+        """Wait until the state shows what the answer said: states come a moment later."""
         end_s = time.monotonic() + SEE_LIMIT_S
         while self.in_the_air != in_the_air and (left_s := end_s - time.monotonic()) > 0:
             await self.wire.wait_state(left_s)
 
     async def _comes_down(self) -> bool:
-        """Watch it; return whether it came to stand on the ground."""
+        """Watch the aircraft; return whether it came to stand on the ground."""
         while self.wire.telemetry.silence_s <= self._options.link_timeout_s:
             before_m = self.height_m
             if not self.in_the_air:
@@ -232,7 +193,7 @@ class TelloFlight:
 
     @contextlib.contextmanager
     def _reckoning(self, direction: str, distance_m: float) -> Iterator[None]:
-        """Add a leg to the position; a leg that did not end counts as far as it may have come."""
+        """Add a leg to the position; one that was cut short counts as far as it may have come."""
         started_s, done = time.monotonic(), 0.0
         try:
             yield
@@ -249,7 +210,7 @@ class TelloFlight:
                 self._y_m += done * distance_m * math.sin(angle_rad)
 
     async def _land_again(self) -> None:
-        """Repeat the command while nothing comes of it: it may have been lost."""
+        """Repeat the command while it has no effect: it may have been lost."""
         while True:
             before_m = self.height_m
             await asyncio.sleep(LAND_AGAIN_S)

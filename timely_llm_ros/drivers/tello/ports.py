@@ -1,10 +1,9 @@
 """The two UDP ports of the Tello SDK, which all aircraft of a process share.
 
-djitellopy keeps one control socket for every aircraft of a process and files what it hears by the
-sender's address. Left to itself it binds both ports to all addresses of the machine, hides a
-port that is taken inside a thread, and stops listening for good at the first datagram that is not
-ASCII. So the sockets are opened here, before its first object is made, and put where it looks for
-them; what they hear is filed where it would have filed it.
+djitellopy has one control socket for all aircraft of a process and files what it hears by the
+sender's address. Left to itself it binds both ports to all addresses of the machine, does not say
+that a port is taken, and stops listening at the first datagram that is not ASCII. So this module
+opens the sockets, puts them where djitellopy looks for them, and files what they hear as it would.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ def load_sdk() -> Any:
 
 
 class TelloPorts:
-    """The open ports. Use :meth:`open` and :meth:`release`; one pair per process."""
+    """The open ports, one pair per process; made by :meth:`open`."""
 
     def __init__(self, sdk: Any, local_address: str) -> None:
         self.local_address = local_address
@@ -77,19 +76,19 @@ class TelloPorts:
 
     @classmethod
     def open(cls, host: str, local_address: str, listener: Listener) -> tuple[TelloPorts, Tello]:
-        """Open the ports, unless they are, for one more user of an aircraft.
+        """Open the ports, unless they are open, for one more user of an aircraft.
 
         Args:
             host: Address of the aircraft.
-            local_address: Address of this machine's interface; empty for all of them.
+            local_address: This machine's address towards it; empty for any.
             listener: Told what is heard of the aircraft, on another thread; must not wait.
 
         Returns:
             The ports and djitellopy's object of the aircraft.
 
         Raises:
-            ConfigurationError: djitellopy is missing, or the ports are open otherwise.
-            RobotUnavailableError: A port is taken by another program.
+            ConfigurationError: djitellopy is missing, or has the ports open at another address.
+            RobotUnavailableError: Another program has a port.
         """
         global _opened
         sdk = load_sdk()
@@ -119,7 +118,7 @@ class TelloPorts:
             if not listeners and tello is not None:
                 del self._users[host]
                 tello.end()
-                # Its end comes once more when it is collected, and must not unplug a successor.
+                # Collected, the object ends once more, which must not unplug its successor.
                 tello.address = ('', CONTROL_PORT)
             if not self._users:
                 self._close()
@@ -127,8 +126,7 @@ class TelloPorts:
 
     def _add(self, host: str, listener: Listener) -> Tello:
         if host not in self._users:
-            # A second object of an address would take the first one's answers, and the end of
-            # either would unplug both.
+            # Two objects of one address would share answers, and the end of one unplug both.
             self._users[host] = (self._sdk.Tello(host, retry_count=1), [])
         tello, listeners = self._users[host]
         listeners.append(listener)
@@ -157,7 +155,7 @@ class TelloPorts:
                     self._take(one, is_state=one is state)
 
     def _take(self, one: socket.socket, *, is_state: bool) -> None:
-        """File one datagram; a fault costs that datagram and no more."""
+        """File one datagram; a fault costs no more than that datagram."""
         try:
             data, (host, _) = one.recvfrom(_DATAGRAM_BYTES)
         except OSError as err:

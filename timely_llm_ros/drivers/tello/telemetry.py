@@ -1,4 +1,4 @@
-"""What a Tello says of itself ten times a second: battery, height, heading, whether it moves."""
+"""The state that a Tello sends ten times a second: battery, height, heading, whether it moves."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 
 class Telemetry:
-    """The last state that was heard of one aircraft, in SI units but for its heading.
+    """The last state that was heard of one aircraft; a field that was never heard is None.
 
     Attributes:
         heard_s: When the last state came, on the monotonic clock (s).
-        still_states: How many states without motion came one after the other.
+        still_states: How many states in a row were without motion.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Telemetry:
         self._stance: tuple[object, ...] = ()
 
     def note(self, fields: Mapping[str, object], heard_s: float) -> None:
-        """Take a state, by the names of the SDK's fields."""
+        """Take a state, whose fields have the SDK's names."""
         self.heard_s, self._fields = heard_s, fields
         stance = tuple(fields.get(key) for key in ('vgx', 'vgy', 'vgz', 'yaw', 'h'))
         moves = any(stance[:3]) or (self._stance and stance[3:] != self._stance[3:])
@@ -32,7 +32,7 @@ class Telemetry:
         self._stance = stance
 
     def forget(self) -> None:
-        """Know nothing of the aircraft any more but when it was heard."""
+        """Forget all but when the aircraft was heard."""
         self._fields = {}
 
     @property
@@ -42,18 +42,18 @@ class Telemetry:
 
     @property
     def battery_percent(self) -> int | None:
-        """Charge left; None if it was never heard."""
+        """Charge left."""
         return self._integer('bat')
 
     @property
     def height_m(self) -> float | None:
-        """Height above where it took off (m); None if it was never heard."""
+        """Height above where it took off."""
         height_cm = self._integer('h')
         return None if height_cm is None else height_cm / 100
 
     @property
     def yaw_deg(self) -> int | None:
-        """Heading, clockwise (degrees); None if it was never heard."""
+        """Heading, clockwise."""
         return self._integer('yaw')
 
     def _integer(self, name: str) -> int | None:

@@ -1,4 +1,4 @@
-"""What the Tello SDK calls things: whole centimetres and degrees, within its own limits."""
+"""Metres and radians as the Tello SDK takes them: whole centimetres and degrees in its limits."""
 
 from __future__ import annotations
 
@@ -17,13 +17,10 @@ SPEED_CM_S = (10, 100)
 
 
 def move_legs_cm(distance_m: float) -> tuple[int, ...]:
-    """Return a move as legs (cm) that the aircraft takes: one, or equal ones if it is longer.
-
-    Args:
-        distance_m: How far (m), positive.
+    """Return a move as legs (cm): one, or equal ones if the SDK takes no move that long.
 
     Raises:
-        SkillFailedError: It is shorter than the least move, or no distance.
+        SkillFailedError: The move is shorter than the SDK's least one, or not finite.
     """
     if not math.isfinite(distance_m) or round(distance_m * 100) < MIN_MOVE_CM:
         raise SkillFailedError(
@@ -33,13 +30,10 @@ def move_legs_cm(distance_m: float) -> tuple[int, ...]:
 
 
 def turn_legs_deg(angle_rad: float) -> tuple[int, ...]:
-    """Return a turn as legs (degrees) that the aircraft takes.
-
-    Args:
-        angle_rad: How far (rad), positive.
+    """Return a turn by a positive angle as legs (degrees).
 
     Raises:
-        SkillFailedError: It rounds to no degree, or is no angle.
+        SkillFailedError: The angle is less than half a degree, or not finite.
     """
     if not math.isfinite(angle_rad) or round(math.degrees(angle_rad)) < 1:
         raise SkillFailedError(f'a turn of {angle_rad:g} rad: expected at least 1 degree')
@@ -47,17 +41,13 @@ def turn_legs_deg(angle_rad: float) -> tuple[int, ...]:
 
 
 def speed_cm_s(speed_m_s: float) -> int:
-    """Return a speed (cm/s) that the aircraft takes: the nearest one.
-
-    Args:
-        speed_m_s: The speed (m/s).
-    """
+    """Return the nearest speed (cm/s) that the SDK takes."""
     least, greatest = SPEED_CM_S
     return min(max(round(speed_m_s * 100), least), greatest)
 
 
 def _legs(total: int, greatest: int) -> tuple[int, ...]:
-    """Split a whole number into as few parts as there can be, none greater, alike within 1."""
+    """Split a whole number into the fewest parts that are not too great and alike within 1."""
     count = -(-total // greatest)
     each, over = divmod(total, count)
     return (*[each + 1] * over, *[each] * (count - over))

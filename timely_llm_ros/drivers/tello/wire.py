@@ -1,8 +1,8 @@
-"""One aircraft's wire: commands out, answers and states in, and nothing that blocks.
+"""One aircraft's wire: commands go out, answers and states come in, and nothing blocks.
 
 djitellopy waits for answers in a sleep that nobody can end, repeats a move whose answer is late,
-and takes an answer to the command before for one to this. So its object sends, files and parses,
-while the waiting is done here: cancellable, once for each move, and after late answers have come.
+and takes an answer to the previous command for one to this. So djitellopy only sends, files and
+parses; the waiting is done here, where it can be cancelled and no move is repeated.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ COMMAND_GAP_S = 0.1
 """Least time between an answer and the next command (s): closer ones an aircraft may not hear."""
 
 LATE_ANSWER_S = 0.3
-"""How long an answer that nobody waits for any more is given to come (s)."""
+"""How long to wait for an answer that nobody waited for any more, before the next command (s)."""
 
 HALT_PERIOD_S = 0.1
-"""How often an aircraft that should stand still is told so (s), until it has heard."""
+"""How often an aircraft is told to halt until it has heard (s)."""
 
 SETTLED_S = 0.02
-"""A state that came so soon after an answer (s) may have been sent before it."""
+"""A state that comes this soon after an answer may have been sent before it (s)."""
 
 STILL_STATES = 2
-"""States without motion, one after the other, that say that an aircraft stands still."""
+"""After so many states in a row without motion an aircraft counts as standing still."""
 
 
 class TelloWire:
@@ -42,7 +42,7 @@ class TelloWire:
 
     Args:
         host: Its address.
-        local_address: Address of this machine's interface; empty for all.
+        local_address: This machine's address towards it; empty for any.
     """
 
     def __init__(self, host: str, local_address: str = '') -> None:
@@ -57,12 +57,7 @@ class TelloWire:
         self._answered_s = self._halted_s = float('-inf')
 
     def open(self) -> None:
-        """Open the ports; no-op if they are.
-
-        Raises:
-            ConfigurationError: djitellopy is missing, or its ports are open otherwise.
-            RobotUnavailableError: A port is taken by another program.
-        """
+        """Open the ports unless they are open; raises as :meth:`TelloPorts.open`."""
         if self._ports is None:
             self._loop = asyncio.get_running_loop()
             self._ports, self._tello = TelloPorts.open(
@@ -77,24 +72,18 @@ class TelloWire:
             self.telemetry.forget()
 
     @property
-    def heard_halt(self) -> bool:
+    def _heard_halt(self) -> bool:
         """Whether the aircraft, since it was last told to halt, answered or stands still."""
         return self._answered_s > self._halted_s or (
             self.telemetry.still_states >= STILL_STATES and self.telemetry.heard_s > self._halted_s
         )
 
-    # What is said
-
     async def ask(self, command: str, limit_s: float) -> str:
-        """Send a command and return its answer.
-
-        Args:
-            command: In the words of the SDK.
-            limit_s: How long the answer may take (s).
+        """Send a command in the SDK's words and return its answer.
 
         Raises:
-            DriverTimeoutError: There is none.
-            RobotUnavailableError: It cannot be sent.
+            DriverTimeoutError: There is none within ``limit_s`` (s).
+            RobotUnavailableError: The command cannot be sent.
         """
         async with self._asking:
             await self._end_answers_before()
@@ -116,7 +105,7 @@ class TelloWire:
             return answers.pop(0).decode('utf-8', errors='replace').strip()
 
     def tell(self, command: str) -> None:
-        """Send a command without waiting for anything.
+        """Send a command that is not answered.
 
         Raises:
             RobotUnavailableError: It cannot be sent.
@@ -129,67 +118,40 @@ class TelloWire:
             ) from err
 
     def mention(self, command: str) -> None:
-        """Send a command that is answered, but whose answer nobody waits for.
-
-        Raises:
-            RobotUnavailableError: It cannot be sent.
-        """
+        """Send a command whose answer nobody waits for; raises as :meth:`tell`."""
         self.tell(command)
         self._late_answers += 1
 
     def halt(self) -> None:
-        """Tell it to hover where it is, whatever it does; no answer is waited for.
-
-        Raises:
-            RobotUnavailableError: It cannot be told.
-        """
+        """Tell the aircraft to hover where it is, whatever it does; raises as :meth:`tell`."""
         self._halted_s, self.telemetry.still_states = time.monotonic(), 0
+        self._say_halt()
+
+    def _say_halt(self) -> None:
         self.tell('rc 0 0 0 0')
         # Velocities alone do not end a move that the aircraft flies by itself.
         self.mention('stop')
 
     async def halt_until_heard(self, limit_s: float) -> bool:
-        """Tell it to hover until it has heard; return whether it has within ``limit_s`` (s).
+        """Repeat a halt until it is heard; return whether that was within ``limit_s`` (s).
 
         Raises:
-            RobotUnavailableError: It cannot be told.
+            RobotUnavailableError: The halt cannot be sent.
         """
         end_s = time.monotonic() + limit_s
         self.halt()
-        first_s = self._halted_s
         while True:
-            next_s = time.monotonic() + HALT_PERIOD_S
-            while (left_s := min(next_s, end_s) - time.monotonic()) > 0:
-                if self.heard_halt:
-                    return True
-                self._heard.clear()
-                try:
-                    async with asyncio.timeout(left_s):
+            try:
+                async with asyncio.timeout(min(HALT_PERIOD_S, end_s - time.monotonic())):
+                    while not self._heard_halt:
+                        self._heard.clear()
                         await self._heard.wait()
-                except TimeoutError:
-                    break
-            if self.heard_halt:
-                return True
-            if time.monotonic() >= end_s:
-                return False
-            still_states = self.telemetry.still_states
-            self.halt()
-            # What was heard since the first time counts.
-            self._halted_s, self.telemetry.still_states = first_s, still_states
-
-    def cut_motors(self) -> None:
-        """Stop the motors at once: it falls.
-
-        Raises:
-            RobotUnavailableError: It cannot be told.
-        """
-        try:
-            self._sdk.emergency()
-        except OSError as err:
-            raise RobotUnavailableError(
-                f'Tello {self.host}: {err.strerror}: expected it to be reachable'
-            ) from err
-        self._late_answers += 1
+                    return True
+            except TimeoutError:
+                if time.monotonic() >= end_s:
+                    return self._heard_halt
+                # What is heard since the first halt counts.
+                self._say_halt()
 
     async def wait_state(self, limit_s: float) -> bool:
         """Wait for the next state; return whether one came within ``limit_s`` (s)."""
@@ -204,7 +166,7 @@ class TelloWire:
         return True
 
     async def wait_settled(self, limit_s: float) -> None:
-        """Wait for a state of after the last answer: one before may be of a move's middle."""
+        """Wait for a state from after the last answer: an older one may be from within a move."""
         if self.telemetry.heard_s <= self._answered_s + SETTLED_S:
             await self.wait_state(limit_s)
 
@@ -225,7 +187,7 @@ class TelloWire:
         return answers[-1] if answers else b''
 
     async def _end_answers_before(self) -> None:
-        """Let what was asked before be answered, so that its answer is not taken for the next."""
+        """Let earlier answers come, so that none is taken for the next command's."""
         if self._late_answers:
             end_s = time.monotonic() + LATE_ANSWER_S
             while len(self._answers) < self._late_answers and time.monotonic() < end_s:

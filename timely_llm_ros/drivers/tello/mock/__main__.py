@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import signal
 import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
+from timely_llm_ros.command_line import make_parser, run_command
 from timely_llm_ros.drivers.tello.mock.server import Entry, MockTello
 from timely_llm_ros.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
 _DESCRIPTION = """\
@@ -32,46 +33,25 @@ examples:
       127.0.0.2 lost
       127.0.0.2 heal
 
-The driver needs an address of its own beside them: tello_local_address:=127.0.0.1
+The driver needs an address of its own beside them: its option local_address: 127.0.0.1
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run mocks until SIGINT or SIGTERM; return the exit code."""
-    parser = argparse.ArgumentParser(
-        prog='python -m timely_llm_ros.drivers.tello.mock',
-        description=_DESCRIPTION,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = make_parser(
+        'python -m timely_llm_ros.drivers.tello.mock', description=_DESCRIPTION, examples=_EXAMPLES
     )
-    parser.add_argument(
-        '--host', action='append', required=True, metavar='ADDRESS', help='one for each aircraft'
-    )
-    parser.add_argument(
-        '--speed', type=float, default=1.0, help='times as fast as a real one (default: 1)'
-    )
-    parser.add_argument(
-        '--battery', type=float, default=87.0, metavar='PERCENT', help='charge (default: 87)'
-    )
-    parser.add_argument(
-        '--loss', type=float, default=0.0, metavar='SHARE', help='lost datagrams (default: 0)'
-    )
-    parser.add_argument('--seed', type=int, default=0, help='of the losses (default: 0)')
-    parser.add_argument(
-        '--journal',
-        default='',
-        metavar='FILE',
-        help='append what happens, as JSON lines',
-    )
-    parser.add_argument(
-        '--control', action='store_true', help='read faults from the input: "ADDRESS FAULT" lines'
-    )
-    options = parser.parse_args(arguments)
-    try:
-        return asyncio.run(_serve(options))
-    except ConfigurationError as err:
-        print(f'error: {err}', file=sys.stderr)
-        return 1
+    add = parser.add_argument
+    add('--host', action='append', required=True, metavar='ADDRESS', help='one for each aircraft')
+    add('--speed', type=float, default=1.0, help='times as fast as a real one (default: 1)')
+    add('--battery', type=float, default=87.0, metavar='PERCENT', help='charge (default: 87)')
+    add('--loss', type=float, default=0.0, metavar='SHARE', help='lost datagrams (default: 0)')
+    add('--seed', type=int, default=0, help='of the losses (default: 0)')
+    add('--journal', default='', metavar='FILE', help='append what happens, as JSON lines')
+    add('--control', action='store_true', help='read faults from the input: "ADDRESS FAULT" lines')
+    parser.set_defaults(run=lambda options: asyncio.run(_serve(options)))
+    return run_command(parser, arguments)
 
 
 async def _serve(options: argparse.Namespace) -> int:

@@ -1,8 +1,8 @@
 """The body of a mock Tello: where it is, what it does, and how it answers commands.
 
-Written against the Tello SDK 2.0 user guide. Time is a number that the caller passes in, so the
-body runs as fast as anybody likes. What the guide leaves open is decided for the worse: a move is
-ended by ``stop`` and not by ``rc``, and whoever cuts the motors in the air has a wreck.
+It follows the Tello SDK 2.0 user guide as far as the driver uses it. What the guide leaves open is
+decided for the worse: ``stop`` ends a move and ``rc`` does not, and an aircraft whose motors are
+cut in the air is a wreck. The caller passes the time in, so a body can be faster than real time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TAKEOFF_M = 0.8
 """Height to which it takes off (m)."""
 
 SILENCE_LAND_S = 15.0
-"""After this time without a command, or after the end of its last, it lands by itself (s)."""
+"""It lands by itself this long after its last command, or after the end of its last move (s)."""
 
 TURN_DEG_S = 60.0
 CLIMB_M_S = 0.5
@@ -31,19 +31,29 @@ TAKEOFF_S, LAND_S = 3.5, 2.5
 EMPTY_PERCENT = 3.0
 """With so little charge it lands by itself."""
 
+_DIRECTIONS = {
+    'forward': (1, 0, 0, 0),
+    'back': (-1, 0, 0, 0),
+    'left': (0, 1, 0, 0),
+    'right': (0, -1, 0, 0),
+    'up': (0, 0, 1, 0),
+    'down': (0, 0, -1, 0),
+    'cw': (0, 0, 0, 1),
+    'ccw': (0, 0, 0, -1),
+}
+"""What each move changes: forward, left, up, clockwise."""
+
 
 @dataclass(slots=True)
 class Maneuver:
-    """What it flies by itself: from one pose to another, and whom to tell at its end."""
+    """What it flies by itself: from one pose to another."""
 
-    phase: Phase
     start: Pose
     end: Pose
     started_s: float
     duration_s: float
-    then: Phase
     answer: Callable[[str], None]
-    """Told the answer to its command; does nothing where nobody asked."""
+    """Told the answer at the end; does nothing where nobody asked."""
 
 
 class TelloBody:
@@ -51,8 +61,8 @@ class TelloBody:
 
     Args:
         battery_percent: Its charge at first.
-        drain_percent_s: How much of it a second in the air costs.
-        on_phase: Told the time (s) and the phase, whenever that changes.
+        drain_percent_s: How much charge a second in the air costs.
+        on_phase: Told the time (s) and the new phase at every change.
     """
 
     def __init__(
@@ -68,9 +78,9 @@ class TelloBody:
         self.speed_m_s = 0.5
         self.takes_commands = False
         self.stalled = False
-        """Whether moves never end: it drifts on, as with a camera that sees no ground."""
+        """Whether moves never end, as when its camera sees no ground."""
         self.refusals: dict[str, str] = {}
-        """What it answers, and does not do, by the first word of the command."""
+        """Its answers to commands that it does not do, by their first word."""
         self._on_phase = on_phase
         self._maneuver: Maneuver | None = None
         self._rates = (0.0, 0.0, 0.0, 0.0)
@@ -82,7 +92,7 @@ class TelloBody:
         return self.phase not in (Phase.GROUND, Phase.WRECK)
 
     def advance(self, now_s: float) -> None:
-        """Let time pass until ``now_s`` (s, never less than before)."""
+        """Let time pass until ``now_s``, which never goes back."""
         step_s = max(0.0, now_s - self._now_s)
         if self.flies:
             self._airborne_s += step_s
@@ -104,21 +114,13 @@ class TelloBody:
             self._land(lambda _: None)
 
     def take(self, command: str, answer: Callable[[str], None]) -> None:
-        """Do a command.
-
-        Args:
-            command: What was received.
-            answer: Told what to answer: at once, at the end of what it does, or never.
-        """
+        """Do a command; ``answer`` is called at once, at the end of a move, or never."""
         word, *arguments = command.split() or ['']
         if word != 'command' and not self.takes_commands:
             return
         self._told_s = self._now_s
         if word in self.refusals:
             answer(self.refusals[word])
-            return
-        if word.endswith('?'):
-            answer(self._reading(word))
             return
         match word:
             case 'command':
@@ -136,14 +138,10 @@ class TelloBody:
                 self._steer(_whole(arguments, 4, -100, 100))
             case 'speed':
                 self._set_speed(_whole(arguments, 1, 10, 100), answer)
-            case 'up' | 'down' | 'left' | 'right' | 'forward' | 'back':
-                self._move(word, _whole(arguments, 1, 20, 500), answer)
-            case 'cw' | 'ccw':
-                self._turn(word, _whole(arguments, 1, 1, 360), answer)
-            case 'go':
-                self._go(arguments, answer)
-            case 'streamon' | 'streamoff' | 'keepalive':
+            case 'streamon':
                 answer('ok')
+            case _ if word in _DIRECTIONS:
+                self._move(word, arguments, answer)
             case _:
                 answer(f'unknown command: {word}')
 
@@ -161,18 +159,17 @@ class TelloBody:
             'agx:0.00;agy:0.00;agz:-1000.00;\r\n'
         )
 
-    # What it does
-
     def _follow(self, maneuver: Maneuver, now_s: float) -> None:
         share = (now_s - maneuver.started_s) / max(maneuver.duration_s, 1e-9)
-        if self.stalled and maneuver.phase is Phase.MOVE:
+        if self.stalled and self.phase is Phase.MOVE:
             self.pose = maneuver.start.towards(maneuver.end, 0.5 * share)
             return
         self.pose = maneuver.start.towards(maneuver.end, min(1.0, share))
         if share >= 1.0:
             self._maneuver = None
-            self._told_s = max(self._told_s, maneuver.started_s + maneuver.duration_s)
-            self._enter(maneuver.then, maneuver.started_s + maneuver.duration_s)
+            ended_s = maneuver.started_s + maneuver.duration_s
+            self._told_s = max(self._told_s, ended_s)
+            self._enter(Phase.GROUND if self.phase is Phase.LANDING else Phase.HOVER, ended_s)
             maneuver.answer('ok')
 
     def _take_off(self, answer: Callable[[str], None]) -> None:
@@ -181,8 +178,8 @@ class TelloBody:
         elif self.battery_percent < 10:
             answer('error Low battery')
         else:
-            end = Pose(self.pose.x_m, self.pose.y_m, TAKEOFF_M, self.pose.yaw_deg)
-            self._begin(Phase.TAKEOFF, end, TAKEOFF_S, Phase.HOVER, answer)
+            end = self.pose._replace(z_m=TAKEOFF_M)
+            self._begin(Phase.TAKEOFF, end, TAKEOFF_S, answer)
 
     def _land_if_it_flies(self, answer: Callable[[str], None]) -> None:
         if not self.flies:
@@ -194,15 +191,14 @@ class TelloBody:
             self._land(answer)
 
     def _land(self, answer: Callable[[str], None]) -> None:
-        end = Pose(self.pose.x_m, self.pose.y_m, 0.0, self.pose.yaw_deg)
         duration_s = max(LAND_S, self.pose.z_m / CLIMB_M_S)
-        self._begin(Phase.LANDING, end, duration_s, Phase.GROUND, answer)
+        self._begin(Phase.LANDING, self.pose._replace(z_m=0.0), duration_s, answer)
 
     def _cut(self, answer: Callable[[str], None]) -> None:
         fell = self.flies
         self._break_off('error Motor stop')
         if fell:
-            self.pose = Pose(self.pose.x_m, self.pose.y_m, 0.0, self.pose.yaw_deg)
+            self.pose = self.pose._replace(z_m=0.0)
             self._enter(Phase.WRECK, self._now_s)
         answer('ok')
 
@@ -224,51 +220,10 @@ class TelloBody:
             self.speed_m_s = given[0] / 100
         answer('ok' if given is not None else 'out of range')
 
-    def _move(
-        self, word: str, given: tuple[int, ...] | None, answer: Callable[[str], None]
-    ) -> None:
-        given = self._ready(given, answer)
-        if given is None:
-            return
-        way_m = given[0] / 100
-        forward, left, up = {
-            'forward': (1, 0, 0),
-            'back': (-1, 0, 0),
-            'left': (0, 1, 0),
-            'right': (0, -1, 0),
-            'up': (0, 0, 1),
-            'down': (0, 0, -1),
-        }[word]
-        speed_m_s = self.speed_m_s if not up else min(self.speed_m_s, CLIMB_M_S)
-        end = self.pose.moved(forward * way_m, left * way_m, up * way_m)
-        self._begin(Phase.MOVE, end, SETTLE_S + way_m / speed_m_s, Phase.HOVER, answer)
-
-    def _turn(
-        self, word: str, given: tuple[int, ...] | None, answer: Callable[[str], None]
-    ) -> None:
-        given = self._ready(given, answer)
-        if given is None:
-            return
-        end = self.pose.moved(0, 0, 0, given[0] if word == 'cw' else -given[0])
-        self._begin(Phase.MOVE, end, SETTLE_S + given[0] / TURN_DEG_S, Phase.HOVER, answer)
-
-    def _go(self, arguments: list[str], answer: Callable[[str], None]) -> None:
-        way, speed = _whole(arguments[:3], 3, -500, 500), _whole(arguments[3:], 1, 10, 100)
-        given = None
-        if way is not None and speed is not None and any(abs(part) >= 20 for part in way):
-            given = (*way, *speed)
-        given = self._ready(given, answer)
-        if given is None:
-            return
-        forward_m, left_m, up_m, speed_m_s = (part / 100 for part in given)
-        duration_s = SETTLE_S + math.hypot(forward_m, left_m, up_m) / speed_m_s
-        end = self.pose.moved(forward_m, left_m, up_m)
-        self._begin(Phase.MOVE, end, duration_s, Phase.HOVER, answer)
-
-    def _ready(
-        self, given: tuple[int, ...] | None, answer: Callable[[str], None]
-    ) -> tuple[int, ...] | None:
-        """Return what a move was given if it can be begun; else answer why not."""
+    def _move(self, word: str, arguments: list[str], answer: Callable[[str], None]) -> None:
+        direction = _DIRECTIONS[word]
+        turns, climbs = direction[3] != 0, direction[2] != 0
+        given = _whole(arguments, 1, *((1, 360) if turns else (20, 500)))
         if given is None:
             answer('out of range')
         elif not self.flies:
@@ -278,18 +233,16 @@ class TelloBody:
         elif self.phase is Phase.MOVE:
             answer('error Not joystick')
         else:
-            return given
-        return None
+            amount = given[0] if turns else given[0] / 100
+            end = self.pose.moved(*(amount * part for part in direction))
+            speed = min(self.speed_m_s, CLIMB_M_S) if climbs else self.speed_m_s
+            rate = TURN_DEG_S if turns else speed
+            self._begin(Phase.MOVE, end, SETTLE_S + amount / rate, answer)
 
     def _begin(
-        self,
-        phase: Phase,
-        end: Pose,
-        duration_s: float,
-        then: Phase,
-        answer: Callable[[str], None],
+        self, phase: Phase, end: Pose, duration_s: float, answer: Callable[[str], None]
     ) -> None:
-        self._maneuver = Maneuver(phase, self.pose, end, self._now_s, duration_s, then, answer)
+        self._maneuver = Maneuver(self.pose, end, self._now_s, duration_s, answer)
         self._enter(phase, self._now_s)
 
     def _break_off(self, answer: str) -> None:
@@ -301,8 +254,6 @@ class TelloBody:
         if phase is not self.phase:
             self.phase = phase
             self._on_phase(at_s, phase)
-
-    # What it says
 
     def _velocity_m_s(self) -> tuple[float, float, float]:
         """Return how fast it is: forward, left and up (m/s)."""
@@ -320,23 +271,6 @@ class TelloBody:
             (ahead * math.sin(angle_rad) + aside * math.cos(angle_rad)) / duration_s,
             (end.z_m - start.z_m) / duration_s,
         )
-
-    def _reading(self, word: str) -> str:
-        readings = {
-            'battery?': f'{int(self.battery_percent)}',
-            'speed?': f'{self.speed_m_s * 100:.1f}',
-            'time?': f'{int(self._airborne_s)}s',
-            'height?': f'{round(self.pose.z_m * 10)}dm',
-            'tof?': f'{max(100, round(self.pose.z_m * 1000))}mm',
-            'baro?': f'{58.9 + self.pose.z_m:.6f}',
-            'temp?': '61~63C',
-            'attitude?': f'pitch:0;roll:0;yaw:{round(math.remainder(self.pose.yaw_deg, 360.0))};',
-            'acceleration?': 'agx:0.00;agy:0.00;agz:-1000.00;',
-            'wifi?': '90',
-            'sdk?': '20',
-            'sn?': '0TQMOCK0000000',
-        }
-        return readings.get(word, f'unknown command: {word}')
 
 
 def _whole(arguments: list[str], count: int, least: int, greatest: int) -> tuple[int, ...] | None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 
 class Phase(Enum):
@@ -31,8 +31,7 @@ class Phase(Enum):
         return self not in (Phase.TAKEOFF, Phase.MOVE, Phase.RC)
 
 
-@dataclass(frozen=True, slots=True)
-class Pose:
+class Pose(NamedTuple):
     """A place and a heading: x forward, y left, z up of the start (m), clockwise yaw (degrees)."""
 
     x_m: float = 0.0
@@ -42,12 +41,7 @@ class Pose:
 
     def towards(self, other: Pose, share: float) -> Pose:
         """Return the pose that far (0 to 1) on the way to another."""
-        return Pose(
-            *(
-                getattr(self, name) + share * (getattr(other, name) - getattr(self, name))
-                for name in ('x_m', 'y_m', 'z_m', 'yaw_deg')
-            )
-        )
+        return Pose(*(a + share * (b - a) for a, b in zip(self, other, strict=True)))
 
     def moved(self, forward_m: float, left_m: float, up_m: float, turn_deg: float = 0.0) -> Pose:
         """Return the pose after a move relative to the heading."""

@@ -1,7 +1,7 @@
 """A mock Tello: speaks the SDK over UDP, like an aircraft, on an address of its own.
 
-Every address of 127.0.0.0/8 is the machine itself, so a fleet of mocks is a row of addresses. Each
-has the aircraft's own port 8889 there and sends its state to port 8890 of whoever commands it.
+Every address of 127.0.0.0/8 is this machine, so each mock of a fleet has an address with the
+aircraft's own port 8889. It sends its state to port 8890 of whoever commands it.
 """
 
 from __future__ import annotations
@@ -47,13 +47,12 @@ class MockTello:
 
     Args:
         host: Its address, for example 127.0.0.2.
-        speed: So many times faster than a real one it flies and turns.
+        speed: How many times as fast as a real one it is.
         loss: Share of datagrams that get lost, each way.
-        seed: Of the losses.
+        seed: Equal seeds lose equal datagrams.
         battery_percent: Its charge at first.
-        drain_percent_s: How much of it a second in the air costs, on its own clock.
-        journal_path: JSON lines of its entries, appended and flushed one by one; empty for
-            none.
+        drain_percent_s: How much charge a second in the air costs, on its own clock.
+        journal_path: File to which its entries are appended as JSON lines; empty for none.
         on_entry: Told every entry.
 
     Raises:
@@ -153,7 +152,7 @@ class MockTello:
                 ``battery 8``, or ``refuse forward error Not joystick``.
 
         Raises:
-            ConfigurationError: It is none of these.
+            ConfigurationError: There is no such fault.
         """
         body = self.body
         body.advance(self._now_s())
@@ -208,7 +207,7 @@ class MockTello:
         return self.loss > 0 and self._random.random() < self.loss
 
     def _now_s(self) -> float:
-        """Return the time on its own clock, which runs ``speed`` times as fast (s)."""
+        """Return the time on its own clock, which runs ``speed`` times as fast."""
         return time.monotonic() * self.speed
 
     def _note(self, event: str, what: str, at_s: float | None = None) -> None:

@@ -11,14 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from timely_llm_ros.drivers import create_driver, read_options
+from timely_llm_ros.drivers.indy.driver import away_from_base
 from timely_llm_ros.drivers.indy.options import IndyOptions
-from timely_llm_ros.drivers.indy.units import (
-    ACCELERATION_RATIO,
-    VELOCITY_RATIO,
-    Workspace,
-    away_from_base,
-    ratio,
-)
 from timely_llm_ros.errors import ConfigurationError, SkillFailedError
 from timely_llm_ros.skills.loading import find_skill_set, parse_skill_set
 
@@ -30,13 +24,13 @@ anything = st.floats(allow_nan=True, allow_infinity=True)
 def test_points_inside_become_millimetres_and_degrees(
     x_m: float, y_m: float, z_m: float, rotation_rad: tuple[float, float, float]
 ) -> None:
-    workspace = Workspace(0.8, 0.0, 1.1, rotation_rad)
+    options = IndyOptions(tool_rotation_rad=rotation_rad)
     inside = math.hypot(x_m, y_m) <= 0.8 and 0 <= z_m <= 1.1
     if not inside:
         with pytest.raises(SkillFailedError, match=r'point \(.*\) m.*: expected'):
-            workspace.pose(x_m, y_m, z_m)
+            options.tool_pose(x_m, y_m, z_m)
         return
-    pose = workspace.pose(x_m, y_m, z_m)
+    pose = options.tool_pose(x_m, y_m, z_m)
     assert pose[:3] == pytest.approx([1000 * x_m, 1000 * y_m, 1000 * z_m])
     assert [math.radians(angle) for angle in pose[3:]] == pytest.approx(list(rotation_rad))
 
@@ -44,7 +38,7 @@ def test_points_inside_become_millimetres_and_degrees(
 @given(anything, anything, anything)
 def test_no_number_leaves_the_workspace(x_m: float, y_m: float, z_m: float) -> None:
     try:
-        pose = Workspace(0.8, 0.0, 1.1, (0.0, math.pi, 0.0)).pose(x_m, y_m, z_m)
+        pose = IndyOptions().tool_pose(x_m, y_m, z_m)
     except SkillFailedError:
         return
     assert all(map(math.isfinite, pose))
@@ -52,16 +46,17 @@ def test_no_number_leaves_the_workspace(x_m: float, y_m: float, z_m: float) -> N
     assert 0.0 <= pose[2] <= 1100.0
 
 
-@pytest.mark.parametrize('limits', [VELOCITY_RATIO, ACCELERATION_RATIO])
+@pytest.mark.parametrize(('name', 'most'), [('speed', 100), ('acceleration', 900)])
 @given(share=anything)
-def test_ratios_are_whole_and_within_the_sdks_limits(limits: tuple[int, int], share: float) -> None:
-    if not limits[0] / 100 <= share <= limits[1] / 100:
-        with pytest.raises(ConfigurationError, match=f'speed {re.escape(repr(share))}: expected'):
-            ratio(share, limits, 'speed')
+def test_shares_become_percentages_within_the_sdks_limits(
+    name: str, most: int, share: float
+) -> None:
+    if not 1 <= 100 * share <= most:
+        with pytest.raises(ConfigurationError, match=f'{name} {re.escape(repr(share))}: expected'):
+            IndyOptions(**{name: share})  # type: ignore[arg-type]
         return
-    value = ratio(share, limits, 'speed')
-    assert isinstance(value, int)
-    assert limits[0] <= value <= limits[1]
+    options = IndyOptions(**{name: share})  # type: ignore[arg-type]
+    assert 1 <= round(100 * getattr(options, name)) <= most
 
 
 @given(metres, metres)
