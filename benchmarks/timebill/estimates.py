@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.prediction.times import ProfilePlan, fit_profile, measure, profile_errors
@@ -65,10 +65,7 @@ def profile(
         'repeats': repeats,
     }
     for name, found in (('prefill', errors.prefill), ('step', errors.steps[1])):
-        assert found.held_out is not None
-        rows[f'{name}_fitted_mape_pct'] = found.fitted.mape_pct
-        rows[f'{name}_held_out_mape_pct'] = found.held_out.mape_pct
-        rows[f'{name}_worst_pct'] = found.worst_pct
+        rows |= {f'{name}_{key}': value for key, value in asdict(found).items()}
     print('estimator:', ', '.join(f'{name} {value:.4g}' for name, value in rows.items()))
     return times, rows
 

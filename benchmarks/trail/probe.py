@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.timebill import make_jobs
+from benchmarks.trail.distributions import binned, left_at_most
 from benchmarks.trail.replay import Spoken
 from benchmarks.trail.smoothing import smooth
 from timely_llm_ros.budget import FixedEviction
@@ -200,7 +201,7 @@ def mean_errors(plans: Sequence[Followed], name: str = PREDICTORS) -> dict[str, 
         for what, found in (
             ('unrefined', bins.expected(plan.single)),
             ('refined', lengths.left(plan.refined, ages)),
-            ('refined, its median', lengths.quantile(plan.refined, ages, 0.5)),
+            ('refined, its median', left_at_most(plan.refined, ages, 0.5)),
             ('refined, few generations', lengths.left(plan.rare, ages)),
             ('refined, without the prompt', lengths.left(plan.alone, ages)),
             ('refined at every token', lengths.left(plan.eager, ages)),
@@ -243,7 +244,7 @@ def reliability(plans: Sequence[Followed], name: str = PREDICTORS) -> list[dict[
     """Return how often bins were right by what probability they were given."""
     probe, _ = predictors(name)
     bins = probe.settings.bins
-    said = np.concatenate([probe.filter.binned(plan.refined, plan.ages).ravel() for plan in plans])
+    said = np.concatenate([binned(bins, plan.refined, plan.ages).ravel() for plan in plans])
     was = np.concatenate(
         [(np.arange(bins.count) == bins.index(plan.left)[:, None]).ravel() for plan in plans]
     )
@@ -259,14 +260,11 @@ def reliability(plans: Sequence[Followed], name: str = PREDICTORS) -> list[dict[
     ]
 
 
-def coverage(plans: Sequence[Followed], name: str = PREDICTORS) -> dict[str, dict[str, float]]:
+def coverage(plans: Sequence[Followed]) -> dict[str, dict[str, float]]:
     """Return how often quantiles held: the probe's over all tokens, the prompt's over plans."""
-    probe, _ = predictors(name)
     found: dict[str, dict[str, Any]] = {'probe': {}, 'prompt': {}}
     for share in QUANTILES:
-        held = [
-            plan.left <= probe.filter.quantile(plan.refined, plan.ages, share) for plan in plans
-        ]
+        held = [plan.left <= left_at_most(plan.refined, plan.ages, share) for plan in plans]
         found['probe'][f'{share}'] = float(np.concatenate(held).mean())
         found['prompt'][f'{share}'] = float(
             np.mean([plan.length <= plan.forecast.quantile(share) for plan in plans])

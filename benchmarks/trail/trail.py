@@ -121,7 +121,7 @@ def probe_part(plans: int) -> tuple[dict[str, Any], list[Target]]:
             'best_reading_to_refined': ratio,
             'prompt_only_to_perfect_bins': bound,
             'reliability': reliability(found, folder),
-            'coverage': coverage(found, folder),
+            'coverage': coverage(found),
         }
         print(f'{name}: {len(found)} held-out plans, mean error of the remaining length')
         for what, value in errors.items():

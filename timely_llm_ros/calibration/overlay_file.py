@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from timely_llm_ros.calibration.skill_fit import rounded
 from timely_llm_ros.skills import (
     ConstantDuration,
     EmpiricalDuration,
@@ -28,18 +30,23 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.calibration.skill_fit import SkillFit
     from timely_llm_ros.calibration.skill_profile import SkillProfile
-    from timely_llm_ros.skills import DurationModel
 
-_DIGITS = 4
+_MODELS = {
+    ConstantDuration: 'constant',
+    LinearDuration: 'linear',
+    EmpiricalDuration: 'empirical',
+    ReadingDuration: 'reading',
+}
+"""What YAML calls the duration models."""
 
 
 def overlay_text(
     profile: SkillProfile, *, extends: str, output: str | Path, date: datetime.date
 ) -> str:
-    """Return the overlay of a profile's fits as YAML text.
+    """Return the overlay of a profile's fits, of which there is at least one, as YAML text.
 
     Args:
-        profile: The profile, with one fit at least.
+        profile: The profile.
         extends: Name or path of the skill set, as it was given.
         output: Where the overlay will lie: a path in it is relative to that folder.
         date: When the fit was made.
@@ -72,49 +79,25 @@ def overlay_text(
 
 
 def _skill(fit: SkillFit) -> dict[str, Any]:
-    least, middle, greatest = (_rounded(time_s) for time_s in fit.measured_s)
+    least, middle, greatest = (rounded(time_s) for time_s in fit.measured_s)
     evidence: dict[str, Any] = {
         'calls': fit.calls,
         'outliers': fit.outliers,
         'measured_s': {'least': least, 'median': middle, 'greatest': greatest},
         'residuals': {
-            quantile_key(share): _rounded(value)
+            quantile_key(share): rounded(value)
             for share, value in zip(QUANTILES, fit.residuals, strict=True)
         },
     }
     if fit.ranges:
         evidence['ranges'] = {
-            name: [_rounded(limit) for limit in limits] for name, limits in fit.ranges.items()
+            name: [rounded(limit) for limit in limits] for name, limits in fit.ranges.items()
         }
-    return {'duration': _duration(fit.model), 'evidence': evidence}
-
-
-def _duration(model: DurationModel) -> dict[str, Any]:
-    match model:
-        case ConstantDuration():
-            return {'model': 'constant', 'seconds': model.seconds, 'variation': model.variation}
-        case LinearDuration():
-            return {
-                'model': 'linear',
-                'base_s': model.base_s,
-                'per': dict(model.per),
-                'variation': model.variation,
-            }
-        case EmpiricalDuration():
-            return {'model': 'empirical', 'samples_s': list(model.samples_s)}
-        case ReadingDuration():
-            return {
-                'model': 'reading',
-                'words_per_minute': model.words_per_minute,
-                'variation': model.variation,
-            }
-
-
-def _rounded(value: float) -> float:
-    return float(f'{value:.{_DIGITS}g}')
+    duration = {'model': _MODELS[type(fit.model)], **asdict(fit.model)}
+    return {'duration': duration, 'evidence': evidence}
 
 
 def _line(path: str) -> str:
-    """Return a path as overlays may hold it: one printable line, cut where it is too long."""
+    """Return a path as one printable line, cut where an overlay has no room for more."""
     printable = ''.join(letter if letter.isprintable() else '?' for letter in path)
     return ' '.join(printable.split())[:MAX_PATH_LENGTH]

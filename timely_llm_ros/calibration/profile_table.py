@@ -1,4 +1,4 @@
-"""A profile of a skill set as a table of text: each duration before and after, and why not."""
+"""Shows a profile of a skill set as text: each duration before and after, or why it stayed."""
 
 from __future__ import annotations
 
@@ -56,15 +56,11 @@ def profile_table(profile: SkillProfile) -> str:
         ]
     if profile.left_alone:
         lines += ['', 'left alone, their durations are as before:']
-        never = [name for name, result in profile.left_alone.items() if not result.calls]
         reasons: dict[str, list[str]] = defaultdict(list)
-        for name, result in profile.left_alone.items():
-            if result.calls:
-                reasons[result.reason].append(name)
-        for reason, names in reasons.items():
-            lines.append(f'  {", ".join(names)}: {reason}')
-        if never:
-            lines.append(f'  {", ".join(never)}: no call measured')
+        # Those that were never called come last.
+        for name, result in sorted(profile.left_alone.items(), key=lambda item: not item[1].calls):
+            reasons[result.reason if result.calls else 'no call measured'].append(name)
+        lines += [f'  {", ".join(names)}: {reason}' for reason, names in reasons.items()]
     if profile.left_out:
         lines += ['', 'segments that gave no measured calls:']
         lines += [f'  {number} of which {reason}' for reason, number in profile.left_out.items()]

@@ -1,8 +1,8 @@
 """Fits times as a base plus so much per unit of some amounts; a few wrong times do no harm.
 
-The starting values minimise the sum of absolute residuals. Iteratively reweighted least squares
+The starting values minimise the sum of absolute residuals; iteratively reweighted least squares
 with Tukey's biweight [1]_ refine them. The residuals are *relative*, because skills vary in
-proportion to their time. No coefficient is negative: no skill is faster for having more to do.
+proportion to their time. No coefficient is negative: more to do never makes a skill faster.
 
 References:
     .. [1] A. E. Beaton, J. W. Tukey: The fitting of power series, meaning polynomials,
@@ -31,19 +31,19 @@ LEAST_DEVIATION = 1e-3
 """Relative residuals are taken to vary at least this much, though most may fit exactly."""
 
 LEAST_AMOUNT = 1e-12
-"""What is less, in metres, radians or whatever it is counted in, is taken for 0."""
+"""A smaller amount, in metres, radians or whatever it is counted in, is taken for 0."""
 
 ROUNDS = 100
-"""Most rounds of each stage; it ends before once nothing changes any more."""
+"""Most rounds of each stage, which ends sooner once nothing changes any more."""
 
 SHARE = 0.75
-"""The deviation is that of the best three quarters: a quarter may be wrong by any amount.
+"""The deviation is that of the best three quarters, so a quarter may be wrong by any amount.
 
-The usual half would stand more, but of few samples it often finds a handful that agree by chance.
+The usual half would bear more, but among few samples a handful often agree by chance.
 """
 
 _QUANTILE_OF_NORMAL = 1.15035
-"""Below which that share of the absolute values of a standard normal variable lies."""
+"""That share of the absolute values of a standard normal variable lies below this."""
 
 _LEAST_SHARE = 0.05
 """Residuals are relative to at least this share of the median time."""

@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from timely_llm_ros.skills import DurationModel, Skill
 
 MIN_CALLS = 10
-"""Calls of a skill below which it is left alone, unless told otherwise."""
+"""A skill with fewer calls is left alone, unless the caller says otherwise."""
 
 LEAST_CALLS = 5
-"""What may be told otherwise: fewer say nothing about spread."""
+"""The least that a caller may ask for: fewer calls say nothing about spread."""
 
 MIN_VALUES = 3
-"""Different amounts of an argument from which a slope is fitted."""
+"""A slope needs this many different amounts of its argument."""
 
 MIN_RANGE = 1.5
-"""The greatest amount of such an argument is at least this times the least."""
+"""The greatest of these amounts must be at least this many times the least."""
 
 SIGNIFICANT = 3.0
 """A slope below this many standard errors explains nothing."""
@@ -48,16 +48,16 @@ RELEVANT = 0.05
 """A slope that moves the time by less than this share of its median explains nothing."""
 
 MAX_CONSTANT_VARIATION = 0.25
-"""Calls that no argument explains and that vary more are kept as they were measured."""
+"""Times that no argument explains and that vary more are kept as they were measured."""
 
 MAX_CONSTANT_OUTLIERS = 0.1
-"""The same for this share of outliers: they are then not mishaps but part of what happens."""
+"""With a larger share of outliers they are kept too: these are then no mishaps."""
 
 MAX_LINEAR_OUTLIERS = 0.25
 """Share of outliers up to which a line is believed."""
 
 MAX_KEPT = 200
-"""Measured times that an empirical model keeps; of more, as many evenly spaced quantiles."""
+"""An empirical model of more measured times keeps this many evenly spaced quantiles."""
 
 DIGITS = 4
 """Significant digits of what is fitted."""
@@ -107,16 +107,11 @@ class LeftAlone:
 def fit_skill(
     skill: Skill, samples: Sequence[CallSample], *, min_calls: int = MIN_CALLS
 ) -> SkillFit | LeftAlone:
-    """Fit a skill's duration; the order of the samples does not matter.
+    """Fit a skill's duration to measured calls, whose order does not matter.
 
-    A line where arguments explain the time; a constant where none does and the time varies
-    little; else the measured times themselves. A line that the skill had before is not given up
-    for what fits worse.
-
-    Args:
-        skill: The skill, with the model that it has so far.
-        samples: Measured calls of it.
-        min_calls: With fewer it is left alone.
+    The model is a line where arguments explain the time, a constant where none does and the time
+    varies little, and else the measured times themselves. A line that the skill had before is kept
+    where the new model fits worse.
     """
     calls = len(samples)
     if calls < min_calls:
@@ -217,23 +212,24 @@ def _model(times_s: NDArray[np.float64], names: list[str], fit: LinearFit) -> Du
     variation = _variation(fit)
     outliers = 1.0 - float(np.mean(fit.inliers))
     if names and outliers <= MAX_LINEAR_OUTLIERS and variation <= MAX_VARIATION:
-        per = {name: _rounded(float(slope)) for name, slope in zip(names, fit.per, strict=True)}
-        return LinearDuration(_rounded(fit.base_s), per, variation)
+        per = {name: rounded(float(slope)) for name, slope in zip(names, fit.per, strict=True)}
+        return LinearDuration(rounded(fit.base_s), per, variation)
     if not names and outliers <= MAX_CONSTANT_OUTLIERS and variation <= MAX_CONSTANT_VARIATION:
-        return ConstantDuration(_rounded(fit.base_s), variation)
+        return ConstantDuration(rounded(fit.base_s), variation)
     kept = [float(time_s) for time_s in times_s]
     if len(kept) > MAX_KEPT:
         kept = [percentile(kept, index / (MAX_KEPT - 1)) for index in range(MAX_KEPT)]
-    return EmpiricalDuration(tuple(map(_rounded, kept)))
+    return EmpiricalDuration(tuple(map(rounded, kept)))
 
 
 def _variation(fit: LinearFit) -> float:
-    """Return the relative deviation, such that one call in twenty at most beats the least time."""
+    """Return a relative deviation by which at most one call in twenty beats the least time."""
     ratios = [1.0 + float(residual) for residual in fit.residuals[fit.inliers]]
     beaten_by_few = (1.0 - percentile(ratios, _LEAST_QUANTILE)) / SPREAD
     # Upwards, so that rounding does not raise the least time.
     return math.ceil(1e4 * max(fit.deviation, beaten_by_few)) / 1e4
 
 
-def _rounded(value: float) -> float:
+def rounded(value: float) -> float:
+    """Return a fitted value with as many digits as mean something."""
     return float(f'{value:.{DIGITS}g}')

@@ -29,9 +29,8 @@ class SkillProfile:
         skill_set: The skill set, as it was.
         traces: Paths of the traces.
         calls: How many calls were measured, of all skills.
-        results: Fits and skills left alone, in the order of the skill set; those that were not
-            asked for are absent.
-        left_out: Segments that gave no measured calls, by the reason.
+        results: What was found for each skill that was asked for, in the skill set's order.
+        left_out: How many segments gave no measured calls, by the reason.
     """
 
     skill_set: SkillSet
@@ -62,8 +61,7 @@ def profile_skills(
 
     Args:
         traces: The traces.
-        skill_set: Whose skills; by default the only one of which the traces have segments, by
-            its name.
+        skill_set: Whose skills; by default the only one of which the traces have segments.
         skills: Which skills; all by default.
         min_calls: A skill with fewer measured calls is left alone.
 

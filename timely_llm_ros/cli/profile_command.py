@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import time
+from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -261,24 +262,15 @@ def _machine() -> dict[str, Any]:
 
 def _error_fields(errors: ProfileErrors) -> dict[str, Any]:
     """Return the errors as they go into the file; None where nothing was held out."""
-
-    def fields(size: SizeErrors) -> dict[str, float | None]:
-        return {
-            'fitted_mape_pct': size.fitted.mape_pct,
-            'held_out_mape_pct': size.held_out.mape_pct if size.held_out else None,
-            'worst_pct': size.worst_pct,
-        }
-
     return {
-        'prefill': fields(errors.prefill),
-        'step': [{'batch': batch, **fields(size)} for batch, size in errors.steps.items()],
+        'prefill': asdict(errors.prefill),
+        'step': [{'batch': batch, **asdict(size)} for batch, size in errors.steps.items()],
     }
 
 
 def _measurements(timings: Timings) -> dict[str, list[dict[str, Any]]]:
     """Return medians by size, so that a fit can be judged or made anew."""
     import statistics
-    from dataclasses import asdict
 
     from timely_llm_ros.prediction.times import PrefillPoint
 
@@ -347,5 +339,5 @@ def _show(
 
 def _percentages(errors: SizeErrors) -> tuple[str, str, str]:
     """Return mean errors of fitted and other sizes, and the worst of all."""
-    held_out = '' if errors.held_out is None else f'{errors.held_out.mape_pct:.1f} %'
-    return f'{errors.fitted.mape_pct:.1f} %', held_out, f'{errors.worst_pct:+.0f} %'
+    held_out = '' if errors.held_out_mape_pct is None else f'{errors.held_out_mape_pct:.1f} %'
+    return f'{errors.fitted_mape_pct:.1f} %', held_out, f'{errors.worst_pct:+.0f} %'

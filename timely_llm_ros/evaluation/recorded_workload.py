@@ -1,8 +1,8 @@
-"""Composes workloads from recorded traces: what tasks cost is taken from tasks that ran.
+"""Composes workloads from recorded traces: what a task costs is taken from tasks that ran.
 
-Token counts, the shape of plans in segments and execution times are those of recorded tasks that
-succeeded, so a workload no longer depends on the model or the robots that made them. When tasks
-come, of which kind and for how many robots is free.
+Segments, tokens and execution times are those of recorded tasks that succeeded, so a workload needs
+neither the model nor the robots that made them. When tasks come, of which kinds and for how many
+robots is free.
 """
 
 from __future__ import annotations
@@ -151,11 +151,7 @@ def compose_recorded(
 ) -> Workload:
     """Compose a workload; equal arguments give the same one on every machine.
 
-    Args:
-        recorded: Where tasks are taken from. Their order only matters for recorded arrivals.
-        spec: When they come, of which kinds, for how many robots.
-        seed: What is drawn is drawn from this.
-        name: What tables call the workload.
+    The order of the recorded tasks matters for recorded arrivals only.
 
     Raises:
         ConfigurationError: The mix names a kind that was not recorded, or the workload would be
@@ -217,7 +213,6 @@ class _Draw:
         }
 
     def task(self, at_s: float) -> WorkloadTask:
-        """Return a drawn task that comes at that time (s)."""
         place = self._rng.random() * self._sums[-1]
         index = min(bisect_right(self._sums, place), len(self._kinds) - 1)
         return replace(self._rng.choice(self._of_kind[self._kinds[index]]), at_s=at_s)

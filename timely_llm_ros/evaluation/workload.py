@@ -1,7 +1,7 @@
 """Workloads: which tasks reach a fleet when, and what each of them costs.
 
-A workload is data: anything that can serve tasks can be driven with it. ``timely-llm compose``
-makes one of recorded traces, and ``benchmarks/workloads`` draws those of the papers.
+A workload is data that anything that serves tasks can be driven with. ``timely-llm compose`` makes
+one from recorded traces; ``benchmarks/workloads`` draws those of the papers.
 """
 
 from __future__ import annotations

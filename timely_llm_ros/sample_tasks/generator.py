@@ -1,7 +1,7 @@
-"""Tasks to train and test the planner on: a scene, an instruction and the plan that is right.
+"""Draws the tasks that the planner is trained and tested on: scene, instruction, right plan.
 
 The eleven kinds are those of TimelyLLM's Table 2. The right plan is a function of scene and
-instruction alone; see ``oracles.py`` for each kind's convention. Light to import: no torch.
+instruction alone; ``oracles.py`` has each kind's convention. Importing it does not import torch.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class TaskSample:
         skill_set: Name of the skill set, ``tello`` or ``arm``.
         scene: What the robot knows of its surroundings.
         instruction: What the user says.
-        plan: The right plan, canonical text. May hold observations (``#true ``), which stand for
-            values that the robot returned: whoever replays the plan decides them anew.
+        plan: The right plan in canonical text. Observations in it (``#true ``) stand for values
+            that the robot returned: whoever replays the plan decides them anew.
         kind: Number of the kind, 1 to 11.
         urgent: Whether the robot is in danger and must act at once.
         danger: Name of the object that an urgent plan moves away from, else empty.
@@ -115,14 +115,7 @@ def sample_task(
     wordings: Wordings = 'trained',
     scenes: Scenes = 'any',
 ) -> TaskSample:
-    """Return one task of that kind in a fresh scene.
-
-    Args:
-        rng: Source of all randomness: the same state gives the same task.
-        kind: 1 to 11, see ``KINDS``.
-        n_objects: How many objects the scene has.
-        wordings: Which set of templates the instruction is drawn from.
-        scenes: Which part of all scenes the scene is drawn from.
+    """Return one task of that kind in a fresh scene; the same state of ``rng`` gives the same one.
 
     Raises:
         ValueError: The kind is unknown or needs a larger scene.

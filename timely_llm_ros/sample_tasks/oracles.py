@@ -1,4 +1,4 @@
-"""The planner that knows: for each kind of task an instruction and the plan that is right.
+"""Draws an instruction for each kind of task and writes the plan that is right.
 
 Conventions, all functions of scene and instruction:
 
@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.sample_tasks import words
 from timely_llm_ros.sample_tasks.scenes import MAX_LISTED
-from timely_llm_ros.sample_tasks.wordings import core, modifier, wrap
+from timely_llm_ros.sample_tasks.wordings import wording, wrap
 
 if TYPE_CHECKING:
     import random
@@ -38,7 +39,7 @@ _ARTICLES = ('the', 'the', 'the', 'a', 'my', 'our')
 def _description(
     rng: random.Random, scene: Scene, item: SceneObject, *, plural: bool = False
 ) -> str | None:
-    """Return words that mean this object and no other, or None."""
+    """Return words that mean this object and no other, or None where there are none."""
     same = [other for other in scene.objects if other.kind == item.kind]
     alike = sum(other.attribute == item.attribute for other in same)
     kind = words.plural(item.kind) if plural else item.kind
@@ -60,6 +61,12 @@ def _pick(
         if description is not None:
             return item, f'{rng.choice(_ARTICLES)} {description}'
     return None
+
+
+def _singles(scene: Scene, kinds: Collection[str]) -> list[SceneObject]:
+    """Return the objects of these kinds that are the only one of their kind."""
+    counts = Counter(item.kind for item in scene.objects)
+    return [item for item in scene.objects if item.kind in kinds and counts[item.kind] == 1]
 
 
 def _distance(rng: random.Random) -> tuple[str, int]:
@@ -86,14 +93,14 @@ def _flight(
     drawn = rng.random()
     if drawn < 0.15:
         said, value = _distance(rng)
-        text += modifier(rng, 'climb', {'d': said}, held_out=held_out)
+        text += wording(rng, 'climb', {'d': said}, held_out=held_out)
         before = f'move_up({value});'
     elif drawn < 0.3:
         said, value = _seconds(rng)
-        text += modifier(rng, 'wait', {'d': said}, held_out=held_out)
+        text += wording(rng, 'wait', {'d': said}, held_out=held_out)
         after = f'delay({value});'
     elif drawn < 0.4:
-        text += modifier(rng, 'around', {}, held_out=held_out)
+        text += wording(rng, 'around', {}, held_out=held_out)
         before = 'repeat(4){turn_cw(90);delay(500);};'
     plan = f'takeoff;{before}goto({item.name});{after}{look}land;'
     return wrap(rng, text, urgent=False), plan
@@ -104,7 +111,7 @@ def _look_for(rng: random.Random, scene: Scene, held_out: bool) -> tuple[str, st
     if found is None:
         return None
     item, said = found
-    text = core(rng, 'look_for', {'t': said}, held_out=held_out)
+    text = wording(rng, 'look_for', {'t': said}, held_out=held_out)
     return _flight(rng, text, item, 'take_picture;', held_out=held_out)
 
 
@@ -116,7 +123,7 @@ def _check_for(rng: random.Random, scene: Scene, held_out: bool) -> tuple[str, s
         if first.kind == second.kind or None in said:
             continue
         slots = dict(zip('ab', map(str, said), strict=True))
-        text = core(rng, 'check_for', slots, held_out=held_out)
+        text = wording(rng, 'check_for', slots, held_out=held_out)
         steps = []
         for item in (first, second):
             seen = rng.random() < 0.5
@@ -126,10 +133,11 @@ def _check_for(rng: random.Random, scene: Scene, held_out: bool) -> tuple[str, s
     return None
 
 
-def _related(
-    rng: random.Random, scene: Scene, *, under: bool
-) -> tuple[SceneObject, dict[str, str]] | None:
-    """Return an object that its relation and support tell from others, and the words for it."""
+def _placed(
+    theme: str, look: str, rng: random.Random, scene: Scene, held_out: bool
+) -> tuple[str, str] | None:
+    """Fly to an object that its relation and support tell from others, then do ``look``."""
+    under = theme == 'find_under'
     candidates = [item for item in scene.objects if (item.relation == 'under') == under]
     for _ in range(_TRIES if candidates else 0):
         item = rng.choice(candidates)
@@ -145,88 +153,39 @@ def _related(
             'u': rng.choice(('under', 'under', 'below', 'beneath')),
             's': f'the {item.support}',
         }
-        return item, slots
+        text = wording(rng, theme, slots, held_out=held_out)
+        return _flight(rng, text, item, look.format(item.name), held_out=held_out)
     return None
 
 
-def _check_on(rng: random.Random, scene: Scene, held_out: bool) -> tuple[str, str] | None:
-    found = _related(rng, scene, under=False)
-    if found is None:
-        return None
-    item, slots = found
-    text = core(rng, 'check_on', slots, held_out=held_out)
-    look = f'if(is_visible({item.name})){{take_picture;}}else{{scan;}};'
-    return _flight(rng, text, item, look, held_out=held_out)
-
-
-def _find_under(rng: random.Random, scene: Scene, held_out: bool) -> tuple[str, str] | None:
-    found = _related(rng, scene, under=True)
-    if found is None:
-        return None
-    item, slots = found
-    text = core(rng, 'find_under', slots, held_out=held_out)
-    return _flight(rng, text, item, 'move_down(30);take_picture;', held_out=held_out)
-
-
 def _find_tool(rng: random.Random, scene: Scene, held_out: bool) -> tuple[str, str] | None:
-    counts = Counter(item.kind for item in scene.objects)
-    tools = [o for o in scene.objects if o.kind in words.AFFORDANCES and counts[o.kind] == 1]
+    tools = _singles(scene, words.AFFORDANCES)
     if not tools:
         return None
     item = rng.choice(tools)
     use = rng.choice(words.AFFORDANCES[item.kind])
-    text = core(rng, 'find_tool', {'v': use}, held_out=held_out)
+    text = wording(rng, 'find_tool', {'v': use}, held_out=held_out)
     look = 'take_picture;log("tool found");'
     return _flight(rng, text, item, look, held_out=held_out)
 
 
 def _urgent(
-    rng: random.Random, scene: Scene, theme: str, *, held_out: bool
-) -> tuple[str, str, str, int | None, str] | None:
-    """Return instruction, moves to the side and along, the distance said (cm), and from what."""
-    kinds = {
-        'avoid_injury': words.PEOPLE,
-        'prevent_collision': words.OBSTACLES,
-        'evade_animal': words.ANIMALS,
-    }[theme]
-    found = _pick(rng, scene, kinds)
+    theme: str, moves: str, usual_cm: int, rng: random.Random, scene: Scene, held_out: bool
+) -> tuple[str, str, str] | None:
+    """Move away from a danger, ``usual_cm`` far where the instruction names no distance."""
+    found = _pick(rng, scene, words.DANGERS[theme])
     if found is None:
         return None
     item, said = found
-    text = core(rng, theme, {'t': said}, held_out=held_out)
-    value_cm = None
+    text = wording(rng, theme, {'t': said}, held_out=held_out)
+    value_cm = usual_cm
     if rng.random() < 0.4:
         phrase, value_cm = _distance(rng)
-        text += modifier(rng, 'distance', {'d': phrase}, held_out=held_out)
+        text += wording(rng, 'distance', {'d': phrase}, held_out=held_out)
     side = 'move_left' if round(item.y_m, 1) < 0 else 'move_right'
     along = 'move_forward' if round(item.x_m, 1) < 0 else 'move_backward'
-    return wrap(rng, text, urgent=True), side, along, value_cm, item.name
-
-
-def _avoid_injury(rng: random.Random, scene: Scene, held_out: bool) -> tuple[str, str, str] | None:
-    found = _urgent(rng, scene, 'avoid_injury', held_out=held_out)
-    if found is None:
-        return None
-    text, side, along, value_cm, name = found
-    return text, f'{side}({value_cm or 100});{along}(50);hover;', name
-
-
-def _prevent_collision(
-    rng: random.Random, scene: Scene, held_out: bool
-) -> tuple[str, str, str] | None:
-    found = _urgent(rng, scene, 'prevent_collision', held_out=held_out)
-    if found is None:
-        return None
-    text, side, along, value_cm, name = found
-    return text, f'{along}({value_cm or 60});{side}(60);hover;', name
-
-
-def _evade_animal(rng: random.Random, scene: Scene, held_out: bool) -> tuple[str, str, str] | None:
-    found = _urgent(rng, scene, 'evade_animal', held_out=held_out)
-    if found is None:
-        return None
-    text, side, _, value_cm, name = found
-    return text, f'move_up(150);{side}({value_cm or 150});hover;', name
+    plan = moves.format(side=side, along=along, cm=value_cm)
+    return wrap(rng, text, urgent=True), f'{plan}hover;', item.name
 
 
 def _stack(rng: random.Random, scene: Scene, held_out: bool) -> tuple[str, str] | None:
@@ -243,20 +202,19 @@ def _stack(rng: random.Random, scene: Scene, held_out: bool) -> tuple[str, str] 
             'first': said[0],
             'rest': separator.join(said[1:-1]) + last + said[-1] if len(said) > 2 else said[1],
         }
-        text = core(rng, 'stack_up', slots, held_out=held_out)
+        text = wording(rng, 'stack_up', slots, held_out=held_out)
     else:
         pairs = [f'{upper} on {lower}' for lower, upper in itertools.pairwise(said)]
         slots = {'pairs': rng.choice((', ', ' and ', ', then ')).join(pairs)}
-        text = core(rng, 'stack_on', slots, held_out=held_out)
+        text = wording(rng, 'stack_on', slots, held_out=held_out)
     steps = itertools.pairwise(tower)
     plan = ''.join(f'pick({upper.name});place({lower.name});' for lower, upper in steps)
     return wrap(rng, text, urgent=False), f'{plan}home;'
 
 
 def _clean(rng: random.Random, scene: Scene, held_out: bool) -> tuple[str, str] | None:
-    kinds = Counter(item.kind for item in scene.objects)
-    surfaces = [o for o in scene.objects if o.kind in words.SURFACES and kinds[o.kind] == 1]
-    containers = [o for o in scene.objects if o.kind in words.CONTAINERS and kinds[o.kind] == 1]
+    surfaces = _singles(scene, words.SURFACES)
+    containers = _singles(scene, words.CONTAINERS)
     if not surfaces or not containers:
         return None
     surface, container = rng.choice(surfaces), rng.choice(containers)
@@ -268,7 +226,7 @@ def _clean(rng: random.Random, scene: Scene, held_out: bool) -> tuple[str, str] 
         return None
     slots = {'s': f'the {surface.kind}', 'c': f'the {container.kind}'}
     theme = 'clean_surface' if container.kind == 'bin' and rng.random() < 0.6 else 'clean_into'
-    text = core(rng, theme, slots, held_out=held_out)
+    text = wording(rng, theme, slots, held_out=held_out)
     plan = ''.join(f'pick({item.name});place({container.name});' for item in items)
     return wrap(rng, text, urgent=False), f'{plan}wipe({surface.name});home;'
 
@@ -278,8 +236,7 @@ def _is_produce(item: SceneObject) -> bool:
 
 
 def _sort(rng: random.Random, scene: Scene, held_out: bool) -> tuple[str, str] | None:
-    kinds = Counter(item.kind for item in scene.objects)
-    containers = [o for o in scene.objects if o.kind in words.CONTAINERS and kinds[o.kind] == 1]
+    containers = _singles(scene, words.CONTAINERS)
     lying = {
         surface: [o for o in scene.objects if (o.relation, o.support) == ('on', surface)]
         for surface in words.SURFACES
@@ -295,7 +252,7 @@ def _sort(rng: random.Random, scene: Scene, held_out: bool) -> tuple[str, str] |
     produce = lying[surface]
     fruit, vegetables = rng.sample(containers, 2)
     slots = {'s': f'the {surface}', 'f': f'the {fruit.kind}', 'g': f'the {vegetables.kind}'}
-    text = core(rng, 'sort', slots, held_out=held_out)
+    text = wording(rng, 'sort', slots, held_out=held_out)
     plan = ''.join(
         f'sort_into({o.name},{(fruit if o.kind in words.FRUITS else vegetables).name});'
         for o in produce
@@ -306,12 +263,12 @@ def _sort(rng: random.Random, scene: Scene, held_out: bool) -> tuple[str, str] |
 ORACLES: dict[str, Oracle] = {
     'look_for': _look_for,
     'check_for': _check_for,
-    'check_on': _check_on,
-    'find_under': _find_under,
+    'check_on': partial(_placed, 'check_on', 'if(is_visible({0})){{take_picture;}}else{{scan;}};'),
+    'find_under': partial(_placed, 'find_under', 'move_down(30);take_picture;'),
     'find_tool': _find_tool,
-    'avoid_injury': _avoid_injury,
-    'prevent_collision': _prevent_collision,
-    'evade_animal': _evade_animal,
+    'avoid_injury': partial(_urgent, 'avoid_injury', '{side}({cm});{along}(50);', 100),
+    'prevent_collision': partial(_urgent, 'prevent_collision', '{along}({cm});{side}(60);', 60),
+    'evade_animal': partial(_urgent, 'evade_animal', 'move_up(150);{side}({cm});', 150),
     'stack': _stack,
     'clean': _clean,
     'sort': _sort,

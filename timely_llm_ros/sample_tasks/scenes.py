@@ -64,11 +64,11 @@ class _Builder:
             self.planted.add((kind, attribute))
         self.items.append((attribute, kind, relation, support))
 
-    def plant(self, kinds: Sequence[str], *, count: int = 1, relation: str | None = None) -> None:
+    def plant(self, kinds: Sequence[str], count: int = 1) -> None:
         """Add one object each of ``count`` different kinds."""
         for kind in self.rng.sample(kinds, count):
             if self.room > 0:
-                self.add(kind, relation=relation, planted=True)
+                self.add(kind, planted=True)
 
     def fill(self, kinds: Sequence[str]) -> None:
         """Add objects up to the number wanted that no planted one can be mistaken for."""
@@ -110,21 +110,14 @@ def drone_scene(rng: random.Random, n_objects: int, themes: Collection[str]) -> 
     """Return a scene of that many objects in which tasks of the themes can be asked."""
     builder = _Builder(rng, n_objects)
     kinds = [kind for kind in words.DRONE_KINDS if kind not in words.AFFORDANCES]
+    asked_for = {'look_for': kinds, 'find_tool': words.TOOLS, **words.DANGERS}
     for theme in themes:
-        if theme == 'look_for':
-            builder.plant(kinds)
-        elif theme == 'check_for':
-            builder.plant(words.VALUABLES, count=2)
-        elif theme in ('check_on', 'find_under'):
+        if theme == 'check_for':
+            builder.plant(words.VALUABLES, 2)
+        elif theme in asked_for:
+            builder.plant(asked_for[theme])
+        else:
             _plant_related(builder, kinds, under=theme == 'find_under')
-        elif theme == 'find_tool':
-            builder.plant(words.TOOLS)
-        elif theme == 'avoid_injury':
-            builder.plant(words.PEOPLE)
-        elif theme == 'prevent_collision':
-            builder.plant(words.OBSTACLES)
-        elif theme == 'evade_animal':
-            builder.plant(words.ANIMALS)
     tools = [kind for kind in words.TOOLS if kind not in {item[1] for item in builder.items}]
     favourites = rng.sample((*words.VALUABLES, *words.PEOPLE, *words.ANIMALS), 6)
     builder.fill([*kinds, *tools, *favourites])
@@ -160,8 +153,6 @@ def arm_scene(rng: random.Random, n_objects: int, themes: Collection[str]) -> Sc
     if rng.random() < 0.5:
         surfaces.remove('desk')
         surfaces.insert(0, 'desk')
-    n_themes = len(themes)
-    share = max(2, n_objects // max(1, n_themes))
     if 'clean' in themes:
         builder.add(surfaces[0], relation='on', support='floor', planted=True)
         builder.add(containers[0], relation='near', support=surfaces[0], planted=True)
@@ -170,7 +161,7 @@ def arm_scene(rng: random.Random, n_objects: int, themes: Collection[str]) -> Sc
         for container in containers[2 - missing : 2]:
             builder.add(container, support='floor', planted=True)
     on_surface = 0
-    limit = min(MAX_LISTED, share)
+    limit = min(MAX_LISTED, max(2, n_objects // max(1, len(themes))))
     tended = set(surfaces[:2]) if 'sort' in themes else set(surfaces[:1])
 
     def where() -> _Place:

@@ -1,8 +1,8 @@
-"""How people may put a task into words: templates, of which some are held out for evaluation.
+"""Templates of instructions, of which some are held out for evaluation.
 
-``[a|b]`` stands for one of several words, ``{slot}`` for what the task fills in. A wording is
+``[a|b]`` stands for one of several words, ``{slot}`` for what the task fills in. An instruction is
 opener + core (+ modifier) + closer. Held-out cores and modifiers use only words that occur in
-trained ones: the model was never told words outside its corpus.
+trained ones, because the model knows no others.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ MODIFIERS: dict[str, tuple[str, ...]] = {
         ', leave {d} between you',
     ),
 }
-"""Trained additions by theme."""
+"""Trained modifiers by theme; each begins with its punctuation."""
 
 HELD_OUT_MODIFIERS: dict[str, tuple[str, ...]] = {
     'climb': (', but climb {d} first', '. go up {d} first'),
@@ -229,26 +229,21 @@ HELD_OUT_MODIFIERS: dict[str, tuple[str, ...]] = {
     'around': (', first look around', '. look around once before that'),
     'distance': ('. keep {d} between you', ', stay at a distance of {d}'),
 }
-"""Additions that only evaluation uses."""
+"""Modifiers that only evaluation uses."""
 
 _CHOICE = re.compile(r'\[([^\]]*)\]')
 
 
-def fill(rng: random.Random, template: str, slots: Mapping[str, str]) -> str:
-    """Return the template with its alternatives drawn and its slots filled."""
+_TRAINED = CORES | MODIFIERS
+_HELD_OUT = HELD_OUT_CORES | HELD_OUT_MODIFIERS
+
+
+def wording(rng: random.Random, theme: str, slots: Mapping[str, str], *, held_out: bool) -> str:
+    """Return a core or modifier of the theme, its alternatives drawn and its slots filled."""
+    template = rng.choice((_HELD_OUT if held_out else _TRAINED)[theme])
     if '[' in template:
         template = _CHOICE.sub(lambda match: rng.choice(match[1].split('|')), template)
     return template.format_map(slots)
-
-
-def core(rng: random.Random, theme: str, slots: Mapping[str, str], *, held_out: bool) -> str:
-    """Return a filled core of the theme."""
-    return fill(rng, rng.choice((HELD_OUT_CORES if held_out else CORES)[theme]), slots)
-
-
-def modifier(rng: random.Random, theme: str, slots: Mapping[str, str], *, held_out: bool) -> str:
-    """Return a filled addition of the theme; begins with its punctuation."""
-    return fill(rng, rng.choice((HELD_OUT_MODIFIERS if held_out else MODIFIERS)[theme]), slots)
 
 
 def wrap(rng: random.Random, text: str, *, urgent: bool) -> str:

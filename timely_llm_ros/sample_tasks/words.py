@@ -49,6 +49,9 @@ SURFACES = ('desk', 'table', 'counter', 'bench')
 ANIMALS = ('cat', 'dog', 'rabbit', 'bird', 'fox', 'goose', 'wasp', 'hamster', 'crow', 'turtle')
 PEOPLE = ('child', 'person', 'worker', 'toddler', 'visitor', 'cyclist', 'man', 'woman')
 OBSTACLES = ('pole', 'tree', 'lamp', 'door', 'wall', 'car', 'cart', 'kite', 'balloon', 'ladder')
+DANGERS = {'avoid_injury': PEOPLE, 'prevent_collision': OBSTACLES, 'evade_animal': ANIMALS}
+"""What an urgent task is about, by its theme."""
+
 VALUABLES = ('key', 'wallet', 'phone', 'watch', 'ticket', 'coin', 'card', 'passport', 'purse')
 THINGS = (
     'book',

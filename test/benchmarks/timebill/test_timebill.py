@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.golden import agrees, golden
 
 from benchmarks.timebill.approaches import TimeBill, choices, fixed, judge, oracle, told
 from benchmarks.timebill.estimates import Estimates
 from benchmarks.timebill.record import Recorded, Tried
 from benchmarks.timebill.record_file import Record, read_record, write_record
+from benchmarks.timebill.rlp import row
 from benchmarks.trail.replay import Spoken, Way, serve
 from timely_llm_ros.prediction.lengths.response_length import LengthDistribution
 from timely_llm_ros.prediction.times.execution_time import (
@@ -107,3 +110,9 @@ def test_knowing_lengths_serves_the_shorter_first() -> None:
         means[way] = found.mean_s
     assert means['prompt'] < means['none'] / 2
     assert means['truth'] == pytest.approx(means['prompt'], rel=0.2)
+
+
+def test_errors_of_predictors_are_the_golden_ones() -> None:
+    for case in golden('golden_timebill.json')['mae_rmse_r2']:
+        found = row('', np.array(case['inputs']['yhat']), np.array(case['inputs']['y']))
+        assert agrees([found.mae, found.rmse, found.r2], case)

@@ -33,7 +33,7 @@ def after(
 ) -> np.ndarray:
     """Learn answers in turn, of one generation."""
     for age, answer in zip(ages, answers, strict=True):
-        shares = one.learn(shares[None], [age], answer[None])[0]
+        shares = one.refine(shares[None], [age], answer[None])[0][0]
     return shares
 
 
@@ -67,11 +67,6 @@ def test_it_is_bayes_rule_length_by_length(
     left = one.left(shares[None], [max(ages)])[0]
     assert left == pytest.approx((wanted * np.arange(1, len(wanted) + 1)).sum() - max(ages))
     assert 1 - 1e-9 <= left <= one.longest
-    spread = one.binned(shares[None], [max(ages)])[0]
-    assert spread.sum() == pytest.approx(1)
-    for place in range(5):
-        there = bins.index(np.arange(1, one.longest - max(ages) + 1)) == place
-        assert spread[place] == pytest.approx(wanted[max(ages) :][there].sum(), abs=1e-9)
 
 
 @settings(max_examples=30, deadline=None)
@@ -116,13 +111,13 @@ def test_generations_do_not_mix_and_outlive_all_lengths(
     one = a_filter(rng, sharpness)
     answers = rng.dirichlet(np.ones(5), size=len(ages))
     before = np.stack([one.prior(a_forecast(rng)) for _ in ages])
-    together = one.learn(before, ages, answers)
+    together, left = one.refine(before, ages, answers)
     for row, age in enumerate(ages):
-        alone = one.learn(before[row][None], [age], answers[row][None])
+        alone, _ = one.refine(before[row][None], [age], answers[row][None])
         assert together[row] == pytest.approx(alone[0])
     assert together.sum(axis=1) == pytest.approx(np.ones(len(ages)))
     assert (one.left(together, ages) >= 1 - 1e-9).all()
-    assert (one.quantile(together, ages, 0.5) >= 1).all()
+    assert left == pytest.approx(one.left(together, ages))
 
 
 def test_a_generation_that_was_to_be_over_begins_anew() -> None:
@@ -130,22 +125,10 @@ def test_a_generation_that_was_to_be_over_begins_anew() -> None:
     sure = np.zeros(one.longest)
     sure[9] = 1.0
     answer = np.array([[0.0, 0.0, 1.0, 0.0, 0.0]])
-    assert one.learn(sure[None], [9], answer)[0][9] == 1.0
-    shares = one.learn(sure[None], [10], answer)
+    assert one.refine(sure[None], [9], answer)[0][0, 9] == 1.0
+    shares, _ = one.refine(sure[None], [10], answer)
     assert shares.sum() == pytest.approx(1)
     assert 8 <= one.left(shares, [10])[0] <= 12
-
-
-@settings(max_examples=50, deadline=None)
-@given(SEEDS, st.integers(1, 50), st.floats(0.01, 1.0))
-def test_quantiles_hold_as_often_as_they_say(seed: int, age: int, share: float) -> None:
-    rng = np.random.default_rng(seed)
-    one = a_filter(rng, 1.0)
-    shares = one.running(one.prior(a_forecast(rng))[None], [age])
-    left = one.quantile(shares, [age], share)[0]
-    length = int(left) + age
-    assert shares[0, :length].sum() >= share * (1 - 1e-6)
-    assert shares[0, : length - 1].sum() < share or left == 1
 
 
 @given(SEEDS, st.sampled_from([1, 4, 16]))
@@ -185,9 +168,6 @@ def test_what_is_no_filter_is_refused() -> None:
             LengthFilter(bins, [0.5, 0.5], exponent, divides=True)
         with pytest.raises(ConfigurationError, match='prompt_weight'):
             LengthFilter(bins, [0.5, 0.5], 1.0, divides=True, prompt_weight=exponent)
-    one = LengthFilter(bins, [0.5, 0.5], 1.0, divides=True)
-    with pytest.raises(ConfigurationError, match='share 0'):
-        one.quantile(one.start[None], [0], 0)
 
 
 @settings(max_examples=30, deadline=None)

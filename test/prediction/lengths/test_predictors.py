@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -163,7 +162,7 @@ def test_a_plan_is_followed_answer_by_answer(
     known = one.filter.start if forecast is None else one.filter.prior(forecast)
     for token in range(tokens):
         if token % every == 0:
-            known = one.filter.learn(known[None], [token + 1], answers[token][None])[0]
+            known = one.filter.refine(known[None], [token + 1], answers[token][None])[0][0]
         still = np.where(one.filter.lengths > token + 1, known, 0.0)
         assert shares[token] == pytest.approx(still / still.sum())
 
@@ -175,10 +174,6 @@ def test_a_probe_comes_back_from_its_files(tmp_path: Path) -> None:
     states = np.ones((3, 4), np.float32)
     assert again.settings == one.settings
     assert again.answer(states) == pytest.approx(one.answer(states))
-    text = tmp_path / 'probe.json'
-    # Of the first format the reading of answers was for another smoothing: the default counts.
-    text.write_text(json.dumps(json.loads(text.read_text()) | {'format': 1}))
-    assert read_probe(tmp_path).settings == ProbeSettings(2, LengthBins(10, 80))
     (tmp_path / 'probe.json').write_text('{"format": 7}')
     with pytest.raises(ModelLoadError, match='format 7'):
         read_probe(tmp_path)

@@ -1,9 +1,9 @@
-"""A recorded run and its replays side by side, and how far the replay can be trusted."""
+"""Compares a recorded run with its replays, and says how far the replays can be trusted."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -43,10 +43,9 @@ class Outcome:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for JSON, which has no NaN: None in its place."""
-        values = {name: getattr(self, name) for name in type(self).__slots__}
         return {
             name: None if isinstance(value, float) and not math.isfinite(value) else value
-            for name, value in values.items()
+            for name, value in asdict(self).items()
         }
 
 
@@ -81,13 +80,7 @@ class ModelError:
 
 
 def outcome(run: Run, plan_ids: Collection[str], label: str = '') -> Outcome:
-    """Return the figures of some of a run's tasks.
-
-    Args:
-        run: The run.
-        plan_ids: Which tasks.
-        label: What tables call the run; by default its own label.
-    """
+    """Return the figures of these tasks of a run; ``label`` replaces the run's own."""
     tasks = [task for task in run.tasks if task.plan_id in plan_ids]
     found = figures(tasks)
     return Outcome(
@@ -141,12 +134,7 @@ _COLUMNS: Mapping[str, tuple[str, str]] = {
 
 
 def table(recorded: Outcome, replays: Collection[Outcome]) -> str:
-    """Return a table of the recorded run and its replays, each with its differences.
-
-    Args:
-        recorded: The recorded run, in the first line.
-        replays: A line each; differences are to the recorded run.
-    """
+    """Return a table: the recorded run, then its replays, each with its differences to it."""
     rows = [['', *(title for title, _ in _COLUMNS.values())]]
     rows.append([recorded.label, *(_cell(recorded, name) for name in _COLUMNS)])
     for replay in replays:

@@ -19,7 +19,7 @@ _NO_MATPLOTLIB = (
 
 
 def require_matplotlib() -> None:
-    """Raise if figures cannot be drawn, before hours of tasks are replayed for them.
+    """Make sure that figures can be drawn, before hours of tasks are replayed for them.
 
     Raises:
         ConfigurationError: matplotlib is not installed.
@@ -31,12 +31,9 @@ def require_matplotlib() -> None:
 
 
 def draw(runs: Sequence[Run], plan_ids: Collection[str], path: str | Path) -> Path:
-    """Draw the share of responses by time and the mean utility of each run; return the path.
+    """Draw each run's share of responses by time and its mean utility as a PNG; return its path.
 
-    Args:
-        runs: The recorded one first.
-        plan_ids: Which tasks are compared.
-        path: Where the PNG goes.
+    The recorded run comes first in ``runs``; ``plan_ids`` says which tasks are compared.
 
     Raises:
         ConfigurationError: matplotlib is not installed.

@@ -1,35 +1,36 @@
-"""Runs recorded tasks again: the real planner on virtual time, robots that only sleep.
+"""Serves recorded tasks again: the real planner, and robots that only sleep.
 
-The planner expects of every segment what it expected in the recorded run, and the robot takes as
-long as it took there: what was known and what was not stays the same.
+With :func:`timed_skills` the planner expects of every segment what it expected in the recorded run,
+and the robot takes as long as it took there.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.clock import LoopClock
 from timely_llm_ros.errors import ConfigurationError, TimelyError
 from timely_llm_ros.execution import ExecutorLimits, LocalRobotLink, SegmentExecutor
-from timely_llm_ros.planner import Planner, PlannerConfig, Task
+from timely_llm_ros.planner import Planner, Task
 from timely_llm_ros.skills import ArgumentSpec, ConstantDuration, LinearDuration, Skill, SkillSet
 from timely_llm_ros.utility import TimeUtility
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
 
     from timely_llm_ros.clock import Clock
-    from timely_llm_ros.engines import Engine
+    from timely_llm_ros.engines import Engine, EngineInfo
     from timely_llm_ros.evaluation.what_if.observer import RunObserver
     from timely_llm_ros.evaluation.what_if.recorded import ReplayedTask
-    from timely_llm_ros.execution import CallValue
-    from timely_llm_ros.planner import TaskHandle
+    from timely_llm_ros.execution import CallValue, Driver
+    from timely_llm_ros.planner import PlannerConfig, TaskHandle
     from timely_llm_ros.skills import Call, Scene
 
 LONGEST_S = 9999.0
-"""Longer segments are taken to last so long (s)."""
+"""A longer segment is taken to last this long (s)."""
 
 _NO_LIMIT_S = 1e6
 
@@ -43,7 +44,7 @@ _TIMES = tuple(
 
 
 def timed_skills(name: str) -> SkillSet:
-    """Return the skill set that stands for a recorded one: its calls say how long they take."""
+    """Return a stand-in for a recorded skill set, whose calls say how long they take."""
     skills = (
         Skill('do', 'act', _TIMES, _DURATION),
         Skill('ask', 'act and say what was seen', _TIMES, _DURATION, blocking=True, returns='bool'),
@@ -58,7 +59,7 @@ def timed_skills(name: str) -> SkillSet:
 
 
 def plan_tokens(task: ReplayedTask) -> list[str]:
-    """Return a plan of the recorded one's shape, token by token; the last one ends it."""
+    """Return, token by token, a plan that has the shape of the recorded one."""
     pieces: list[str] = []
     for segment in task.segments:
         skill = 'ask' if segment.awaits_value else 'do'
@@ -72,11 +73,7 @@ def plan_tokens(task: ReplayedTask) -> list[str]:
 
 
 def assigned_robots(tasks: Sequence[ReplayedTask], robots: int | None) -> list[tuple[str, ...]]:
-    """Return for each task the robots that may do it.
-
-    Args:
-        tasks: The tasks.
-        robots: Size of the fleet; None for the recorded one, in which each task has its robot.
+    """Return for each task the robots that may do it; ``robots`` None keeps the recorded fleet.
 
     Raises:
         ConfigurationError: The fleet would be too small to have a robot of each kind.
@@ -104,16 +101,16 @@ def assigned_robots(tasks: Sequence[ReplayedTask], robots: int | None) -> list[t
 
 
 class ReplayDriver:
-    """A robot whose calls take the time that their last argument says."""
+    """A robot that only sleeps: as long as the last argument of a call says (s)."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
     async def connect(self) -> None:
-        """Nothing is there to connect to."""
+        """Do nothing: there is nothing to connect to."""
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: nothing is held."""
 
     async def execute(self, call: Call, scene: Scene) -> CallValue:  # noqa: ARG002 - Driver
         """Sleep as long as the recorded robot acted."""
@@ -121,95 +118,87 @@ class ReplayDriver:
         return True if call.skill == 'ask' else None
 
     async def safe(self) -> None:
-        """It does nothing anyway."""
+        """Do nothing: the robot does not move."""
 
 
+@dataclass(slots=True)
 class ReplayFleet:
     """Robots and a planner for one replay.
 
-    Args:
+    Attributes:
         tasks: What to serve, in the order of acceptance.
         robots: For each task the robots that may do it: the one with fewest open tasks gets it.
-        engine: Generates; must write ``plan_tokens`` of the task named by a generation's id.
+        skill_sets: Those of the tasks, by name.
+        make_driver: Makes the driver of the robot of that name and skill set.
+        engine: What generates the plans.
+        clock: What planner and robots see time through.
+        config: The planner's.
         network_s: One-way time from the engine to a robot (s).
         take_over: Whether tasks that took over from others do so again; not on another fleet,
             where they may have another robot.
         observer: Gets every event.
+        on_progress: Called about once a second with tasks ended and seconds passed.
     """
 
-    def __init__(
-        self,
-        tasks: Sequence[ReplayedTask],
-        robots: Sequence[tuple[str, ...]],
-        engine: Engine,
-        *,
-        network_s: float,
-        take_over: bool,
-        observer: RunObserver,
-    ) -> None:
-        self._tasks, self._robots, self._engine = tasks, robots, engine
-        self._network_s, self._take_over, self._observer = network_s, take_over, observer
-        self._open: dict[str, int] = dict.fromkeys(
-            dict.fromkeys(name for names in robots for name in names), 0
-        )
+    tasks: Sequence[ReplayedTask]
+    robots: Sequence[tuple[str, ...]]
+    skill_sets: Mapping[str, SkillSet]
+    make_driver: Callable[[str, SkillSet], Driver]
+    engine: Engine
+    clock: Clock
+    config: PlannerConfig
+    network_s: float
+    take_over: bool
+    observer: RunObserver
+    on_progress: Callable[[int, float], None] | None = None
+    _open: dict[str, int] = field(init=False, default_factory=lambda: defaultdict(int))
 
-    async def serve(self) -> None:
-        """Serve every task to its end. Runs on a virtual-time loop from time 0."""
-        clock = LoopClock()
-        skill_sets = {
-            name: timed_skills(name) for name in sorted({_skill_set(task) for task in self._tasks})
+    async def serve(self) -> EngineInfo:
+        """Serve every task to its end; return what the engine says of itself."""
+        kinds = {
+            name: self.skill_sets[task.skill_set]
+            for task, names in zip(self.tasks, self.robots, strict=True)
+            for name in names
         }
-        executors = self._executors(skill_sets, clock)
+        executors = {name: self._executor(name, kind) for name, kind in kinds.items()}
         planner = Planner(
-            engine=self._engine,
+            engine=self.engine,
             robots={
-                robot: LocalRobotLink(executor, clock, latency_s=self._network_s)
+                robot: LocalRobotLink(executor, self.clock, latency_s=self.network_s)
                 for robot, executor in executors.items()
             },
-            skill_sets=skill_sets,
-            clock=clock,
-            on_event=self._observer.on_planner_event,
-            on_engine_event=self._observer.on_engine_event,
-            config=PlannerConfig(
-                max_queue_per_robot=len(self._tasks),
-                max_tokens=1 + max(len(plan_tokens(task)) for task in self._tasks),
-            ),
+            skill_sets=self.skill_sets,
+            clock=self.clock,
+            on_event=self.observer.on_planner_event,
+            on_engine_event=self.observer.on_engine_event,
+            config=self.config,
         )
         for executor in executors.values():
             await executor.start()
-        await planner.start()
         try:
-            waiting = []
-            for task, names in zip(self._tasks, self._robots, strict=True):
-                await clock.sleep(task.record.received_s - clock.now())
+            info = await planner.start()
+            start_s = self.clock.now()
+            self.observer.begin(start_s)
+            waiting: list[asyncio.Future[Any]] = []
+            telling = asyncio.create_task(self._tell(waiting, start_s))
+            for task, names in zip(self.tasks, self.robots, strict=True):
+                await self.clock.sleep(start_s + task.record.received_s - self.clock.now())
                 robot = min(names, key=self._open.__getitem__)
                 handle = self._submit(planner, task, robot)
                 if handle is not None:
                     waiting.append(asyncio.ensure_future(self._follow(handle, robot)))
             await asyncio.gather(*waiting)
+            telling.cancel()
         finally:
             await planner.close()
             for executor in executors.values():
                 await executor.close()
+        return info
 
-    def _executors(
-        self, skill_sets: Mapping[str, SkillSet], clock: Clock
-    ) -> dict[str, SegmentExecutor]:
-        kinds = {
-            name: skill_sets[_skill_set(task)]
-            for task, names in zip(self._tasks, self._robots, strict=True)
-            for name in names
-        }
-        return {
-            name: SegmentExecutor(
-                ReplayDriver(clock),
-                skill_set,
-                clock,
-                # What a recorded robot took, it took: no call is too long.
-                ExecutorLimits(timeout_margin_s=_NO_LIMIT_S, idle_limit_s=_NO_LIMIT_S),
-            )
-            for name, skill_set in kinds.items()
-        }
+    def _executor(self, robot: str, skill_set: SkillSet) -> SegmentExecutor:
+        # What a recorded robot took, it took: no call is too long.
+        limits = ExecutorLimits(timeout_margin_s=_NO_LIMIT_S, idle_limit_s=_NO_LIMIT_S)
+        return SegmentExecutor(self.make_driver(robot, skill_set), skill_set, self.clock, limits)
 
     def _submit(self, planner: Planner, task: ReplayedTask, robot: str) -> TaskHandle | None:
         record = task.record
@@ -218,17 +207,17 @@ class ReplayFleet:
                 Task(
                     record.plan_id,
                     robot,
-                    _skill_set(task),
+                    task.skill_set,
                     record.instruction,
                     record.scene,
                     TimeUtility(record.expected_response_s, record.slope_per_s, record.peak),
                     time_budget_s=record.time_budget_s,
-                    when_busy=task.when_busy if self._take_over else 'queue',
+                    when_busy=task.when_busy if self.take_over else 'queue',
                     task_kind=record.kind,
                 )
             )
         except TimelyError as err:
-            self._observer.refused(task, robot, err)
+            self.observer.refused(task, robot, err)
             return None
         self._open[robot] += 1
         return planner.submit(prepared)
@@ -237,9 +226,10 @@ class ReplayFleet:
         await handle.result()
         self._open[robot] -= 1
 
-
-def _skill_set(task: ReplayedTask) -> str:
-    return task.record.skill_set or 'robot'
+    async def _tell(self, waiting: Sequence[asyncio.Future[Any]], start_s: float) -> None:
+        while self.on_progress is not None:
+            self.on_progress(sum(one.done() for one in waiting), self.clock.now() - start_s)
+            await self.clock.sleep(1.0)
 
 
 def _ms(duration_s: float) -> str:

@@ -31,16 +31,18 @@ _STATUS = {TaskStatus.SUCCEEDED: SUCCEEDED, TaskStatus.CANCELED: CANCELED, TaskS
 
 
 class RunObserver:
-    """Takes events and keeps what a report needs.
-
-    Args:
-        tasks: The recorded tasks, whose words the plans of shapes stand for.
-    """
+    """Takes the events of a replay of these tasks and keeps what a report needs."""
 
     def __init__(self, tasks: Iterable[ReplayedTask]) -> None:
         self._recorded = {task.record.plan_id: task for task in tasks}
         self._found: dict[str, RecordedTask] = {}
         self._samples: list[EngineSample] = []
+        self._start_s = 0.0
+
+    def begin(self, start_s: float) -> None:
+        """Count times from now on, and forget what the engine said while it loaded."""
+        self._start_s = start_s
+        self._samples.clear()
 
     def run(self, label: str) -> Run:
         """Return everything that was seen as a run."""
@@ -61,32 +63,29 @@ class RunObserver:
 
     def on_planner_event(self, event: PlannerEvent) -> None:
         """Note what happened to a task."""
+        at_s = event.at_s - self._start_s
         if isinstance(event, TaskAccepted):
-            self._new(self._recorded[event.task_id], event.robot, event.at_s)
+            self._new(self._recorded[event.task_id], event.robot, at_s)
             return
         record = self._found[event.task_id]
         match event:
             case SegmentReady():
-                planned = self._recorded[event.task_id].segments
-                # In mode whole_plan the only segment is the whole plan.
-                parts = planned if event.segment.is_last else planned[event.segment.index :][:1]
                 segment = self._segment(record, event.segment.index)
-                segment.text = ''.join(part.text for part in parts)
-                segment.calls = tuple(call for part in parts for call in part.calls)
+                segment.text, segment.calls = self._words(event)
                 segment.tokens = event.segment.tokens
-                segment.generated_s = event.token_at_s
+                segment.generated_s = event.token_at_s - self._start_s
                 segment.generation_s = event.generation_s
                 segment.expected_execution_s = event.expected_execution_s
                 segment.awaits_value = event.segment.awaits_value
             case SegmentStarted():
-                self._segment(record, event.index).started_s = event.at_s
+                self._segment(record, event.index).started_s = at_s
             case SegmentEnded():
                 segment = self._segment(record, event.outcome.index)
-                segment.ended_s, segment.error = event.at_s, event.outcome.ending.message
+                segment.ended_s, segment.error = at_s, event.outcome.ending.message
                 segment.execution_s = event.outcome.execution_s
             case TaskEnded():
                 result = event.result
-                record.ended_s, record.status = event.at_s, _STATUS[result.status]
+                record.ended_s, record.status = at_s, _STATUS[result.status]
                 record.error_code, record.error = result.ending.code, result.ending.message
                 record.response_s, record.waiting_s = result.response_s, result.waiting_s
                 record.execution_s, record.completion_s = result.execution_s, result.completion_s
@@ -98,7 +97,7 @@ class RunObserver:
             state = event.state
             self._samples.append(
                 EngineSample(
-                    asyncio.get_running_loop().time(),
+                    asyncio.get_running_loop().time() - self._start_s,
                     state.running,
                     state.suspended,
                     state.held,
@@ -107,6 +106,15 @@ class RunObserver:
                     state.step_s,
                 )
             )
+
+    def _words(self, event: SegmentReady) -> tuple[str, tuple[str, ...]]:
+        """Return the text of a segment and of its calls: those that its shape stands for."""
+        planned = self._recorded[event.task_id].segments
+        # In mode whole_plan the only segment is the whole plan.
+        parts = planned if event.segment.is_last else planned[event.segment.index :][:1]
+        return ''.join(part.text for part in parts), tuple(
+            call for part in parts for call in part.calls
+        )
 
     def _new(self, task: ReplayedTask, robot: str, at_s: float) -> RecordedTask:
         record = replace(

@@ -1,4 +1,4 @@
-"""Segments as they are generated and executed again, and whole plans split into such."""
+"""The segments of a replay, and how a plan that was served whole is split into some."""
 
 from __future__ import annotations
 
@@ -48,14 +48,10 @@ def statements(text: str) -> list[str]:
 
 
 def split_plan(plan: PlannedSegment, calls_expected_s: Sequence[float]) -> list[PlannedSegment]:
-    """Split a whole plan into a segment per statement: an estimate, its sums are exact.
+    """Split a whole plan into a segment per statement: an estimate, whose sums are exact.
 
-    Tokens are divided by length of text. Execution is divided by the calls' expected durations,
-    or by length of text where a block hides which call belongs to which statement.
-
-    Args:
-        plan: The plan.
-        calls_expected_s: Expected duration of each of its calls (s).
+    Tokens are divided by length of text, execution by the calls' expected durations (s), or by
+    length of text where a block hides which call belongs to which statement.
     """
     parts = statements(plan.text)
     if len(parts) < 2:

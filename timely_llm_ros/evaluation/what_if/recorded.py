@@ -1,4 +1,4 @@
-"""What of a recorded run can be run again: its tasks, the shapes of their plans, its conditions."""
+"""Finds what a replay needs in a recorded run: tasks, shapes of plans, conditions."""
 
 from __future__ import annotations
 
@@ -39,6 +39,11 @@ class ReplayedTask:
     when_busy: Literal['abort', 'queue']
 
     @property
+    def skill_set(self) -> str:
+        """Name of its skill set, ``robot`` where the trace has none."""
+        return self.record.skill_set or 'robot'
+
+    @property
     def compared(self) -> bool:
         """Whether its whole plan is known; otherwise it is only load for the others."""
         return self.record.succeeded
@@ -75,10 +80,8 @@ class Recording:
 def recording_of(run: Run, *, split_plans: bool = False) -> Recording:
     """Return what of a run can be run again.
 
-    Args:
-        run: The run.
-        split_plans: Split plans that were served whole into their statements. Their tokens are
-            divided by length of text and their execution by expected duration: an estimate.
+    With ``split_plans`` a plan that was served whole is split into its statements, which is an
+    estimate (:func:`split_plan`).
 
     Raises:
         TraceError: The trace is damaged, or holds no task that succeeded and whose plan is known.

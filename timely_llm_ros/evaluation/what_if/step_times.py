@@ -1,9 +1,9 @@
-"""The step times of the hardware that a run was recorded on, fitted to the run itself.
+"""Fits the step times of the hardware that a run was recorded on to the run itself.
 
-A segment of ``n`` tokens that was generated while ``b`` generations ran on average, and ``p``
-prompts were computed, its own among them, took ``n q + n (b - 1) g + p c`` of engine time: ``q`` a
-step of one generation, ``g`` what a further one adds, ``c`` a prompt. Least squares over all
-segments, so that ``c`` is what prompts cost on average: short and long ones are not told apart.
+A segment of ``n`` tokens, during which ``b`` generations ran on average and ``p`` prompts were
+computed, took ``n q + n (b - 1) g + p c`` of engine time: a step of one generation takes ``q``, a
+further generation adds ``g``, a prompt takes ``c``. Least squares over all segments find the three,
+so ``c`` is the mean cost of a prompt, long or short.
 """
 
 from __future__ import annotations
@@ -23,11 +23,7 @@ _LEAST_STEP_S = 1e-6
 
 
 def fit_hardware(run: Run, kv_tokens: int) -> Hardware:
-    """Return the hardware of a recorded run.
-
-    Args:
-        run: The run.
-        kv_tokens: Tokens of KV that its engine could hold.
+    """Return the hardware of a recorded run, whose engine could hold ``kv_tokens`` of KV.
 
     Raises:
         TraceError: No segment in it tells how long its generation took.

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING, cast, get_args
 
+from timely_llm_ros.clock import LoopClock
 from timely_llm_ros.engines.simulated import (
     Hardware,
     SimulatedConfig,
@@ -13,9 +14,16 @@ from timely_llm_ros.engines.simulated import (
     find_hardware,
 )
 from timely_llm_ros.errors import ConfigurationError
-from timely_llm_ros.evaluation.what_if.fleet import ReplayFleet, assigned_robots, plan_tokens
+from timely_llm_ros.evaluation.what_if.fleet import (
+    ReplayDriver,
+    ReplayFleet,
+    assigned_robots,
+    plan_tokens,
+    timed_skills,
+)
 from timely_llm_ros.evaluation.what_if.observer import RunObserver
 from timely_llm_ros.evaluation.what_if.step_times import fit_hardware
+from timely_llm_ros.planner import PlannerConfig
 from timely_llm_ros.scheduling import SchedulingOptions, ServingMode, find_policy
 from timely_llm_ros.virtual_time import run_virtual
 
@@ -66,11 +74,7 @@ class WhatIf:
                 raise ConfigurationError(f'{name} {value!r}: expected at least 1')
 
     def label(self, *, hardware: bool = True) -> str:
-        """Return what tables call it: its way of serving and what is not as recorded.
-
-        Args:
-            hardware: Whether to name the hardware.
-        """
+        """Return what tables call it: its way of serving and what is not as recorded."""
         parts = [self.policy if self.mode == 'segmented' else self.mode.replace('_', ' ')]
         if hardware:
             parts.append(self.hardware)
@@ -82,9 +86,7 @@ class WhatIf:
 def own_way(recording: Recording, like: WhatIf) -> WhatIf | None:
     """Return how the run itself was served, None if the trace does not say.
 
-    Args:
-        recording: The run.
-        like: Gives the batch and the scheduler's options, which traces do not hold.
+    Traces hold neither the batch nor the scheduler's options: ``like`` gives both.
     """
     run = recording.run
     if run.mode not in MODES:
@@ -107,15 +109,13 @@ def what_ifs(
     max_running: int | None = None,
     scheduling: SchedulingOptions | None = None,
 ) -> list[WhatIf]:
-    """Return every combination once; modes without a policy come once each.
+    """Return every combination once; a mode other than ``segmented`` has no choice of policy.
 
     Raises:
         ConfigurationError: A value is not known or out of range.
     """
     found: dict[WhatIf, None] = {}
     for card, size, mode, policy in product(hardware, robots, modes, policies):
-        if mode not in MODES:
-            raise ConfigurationError(f'mode {mode!r}: expected one of {MODES}')
         served = policy if mode == 'segmented' else 'fcfs'
         found[
             WhatIf(
@@ -145,22 +145,18 @@ def hardware_of(recording: Recording, name: str) -> Hardware:
 def replay(recording: Recording, what_if: WhatIf, *, label: str = '') -> Run:
     """Serve the recorded tasks on the simulated engine in virtual time; return what happened.
 
-    Equal arguments give equal runs. Times are since the recorded run's begin.
-
-    Args:
-        recording: What was recorded.
-        what_if: How to serve it.
-        label: What reports call it; by default the what-if's own label.
+    Equal arguments give equal runs. Times count from the begin of the recorded run. Reports call
+    the run ``label``, by default the what-if's own.
 
     Raises:
         ConfigurationError: There is no such hardware, or the fleet is too small.
         TraceError: The hardware is to be fitted to a trace that does not tell.
     """
     hardware = hardware_of(recording, what_if.hardware)
-    tasks = {task.record.plan_id: task for task in recording.tasks}
+    plans = {task.record.plan_id: plan_tokens(task) for task in recording.tasks}
 
     def plan_of(request: GenerationRequest) -> list[str]:
-        return plan_tokens(tasks[request.generation_id])
+        return plans[request.generation_id]
 
     engine = SimulatedEngine(
         SimulatedConfig(
@@ -173,12 +169,18 @@ def replay(recording: Recording, what_if: WhatIf, *, label: str = '') -> Run:
             scheduling=what_if.scheduling,
         )
     )
-    observer = RunObserver(recording.tasks)
+    observer, clock = RunObserver(recording.tasks), LoopClock()
     fleet = ReplayFleet(
         recording.tasks,
         assigned_robots(recording.tasks, what_if.robots),
+        {name: timed_skills(name) for name in sorted({it.skill_set for it in recording.tasks})},
+        lambda _robot, _skill_set: ReplayDriver(clock),
         engine,
-        network_s=recording.network_s,
+        clock,
+        PlannerConfig(
+            max_queue_per_robot=len(recording.tasks), max_tokens=1 + max(map(len, plans.values()))
+        ),
+        recording.network_s,
         take_over=what_if.robots is None,
         observer=observer,
     )

@@ -1,4 +1,4 @@
-"""Bins of remaining length: what TRAIL's probe answers in (TRAIL, section 3.1).
+"""The bins of remaining length in which TRAIL's probe answers (TRAIL, section 3.1).
 
 Arrays are ``[..., k]``: one row per generation, one column per bin.
 """
@@ -24,7 +24,7 @@ class LengthBins:
 
     Attributes:
         count: k, how many.
-        longest: The largest remaining length (tokens); the last bin includes it.
+        longest: The largest remaining length (tokens), which the last bin includes.
 
     Raises:
         ConfigurationError: No bin, or bins narrower than a token.
@@ -64,24 +64,6 @@ class LengthBins:
         return inside
 
     def expected(self, posterior: ArrayLike) -> Floats:
-        """Return L_t, the mean remaining length (tokens), ``[...]``.
-
-        It is never below the first bin's middle, not even one token before the end.
-        """
+        """Return L_t, the mean remaining length (tokens), ``[...]``, at least the first middle."""
         lengths: Floats = np.asarray(posterior, np.float64) @ self.midpoints
         return lengths
-
-    def quantile(self, posterior: ArrayLike, share: float) -> Floats:
-        """Return the upper edge (tokens) of the bin up to which ``share`` of the mass lies.
-
-        A worst case from the distribution itself, in place of a multiple of the mean.
-
-        Raises:
-            ConfigurationError: The share is not between 0 and 1.
-        """
-        if not 0 < share <= 1:
-            raise ConfigurationError(f'share {share!r}: expected above 0, up to 1')
-        cumulated = np.cumsum(np.asarray(posterior, np.float64), axis=-1)
-        below = (cumulated < share * (1 - 1e-12)).sum(axis=-1)
-        edges: Floats = (np.minimum(below, self.count - 1) + 1) * self.width
-        return edges

@@ -1,21 +1,19 @@
-"""How long plans will be, from everything that was said of them: a Bayesian filter over lengths.
+"""A Bayesian filter over the lengths of plans: it combines a prompt's forecast and probe answers.
 
 The unknown is the *whole* length L of a plan, which does not change while the plan is written. So
-the filter carries nothing from token to token but a product, and what is left after t tokens is
-L - t::
+the filter carries only a product from token to token, and after t tokens L - t are left::
 
     P(L | all) ~ P(L | prompt) * product over answers (answer[bin of L - t] / frequency[bin])^s
 
-and 0 for L <= t. TRAIL smooths over ten bins of what is left instead, and every token moves the
-same share of each bin's mass down. That forgets how exactly a prompt may tell a length.
+and 0 for L <= t. TRAIL instead smooths over ten bins of what is left and moves the same share of
+each bin's mass down at every token, which forgets how exactly a prompt may tell a length.
 
-With s = 0 only the prompt counts and that the plan still runs, so an s that is
-chosen on plans makes nothing worse. Neither does w, which says how much a prompt counts against the
-lengths of training::
+The exponent w says how much a prompt counts against the lengths of training::
 
     P(L | prompt) ~ P(L) * (said(L) / P(L))^w
 
-Arrays are ``[rows, longest]``: a row per generation, place i for the length i + 1.
+With s = 0 answers do not count, with w = 0 prompts do not, so choosing both on plans makes nothing
+worse. Arrays are ``[rows, longest]``: a row per generation, place i for the length i + 1.
 """
 
 from __future__ import annotations
@@ -36,28 +34,28 @@ if TYPE_CHECKING:
     Singles = NDArray[np.float32]
 
 DOUBT = 0.01
-"""Share of what a prompt says that is spread over the lengths of training, because it may err."""
+"""This share of a prompt's forecast, which may err, is spread over the lengths of training."""
 
 TAIL = 0.01
-"""Share of the lengths of training that is spread over all lengths, longer ones ever thinner."""
+"""This share of the lengths of training is spread over all lengths, ever thinner."""
 
 FLOOR = 1e-3
-"""Share of an answer that is given to the bins as they are in training: none rules a length out."""
+"""This share of an answer goes to the bins as in training, so that none rules a length out."""
 
 REACH = 4
-"""Lengths that are told apart, in lengths of all bins; longer ones count as the longest."""
+"""Lengths up to this many times that of all bins are told apart; longer ones count as that."""
 
 
 class LengthFilter:
-    """Makes predictions of what prompts and a probe's answers say; keeps nothing of a generation.
+    """Turns forecasts and answers into distributions of length; keeps nothing of a generation.
 
     Args:
         bins: Of remaining length, in which the probe answers.
         frequencies: How often each occurs over all tokens of the plans of training, ``[bins]``.
-        sharpness: s, exponent of an answer. Those of neighbouring tokens depend on each other, so
-            1 makes the result surer than it is right.
+        sharpness: s, exponent of an answer. Answers at neighbouring tokens depend on each other,
+            so 1 makes the result too sure.
         divides: Whether answers are divided by the frequencies, which makes likelihoods of them.
-        prompt_weight: w, exponent of what a prompt says; 1 believes it, 0 does not hear it.
+        prompt_weight: w, exponent of what a prompt says; 1 believes it, 0 ignores it.
 
     Raises:
         ConfigurationError: An exponent below 0, or frequencies that are not one above 0 per bin.
@@ -101,8 +99,8 @@ class LengthFilter:
     def _start(self, often: Floats) -> Floats:
         """Return how probable lengths were in training, ``[longest]``.
 
-        A token with r tokens to come is in every plan that is longer than r, so how often bins
-        occur falls as the share of longer plans does.
+        Every plan that is longer than r has one token with r to come, so bins become rarer as
+        the share of longer plans falls.
         """
         bins = self._bins
         longer = np.minimum.accumulate(often)
@@ -113,9 +111,9 @@ class LengthFilter:
         return mixed
 
     def prior(self, forecast: LengthDistribution) -> Floats:
-        """Return what a prompt says, ``[longest]``, above 0 everywhere; longer counts as longest.
+        """Return what a prompt says, ``[longest]``, above 0 everywhere.
 
-        Lengths of a bucket are alike.
+        Lengths of one bucket are equally probable; longer ones than the longest count as that.
         """
         said = np.repeat(np.array(forecast.probabilities) / forecast.size, forecast.size)
         shares = np.zeros(self.longest)
@@ -129,41 +127,34 @@ class LengthFilter:
         return mixed
 
     def told(self, shares: Floats, forecast: LengthDistribution) -> Floats:
-        """Return one row with what its prompt says in place of what is known without one.
+        """Return one row, learned without a prompt so far, with what its prompt says.
 
-        It may come at any time, because the order in which something is learned does not matter.
+        The order in which something is learned does not matter.
         """
         product = shares * (self.prior(forecast) / self.start)
         total = product.sum()
         return product / total if total > 0 else shares
 
-    def learn(self, shares: Floats, ages: ArrayLike, answers: Floats | Singles) -> Floats:
-        """Return the rows after one answer each.
-
-        Args:
-            shares: The rows before, each summing to 1; :attr:`start` for one of which nothing is
-                known.
-            ages: How many tokens each generation has; it still runs, so it is longer.
-            answers: The probabilities of the bins of what is left of it then, ``[rows, bins]``.
-        """
-        return self.refine(shares, ages, answers)[0]
-
     def refine(
         self, shares: Floats, ages: ArrayLike, answers: Floats | Singles
     ) -> tuple[Floats, Floats]:
-        """Return what :meth:`learn` does, and what :meth:`left` says of it, ``[rows]``.
+        """Return the rows after one answer each, and their means of what is left, ``[rows]``.
 
-        This is what an engine waits for, so it takes as few operations as there may be.
+        Args:
+            shares: The rows before, each summing to 1; :attr:`start` where nothing is known.
+            ages: How many tokens each generation has; it still runs, so it is longer.
+            answers: The probabilities of the bins of what is left of it then, ``[rows, bins]``.
         """
+        # An engine waits for this, so it takes as few operations as possible.
         bounded = self._bounded(ages)
         product, mean = self._product(shares, self._likelihood(answers, bounded))
         mean -= bounded
         return product, mean
 
     def likelihood(self, ages: ArrayLike, answers: Floats | Singles) -> Floats:
-        """Return how much each length is worth after these answers alone, ``[rows, longest]``.
+        """Return what these answers say of each length, not to scale, ``[rows, longest]``.
 
-        It is not to scale; 0 for those that are over, and above 0 for all others.
+        It is 0 for lengths that are over, and above 0 for all others.
         """
         return self._likelihood(answers, self._bounded(ages))
 
@@ -184,11 +175,11 @@ class LengthFilter:
     def _product(
         self, shares: Floats, likelihood: Floats | NDArray[np.bool_]
     ) -> tuple[Floats, Floats]:
-        """Return the rows times what each length is worth, and their means."""
+        """Return the rows times the likelihood of each length, normalised, and their means."""
         product: Floats = likelihood * shares
         sums = product @ self._sums
         if not sums[:, 0].all():
-            # What was left is over: all that is known is this answer.
+            # The generation outlived what was expected: only this answer is known.
             over = sums[:, 0] == 0
             product[over] = (self.start * likelihood)[over]
             sums = product @ self._sums
@@ -197,7 +188,7 @@ class LengthFilter:
         return product, sums[:, 1] / total[:, 0]
 
     def _at(self, bounded: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return where, in rows of one more than the bins, each length's bin is at these ages."""
+        """Return the flat place of each length's bin at these ages, in rows of ``bins + 1``."""
         bins = self._places[bounded]
         if len(bins) > len(self._offsets):
             self._offsets = (self._bins.count + 1) * np.arange(len(bins))[:, None]
@@ -206,28 +197,10 @@ class LengthFilter:
         return bins
 
     def _bounded(self, ages: ArrayLike) -> NDArray[np.int64]:
-        # Older ones are taken for so old that all bins are still ahead.
+        # An older one counts as just so old that all bins are still ahead of it.
         return np.minimum(np.asarray(ages, np.int64), self._oldest)
 
     def left(self, shares: Floats, ages: ArrayLike) -> Floats:
         """Return how many tokens are left on average, ``[rows]``."""
         mean: Floats = shares @ self.lengths - self._bounded(ages)
         return mean
-
-    def quantile(self, shares: Floats, ages: ArrayLike, share: float) -> Floats:
-        """Return how many tokens are left at most with a probability of ``share``, ``[rows]``.
-
-        Raises:
-            ConfigurationError: The share is not above 0 and up to 1.
-        """
-        if not 0 < share <= 1:
-            raise ConfigurationError(f'share {share!r}: expected above 0, up to 1')
-        below = (np.cumsum(shares, axis=1) < share * (1 - 1e-9)).sum(axis=1)
-        left: Floats = self.lengths[np.minimum(below, self.longest - 1)] - self._bounded(ages)
-        return left
-
-    def binned(self, shares: Floats, ages: ArrayLike) -> Floats:
-        """Return how probable each bin of what is left is, ``[rows, bins]``."""
-        places, count = self._at(self._bounded(ages)).ravel(), self._bins.count + 1
-        summed = np.bincount(places, weights=shares.ravel(), minlength=len(shares) * count)
-        return summed.astype(np.float64).reshape(len(shares), count)[:, :-1]

@@ -1,9 +1,8 @@
-"""How long a response will be: what a budget needs of a prediction, and a baseline that counts.
+"""What a budget needs to know of a response's length, and a baseline that counts plans.
 
-The baseline knows nothing of the instruction: it looks up how long plans were for the same skill
-set and scenes of about the same size, and learns from every plan that ends. It starts from plans
-of the shipped model's tasks (``empirical_table.py``). The one after it is TimeBill's predictor, a
-language model that reads the prompt (``rlp.py``); both stand in :data:`PREDICTORS`.
+The baseline looks up how long plans were for the same skill set and scenes of about the same size,
+starting from the shipped model's tasks (``empirical_table.py``), and learns from every plan that
+ends. TimeBill's predictor (``rlp.py``), a small language model, reads the instruction as well.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.prediction.lengths.empirical_table import PLAN_LENGTHS, SCENE_SIZES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 MOST_LEARNED = 500
-"""Lengths kept of each kind of prompt; the oldest of those that were learned go first."""
+"""A kind of prompt keeps this many learned lengths, the newest."""
 
 
 class LengthForecast(Protocol):
@@ -74,8 +73,7 @@ class Sample:
 class EmpiricalLengths:
     """Lengths of plans by skill set and size of the scene, learned as plans end.
 
-    Args:
-        known: Lengths (tokens) to begin with, by skill set and class of the scene's size.
+    It begins with the lengths (tokens) of ``known``, by skill set and class of the scene's size.
     """
 
     def __init__(self, known: Mapping[tuple[str, int], Sequence[int]] = PLAN_LENGTHS) -> None:
@@ -112,38 +110,25 @@ def _kind(fixed: str, body: str) -> tuple[str, int]:
     return first, bisect.bisect_left(SCENE_SIZES, body.count('='))
 
 
-def _empirical(_folder: str | Path) -> LengthPredictor:
-    return EmpiricalLengths()
-
-
-def _rlp(folder: str | Path) -> LengthPredictor:
-    from timely_llm_ros.prediction.lengths.rlp import read_rlp
-
-    return read_rlp(folder)
-
-
-PREDICTORS: Mapping[str, Callable[[str | Path], LengthPredictor]] = {
-    'empirical': _empirical,
-    'rlp': _rlp,
-}
-"""What predicts response lengths, by name; made once per planner, of a model's predictors."""
+PREDICTORS = ('empirical', 'rlp')
+"""Names of what predicts response lengths."""
 
 
 def find_predictor(name: str, folder: str | Path) -> LengthPredictor:
-    """Return a new predictor of that name.
-
-    Args:
-        name: One of :data:`PREDICTORS`.
-        folder: Where the predictors of the model are whose plans it is about.
+    """Return a new predictor, one of :data:`PREDICTORS`, for the model of ``folder``.
 
     Raises:
         ConfigurationError: There is no predictor of that name.
         ModelLoadError: The folder has none, or a broken one.
     """
-    try:
-        make = PREDICTORS[name]
-    except KeyError:
-        raise ConfigurationError(
-            f'length predictor {name!r}: expected one of {sorted(PREDICTORS)}'
-        ) from None
-    return make(folder)
+    match name:
+        case 'empirical':
+            return EmpiricalLengths()
+        case 'rlp':
+            from timely_llm_ros.prediction.lengths.rlp import read_rlp
+
+            return read_rlp(folder)
+        case _:
+            raise ConfigurationError(
+                f'length predictor {name!r}: expected one of {list(PREDICTORS)}'
+            )

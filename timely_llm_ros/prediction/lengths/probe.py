@@ -1,15 +1,15 @@
-"""TRAIL's probe: from one layer's hidden state to how much of a plan is left (section 3.1).
+"""TRAIL's probe: it reads from one layer's hidden state how much of a plan is left (section 3.1).
 
 A network of two layers says in which of ten bins the remaining length is; a Bayesian filter over
-lengths (``length_filter.py``) puts together what it said and what the prompt said. Two files in
-the folder ``predictors`` of the model that it watches, ``probe.json`` and ``probe.safetensors``;
-``timely-llm train-probe`` writes both.
+lengths (``length_filter.py``) combines its answers with what the prompt said. ``timely-llm
+train-probe`` writes ``probe.json`` and ``probe.safetensors`` into the folder ``predictors`` of the
+model that the probe watches.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Singles = NDArray[np.float32]
 
 FORMAT = 2
-"""Version of the files. Of version 1 only the network is read, not how its answers count."""
+"""Version of the files."""
 
 PROBE_NAME = 'probe'
 EVERY = 4
@@ -61,7 +61,7 @@ class RemainingLengthProbe:
     """A trained probe.
 
     Args:
-        settings: What it looks at.
+        settings: What it looks at, and how its answers are read.
         weights: ``inner`` ``[hidden, width]``, ``inner_bias``, ``outer`` ``[bins, hidden]``,
             ``outer_bias``, and ``frequencies`` ``[bins]`` of the bins in training.
         about: How it was trained.
@@ -70,7 +70,7 @@ class RemainingLengthProbe:
         ConfigurationError: The weights do not fit each other or the bins.
 
     Attributes:
-        filter: What puts its answers together with what prompts say.
+        filter: Combines its answers with what prompts say.
     """
 
     def __init__(
@@ -87,8 +87,6 @@ class RemainingLengthProbe:
             )
         self._inner = np.ascontiguousarray(inner.T)
         self._outer = np.ascontiguousarray(outer.T)
-        self._inner_bias = self.weights['inner_bias']
-        self._outer_bias = self.weights['outer_bias']
         self.filter = LengthFilter(
             settings.bins,
             self.weights['frequencies'],
@@ -105,10 +103,10 @@ class RemainingLengthProbe:
     def answer(self, states: Singles) -> Singles:
         """Return the probability of each bin, ``[..., bins]``, of states ``[..., width]``."""
         hidden = states @ self._inner
-        hidden += self._inner_bias
+        hidden += self.weights['inner_bias']
         np.maximum(hidden, 0.0, out=hidden)
         scores = hidden @ self._outer
-        scores += self._outer_bias
+        scores += self.weights['outer_bias']
         # Their methods max and sum take longer than what they do.
         scores -= np.maximum.reduce(scores, axis=-1, keepdims=True)
         shares: Singles = np.exp(scores, out=scores)
@@ -122,8 +120,7 @@ class RemainingLengthProbe:
 
         Args:
             states: One per token generated, ``[tokens, width]``.
-            every: Tokens between two answers that are used; in between nothing is known but that
-                the plan still runs.
+            every: Tokens between two answers that the filter uses.
             forecast: What the prompt says; None for nothing.
 
         Returns:
@@ -134,8 +131,8 @@ class RemainingLengthProbe:
         known = self.filter.start if forecast is None else self.filter.prior(forecast)
         shares = np.empty((len(answers), self.filter.longest))
         for token in range(0, len(answers), every):
-            here = self.filter.learn(known[None], [token + 1], answers[token : token + 1])
-            known = here[0]
+            rows, _ = self.filter.refine(known[None], [token + 1], answers[token : token + 1])
+            known = rows[0]
             shares[token : token + every] = known
         return answers, self.filter.running(shares, np.arange(1, len(answers) + 1))
 
@@ -144,16 +141,7 @@ def write_probe(folder: Path, probe: RemainingLengthProbe) -> list[Path]:
     """Write a probe and return its files."""
     from safetensors.numpy import save_file
 
-    settings = probe.settings
-    content = {
-        'format': FORMAT,
-        'layer': settings.layer,
-        'bins': asdict(settings.bins),
-        'sharpness': settings.sharpness,
-        'divides': settings.divides,
-        'prompt_weight': settings.prompt_weight,
-        'about': probe.about,
-    }
+    content = {'format': FORMAT, **asdict(probe.settings), 'about': probe.about}
     text, tensors = folder / f'{PROBE_NAME}.json', folder / f'{PROBE_NAME}.safetensors'
     save_file(probe.weights, tensors)
     text.write_text(json.dumps(content, indent=1) + '\n', encoding='utf-8')
@@ -181,16 +169,7 @@ def read_probe(folder: str | Path) -> RemainingLengthProbe:
 
 
 def _settings(content: Mapping[str, Any]) -> ProbeSettings:
-    """Return the settings that a file of any version holds."""
-    if content['format'] not in (1, FORMAT):
+    if content['format'] != FORMAT:
         raise ValueError(f'format {content["format"]!r}, expected {FORMAT}')
-    settings = ProbeSettings(content['layer'], LengthBins(**content['bins']))
-    if content['format'] == 1:
-        return settings
-    return replace(
-        settings,
-        sharpness=content['sharpness'],
-        divides=content['divides'],
-        # Files that are older than the choice of a prompt's weight do not have it.
-        prompt_weight=content.get('prompt_weight', 1.0),
-    )
+    known = {field.name: content[field.name] for field in fields(ProbeSettings)}
+    return ProbeSettings(**known | {'bins': LengthBins(**content['bins'])})

@@ -1,8 +1,7 @@
-"""Arithmetic of bucketed response lengths: TimeBill's predictor without its network.
+"""The arithmetic of TimeBill's response lengths in buckets (section 4.1, eq. 2).
 
-TimeBill (section 4.1, eq. 2) predicts in which bucket of ``size`` tokens a response's length
-falls. Buckets are numbered from 1; bucket ``n`` holds the lengths ``(n - 1) size + 1`` to
-``n size``. A class index of a framework is the number minus 1.
+TimeBill predicts in which bucket of ``size`` tokens a response's length falls. Bucket ``n``, from 1,
+holds the lengths ``(n - 1) size + 1`` to ``n size``; a network's class is the number minus 1.
 """
 
 from __future__ import annotations
@@ -41,14 +40,10 @@ def bucket_of(length: int, size: int, longest: int | None = None) -> int:
 
 
 def predicted_length(bucket: int, size: int, max_tokens: int) -> int:
-    """Return the length that a predicted bucket stands for (eq. 2): its upper edge, in tokens.
+    """Return the length (tokens) that a predicted bucket stands for (eq. 2): its upper edge.
 
-    So a perfect classifier still overestimates by ``(size - 1) / 2`` on average.
-
-    Args:
-        bucket: From 1.
-        size: Lengths per bucket.
-        max_tokens: The longest response that is allowed.
+    So a perfect classifier still overestimates by ``(size - 1) / 2`` on average. No response is
+    longer than ``max_tokens``.
 
     Raises:
         ConfigurationError: One is less than 1.
@@ -59,14 +54,9 @@ def predicted_length(bucket: int, size: int, max_tokens: int) -> int:
 
 
 def pessimistic_length(length: int, pessimism: float, max_tokens: int) -> int:
-    """Return N_W, the length of the worst case (section 4.2), in tokens.
+    """Return N_W, the worst case's length (section 4.2): k = ``pessimism`` times the predicted one.
 
-    The paper does not round ``k`` times the length; rounded up it is a number of tokens.
-
-    Args:
-        length: Predicted length.
-        pessimism: k >= 1.
-        max_tokens: The longest response that is allowed.
+    The paper does not round it; rounded up it is a number of tokens.
 
     Raises:
         ConfigurationError: A value out of range.
@@ -83,7 +73,7 @@ def pessimistic_length(length: int, pessimism: float, max_tokens: int) -> int:
 class LengthDistribution:
     """How long a response will be: a probability for every bucket.
 
-    Who ranks takes the mean, who must not be late a quantile.
+    A policy ranks by the mean; a budget that must hold takes a quantile.
 
     Attributes:
         probabilities: Of buckets 1, 2, ...
@@ -121,8 +111,6 @@ class LengthDistribution:
 
     def quantile(self, share: float) -> int:
         """Return the upper edge of the bucket up to which at least ``share`` of responses end.
-
-        A pessimistic length with a stated coverage, in place of a multiple of the prediction.
 
         Raises:
             ConfigurationError: The share is not above 0 and up to 1.

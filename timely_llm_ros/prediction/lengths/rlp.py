@@ -1,8 +1,8 @@
-"""TimeBill's response-length predictor: reads a prompt, gives a probability for every bucket.
+"""TimeBill's response-length predictor: it reads a prompt and gives every bucket a probability.
 
-Two files in the folder ``predictors`` of the model whose lengths it predicts: ``rlp.json`` says
-what it is and how it was trained, ``rlp.safetensors`` has its weights. ``timely-llm train-rlp``
-writes both.
+``timely-llm train-rlp`` writes two files into the folder ``predictors`` of the model whose lengths
+it predicts: ``rlp.json`` says what it is and how it was trained, ``rlp.safetensors`` has its
+weights.
 """
 
 from __future__ import annotations
@@ -85,10 +85,7 @@ class ResponseLengthModel:
     ) -> LengthDistribution:
         """Return what it expects of the prompt ``fixed + body``.
 
-        Args:
-            fixed: The part of the prompt that all tasks of a robot share.
-            body: The rest: scene and instruction.
-            most_tokens: TimeBill's N_p where it is smaller than what it was trained with.
+        ``most_tokens`` is TimeBill's N_p where that is smaller than in training.
         """
         most = min(self.settings.prompt_tokens, most_tokens or self.settings.prompt_tokens)
         scene = self.settings.scene

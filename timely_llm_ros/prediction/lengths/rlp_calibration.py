@@ -1,31 +1,32 @@
 """Makes a trained length predictor's probabilities hold on plans that it did not learn from.
 
-A network that has learned its plans by heart is too sure of itself. Its scores are divided by a
-temperature (Guo et al., 2017), and a share of the probability goes to the lengths that plans have
-whatever their prompts say: for those that the model gets wrong, which no prompt foretells. Both
-are the ones under which held-out lengths are most probable, among those whose quantiles hold.
+A network that has learned its plans by heart is too sure of itself. So its scores are divided by a
+temperature (Guo et al., 2017), and a share of the probability goes to the lengths of all plans, for
+those that no prompt foretells. Among the pairs whose quantiles hold, the one is taken under which
+held-out lengths are most probable.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.prediction.lengths.rlp_network import softmax
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
-    Floats = NDArray[np.float64]
+    Floats = NDArray[np.floating[Any]]
 
 TEMPERATURES = tuple(np.geomspace(0.5, 8.0, 33).tolist())
 PRIOR_SHARES = (0.001, 0.003, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5)
 LEVELS = (0.8, 0.9, 0.95)
-"""Quantiles that are to hold, as far as the held-out plans can tell."""
+"""Quantiles that shall hold, as far as the held-out plans can tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +46,7 @@ class Calibration:
 
 def probabilities(scores: ArrayLike, temperature: float = 1.0) -> Floats:
     """Return the softmax of scores over a temperature, ``[..., classes]``."""
-    scaled = np.asarray(scores, np.float64) / temperature
-    shares = np.exp(scaled - scaled.max(axis=-1, keepdims=True))
-    found: Floats = shares / shares.sum(axis=-1, keepdims=True)
-    return found
+    return softmax(np.asarray(scores, np.float64) / temperature)
 
 
 def bucket_prior(buckets: Sequence[int], count: int) -> tuple[float, ...]:
@@ -81,7 +79,7 @@ def calibrate(scores: ArrayLike, buckets: Sequence[int], prior: Sequence[float])
         for share in PRIOR_SHARES:
             mixed = (1 - share) * sure + share * shares
             own = np.take_along_axis(mixed, places[:, None], axis=1)[:, 0]
-            # What lies below a length's own bucket: a quantile holds where that is less than it.
+            # A quantile holds where less than it lies below the length's own bucket.
             below = mixed.cumsum(axis=1)[np.arange(len(places)), places] - own
             short = sum(not _holds(below, level) for level in LEVELS)
             found.append((short, -float(np.log(own).mean()), temperature, share))
@@ -90,6 +88,6 @@ def calibrate(scores: ArrayLike, buckets: Sequence[int], prior: Sequence[float])
 
 
 def _holds(below: Floats, level: float) -> bool:
-    """Return whether a quantile covers its level, and one further plan beside (conformal)."""
+    """Return whether a quantile covers its level with one further plan to spare (conformal)."""
     covered = int((below < level).sum())
     return covered >= min(len(below), level * (len(below) + 1))

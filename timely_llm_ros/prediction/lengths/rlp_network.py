@@ -1,8 +1,8 @@
 """A small Qwen2 with a classification head, in numpy: a length prediction in a millisecond.
 
-It computes what ``Qwen2ForSequenceClassification`` of transformers computes for one sequence, which
-tests compare, but needs no torch: so the planner's process can ask it when a task arrives, and the
-engine's worker on a thread beside its own model.
+It computes what ``Qwen2ForSequenceClassification`` of transformers computes for one sequence, but
+needs no torch. So the planner's process can ask it when a task arrives, and the engine's worker on
+a thread beside its own model.
 """
 
 from __future__ import annotations
@@ -32,12 +32,7 @@ class BodyShape(NamedTuple):
 
 
 class SmallBody:
-    """The network.
-
-    Args:
-        shape: Its sizes.
-        weights: By the names that transformers gives them.
-    """
+    """The network, with its weights by the names that transformers gives them."""
 
     def __init__(self, shape: BodyShape, weights: Mapping[str, Floats]) -> None:
         self._shape = shape
@@ -81,7 +76,7 @@ class SmallBody:
         values = np.repeat(project('v_proj', shape.num_key_value_heads), groups, axis=1)
         scores = queries.transpose(1, 0, 2) @ keys.transpose(1, 2, 0) * np.float32(width**-0.5)
         scores += np.triu(np.full((tokens, tokens), -np.inf, np.float32), 1)
-        mixed = _softmax(scores) @ values.transpose(1, 0, 2)
+        mixed = softmax(scores) @ values.transpose(1, 0, 2)
         flat = mixed.transpose(1, 0, 2).reshape(tokens, -1)
         hidden = hidden + flat @ weights[f'{layer}self_attn.o_proj.weight'].T
         normal = self._normal(hidden, f'{layer}post_attention_layernorm.weight')
@@ -97,7 +92,8 @@ class SmallBody:
         return normal
 
 
-def _softmax(scores: Floats) -> Floats:
+def softmax(scores: Floats) -> Floats:
+    """Return the softmax over the last axis, in the precision of the scores."""
     scores = np.exp(scores - scores.max(axis=-1, keepdims=True))
     shares: Floats = scores / scores.sum(axis=-1, keepdims=True)
     return shares

@@ -1,11 +1,9 @@
 """Shortens a prompt for the length predictor, so that predicting ends before prefill does.
 
-TimeBill (section 4.1) compresses a prompt to the longest one whose prediction hides behind the
-prefill. What matters for a plan's length is the instruction and how many objects it speaks of. So
-the scene becomes numbers: how many objects lie at the place that the instruction names, how many
-there are of a kind that it names, and how many in all. Counting them would be the hardest part of
-what a small network has to learn, and the names would take the room. What all tasks of a robot
-share goes, but for its name.
+TimeBill (section 4.1) compresses a prompt so far that its prediction hides behind the prefill. A
+plan's length depends on the instruction and on how many objects it speaks of. So the scene becomes
+numbers, which a small network would find hard to count: of objects at the place and of the kinds
+that the instruction names, and of all. Of what all tasks of a robot share only its name stays.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ _TASK = re.compile(r'^task: .*$', re.MULTILINE)
 _OBJECT = re.compile(r'^(?:.* )?(\S+) (\S+) [+-][\d.]+ [+-][\d.]+=(\S+)$', re.MULTILINE)
 _RELATIONS = frozenset({'on', 'under', 'in', 'near'})
 _USUAL = 'on'
-"""Where objects are meant that an instruction places without saying how: clean the desk."""
+"""What an instruction means that names a place without saying how: clean the desk."""
 
 
 def compress_prompt(
@@ -35,16 +33,16 @@ def compress_prompt(
 ) -> list[int]:
     """Return at most ``most_tokens`` token ids: robot, numbers of objects, instruction.
 
-    What is more likely to be meant comes later, and the instruction is last, so that a causal model
-    has read everything by then. What has no room goes from the beginning.
+    The likelier something is meant the later it comes, and the instruction is last, so that a
+    causal model has read everything by then. What has no room is cut from the beginning.
 
     Args:
         fixed: The part of the prompt that all tasks of a robot share.
         body: The rest: scene and instruction.
         encode: A tokenizer.
         most_tokens: The bound.
-        scene: Whether the scene's first lines come along as far as there is room, for instructions
-            that name neither a place nor a kind.
+        scene: Whether the scene's first lines fill the room that is left, for instructions that
+            name neither a place nor a kind.
     """
     found = _TASK.findall(body)
     task = found[-1] if found else body

@@ -5,14 +5,14 @@ Prefill of ``N`` tokens takes ``a N^2 + b N + c``, a decoding step over ``N_kv``
 ``n - 1`` steps.
 
 The paper's model is for one generation on an idle machine. Here ``p`` and ``q`` depend on how many
-generations share a step, what they hold counts as context that the step reads too, and tokens
-whose KV is there already are not charged.
+generations share a step, which reads the context of all of them, and cached tokens of a prompt cost
+nothing.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.errors import ConfigurationError
@@ -31,12 +31,10 @@ class TimeCoefficients:
         prefill_s: c, time of a prefill without tokens (s).
         kv_token_s: p, time of a step per token of context (s).
         step_s: q, time of a step over an empty context (s).
-        evicting_token_s: What evicting takes, whatever the share above 0, per token of the
-            prompt (s).
+        evicting_token_s: Time that evicting any share takes per token of the prompt (s).
 
     Raises:
-        ConfigurationError: One is negative or not finite; a negative one would make longer
-            contexts faster, and with that eviction slower.
+        ConfigurationError: One is negative or not finite.
     """
 
     prefill_square_s: float
@@ -74,10 +72,8 @@ class TimeCoefficients:
     def decode_time_s(self, prompt_tokens: float, length: int, evicted: float = 0.0) -> float:
         """Return how long all steps of a response take together (s), eq. 7, and evicting itself.
 
-        Args:
-            prompt_tokens: Tokens of the prompt.
-            length: Tokens of the response; the first one comes out of prefill.
-            evicted: alpha, the share of the prompt's KV that was evicted after prefill.
+        The first of the ``length`` tokens comes out of prefill. ``evicted`` is alpha, the share of
+        the prompt's KV that is evicted after it.
         """
         before_s = self.evicting_time_s(prompt_tokens) if evicted > 0 else 0.0
         if length <= 1:
@@ -88,10 +84,7 @@ class TimeCoefficients:
         return before_s + steps_s + self.kv_token_s * grown
 
     def evicting_time_s(self, prompt_tokens: float) -> float:
-        """Return how long evicting from a prompt takes (s): choosing, and copying what is kept.
-
-        TimeBill does not count it, so that a little eviction always seems to save a little.
-        """
+        """Return how long evicting from a prompt takes (s), which TimeBill does not count."""
         return self.evicting_token_s * prompt_tokens
 
     def total_time_s(
@@ -100,32 +93,18 @@ class TimeCoefficients:
         """Return prefill and decoding together (s): eq. 8 for a predicted length.
 
         With a pessimistic length and coefficients at a coverage it is the WCET of eq. 9.
-
-        Args:
-            prompt_tokens: Tokens of the prompt.
-            length: Tokens of the response.
-            evicted: alpha, the share of the prompt's KV that was evicted after prefill.
-            cached_tokens: Leading tokens of the prompt that need no prefill.
         """
         return self.prefill_time_s(prompt_tokens, cached_tokens) + self.decode_time_s(
             prompt_tokens, length, evicted
         )
 
     def leverage_s(self, prompt_tokens: float, length: int, max_evicted: float) -> float:
-        """Return by how much eviction can shorten a response at most (s).
+        """Return by how much eviction can shorten a response at most (s), its own time aside.
 
-        That is the width of the window of budgets in which it matters at all. Where it is small
-        against the whole, eviction is nearly all or nothing. What evicting takes is not deducted.
+        Eviction matters for budgets in a window that wide. Where the window is small against the
+        whole time, eviction is nearly all or nothing.
         """
         return self.kv_token_s * prompt_tokens * max_evicted * max(0, length - 1)
-
-
-def context_tokens(prompt_tokens: float, step: int, evicted: float = 0.0) -> float:
-    """Return N_kv, the context before decoding step ``step`` >= 1 (eq. 5), in tokens.
-
-    The step's own token is not counted; its constant share is in ``q``.
-    """
-    return (1 - evicted) * prompt_tokens + step - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +125,8 @@ class DecodeCoefficients:
 def decode_at(decode: Sequence[DecodeCoefficients], batch: int) -> tuple[float, float]:
     """Return ``(p, q)`` of a step of ``batch`` generations (s per token, s).
 
-    Between two batch sizes both are interpolated; beyond the largest, ``q`` grows on as between
-    the last two and ``p`` stays.
-
-    Args:
-        decode: By batch size, ascending; at least one.
-        batch: At least 1.
+    Both are interpolated between the batch sizes of ``decode``, which ascend. Beyond the largest
+    ``q`` grows on as between the last two, and ``p`` stays.
     """
     first, last = decode[0], decode[-1]
     if batch <= first.batch:
@@ -228,8 +203,8 @@ class ExecutionTimeModel:
 
         Args:
             batch: Generations in each step, this one included.
-            other_kv_tokens: The most context that the others have together (tokens). They read it
-                in every step, and this generation's eviction does not make it smaller.
+            other_kv_tokens: The most context that the others have together (tokens), which every
+                step reads and this generation's eviction leaves as it is.
             coverage: Scale by the margin of that coverage, for a worst case; None for the
                 expected case.
 
@@ -257,14 +232,9 @@ class ExecutionTimeModel:
     def paced(self, least_step_s: float, *, prefill_chunk: int, longest: int) -> ExecutionTimeModel:
         """Return the times of an engine none of whose steps is shorter than ``least_step_s``.
 
-        A step's time is then the longer of two; the line through both ends of that, for contexts
-        of up to ``longest`` tokens together, is never below it. Every chunk of a prompt counts a
-        least step on top.
-
-        Args:
-            least_step_s: 0 or more (s).
-            prefill_chunk: Most prompt tokens computed in one step.
-            longest: The most context that a step reads (tokens).
+        A step then takes the longer of two times. The line through the ends of that curve, for
+        contexts of up to ``longest`` tokens together, is never below it. Every chunk of at most
+        ``prefill_chunk`` prompt tokens counts a least step on top.
         """
         if not least_step_s:
             return self
@@ -273,13 +243,11 @@ class ExecutionTimeModel:
             empty_s = max(entry.step_s, least_step_s)
             full_s = max(entry.step_s + entry.kv_token_s * longest, least_step_s)
             decode.append(DecodeCoefficients(entry.batch, (full_s - empty_s) / longest, empty_s))
-        return ExecutionTimeModel(
-            self.prefill_square_s,
-            self.prefill_token_s + least_step_s / prefill_chunk,
-            self.prefill_s + least_step_s,
-            tuple(decode),
-            self.margins,
-            self.evicting_token_s,
+        return replace(
+            self,
+            prefill_token_s=self.prefill_token_s + least_step_s / prefill_chunk,
+            prefill_s=self.prefill_s + least_step_s,
+            decode=tuple(decode),
         )
 
     def _margin(self, coverage: float) -> Margin:

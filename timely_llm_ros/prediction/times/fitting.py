@@ -1,12 +1,12 @@
 """Fits TimeBill's coefficients to measured times (section 4.2, eq. 4 and 6).
 
-Coefficients are never negative: noise must not make longer prompts faster.
+The fits minimise errors relative to each time, which serves short prompts as well as long ones.
+Coefficients are never negative, because noise must not make longer prompts faster.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,11 +22,7 @@ if TYPE_CHECKING:
 
 
 def nonnegative_least_squares(matrix: ArrayLike, target: ArrayLike) -> Floats:
-    """Return the ``x >= 0`` that minimises ``|matrix x - target|``.
-
-    Args:
-        matrix: ``[rows, columns]``.
-        target: ``[rows]``.
+    """Return the ``x >= 0`` that minimises ``|matrix x - target|``, ``[columns]``.
 
     Raises:
         ConfigurationError: Shapes that do not fit, fewer rows than columns, or a value that is
@@ -50,22 +46,17 @@ def nonnegative_least_squares(matrix: ArrayLike, target: ArrayLike) -> Floats:
     return result
 
 
-def _weighted(columns: Sequence[Floats], times_s: Floats, relative: bool) -> Floats:
-    """Fit; with ``relative`` every measurement's error counts as a share of its time."""
-    matrix = np.stack(columns, axis=1)
-    if not relative:
-        return nonnegative_least_squares(matrix, times_s)
+def _fit(columns: Sequence[Floats], measured_s: ArrayLike) -> list[float]:
+    times_s = np.asarray(measured_s, np.float64)
     if (times_s <= 0).any():
         raise ConfigurationError(f'time {float(times_s.min())!r} s: expected more than 0')
-    return nonnegative_least_squares(matrix / times_s[:, None], np.ones_like(times_s))
+    matrix = np.stack(columns, axis=1) / times_s[:, None]
+    found: list[float] = nonnegative_least_squares(matrix, np.ones_like(times_s)).tolist()
+    return found
 
 
 def fit_prefill(
-    prompt_tokens: ArrayLike,
-    times_s: ArrayLike,
-    cached_tokens: ArrayLike = 0,
-    *,
-    relative: bool = False,
+    prompt_tokens: ArrayLike, times_s: ArrayLike, cached_tokens: ArrayLike = 0
 ) -> tuple[float, float, float]:
     """Return ``(a, b, c)`` of eq. 4a (s per squared token, s per token, s).
 
@@ -73,7 +64,6 @@ def fit_prefill(
         prompt_tokens: ``[n]``, tokens of each measured prompt; at least three measurements.
         times_s: ``[n]``.
         cached_tokens: Leading tokens that were not computed, ``[n]`` or one number.
-        relative: Minimise errors relative to each time, which serves short prompts as well.
 
     Raises:
         ConfigurationError: Measurements that cannot be fitted.
@@ -81,76 +71,31 @@ def fit_prefill(
     tokens = np.asarray(prompt_tokens, np.float64)
     cached = np.broadcast_to(np.asarray(cached_tokens, np.float64), tokens.shape)
     new = tokens - cached
-    columns = (new * (tokens + cached), new, np.ones_like(tokens))
-    a, b, c = _weighted(columns, np.asarray(times_s, np.float64), relative).tolist()
+    a, b, c = _fit((new * (tokens + cached), new, np.ones_like(tokens)), times_s)
     return a, b, c
 
 
-def fit_decode(
-    kv_tokens: ArrayLike, times_s: ArrayLike, *, relative: bool = False
-) -> tuple[float, float]:
+def fit_decode(kv_tokens: ArrayLike, times_s: ArrayLike) -> tuple[float, float]:
     """Return ``(p, q)`` of eq. 6 (s per token, s).
 
     Args:
         kv_tokens: ``[n]``, tokens of context that each measured step read; at least two.
         times_s: ``[n]``.
-        relative: Minimise errors relative to each time.
 
     Raises:
         ConfigurationError: Measurements that cannot be fitted.
     """
     tokens = np.asarray(kv_tokens, np.float64)
-    p, q = _weighted(
-        (tokens, np.ones_like(tokens)), np.asarray(times_s, np.float64), relative
-    ).tolist()
+    p, q = _fit((tokens, np.ones_like(tokens)), times_s)
     return p, q
-
-
-@dataclass(frozen=True, slots=True)
-class FitErrors:
-    """How far predictions are off.
-
-    Attributes:
-        mape_pct: Mean absolute error as a percentage of the measured value; zeros do not count.
-        mae: Mean absolute error.
-        rmse: Root of the mean squared error.
-        r2: Share of the variance that is explained; negative where a constant would do better,
-            NaN where there is no variance.
-    """
-
-    mape_pct: float
-    mae: float
-    rmse: float
-    r2: float
-
-
-def fit_errors(measured: ArrayLike, predicted: ArrayLike) -> FitErrors:
-    """Return how far ``predicted`` is off, both ``[n]``.
-
-    Raises:
-        ConfigurationError: Different shapes, or nothing measured.
-    """
-    values = np.asarray(measured, np.float64)
-    guesses = np.asarray(predicted, np.float64)
-    if values.shape != guesses.shape or values.ndim != 1 or not values.size:
-        raise ConfigurationError(
-            f'{guesses.shape} predictions of {values.shape} measurements: expected one of each'
-        )
-    errors = np.abs(values - guesses)
-    real = values != 0
-    mape = 100 * float(np.mean(errors[real] / np.abs(values[real]))) if real.any() else math.nan
-    variance = float(np.sum((values - values.mean()) ** 2))
-    r2 = 1 - float(np.sum(errors**2)) / variance if variance else math.nan
-    return FitErrors(mape, float(errors.mean()), float(np.sqrt(np.mean(errors**2))), r2)
 
 
 def coverage_factor(measured_s: ArrayLike, predicted_s: ArrayLike, coverage: float) -> float:
     """Return by what to multiply predictions so that they are bounds, at least 1.
 
-    A least-squares fit passes through the middle of its measurements, so half of all times exceed
-    it. Another measurement of the same kind stays below prediction times factor with a
-    probability of at least ``coverage`` (split conformal prediction), provided that these
-    measurements were not fitted.
+    Half of all times exceed a least-squares fit. Another measurement of the same kind stays below
+    prediction times factor with a probability of at least ``coverage`` (split conformal
+    prediction), provided that these measurements were not fitted.
 
     Args:
         measured_s: ``[n]``, single times (s), not their medians.

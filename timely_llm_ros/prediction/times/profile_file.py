@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -57,22 +57,19 @@ def read_profile(path: str | Path) -> Profile:
             f'profile {str(path)!r}, version {content.get("version")!r}: expected {VERSION}'
         )
     try:
-        a, b, c = (float(content['prefill'][name]) for name in _PREFILL)
         times = ExecutionTimeModel(
-            a,
-            b,
-            c,
-            tuple(
+            **{name: float(content['prefill'][key]) for name, key in _PREFILL.items()},
+            decode=tuple(
                 DecodeCoefficients(
                     int(entry['batch']), float(entry['kv_token_s']), float(entry['step_s'])
                 )
                 for entry in content['decode']
             ),
-            tuple(
+            margins=tuple(
                 Margin(float(entry['coverage']), float(entry['prefill']), float(entry['step']))
                 for entry in content['margins']
             ),
-            float(content.get('evicting_token_s', 0.0)),
+            evicting_token_s=float(content.get('evicting_token_s', 0.0)),
         )
         capacity = int(content['kv_capacity_tokens'])
     except (KeyError, TypeError, ValueError) as err:
@@ -89,7 +86,11 @@ def read_profile(path: str | Path) -> Profile:
     return Profile(times, capacity, {k: v for k, v in content.items() if k not in _FITTED})
 
 
-_PREFILL = ('square_s', 'token_s', 'constant_s')
+_PREFILL = {
+    'prefill_square_s': 'square_s',
+    'prefill_token_s': 'token_s',
+    'prefill_s': 'constant_s',
+}
 _FITTED = (
     'format',
     'version',
@@ -107,23 +108,14 @@ def write_profile(profile: Profile, path: str | Path) -> None:
     Raises:
         ConfigurationError: It cannot be written.
     """
-    times = profile.times
-    coefficients = (times.prefill_square_s, times.prefill_token_s, times.prefill_s)
+    times = asdict(profile.times)
     content = {
         'format': FORMAT,
         'version': VERSION,
         **{key: value for key, value in profile.about.items() if key not in _FITTED},
         'kv_capacity_tokens': profile.kv_capacity_tokens,
-        'prefill': dict(zip(_PREFILL, coefficients, strict=True)),
-        'decode': [
-            {'batch': entry.batch, 'kv_token_s': entry.kv_token_s, 'step_s': entry.step_s}
-            for entry in times.decode
-        ],
-        'margins': [
-            {'coverage': margin.coverage, 'prefill': margin.prefill, 'step': margin.step}
-            for margin in times.margins
-        ],
-        'evicting_token_s': times.evicting_token_s,
+        'prefill': {key: times[name] for name, key in _PREFILL.items()},
+        **{name: times[name] for name in ('decode', 'margins', 'evicting_token_s')},
     }
     target = Path(path)
     beside = target.with_name(f'.{target.name}.{os.getpid()}')
@@ -133,6 +125,6 @@ def write_profile(profile: Profile, path: str | Path) -> None:
     except OSError as err:
         raise ConfigurationError(f'profile {str(path)!r} cannot be written: {err}') from err
     finally:
-        # Gone where it took the target's place; there where that did not come about.
+        # It is still there where it did not take the target's place.
         with contextlib.suppress(OSError):
             beside.unlink()

@@ -1,8 +1,7 @@
-"""From timings to a fitted model: what to measure, in which order, and what comes of it.
+"""Plans measurements of an engine's times, has them made and fits a model to them.
 
 Sizes of a grid are fitted; sizes between them are held out and say how good the fit is (TimeBill,
-section 6.3, figure 5). What does the timing is a :class:`Stopwatch`, so nothing here knows of a
-model.
+section 6.3, figure 5). A :class:`Stopwatch` does the timing, so nothing here knows of a model.
 """
 
 from __future__ import annotations
@@ -23,10 +22,8 @@ from timely_llm_ros.prediction.times.execution_time import (
     Margin,
 )
 from timely_llm_ros.prediction.times.fitting import (
-    FitErrors,
     coverage_factor,
     fit_decode,
-    fit_errors,
     fit_prefill,
 )
 
@@ -79,8 +76,8 @@ class ProfilePlan:
         kv_tokens: Sizes of contexts to fit, at least two.
         batches: Generations in a step, at least one.
         repeats: Rounds; each measures every prompt once.
-        step_visits: How often each measures every step: steps are short, so more of them cost
-            little and make their medians calm.
+        step_visits: How often each round measures every step: steps are short, so more of them
+            cost little and make their medians steadier.
 
     Raises:
         ConfigurationError: Too few of something, or less than 1.
@@ -156,10 +153,7 @@ def measure(
 ) -> Timings:
     """Time everything, round by round in ever new order, so that slow spells spread evenly.
 
-    Args:
-        plan: What to measure.
-        stopwatch: Does the work.
-        advance: Called after each point.
+    ``advance`` is called after each point.
     """
     rng = random.Random(0)
     points = plan.round
@@ -212,17 +206,16 @@ class RequestOverhead:
 
 @dataclass(frozen=True, slots=True)
 class SizeErrors:
-    """How far a fit is off for prompts, or for steps of one batch size; on medians.
+    """How far a fit is off for prompts, or for steps of one batch size, as percentages of medians.
 
     Attributes:
-        fitted: On the sizes that were fitted.
-        held_out: On those that were not; None where there were none.
-        worst_pct: The largest error of any size, as a percentage of its time; negative where the
-            fit is too short.
+        fitted_mape_pct: Mean absolute error on the sizes that were fitted.
+        held_out_mape_pct: The same on those that were not; None where there were none.
+        worst_pct: The largest error of any size; negative where the fit is too short.
     """
 
-    fitted: FitErrors
-    held_out: FitErrors | None
+    fitted_mape_pct: float
+    held_out_mape_pct: float | None
     worst_pct: float
 
 
@@ -245,7 +238,6 @@ def fit_profile(timings: Mapping[Point, Sequence[float]]) -> ExecutionTimeModel:
         [point.tokens for point in prompts],
         [statistics.median(timings[point]) for point in prompts],
         [point.cached for point in prompts],
-        relative=True,
     )
     decode = []
     for batch in sorted({p.batch for p in timings if isinstance(p, StepPoint)}):
@@ -255,11 +247,10 @@ def fit_profile(timings: Mapping[Point, Sequence[float]]) -> ExecutionTimeModel:
         p, q = fit_decode(
             [batch * point.kv_tokens for point in steps],
             [statistics.median(timings[point]) for point in steps],
-            relative=True,
         )
         decode.append(DecodeCoefficients(batch, p, q))
     model = ExecutionTimeModel(a, b, c, tuple(decode))
-    return ExecutionTimeModel(a, b, c, tuple(decode), _margins(model, timings))
+    return replace(model, margins=_margins(model, timings))
 
 
 def _margins(
@@ -322,21 +313,15 @@ def profile_errors(
 def _size_errors(
     model: ExecutionTimeModel, timings: Mapping[Point, Sequence[float]], points: Sequence[Point]
 ) -> SizeErrors:
-    def pairs(held_out: bool) -> tuple[list[float], list[float]]:
-        chosen = [point for point in points if point.held_out is held_out]
-        return (
-            [statistics.median(timings[point]) for point in chosen],
-            [predict_s(model, point) for point in chosen],
-        )
-
-    fitted, others = pairs(False), pairs(True)
-    errors = [
-        100 * (predicted_s / measured_s - 1)
-        for measured, predicted in (fitted, others)
-        for measured_s, predicted_s in zip(measured, predicted, strict=True)
-    ]
+    fitted: list[float] = []
+    held_out: list[float] = []
+    for point in points:
+        error = predict_s(model, point) / statistics.median(timings[point]) - 1
+        (held_out if point.held_out else fitted).append(100 * error)
+    if not fitted:
+        raise ConfigurationError('no timings of sizes that are fitted: expected some')
     return SizeErrors(
-        fit_errors(*fitted),
-        fit_errors(*others) if others[0] else None,
-        max(errors, key=abs, default=0.0),
+        statistics.fmean(map(abs, fitted)),
+        statistics.fmean(map(abs, held_out)) if held_out else None,
+        max([*fitted, *held_out], key=abs),
     )
