@@ -82,7 +82,7 @@ class TimeBill:
                 prompt_tokens=tokens,
                 worst_length=self.worst_length(job),
                 budget_s=budget_s,
-                cached_tokens=job.cached_tokens,
+                prefill_s=self.estimates.worst.prefill_time_s(tokens, job.cached_tokens),
             )
             if not choice.feasible:
                 return None

@@ -97,7 +97,7 @@ def leverage(ours: TimeBill, jobs: Sequence[Recorded], budgets_s: Sequence[float
                 prompt_tokens=it.prompt_tokens,
                 worst_length=length,
                 budget_s=budget_s,
-                cached_tokens=it.cached_tokens,
+                prefill_s=worst.prefill_time_s(it.prompt_tokens, it.cached_tokens),
             )
             within.append(float(choice.evicted > 0 and choice.feasible))
     return {

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from timely_llm_ros.budget.budgeter import (
     EvictionChoice,
     choose_eviction,
-    choose_eviction_after_prefill,
     retained_tokens,
 )
 from timely_llm_ros.errors import ConfigurationError
@@ -36,11 +35,13 @@ shares = st.floats(0, 1)
 
 
 def choose(
-    times: TimeCoefficients, prompt: int, length: int, budget_s: float, most: float, **more: float
-) -> EvictionChoice:
+    times: TimeCoefficients, prompt: int, length: int, budget_s: float, most: float,
+    cached_tokens: int = 0,
+) -> EvictionChoice:  # fmt: skip
+    prefill_s = times.prefill_time_s(prompt, cached_tokens) if prompt >= 0 else 0.0
     return choose_eviction(
         times, prompt_tokens=prompt, worst_length=length, budget_s=budget_s, max_evicted=most,
-        **more,  # type: ignore[arg-type]
+        prefill_s=prefill_s,
     )  # fmt: skip
 
 
@@ -121,13 +122,11 @@ def test_a_budget_that_is_over_or_endless() -> None:
 def test_after_prefill_what_is_left_counts() -> None:
     planned = choose(C1, 8000, 512, 19.0, 0.95)
     prefill_s = C1.prefill_time_s(8000)
-    kept = choose_eviction_after_prefill(
-        C1, prompt_tokens=8000, worst_length=512, remaining_s=19.0 - prefill_s
-    )
+    kept = choose_eviction(C1, prompt_tokens=8000, worst_length=512, budget_s=19.0 - prefill_s)
     assert kept.evicted == pytest.approx(planned.evicted)
     # The queue took 0.5 s that the model knows nothing of.
-    late = choose_eviction_after_prefill(
-        C1, prompt_tokens=8000, worst_length=512, remaining_s=19.0 - prefill_s - 0.5
+    late = choose_eviction(
+        C1, prompt_tokens=8000, worst_length=512, budget_s=19.0 - prefill_s - 0.5
     )
     assert late.evicted == pytest.approx(planned.evicted + 0.5 / C1.leverage_s(8000, 512, 1.0))
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from timely_llm_ros.budget.budgeter import choose_eviction_after_prefill
+from timely_llm_ros.budget.budgeter import choose_eviction
 from timely_llm_ros.budget.eviction_rule import BudgetedEviction, FixedEviction
 from timely_llm_ros.budget.score_rule import (
     SHARES,
@@ -49,11 +49,11 @@ def scored(
 
 
 def fits(worst: int, prompt: int, budget_s: float) -> bool:
-    return choose_eviction_after_prefill(
+    return choose_eviction(
         WORST,
         prompt_tokens=prompt,
         worst_length=worst,
-        remaining_s=(NOW_S + budget_s) - NOW_S,  # As the rule gets it: an end, and a now.
+        budget_s=(NOW_S + budget_s) - NOW_S,  # As the rule gets it: an end, and a now.
         max_evicted=MOST,
     ).feasible
 
@@ -160,8 +160,8 @@ def test_what_is_feasible_fits_with_the_time_of_evicting(
     prompt: int, worst: int, budget_s: float, evicting_token_s: float
 ) -> None:
     times = replace(WORST, evicting_token_s=evicting_token_s)
-    choice = choose_eviction_after_prefill(
-        times, prompt_tokens=prompt, worst_length=worst, remaining_s=budget_s, max_evicted=MOST
+    choice = choose_eviction(
+        times, prompt_tokens=prompt, worst_length=worst, budget_s=budget_s, max_evicted=MOST
     )
     assert choice.worst_s == times.decode_time_s(prompt, worst, choice.evicted)
     assert choice.worst_s <= times.decode_time_s(prompt, worst) * (1 + 1e-9)

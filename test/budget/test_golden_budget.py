@@ -21,11 +21,13 @@ GOLDEN = golden('golden_timebill.json')
 
 
 def choice_of(given: dict[str, Any]) -> EvictionChoice:
+    times = TimeCoefficients(*(given['coef'][name] for name in 'abcpq'))
     return choose_eviction(
-        TimeCoefficients(*(given['coef'][name] for name in 'abcpq')),
+        times,
         prompt_tokens=given['N_x'],
         worst_length=given['N_W'],
         budget_s=given['T'] - given['t_predict'],
+        prefill_s=times.prefill_time_s(given['N_x']),
         max_evicted=given['alpha_max'],
     )
 

@@ -1,14 +1,14 @@
 """How much of a prompt's KV to evict so that the worst case fits a time budget (TimeBill).
 
 TimeBill (section 4.3, eq. 10 and 11) evicts the smallest share alpha of the prompt's KV with which
-prefill and the decoding of a pessimistic length end in time. Predicting the length costs nothing
-here: it takes a millisecond, before the task is queued. Eq. 11 as printed has
-``(N_W - 2) / (2 p N_x)`` where ``(N_W - 2) / (2 N_x)`` is right, which always evicts the most; it
-has no lower bound, divides by zero, and does not say when even the most is not enough.
+prefill and the decoding of a pessimistic length end in time. That is one division: the time by
+which the worst case without eviction exceeds the budget, over the time that evicting everything
+would save. The time that evicting itself takes, which the paper does not count, is added to the
+former.
 
-All of this is one division: the time by which the worst case without eviction exceeds the budget,
-over the time that evicting everything would save. What evicting itself takes, which the paper does
-not count, is added to the former.
+Eq. 11 as printed has ``(N_W - 2) / (2 p N_x)`` where ``(N_W - 2) / (2 N_x)`` is right, and so
+always evicts the most. It also has no lower bound, divides by zero, and does not say when even the
+most is not enough.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class EvictionChoice:
 
     Attributes:
         evicted: alpha, the share of the prompt's KV to evict after prefill.
-        feasible: Whether the worst case then fits the budget. Where it does not, ``evicted`` is
-            the most that can help, and one may refuse, shorten the response or take the risk.
+        feasible: Whether the worst case then fits the budget; where it does not, ``evicted`` is
+            the most that can help.
         worst_s: The worst case with that share, from now to the end (s).
     """
 
@@ -48,59 +48,28 @@ def choose_eviction(
     prompt_tokens: int,
     worst_length: int,
     budget_s: float,
-    cached_tokens: int = 0,
+    prefill_s: float = 0.0,
     max_evicted: float = MAX_EVICTED,
 ) -> EvictionChoice:
     """Return the smallest share to evict with which the worst case fits the budget (eq. 11).
 
     Nothing is evicted where that saves nothing: an empty prompt, a response of one token, a step
-    whose time does not depend on the context, evicting that takes longer than it saves.
+    whose time does not depend on the context, evicting that takes longer than it saves. Evicted KV
+    does not come back, so what is done with a prompt is asked once, when its prefill is over.
 
     Args:
         times: Coefficients; with a margin (``ExecutionTimeModel.at(coverage=...)``) where the
             worst case is to be one.
         prompt_tokens: N_x.
-        worst_length: N_W >= 1, the pessimistic length of the response (tokens).
+        worst_length: N_W >= 1, the pessimistic length of the response, whose first token prefill
+            makes.
         budget_s: T, from now on (s); may be infinite, or negative where it is over.
-        cached_tokens: Leading tokens of the prompt that need no prefill.
+        prefill_s: How long prefill still takes (s).
         max_evicted: alpha_max, 0 to 1.
 
     Raises:
         ConfigurationError: A value out of range.
     """
-    _check(prompt_tokens, worst_length, budget_s, max_evicted)
-    before_s = times.prefill_time_s(prompt_tokens, cached_tokens)
-    return _choose(times, prompt_tokens, worst_length, budget_s, before_s, max_evicted)
-
-
-def choose_eviction_after_prefill(
-    times: TimeCoefficients,
-    *,
-    prompt_tokens: int,
-    worst_length: int,
-    remaining_s: float,
-    max_evicted: float = MAX_EVICTED,
-) -> EvictionChoice:
-    """Return the share to evict for what is left of the budget once prefill is over.
-
-    The time that really passed since the task arrived counts, queueing and suspension included,
-    instead of the prefill that was predicted. Evicted KV does not come back: ask once.
-
-    Args:
-        times: As for :func:`choose_eviction`.
-        prompt_tokens: N_x.
-        worst_length: N_W >= 1, of which prefill has made the first token.
-        remaining_s: Budget minus the time since arrival (s).
-        max_evicted: alpha_max, 0 to 1.
-
-    Raises:
-        ConfigurationError: A value out of range.
-    """
-    _check(prompt_tokens, worst_length, remaining_s, max_evicted)
-    return _choose(times, prompt_tokens, worst_length, remaining_s, 0.0, max_evicted)
-
-
-def _check(prompt_tokens: int, worst_length: int, budget_s: float, max_evicted: float) -> None:
     if prompt_tokens < 0 or worst_length < 1:
         raise ConfigurationError(
             f'{prompt_tokens!r} prompt tokens, worst length {worst_length!r}: expected at least 0 '
@@ -111,36 +80,27 @@ def _check(prompt_tokens: int, worst_length: int, budget_s: float, max_evicted: 
     if not 0 <= max_evicted <= 1:
         raise ConfigurationError(f'largest share to evict {max_evicted!r}: expected 0 to 1')
 
+    def choice(evicted: float, feasible: bool) -> EvictionChoice:
+        decode_s = times.decode_time_s(prompt_tokens, worst_length, evicted)
+        return EvictionChoice(evicted, feasible, prefill_s + decode_s)
 
-def _choose(
-    times: TimeCoefficients,
-    prompt_tokens: int,
-    worst_length: int,
-    budget_s: float,
-    before_s: float,
-    max_evicted: float,
-) -> EvictionChoice:
-    def worst_s(evicted: float) -> float:
-        return before_s + times.decode_time_s(prompt_tokens, worst_length, evicted)
-
-    excess_s = worst_s(0.0) - budget_s
+    whole = choice(0.0, True)
+    excess_s = whole.worst_s - budget_s
     if excess_s <= 0:
-        return EvictionChoice(0.0, True, worst_s(0.0))
+        return whole
     saved_s = times.leverage_s(prompt_tokens, worst_length, 1.0)
     evicting_s = times.evicting_time_s(prompt_tokens)
     if saved_s * max_evicted <= evicting_s:
-        return EvictionChoice(0.0, False, worst_s(0.0))
+        return choice(0.0, False)
     evicted = (excess_s + evicting_s) / saved_s
-    if evicted > max_evicted:
-        return EvictionChoice(max_evicted, False, worst_s(max_evicted))
-    return EvictionChoice(evicted, True, worst_s(evicted))
+    return choice(min(evicted, max_evicted), evicted <= max_evicted)
 
 
 def retained_tokens(prompt_tokens: int, evicted: float, max_evicted: float = MAX_EVICTED) -> int:
-    """Return how many of a prompt's tokens to keep: a whole number for a share.
+    """Return how many of a prompt's tokens to keep where a share of them is evicted.
 
-    Rounded down, so that the budget holds; but never more than ``max_evicted`` is given up, which
-    may cost less than ``p`` seconds per step.
+    The number is rounded down, so that the budget holds; but never more than ``max_evicted`` is
+    given up, which may cost less than ``p`` seconds per step.
 
     Raises:
         ConfigurationError: A share out of range, or a negative number of tokens.

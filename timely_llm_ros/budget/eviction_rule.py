@@ -1,7 +1,7 @@
-"""When a prompt's prefill is over: how many of its tokens keep their KV.
+"""Rules that say how many of a prompt's tokens keep their KV.
 
 A rule travels with a generation's request to its engine, which asks it once, at the moment when
-the prompt's KV is complete: what was evicted does not come back.
+the prompt's KV is complete.
 """
 
 from __future__ import annotations
@@ -9,11 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from timely_llm_ros.budget.budgeter import (
-    MAX_EVICTED,
-    choose_eviction_after_prefill,
-    retained_tokens,
-)
+from timely_llm_ros.budget.budgeter import MAX_EVICTED, choose_eviction, retained_tokens
 from timely_llm_ros.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -26,22 +22,17 @@ class EvictionRule(Protocol):
     def keep(self, prompt_tokens: int, now_s: float, /) -> int:
         """Return how many of ``prompt_tokens`` keep their KV, at least one.
 
-        Args:
-            prompt_tokens: N_x, the shared beginning included.
-            now_s: When prefill ended, on the engine's clock (s).
+        They include the shared beginning. Prefill ended at ``now_s``, on the engine's clock.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class FixedEviction:
-    """The same share of every prompt, whatever the time.
-
-    Attributes:
-        evicted: The share to give up.
+    """Gives up the same share of every prompt, whatever the time.
 
     Raises:
-        ConfigurationError: It is not at least 0 and below 1.
+        ConfigurationError: The share is not at least 0 and below 1.
     """
 
     evicted: float
@@ -57,10 +48,10 @@ class FixedEviction:
 
 @dataclass(frozen=True, slots=True)
 class BudgetedEviction:
-    """The smallest share with which the worst case fits what is left of a time budget.
+    """Gives up the smallest share with which the worst case fits what is left of a time budget.
 
     Where the worst case does not fit even without ``max_evicted`` of the prompt, TimeBill evicts
-    that much. But a response is mostly shorter than its worst case, and then the KV is given up
+    that much. But most responses are shorter than the worst case, and their KV would be given up
     for nothing; so another rule may decide then.
 
     Attributes:
@@ -79,11 +70,11 @@ class BudgetedEviction:
 
     def keep(self, prompt_tokens: int, now_s: float) -> int:
         """Return how many tokens keep their KV."""
-        choice = choose_eviction_after_prefill(
+        choice = choose_eviction(
             self.times,
             prompt_tokens=prompt_tokens,
             worst_length=self.worst_length,
-            remaining_s=self.ends_by_s - now_s,
+            budget_s=self.ends_by_s - now_s,
             max_evicted=self.max_evicted,
         )
         if not choice.feasible and self.otherwise is not None:

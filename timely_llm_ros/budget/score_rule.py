@@ -1,11 +1,11 @@
 """Evicts for the score that is to be expected, not for the deadline alone.
 
 TimeBill (eq. 10) takes the smallest share of a prompt's KV with which the worst case ends in time,
-because a response is the worse the more is evicted. It never weighs the one against the other: a
-plan that ends in time with nineteen chances of twenty gives up its KV all the same for the
-twentieth, and one that cannot end in time gives up the most for nothing. Here every share is worth
-the quality of what then ends in time, times the chance of it. Responses to prompts that lost much
-are worse, and shorter: half an answer in time may be worth more than a whole one that is late.
+because evicting more makes a response worse. It never weighs the one against the other: a plan that
+ends in time with a chance of 19 in 20 gives up its KV for the remaining chance, and one that cannot
+end in time gives up the most for nothing. Here every share is worth the quality of what then ends
+in time, times the chance that it does. Responses to prompts that lost much are worse, and shorter:
+half an answer in time may be worth more than a whole one that is late.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ CASES = 20
 """Equally likely lengths that a forecast is taken for."""
 
 ENDED = 2.0
-"""What any answer in time is worth beside its F1: none at all makes the robot stop. With less of
-it, fewer responses end in time than with the most evicted always; with more, they are worse for
-nothing. ``benchmarks/timebill/timebill.py`` draws the frontier of both over this weight."""
+"""What any answer in time is worth beside its F1: without one the robot stops. With a lower weight
+fewer responses end in time than if the most were always evicted; with a higher one they are worse
+for nothing. ``benchmarks/timebill/timebill.py`` draws both over this weight."""
 
 MOST_PERIODS = 16
 """Periods after which being late costs so much that no more are counted."""
@@ -59,8 +59,9 @@ class EvictionEffect:
     """What becomes of responses after eviction: some are worse, and many of these shorter.
 
     Attributes:
-        points: ``(share evicted, cases)``, shares ascending from 0, as many cases for each, the
-            shortest first; between two shares on straight lines, beyond the last as there.
+        points: ``(share evicted, cases)``: shares ascending from 0, as many cases for each, the
+            shortest first. Between two shares cases lie on straight lines; beyond the last one they
+            stay.
 
     Raises:
         ConfigurationError: Shares that do not ascend from 0, or cases that do not fit.
@@ -100,18 +101,18 @@ SNAPKV_EFFECT = EvictionEffect(
         (0.95, ((0.31, 0.55), (0.5, 0.63), (0.7, 0.62), (1.0, 0.79), (1.46, 0.85))),
     )
 )
-"""Lengths and F1 of 96 of the embedded model's plans in scenes of 40 to 200 objects, by fifths:
-measured once, in static batches, on the tasks of ``benchmarks/timebill/timebill.py --seed 0``,
-which prints such a table (its own tasks are of another seed)."""
+"""Lengths and F1 of 96 of the embedded model's plans in scenes of 40 to 200 objects, by fifths.
+They were measured once, in static batches, on the tasks that
+``benchmarks/timebill/timebill.py --seed 0`` draws; it prints such a table."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredEviction:
-    """The share with the largest expected score; the smallest of those that are worth the same.
+    """Gives up the share with the largest expected score; the smallest of those worth the same.
 
-    Under Kill the score counts if the response ends in time. Under Skip-Next it counts whenever it
-    ends, but takes as many periods as it lasts, in which other responses could have been made: the
-    worth is that of a period.
+    Under Kill the score counts if the response ends in time. Under Skip-Next it counts whenever the
+    response ends, but a response takes as many periods as it lasts, in which others could have been
+    made: so the worth is that of a period.
 
     Attributes:
         ends_by_s: When the generation must have ended, on the engine's clock (s).
@@ -164,7 +165,7 @@ class ScoredEviction:
     def _chance(self, decode_s: Floats, remaining_s: float) -> Floats:
         """Return the probabilities that steps of so much expected time end in what is left.
 
-        A logistic curve in place of the normal one, from which it is nowhere 0.01 off.
+        The curve is logistic, which is nowhere 0.01 off the normal one.
         """
         if remaining_s <= 0:
             return np.where(decode_s > remaining_s, 0.0, 1.0)

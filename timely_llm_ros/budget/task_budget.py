@@ -1,12 +1,13 @@
 """What a task's time budget asks of its generation, decided when the task arrives.
 
 An engine that evicts is asked for the smallest share with which the worst case fits. One that
-cannot gets a shorter prompt (whoever calls tries shorter ones) and a limit on the response: the
-longest that fits, which is feasible where it is not below the predicted length.
+cannot evict gets a limit on the response, the longest that fits; that is feasible where it is not
+below the predicted length. Whoever calls may try shorter prompts.
 """
 
 from __future__ import annotations
 
+import bisect
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
@@ -43,12 +44,12 @@ class BudgetOptions:
         pessimism: k, by which a predicted length is multiplied for the worst case; 0 takes the
             length that ``coverage`` of such responses do not exceed.
         coverage: The share of single prompts, steps and lengths that the worst case covers.
-        decides: What decides how much is evicted: ``score`` the score to expect; ``worst_case``
-            the least with which the worst case fits, and the score only where none does; ``most``
-            then evicts the most, as TimeBill does.
+        decides: What decides how much is evicted. ``score``: the score to expect. ``worst_case``:
+            the least with which the worst case fits, and the score only where none does. ``most``:
+            the same, but it then evicts the most, as TimeBill does.
         effect: What becomes of responses after eviction.
         ended: Under Kill, what it is worth that there is any answer in time, where a perfect one
-            is worth 1 more; more of it ends more, and ends it worse.
+            is worth 1 more.
 
     Raises:
         ConfigurationError: A value out of range.
@@ -94,13 +95,8 @@ class BudgetOptions:
     ) -> EvictionRule:
         """Return what the engine is to ask once a prompt is computed.
 
-        Args:
-            ends_by_s: When the generation must have ended, on the engine's clock (s).
-            expected: Coefficients of the expected case.
-            worst: Those of the worst case.
-            worst_length: N_W (tokens).
-            lengths: What the length may be, ``(length, probability)``.
-            period_s: Under Skip-Next, the time between two beginnings (s).
+        The arguments are the attributes of :class:`ScoredEviction` and :class:`BudgetedEviction`;
+        ``expected`` and ``worst`` are the coefficients of the two cases.
         """
         spread = spread_of(expected, worst, self.coverage)
         scored = ScoredEviction(
@@ -171,17 +167,10 @@ def plan_budget(
     options: BudgetOptions,
     evicts: bool,
 ) -> TaskBudget:
-    """Return what a budget asks for.
+    """Return what a budget T (s, from now on) asks for.
 
-    Args:
-        expected: Coefficients of the expected case.
-        worst: Those of the worst case.
-        budget_s: T, from now on (s).
-        prompt_tokens: N_x.
-        forecast: How long the response will be.
-        max_tokens: N_max, the longest response that is allowed.
-        options: How careful to be.
-        evicts: Whether the engine can evict.
+    ``expected`` and ``worst`` are the coefficients of the two cases. ``max_tokens`` is N_max, the
+    longest response that is allowed.
     """
     predicted = forecast.predicted(max_tokens)
     worst_length = max(predicted, options.worst_length(forecast, max_tokens))
@@ -192,6 +181,7 @@ def plan_budget(
             prompt_tokens=prompt_tokens,
             worst_length=worst_length,
             budget_s=budget_s,
+            prefill_s=worst.prefill_time_s(prompt_tokens),
             max_evicted=options.max_evicted,
         )
         evicted, feasible, worst_s = choice.evicted, choice.feasible, choice.worst_s
@@ -225,11 +215,7 @@ def longest_response(
     """Return the longest response (tokens) that ends within a budget; 0 where none does."""
     if math.isnan(budget_s):
         raise ConfigurationError('time budget nan s: expected a number')
-    low, high = 0, max_tokens
-    while low < high:
-        middle = (low + high + 1) // 2
-        if times.total_time_s(prompt_tokens, middle) <= budget_s:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    lengths = range(1, max_tokens + 1)
+    return bisect.bisect_right(
+        lengths, budget_s, key=lambda length: times.total_time_s(prompt_tokens, length)
+    )
