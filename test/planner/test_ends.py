@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,9 +19,10 @@ from timely_llm_ros.planner import (
     TaskPhase,
     TaskStatus,
 )
-from timely_llm_ros.testing import Script, acts, in_fleet
+from timely_llm_ros.testing import EXACT_SKILLS, Script, acts, in_fleet
 
 if TYPE_CHECKING:
+    from timely_llm_ros.engines import EndReason, GenerationRequest
     from timely_llm_ros.testing import Fleet
 
 
@@ -241,16 +243,28 @@ def test_ending_all_tasks_keeps_the_planner_open() -> None:
 # Time budgets
 
 
-def test_an_estimate_above_the_budget_refuses_at_once() -> None:
+@pytest.mark.parametrize('reason', ['stop', 'length', 'invalid_plan', 'error'])
+def test_a_budget_that_no_whole_plan_of_the_skill_set_kept_refuses_at_once(
+    reason: EndReason,
+) -> None:
     async def body(fleet: Fleet) -> None:
-        with pytest.raises(
-            TaskRefusedError, match=r'1 s: expected at least the estimated 2\.500 s'
-        ):
-            fleet.submit(fleet.task('t', time_budget_s=1.0))
-        fleet.submit(fleet.task('u', time_budget_s=3.0, instruction='1'))
-        fleet.submit(fleet.task('v', 'r2', instruction='1'))
+        await fleet.submit(fleet.task('first')).result()
+        short = fleet.task('short', time_budget_s=0.05)
+        if reason == 'stop':
+            with pytest.raises(
+                TaskRefusedError, match=r'0\.05 s: expected at least the estimated 0\.100 s'
+            ):
+                fleet.submit(short)
+        else:
+            fleet.submit(short)
+        fleet.submit(fleet.task('ample', 'r2', time_budget_s=0.1))
+        fleet.skill_sets['other'] = replace(EXACT_SKILLS, name='other')
+        fleet.submit(fleet.task('other', 'r2', skill_set='other', time_budget_s=0.05))
 
-    in_fleet(body, estimate_generation_s=lambda _: 2.5)
+    def script(_: GenerationRequest) -> Script:
+        return Script(acts(0.1), reason=reason, error='x')
+
+    in_fleet(body, script, config=PlannerConfig(learns_least_time=True))
 
 
 def test_kill_stops_the_generation_and_lets_the_robot_finish() -> None:

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from timely_llm_ros.planner import SegmentStarted, TaskStatus
-from timely_llm_ros.planner.timeline import Timeline, segment_objective
+from timely_llm_ros.planner.timeline import Timeline
 from timely_llm_ros.testing import Script, acts, make_fleet
 from timely_llm_ros.utility import TimeUtility
 from timely_llm_ros.virtual_time import run_virtual
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from timely_llm_ros.engines.commands import GenerationRequest
     from timely_llm_ros.planner import TaskResult
 
@@ -45,6 +47,12 @@ def test_timeline_of_a_planned_task(case: dict) -> None:  # type: ignore[type-ar
     assert result.response_s == pytest.approx(expected['response'], abs=case['tol'])
     assert result.waiting_s == pytest.approx(expected['total_wait'], abs=case['tol'])
     assert result.completion_s == pytest.approx(expected['completion'], abs=case['tol'])
+
+
+def segment_objective(utility: TimeUtility, waits_s: Sequence[float]) -> float:
+    """TimelyLLM's eq. 3 for one task: what its waits are worth together."""
+    first, *later = waits_s
+    return utility.first(first) + sum(map(utility.later, later))
 
 
 @pytest.mark.parametrize('case', GOLDEN['segment_objective'])

@@ -22,22 +22,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedOptions:
-    """How one robot is simulated.
+    """How one robot is simulated; the executor node has these options as parameters too.
 
-    Each line of the journal is ``{"t": s on the clock, "pid": .., "event": "start" | "end" |
-    "safe", "call": ..}``.
+    A call that fails does so half-way through its time. A line of the journal is
+    ``{"t": s on the clock, "pid": .., "event": "start" | "end" | "safe", "call": ..}``.
 
     Raises:
         ConfigurationError: A value is out of range.
     """
 
-    seed: int = option(0, 'Equal seeds give equal times and values.')
-    time_scale: float = option(1.0, 'Multiplies the duration of every skill.', minimum=0)
+    seed: int = option(
+        0,
+        "Seed of the simulated driver; each robot's times follow from it and the robot's name.",
+        minimum=0,
+        maximum=2**32 - 1,
+    )
+    time_scale: float = option(
+        1.0,
+        'The simulated driver multiplies the duration of every skill by this.',
+        minimum=0.0,
+        maximum=1000.0,
+    )
     failure_probability: float = option(
-        0.0, 'How likely a call fails, half-way through its time.', minimum=0, maximum=1
+        0.0, 'How likely a call of the simulated driver fails.', minimum=0.0, maximum=1.0
     )
     journal_path: str = option(
-        '', 'File to which what the robot is told is appended as JSON lines; empty for none.'
+        '',
+        "File to which the simulated driver appends what the robot's body is told, as JSON lines; "
+        '{robot} stands for the name of the robot; "" for none.',
     )
 
     def __post_init__(self) -> None:

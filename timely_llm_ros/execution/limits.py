@@ -4,24 +4,35 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from timely_llm_ros.options import option
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorLimits:
-    """How long things may take.
+    """How long things may take; those with a description are parameters of the executor node too.
 
     Attributes:
-        timeout_factor: A call may take this times its expected time,
-        timeout_margin_s: or its expected time plus this (s), whichever is more.
-        idle_limit_s: If a plan's next segment is not there this long after the last (s), the
-            robot is brought to its safe action; the plan may go on afterwards.
         safe_limit_s: How long the driver may take to stop a call and to issue the safe action (s).
         progress_period_s: Progress is repeated this often (s) during a long call; None: only at
             the start of calls.
     """
 
-    timeout_factor: float = 2.0
-    timeout_margin_s: float = 5.0
-    idle_limit_s: float = 30.0
+    idle_limit_s: float = option(
+        30.0,
+        "How long a robot may wait for its plan's next segment before it is brought to its safe "
+        'action (s).',
+        minimum=0.1,
+        maximum=3600.0,
+    )
+    timeout_factor: float = option(
+        2.0, 'A call may take this times its expected duration,', minimum=1.0, maximum=1000.0
+    )
+    timeout_margin_s: float = option(
+        5.0,
+        'or its expected duration plus this (s), whichever is more.',
+        minimum=0.0,
+        maximum=3600.0,
+    )
     safe_limit_s: float = 2.0
     progress_period_s: float | None = 1.0
 

@@ -14,13 +14,12 @@ from timely_llm_ros.planner.events import (
 )
 from timely_llm_ros.planner.planner import Planner
 from timely_llm_ros.planner.prepared_task import PreparedTask
-from timely_llm_ros.planner.shortest_generation import ShortestGeneration
 from timely_llm_ros.planner.task import Task, TaskFeedback, TaskPhase, TaskResult, TaskStatus
 from timely_llm_ros.planner.task_handle import TaskHandle
 
 __all__ = [
     'BackgroundHandle', 'BackgroundTask', 'CallStarted', 'PhaseChanged', 'Planner', 'PlannerConfig',
     'PlannerEvent', 'PreparedTask', 'SegmentEnded', 'SegmentReady', 'SegmentStarted',
-    'ShortestGeneration', 'Task', 'TaskAccepted', 'TaskEnded', 'TaskFeedback', 'TaskHandle',
-    'TaskPhase', 'TaskResult', 'TaskStatus',
+    'Task', 'TaskAccepted', 'TaskEnded', 'TaskFeedback', 'TaskHandle', 'TaskPhase', 'TaskResult',
+    'TaskStatus',
 ]  # fmt: skip

@@ -1,7 +1,7 @@
 """Plans that no robot waits for, made in the engine time that robots leave over.
 
-The engine gets a few of them at a time, so that it never has to look through thousands. It decides
-itself which of its steps they get.
+The engine gets a few of them at a time, so that it never has to look through thousands, and
+decides which of its steps they get.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _TRIES = 2
 
 @dataclass(frozen=True, slots=True)
 class BackgroundTask:
-    """One plan, or one answer, that nobody waits for.
+    """One plan, or one answer, that no robot waits for.
 
     Attributes:
-        task_id: Unique among the background's live tasks.
+        task_id: Unique among the background tasks that have not ended.
         skill_set: Name of the skill set that the plan may use.
         instruction: What to plan, in words.
-        scene: What there is.
+        scene: The objects that the plan may name.
         max_tokens: Length limit; None for the planner's.
 
     Raises:
@@ -70,9 +70,8 @@ class BackgroundResult:
     """How a background task ended.
 
     Attributes:
-        task_id: The task's id.
-        ending: How; its code is 0, or the ``code`` of a class in ``errors.py``.
-        text: The plan, as far as it came.
+        ending: Its code is 0, or the ``code`` of a class in ``errors.py``.
+        text: The plan, as far as it was generated.
         tokens: Tokens generated.
         generation_s: Seconds that the engine was busy with it.
     """
@@ -115,18 +114,10 @@ class BackgroundHandle:
 
 
 class BackgroundTasks:
-    """The planner's background tasks, first come first served.
+    """The planner's background tasks, first come first served."""
 
-    Args:
-        context: The planner's engine, clock and options.
-        skill_sets: Skill sets by name.
-        window: Most of them that the engine has at a time.
-    """
-
-    def __init__(
-        self, context: PlannerContext, skill_sets: Mapping[str, SkillSet], window: int = WINDOW
-    ) -> None:
-        self._context, self._skill_sets, self._window = context, skill_sets, window
+    def __init__(self, context: PlannerContext, skill_sets: Mapping[str, SkillSet]) -> None:
+        self._context, self._skill_sets = context, skill_sets
         self._queue: deque[_Run] = deque()
         self._runs: dict[str, _Run] = {}
         self._generating: dict[str, _Run] = {}
@@ -171,7 +162,7 @@ class BackgroundTasks:
         self._fill()
 
     def engine_failed(self, error: str) -> None:
-        """Note that the engine lost its generations: they are tried once more when it is back."""
+        """Note that the engine lost its generations; they are tried once more when it is back."""
         self._ready = False
         lost = list(self._generating.values())
         self._generating.clear()
@@ -191,7 +182,7 @@ class BackgroundTasks:
             self._end(run, ending)
 
     def on_event(self, event: SegmentGenerated | GenerationEnded) -> None:
-        """Take an event of a generation; one that is not one of these is ignored."""
+        """Take an event of a generation; one of no background task is ignored."""
         run = self._generating.get(event.generation_id)
         if run is None:
             return
@@ -202,13 +193,12 @@ class BackgroundTasks:
         self._fill()
 
     def _fill(self) -> None:
-        while self._ready and self._queue and len(self._generating) < self._window:
+        while self._ready and self._queue and len(self._generating) < WINDOW:
             run = self._queue.popleft()
             run.tries += 1
             name = _generation_id(run)
             self._generating[name] = run
             task, config = run.task, self._context.config
-            limit = config.max_tokens if task.max_tokens is None else task.max_tokens
             self._context.engine.submit(
                 GenerationRequest(
                     generation_id=name,
@@ -217,7 +207,7 @@ class BackgroundTasks:
                     scene=task.scene,
                     utility=NORMAL,
                     arrival_s=self._context.clock.now(),
-                    max_tokens=limit,
+                    max_tokens=task.max_tokens or config.max_tokens,
                     constrained=config.constrained,
                     background=True,
                 )
@@ -241,7 +231,6 @@ def _generation_id(run: _Run) -> str:
 
 
 def _ending_of(event: GenerationEnded) -> Ending:
-    """Return the ending that a generation's end stands for."""
     match event.reason:
         case 'stop':
             return Ending()

@@ -5,22 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.budget import plan_budget
+from timely_llm_ros.budget import BudgetOptions, plan_budget
 from timely_llm_ros.engines import EngineStateChanged
 from timely_llm_ros.engines.tokens import PromptSize
 from timely_llm_ros.errors import TaskRefusedError
 from timely_llm_ros.skills import build_prompt, trim_scene
 
 if TYPE_CHECKING:
-    from timely_llm_ros.budget import BudgetOptions, EvictionRule, TaskBudget
+    from timely_llm_ros.budget import EvictionRule, TaskBudget
     from timely_llm_ros.engines import EngineEvent, EngineInfo
+    from timely_llm_ros.planner.config import PlannerConfig
     from timely_llm_ros.planner.task import Task
     from timely_llm_ros.prediction.lengths import LengthPredictor
     from timely_llm_ros.prediction.times import ExecutionTimeModel
     from timely_llm_ros.skills import Prompt, Scene, SkillSet
 
 SMALLEST_SCENE = 0.125
-"""Share of a scene's objects below which it is not trimmed."""
+"""Least share of a scene's objects that a trimmed prompt keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +30,12 @@ class BudgetedTask:
 
     Attributes:
         budget: What was decided.
-        prompt: Its prompt, trimmed where the engine cannot evict and it must be shorter.
-        scene: The objects in that prompt.
-        evicts: Whether its engine evicts.
+        prompt: The task's prompt. It names fewer objects than the task where the engine cannot
+            evict and only a shorter prompt fits.
+        scene: The objects that the prompt names.
+        evicts: Whether the engine evicts.
         options: How careful budgets are.
-        dropped_objects: How many objects were left out of the prompt.
+        dropped_objects: How many of the task's objects the prompt leaves out.
         period_s: The budget (s) where being late costs the tasks that come meanwhile; else None.
     """
 
@@ -74,30 +76,25 @@ class BudgetedTask:
 
 
 class Budgets:
-    """Decides on tasks with a time budget; :meth:`decide` on any thread, the rest on the loop's.
+    """Decides on tasks with a time budget.
 
     Args:
         info: The engine.
         times: How long its prompts and steps take.
-        predictor: Predicts response lengths.
-        options: How careful to be.
-        max_running: Most generations in one step.
-        max_tokens: Length limit of a generation (tokens).
+        predictor: Predicts plan lengths.
+        config: The planner's options.
     """
 
     def __init__(
         self,
         info: EngineInfo,
         times: ExecutionTimeModel,
-        *,
         predictor: LengthPredictor,
-        options: BudgetOptions,
-        max_running: int,
-        max_tokens: int,
+        config: PlannerConfig,
     ) -> None:
         self._evicts = bool(info.eviction)
-        self._times, self._predictor, self._options = times, predictor, options
-        self._max_running, self._max_tokens = max_running, max_tokens
+        self._times, self._predictor, self._config = times, predictor, config
+        self._options = config.budgets or BudgetOptions()
         self._size = PromptSize(info)
         self._live = self._kv_tokens = 0
 
@@ -131,7 +128,7 @@ class Budgets:
         )
 
     def _try(self, task: Task, budget_s: float, prompt: Prompt, scene: Scene) -> BudgetedTask:
-        batch = min(self._max_running, self._live + 1)
+        batch = min(self._config.max_running, self._live + 1)
         others = float(self._kv_tokens) if self._live and batch > 1 else 0.0
         budget = plan_budget(
             self._times.at(batch, other_kv_tokens=others),
@@ -139,7 +136,7 @@ class Budgets:
             budget_s=budget_s,
             prompt_tokens=self._size(prompt),
             forecast=self._predictor.predict(prompt.fixed, prompt.body),
-            max_tokens=self._max_tokens,
+            max_tokens=self._config.max_tokens,
             options=self._options,
             evicts=self._evicts,
         )

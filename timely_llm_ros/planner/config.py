@@ -13,16 +13,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannerConfig:
-    """The options of a planner. The planner node declares those with a range as its parameters.
+    """The options of a planner; those with a description are parameters of the planner node too.
 
     Attributes:
-        max_tokens: Length limit of a plan (tokens).
-        constrained: Whether the skill set's grammar masks the model's choices.
-        max_queue_per_robot: Tasks that may queue behind a robot's current one; a further one is
-            refused.
-        stop_limit_s: How long a robot may take to confirm that it stopped (s).
         budgets: How carefully time budgets are checked when a task comes; None to keep them by the
             clock alone, as is also done where nobody knows how long the engine takes.
+        learns_least_time: Whether a task is refused, where budgets are kept by the clock alone,
+            if every whole plan of its skill set so far took more engine time than its budget.
         predicts_lengths: Whether the engine is told each plan's predicted length, to rank by it.
         max_running: Most generations in one engine step, for the worst case of a time budget.
     """
@@ -39,5 +36,6 @@ class PlannerConfig:
         5.0, 'How long a robot may take to confirm that it stopped (s).', minimum=0.1, maximum=60.0
     )
     budgets: BudgetOptions | None = None
+    learns_least_time: bool = False
     predicts_lengths: bool = False
     max_running: int = 8

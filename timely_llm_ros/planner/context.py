@@ -1,4 +1,4 @@
-"""The parts of the planner that its tasks share."""
+"""What the planner's tasks share."""
 
 from __future__ import annotations
 
@@ -17,15 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PlannerContext:
-    """The parts of the planner that each of its tasks works with.
-
-    Attributes:
-        engine: Generates.
-        clock: Tells the time.
-        group: Keeps asyncio tasks.
-        emit: Takes events; never raises.
-        config: The planner's options.
-    """
+    """The parts of the planner that each of its tasks works with; ``emit`` never raises."""
 
     engine: Engine
     clock: Clock

@@ -43,9 +43,9 @@ class Delivery:
     Args:
         task: The task.
         link: Its robot.
-        context: The planner's engine, clock and options.
-        robot_free: Waits until the robot is rid of the tasks that this one took over from.
-        on_progress: Called when the expectation of the robot's idle time changed.
+        context: What the planner's tasks share.
+        robot_free: Waits until the tasks that this one took over from have left the robot.
+        on_progress: Called when the robot is expected to be idle at another time than before.
         on_success: Called with a segment that was done and its outcome.
         on_failure: Called with the ending that a segment's failure means for the task.
     """
@@ -203,22 +203,13 @@ class Delivery:
 
     def _announce_starts(self, below: int | None = None) -> None:
         """Announce the starts that are settled, up to an index."""
-        settled = self.timeline.settled
-        until = settled if below is None else min(settled, below)
-        if until <= self._announced:
-            return
-        waits_s = self.timeline.waits_s
-        for index in range(self._announced, until):
+        waits_s = self.timeline.waits_s[:below]
+        for index in range(self._announced, len(waits_s)):
+            start_s = self.timeline.start_s(index)
             self._context.emit(
-                SegmentStarted(
-                    self._task.task_id,
-                    self._task.robot,
-                    self.timeline.start_s(index),
-                    index,
-                    waits_s[index],
-                )
+                SegmentStarted(self._task.task_id, self._task.robot, start_s, index, waits_s[index])
             )
-        self._announced = until
+        self._announced = max(self._announced, len(waits_s))
 
 
 def _ending_of(segment: Segment, outcome: SegmentOutcome) -> Ending:

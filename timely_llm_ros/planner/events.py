@@ -16,37 +16,37 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskAccepted:
+class _OfTask:
+    """What every event says: the task's id, the name of its robot, and when it happened (s)."""
+
+    task_id: str
+    robot: str
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAccepted(_OfTask):
     """A task passed validation; it ends with exactly one :class:`TaskEnded`.
 
     ``budgeted`` is how it will be generated within its time budget, where that was planned.
     """
 
-    task_id: str
-    robot: str
-    at_s: float
     task: Task
     budgeted: BudgetedTask | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class PhaseChanged:
+class PhaseChanged(_OfTask):
     """A task went on to another phase."""
 
-    task_id: str
-    robot: str
-    at_s: float
     phase: TaskPhase
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentReady:
+class SegmentReady(_OfTask):
     """A segment was generated and is sent to its robot.
 
     Attributes:
-        task_id: The task's id.
-        robot: Name of its robot.
-        at_s: When the planner had it (s).
         segment: The segment.
         token_at_s: When the engine knew its closing token (s).
         generation_s: Engine time spent on it (s).
@@ -54,9 +54,6 @@ class SegmentReady:
         kv_tokens: Tokens of KV that its generation holds.
     """
 
-    task_id: str
-    robot: str
-    at_s: float
     segment: Segment
     token_at_s: float
     generation_s: float
@@ -65,45 +62,33 @@ class SegmentReady:
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentStarted:
+class SegmentStarted(_OfTask):
     """A robot started a segment's first call, after ``waiting_s`` of having nothing to do."""
 
-    task_id: str
-    robot: str
-    at_s: float
     index: int
     waiting_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class CallStarted:
+class CallStarted(_OfTask):
     """A robot started a call; calls shorter than the progress period may go unreported."""
 
-    task_id: str
-    robot: str
-    at_s: float
     index: int
     call: str
     remaining_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentEnded:
+class SegmentEnded(_OfTask):
     """A segment that was sent to a robot ended there, or was dropped before it started."""
 
-    task_id: str
-    robot: str
-    at_s: float
     outcome: SegmentOutcome
 
 
 @dataclass(frozen=True, slots=True)
-class TaskEnded:
+class TaskEnded(_OfTask):
     """A task ended."""
 
-    task_id: str
-    robot: str
-    at_s: float
     result: TaskResult
 
 

@@ -57,20 +57,20 @@ _logger = logging.getLogger(__name__)
 class Planner:
     """Plans for a fleet. Used from one asyncio loop; no method but start and close waits.
 
+    The planner starts and closes its engine. Robots may be added to ``robots`` while it runs.
+    Events are told on the loop's thread.
+
     Args:
-        engine: Produces the segments; started and closed by the planner.
-        robots: Links by robot name; may grow while the planner runs.
+        engine: Generates the plans.
+        robots: Links by name of the robot.
         skill_sets: Skill sets by name.
-        clock: The only time the planner sees.
+        clock: The only time that the planner sees.
         config: Its options.
-        on_event: Called with every planner event, on the loop's thread.
-        on_engine_event: Called with every engine event, on the loop's thread.
+        on_event: Called with every event of the planner.
+        on_engine_event: Called with every event of the engine.
         times: How long the engine's prompts and steps take; None for what the engine itself says.
-        predictor: Predicts response lengths for time budgets, and for an engine that ranks by
-            them; None to learn them from the plans that end.
-        estimate_generation_s: Predicts how long (s) a task's generation takes at least, None if
-            it cannot; a task whose budget is smaller is refused. Asked where ``config.budgets`` or
-            the times are missing.
+        predictor: Predicts plan lengths for time budgets, and for an engine that ranks by them;
+            None to learn them from the plans that end.
     """
 
     def __init__(
@@ -85,7 +85,6 @@ class Planner:
         on_engine_event: Callable[[EngineEvent], None] | None = None,
         times: ExecutionTimeModel | None = None,
         predictor: LengthPredictor | None = None,
-        estimate_generation_s: Callable[[Task], float | None] | None = None,
     ) -> None:
         self._config = PlannerConfig() if config is None else config
         self._engine = engine
@@ -93,8 +92,9 @@ class Planner:
         self._on_event, self._on_engine_event_seen = on_event, on_engine_event
         self._times = times
         self._predictor = predictor or EmpiricalLengths()
-        self._estimate_generation_s = estimate_generation_s
         self._budgets: Budgets | None = None
+        self._shortest_s: dict[str, float] = {}
+        """Least engine time of a whole plan so far, by skill set."""
         self._group = TaskGroup()
         self._context = PlannerContext(
             engine=engine, clock=clock, group=self._group, emit=self._emit, config=self._config
@@ -110,11 +110,6 @@ class Planner:
         """Every task that has not ended, in the order of acceptance."""
         return tuple(map(TaskHandle, self._runs.values()))
 
-    @property
-    def engine_ready(self) -> bool:
-        """Whether the engine takes generations; tasks accepted meanwhile wait for it."""
-        return self._engine_ready
-
     async def start(self) -> EngineInfo:
         """Start the engine, then take tasks.
 
@@ -124,14 +119,7 @@ class Planner:
         info = await self._engine.start(self._on_engine_event)
         times = self._times or info.times
         if times is not None and self._config.budgets is not None:
-            self._budgets = Budgets(
-                info,
-                times,
-                predictor=self._predictor,
-                options=self._config.budgets,
-                max_running=self._config.max_running,
-                max_tokens=self._config.max_tokens,
-            )
+            self._budgets = Budgets(info, times, self._predictor, self._config)
         self._engine_ready = self._open = True
         self._background.engine_ready()
         return info
@@ -193,10 +181,9 @@ class Planner:
         """Accept a task; it then ends exactly once.
 
         Args:
-            prepared: The task, prepared just before: what may have changed since is not checked
-                again.
+            prepared: The task, prepared just before: nothing but its id is checked again.
             on_feedback: Called on the loop's thread at a change of phase, at a new segment and
-                at each progress that its robot reports.
+                when its robot reports progress.
 
         Raises:
             InvalidTaskError: Its id was taken since.
@@ -220,9 +207,8 @@ class Planner:
             return TaskHandle(run)
         superseded = queue.take_over(run)
         if superseded is not None:
-            superseded.end(
-                Ending.of(SupersededError(f'task {task.task_id} took over robot {task.robot!r}'))
-            )
+            taken_over = SupersededError(f'task {task.task_id} took over robot {task.robot!r}')
+            superseded.end(Ending.of(taken_over))
         self._begin(run)
         return TaskHandle(run)
 
@@ -246,12 +232,12 @@ class Planner:
         """Return how a task is generated within its time budget, where that can be planned."""
         if self._budgets is not None:
             return self._budgets.decide(task, skill_set, prompt)
-        if task.time_budget_s is not None and self._estimate_generation_s is not None:
-            estimate_s = self._estimate_generation_s(task)
-            if estimate_s is not None and estimate_s > task.time_budget_s:
+        if task.time_budget_s is not None and self._config.learns_least_time:
+            least_s = self._shortest_s.get(task.skill_set, 0.0)
+            if least_s > task.time_budget_s:
                 raise TaskRefusedError(
                     f'time budget {task.time_budget_s:g} s: '
-                    f'expected at least the estimated {estimate_s:.3f} s of generation'
+                    f'expected at least the estimated {least_s:.3f} s of generation'
                 )
         return None
 
@@ -280,16 +266,13 @@ class Planner:
     def _skip_queued(self, late: TaskRun) -> None:
         """Refuse the tasks that queued behind a late generation before it ended."""
         now_s = self._clock.now()
+        skipped = TaskRefusedError(
+            f'skipped: task {late.task.task_id} of the same robot overran its '
+            f'time budget of {late.task.time_budget_s:g} s'
+        )
         for run in tuple(self._queues[late.task.robot].waiting):
             if run.received_s < now_s:
-                run.end(
-                    Ending.of(
-                        TaskRefusedError(
-                            f'skipped: task {late.task.task_id} of the same robot overran its '
-                            f'time budget of {late.task.time_budget_s:g} s'
-                        )
-                    )
-                )
+                run.end(Ending.of(skipped))
 
     def _on_ended(self, run: TaskRun) -> None:
         del self._runs[run.task.task_id]
@@ -310,8 +293,7 @@ class Planner:
                 self._background.on_event(event)
                 run = self._runs.get(event.generation_id)
                 if run is not None and event.reason == 'stop':
-                    fixed, body = run.prompt.fixed, run.prompt.body
-                    learn_length(self._predictor, fixed, body, event.tokens + 1)
+                    self._learn(run, event)
                 self._of_generation(event.generation_id, lambda run: run.on_generation_ended(event))
             case EvictionDecided():
                 self._of_generation(event.generation_id, lambda run: run.on_eviction(event))
@@ -335,6 +317,13 @@ class Planner:
                 self._on_engine_event_seen(event)
             except Exception:
                 _logger.exception('observer of engine events')
+
+    def _learn(self, run: TaskRun, event: GenerationEnded) -> None:
+        """Remember how long a whole plan was and how much engine time it took."""
+        learn_length(self._predictor, run.prompt.fixed, run.prompt.body, event.tokens + 1)
+        skill_set = run.task.skill_set
+        shortest_s = self._shortest_s.get(skill_set, event.generation_s)
+        self._shortest_s[skill_set] = min(shortest_s, event.generation_s)
 
     def _of_generation(self, generation_id: str, handle: Callable[[TaskRun], None]) -> None:
         run = self._runs.get(generation_id)

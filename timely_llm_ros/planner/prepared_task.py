@@ -17,13 +17,9 @@ class PreparedTask:
     """What ``Planner.prepare`` returns and ``Planner.submit`` takes.
 
     Attributes:
-        task: The task.
-        skill_set: The skills of its robot.
-        link: Its robot.
-        prompt: Its prompt.
-        max_tokens: Length limit of its plan (tokens).
-        budgeted: How it is generated within its time budget, where that was planned.
-        predicted_tokens: Expected length of its plan (tokens), where the engine is to be told.
+        max_tokens: Length limit of the plan.
+        budgeted: How the plan is generated within its time budget, where that was planned.
+        predicted_tokens: Expected length of the plan, where the engine is to be told.
     """
 
     task: Task
@@ -36,5 +32,5 @@ class PreparedTask:
 
     @property
     def scene(self) -> Scene:
-        """The objects that its prompt names."""
+        """The objects that the prompt names."""
         return self.task.scene if self.budgeted is None else self.budgeted.scene

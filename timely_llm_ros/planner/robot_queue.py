@@ -1,4 +1,4 @@
-"""One robot's tasks: the one it serves, those behind it, and those that are being stopped."""
+"""One robot's tasks: the one that it serves, those that wait, and those that are being stopped."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 class RobotQueue:
-    """The order in which one robot serves its tasks. It starts and ends none of them.
+    """The order in which one robot serves its tasks; it starts and ends none of them.
 
-    A task that takes over begins to be generated at once, but nothing of it is sent to the robot
-    before the tasks that it took over from have ended.
+    The plan of a task that takes over is generated at once, but the robot gets nothing of it before
+    the tasks that it took over from have ended.
     """
 
     def __init__(self) -> None:
@@ -26,11 +26,11 @@ class RobotQueue:
 
     @property
     def empty(self) -> bool:
-        """Whether it has no task at all."""
+        """Whether the robot has no task at all."""
         return self.current is None and not self.waiting and not self._leaving
 
     async def wait_free(self) -> None:
-        """Return once no task that was taken over from is still being stopped."""
+        """Return once every task that was taken over from has ended."""
         await self._free.wait()
 
     def take_over(self, run: TaskRun) -> TaskRun | None:
@@ -43,7 +43,7 @@ class RobotQueue:
         return old
 
     def leave(self, run: TaskRun) -> None:
-        """Forget a task that ended; if it was the current one, the next in the queue is now."""
+        """Forget a task that ended; behind the current one the first that waits becomes current."""
         if run in self._leaving:
             self._leaving.discard(run)
             if not self._leaving:

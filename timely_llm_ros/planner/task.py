@@ -33,16 +33,16 @@ class Task:
     """One request for a plan.
 
     Attributes:
-        task_id: Unique among the planner's live tasks.
-        robot: Which robot is to do it.
+        task_id: Unique among the planner's tasks that have not ended.
+        robot: Name of the robot that is to do it.
         skill_set: Name of that robot's skill set.
         instruction: What to do, in words.
-        scene: What is around the robot.
+        scene: The objects around the robot.
         utility: What an answer is worth as a function of how late it comes.
-        time_budget_s: The whole generation must end within this time (s) after the task was
-            received; None for no limit.
+        time_budget_s: Time (s) from the task's arrival within which the whole generation must end;
+            None for no limit.
         overrun: What happens if it does not.
-        when_busy: What to do with the robot's current task.
+        when_busy: What becomes of the robot's current task.
         task_kind: Free label for statistics.
 
     Raises:
@@ -114,9 +114,9 @@ class TaskFeedback:
 
     Attributes:
         phase: Where it is in its life.
-        segments: How many segments were generated so far.
-        expected_remaining_s: Expected execution time left of those (s).
-        call: Text of the call in hand; empty where there is none.
+        segments: Segments generated so far.
+        expected_remaining_s: Expected time (s) until the robot has done those.
+        call: Text of the call that the robot is at; empty where there is none.
     """
 
     phase: TaskPhase
@@ -127,22 +127,21 @@ class TaskFeedback:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """How a task ended. Times in seconds as ``docs/concepts.md`` defines them.
+    """How a task ended, with the times (s) that ``docs/concepts.md`` defines.
 
     Attributes:
-        ending: How; its code is 0, or the ``code`` of a class in ``errors.py``.
-        response_s: Task received to the start of the first action; None if it never came.
-        waiting_s: Sum of the robot's waits, one per segment started.
-        execution_s: Sum of the execution times of the segments started.
+        ending: Its code is 0, or the ``code`` of a class in ``errors.py``.
+        response_s: From the task's arrival to the start of the first action; None without one.
+        waiting_s: The robot's waits, one for each segment that started, summed.
+        execution_s: The execution times of the segments that started, summed.
         completion_s: ``waiting_s + execution_s``.
-        utility: Time utility of the response; 0 if the robot never started.
+        utility: Time utility of the response; 0 without one.
         tokens: Tokens generated.
         segments: Segments executed to their end.
-        waits_s: The single waits, in order.
+        waits_s: The waits, in order.
         eviction_ratio: Share of the prompt's KV that was evicted.
-        generation_s: Task received to the end of its generation, however it ended.
-        budget: What was predicted and decided for its time budget, where it has one and the
-            engine's times are known.
+        generation_s: From the task's arrival to the end of its generation, whatever ended it.
+        budget: What was decided for its time budget, where that was planned.
     """
 
     ending: Ending

@@ -1,4 +1,4 @@
-"""Keeps asyncio tasks that nobody awaits: logs their failures and waits for them at the end."""
+"""Asyncio tasks that nobody awaits: their failures are logged, and the end waits for them."""
 
 from __future__ import annotations
 

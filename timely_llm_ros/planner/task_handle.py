@@ -24,11 +24,6 @@ class TaskHandle:
         return self._run.task
 
     @property
-    def received_s(self) -> float:
-        """When it was received, on the planner's clock (s)."""
-        return self._run.received_s
-
-    @property
     def phase(self) -> TaskPhase:
         """Where it is in its life."""
         return self._run.phase

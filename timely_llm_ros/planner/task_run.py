@@ -41,11 +41,11 @@ class TaskRun:
 
     Args:
         prepared: The task, and what its generation needs.
-        context: The planner's engine, clock and options.
-        robot_free: Waits until the robot is rid of the tasks that this one took over from.
+        context: What the planner's tasks share.
+        robot_free: Waits until the tasks that this one took over from have left the robot.
         on_late_generation: Called when a generation ended after its budget under ``skip_next``.
         on_ended: Called once, when the result is known.
-        on_feedback: Called with feedback; may raise, which is logged.
+        on_feedback: Called with feedback; what it raises is logged.
     """
 
     def __init__(
@@ -114,23 +114,16 @@ class TaskRun:
 
     def accept(self) -> None:
         """Announce it and start the watch over its time budget."""
-        self._context.emit(
-            TaskAccepted(
-                self.task.task_id,
-                self.task.robot,
-                self.received_s,
-                self.task,
-                self._prepared.budgeted,
-            )
-        )
-        if self.task.time_budget_s is not None:
+        task, budgeted = self.task, self._prepared.budgeted
+        self._context.emit(TaskAccepted(task.task_id, task.robot, self.received_s, task, budgeted))
+        if task.time_budget_s is not None:
             self._budget_watch = self._context.group.spawn(
-                self._watch_budget(self.task.time_budget_s), f'budget of {self.task.task_id}'
+                self._watch_budget(task.time_budget_s), f'budget of {task.task_id}'
             )
         self._touch()
 
     def begin(self) -> None:
-        """It is the robot's turn to serve this task: have its plan generated; once."""
+        """Have its plan generated, now that it is its turn; no-op if that has begun."""
         if self._began or self._ending is not None:
             return
         if not self._prepared.link.available:
@@ -171,26 +164,12 @@ class TaskRun:
         self._tokens += segment.tokens
         scene = self.task.scene
         expected_s = expected_execution_s(segment.statements, self._prepared.skill_set, scene)
-        self._delivery.send(
-            TimedSegment(
-                self.task.task_id,
-                segment,
-                scene,
-                event.token_at_s,
-                event.generation_s,
-                expected_s,
-            )
-        )
+        times = event.token_at_s, event.generation_s, expected_s
+        self._delivery.send(TimedSegment(self.task.task_id, segment, scene, *times))
+        now_s = self._context.clock.now()
         self._context.emit(
             SegmentReady(
-                self.task.task_id,
-                self.task.robot,
-                self._context.clock.now(),
-                segment,
-                event.token_at_s,
-                event.generation_s,
-                expected_s,
-                event.kv_tokens,
+                self.task.task_id, self.task.robot, now_s, segment, *times, event.kv_tokens
             )
         )
         self._tell_idle()
@@ -205,8 +184,7 @@ class TaskRun:
         self._tokens = max(self._tokens, event.tokens)
         if not self._generating:
             return
-        self._generating = False
-        self._generation_s = self._context.clock.now() - self.received_s
+        self._note_generation_end()
         self._stop_budget_watch()
         if self.task.overrun == 'skip_next' and self._is_late():
             self._on_late_generation(self)
@@ -276,9 +254,12 @@ class TaskRun:
 
     def _stop_generation(self) -> None:
         if self._generating:
-            self._generating = False
-            self._generation_s = self._context.clock.now() - self.received_s
+            self._note_generation_end()
             self._context.engine.cancel(self.task.task_id)
+
+    def _note_generation_end(self) -> None:
+        self._generating = False
+        self._generation_s = self._context.clock.now() - self.received_s
 
     def _finish_if_done(self) -> None:
         if not self._generating and not self._delivery.busy and self._ending is None:
@@ -342,7 +323,7 @@ class TaskRun:
             self._budget_watch = None
 
     def _touch(self, *, feedback: bool = False) -> None:
-        """Tell the world if the phase changed, and on demand how far the task is."""
+        """Tell of a new phase, and how far the task is then or where ``feedback`` asks for it."""
         phase = self.phase
         changed = phase is not self._last_phase
         if not (changed or feedback):

@@ -6,23 +6,13 @@ completion is the sum of waits and execution times (TimelyLLM, section 2.2).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from timely_llm_ros.utility import TimeUtility
-
 
 class Timeline:
-    """Starts and ends of one task's segments.
+    """Starts and ends of one task's segments, which was received at ``received_s``.
 
-    Reports may come out of order (a start before the previous segment's end: two messages with
-    unequal delays), so a wait is settled once both its sides are known. A start reported before
-    the previous end then counts as no wait: waits are never negative.
-
-    Args:
-        received_s: When the task was received.
+    Reports may come out of order: a segment's start and the end before it are two messages with
+    unequal delays. So a wait is settled once both its sides are known, and a start that was
+    reported before the previous end counts as no wait.
     """
 
     def __init__(self, received_s: float) -> None:
@@ -34,13 +24,8 @@ class Timeline:
 
     @property
     def waits_s(self) -> tuple[float, ...]:
-        """The settled waits (s), in order; their number is how many segments started in order."""
+        """The settled waits (s), in order."""
         return tuple(self._waits_s)
-
-    @property
-    def settled(self) -> int:
-        """How many waits are settled."""
-        return len(self._waits_s)
 
     @property
     def idle_since_s(self) -> float:
@@ -106,13 +91,3 @@ class Timeline:
             start_s = max(self._starts_s[index], previous_end_s)
             self._settled_starts_s.append(start_s)
             self._waits_s.append(start_s - previous_end_s)
-
-
-def segment_objective(utility: TimeUtility, waits_s: Sequence[float]) -> float:
-    """Return TimelyLLM's eq. 3 for one task: what its waits are worth together.
-
-    Only comparable between runs with the same segmentation, since each segment adds up to the
-    peak; and delaying the first action can raise it, so report response and completion with it.
-    """
-    first, *later = waits_s
-    return utility.first(first) + sum(utility.later(wait_s) for wait_s in later)

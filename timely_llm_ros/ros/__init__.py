@@ -12,9 +12,9 @@ from timely_llm_ros.ros.parameters import (
     check,
     declarations,
     declare,
+    fixed_group,
     parameter,
     read,
-    unknown_overrides,
 )
 from timely_llm_ros.ros.program import run
 from timely_llm_ros.ros.robot_entry import RobotEntry, robot_entries
@@ -32,5 +32,5 @@ __all__ = [
     'EVENTS_QOS', 'HEARTBEAT_QOS', 'HEARTBEAT_TOPIC', 'SEGMENTS_QOS', 'STATE_QOS',
     'TASK_EVENTS_TOPIC', 'TYPE_NAMES', 'Declaration', 'DeferredActionServer', 'FeedbackThrottle',
     'GoalClient', 'RobotEntry', 'RosThread', 'Value', 'build', 'check', 'create_deferred_service',
-    'declarations', 'declare', 'parameter', 'read', 'robot_entries', 'run', 'unknown_overrides',
+    'declarations', 'declare', 'fixed_group', 'parameter', 'read', 'robot_entries', 'run',
 ]  # fmt: skip

@@ -16,13 +16,7 @@ _logger = logging.getLogger(__name__)
 
 
 class GoalClient(ActionClient):  # type: ignore[misc]
-    """rclpy's client without its leak, and for bursts of goals. Used on the ROS thread only.
-
-    Args:
-        node: The node.
-        action_type: The generated action.
-        name: Relative name.
-    """
+    """rclpy's client without its leak, and for bursts of goals. Used on the ROS thread only."""
 
     # For every goal that it sends, rclpy 9.1 registers two futures and completes one; it would
     # look through all those left over at each message that comes.

@@ -23,14 +23,14 @@ class DeferredActionServer(ActionServer):  # type: ignore[misc]
     """Accepted goals are executing at once; ``finish`` ends them. Used on the ROS thread only.
 
     rclpy's own way, a callback that returns the result, would need a coroutine per goal, which
-    its executors poll.
+    its executors poll. No callback may wait.
 
     Args:
         node: The node.
         action_type: The generated action.
         name: Relative name.
-        on_goal: Says whether to accept a goal; must not wait.
-        on_accepted: Takes an accepted goal, after its status is EXECUTING; must not wait.
+        on_goal: Says whether to accept a goal.
+        on_accepted: Takes an accepted goal, whose status is EXECUTING by then.
         on_cancel: Told that a client wants a goal cancelled, which is always accepted.
         result_timeout_s: How long a result is kept (s).
     """

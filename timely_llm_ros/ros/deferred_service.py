@@ -18,14 +18,9 @@ def create_deferred_service(
 ) -> Any:
     """Create a service on a node and return it.
 
-    rclpy sends what the callback returns, so answering later takes a send of our own.
-
-    Args:
-        node: The node.
-        service_type: The generated service.
-        name: Relative name.
-        on_request: Takes a request and the function, to be called once and on the ROS thread,
-            that sends the response. Must not wait.
+    ``on_request`` takes a request and the function that sends its response, which is to be called
+    once, on the ROS thread. It must not wait. rclpy itself sends what a callback returns, so
+    answering later takes a send of our own.
     """
     requests: list[Any] = []
 

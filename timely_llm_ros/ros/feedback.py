@@ -13,12 +13,7 @@ FEEDBACK_PERIOD_S = 0.1
 
 
 class FeedbackThrottle:
-    """Calls ``send`` when asked to, or a little later if it was called a moment ago.
-
-    Args:
-        loop: The running loop.
-        send: Sends what is true at the time that it is called.
-    """
+    """Calls ``send``, which sends the present state, when asked to or as soon after as it may."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, send: Callable[[], None]) -> None:
         self._loop, self._send = loop, send

@@ -1,8 +1,8 @@
 """The nodes' parameters: typed records that declare, check and document themselves.
 
-Every parameter is a field of a frozen dataclass, of the node's own or of a room's configuration in
-it, with a default, a description and bounds. So the declaration, the value that the program reads
-and ``docs/reference/parameters.md`` cannot differ.
+Every parameter is a field of a frozen dataclass, with a default, a description and bounds: the
+node's own dataclass, or a room's configuration in it. So the declaration, the value that the
+program reads and ``docs/reference/parameters.md`` cannot differ.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from timely_llm_ros.errors import ConfigurationError
-from timely_llm_ros.options import Group, Option, Variants, option, option_of
+from timely_llm_ros.options import Group, Option, Variants, group, option, option_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from rclpy.node import Node
 
 _FIXED = 'fixed'
-
 
 Value = bool | int | float | str | list[str]
 """What a ROS parameter of ours may hold."""
@@ -57,50 +56,57 @@ def parameter(
     return field(default=default, metadata={**made.metadata, _FIXED: read_only})
 
 
+def fixed_group(default: Any) -> Any:
+    """Return the dataclass field of a group of options that are fixed once the node has started."""
+    return field(default=default, metadata={**group(default).metadata, _FIXED: True})
+
+
 Record = TypeVar('Record')
 
 
-def declarations(record: type[Any]) -> dict[str, Declaration]:
+def declarations(
+    record: type[Any], values: Any = None, prefix: str = '', *, fixed: bool = False
+) -> dict[str, Declaration]:
     """Return the declarations of a record's parameters by name.
 
     Groups of options are spread out. Of variants there are the parameters of all, so that another
     one can be chosen while the node is unconfigured.
 
+    Args:
+        record: The dataclass.
+        values: Has the defaults; None for those of the fields.
+        prefix: Stands before every name.
+        fixed: Whether all are fixed, whatever the fields say.
+
     Raises:
         TypeError: Variants have an option of one name with different declarations.
     """
-    return _declared(record)
-
-
-def _declared(record: type[Any], values: Any = None, prefix: str = '') -> dict[str, Declaration]:
-    """Return the declarations of a record; ``values`` has the defaults where it is not None."""
     found: dict[str, Declaration] = {}
     for item in fields(record):
         default = item.default if values is None else getattr(values, item.name)
+        read_only = fixed or item.metadata.get(_FIXED, False)
         match option_of(item):
             case Option() as declared:
                 if default is None:
                     default = declared.off
-                fixed = item.metadata.get(_FIXED, False)
-                _add(found, prefix + item.name, Declaration(default, declared, fixed))
+                _add(found, {prefix + item.name: Declaration(default, declared, read_only)})
             case Group(inner, own):
                 given = None if default is MISSING else default
-                for name, one in _declared(inner, given, prefix + own).items():
-                    _add(found, name, one)
+                _add(found, declarations(inner, given, prefix + own, fixed=read_only))
             case Variants(records, chosen, description):
                 names = Option(description, choices=tuple(records))
-                _add(found, prefix + item.name, Declaration(chosen, names, read_only=False))
+                _add(found, {prefix + item.name: Declaration(chosen, names, read_only)})
                 for variant in records.values():
-                    for name, one in _declared(variant, prefix=prefix).items():
-                        _add(found, name, one)
+                    _add(found, declarations(variant, prefix=prefix, fixed=read_only))
             case None:
                 pass
     return found
 
 
-def _add(found: dict[str, Declaration], name: str, declared: Declaration) -> None:
-    if found.setdefault(name, declared) != declared:
-        raise TypeError(f'parameter {name!r}: {declared}: expected {found[name]}')
+def _add(found: dict[str, Declaration], more: Mapping[str, Declaration]) -> None:
+    for name, declared in more.items():
+        if found.setdefault(name, declared) != declared:
+            raise TypeError(f'parameter {name!r}: {declared}: expected {found[name]}')
 
 
 def build(record: type[Record], values: Mapping[str, Any], prefix: str = '') -> Record:
@@ -150,6 +156,8 @@ def check(record: type[Any], name: str, value: object) -> None:
 def declare(node: Node, record: type[Record]) -> Record:
     """Declare every parameter of a record on a node and return the values.
 
+    Logs a warning of each parameter that the node was started with but does not have.
+
     Raises:
         ConfigurationError: A value that the node was started with cannot be used.
     """
@@ -157,18 +165,14 @@ def declare(node: Node, record: type[Record]) -> Record:
     from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException
     from rclpy.parameter import Parameter
 
-    types = {
-        bool: Parameter.Type.BOOL,
-        int: Parameter.Type.INTEGER,
-        float: Parameter.Type.DOUBLE,
-        str: Parameter.Type.STRING,
-        tuple: Parameter.Type.STRING_ARRAY,
-    }
+    overrides: Mapping[str, Parameter] = getattr(node, '_parameter_overrides', {})
     for name, declared in declarations(record).items():
         default, told = declared.default, declared.option
+        type_name = TYPE_NAMES[type(default)]
+        type_ = Parameter.Type[type_name.upper().replace(' ', '_')]
         descriptor = ParameterDescriptor(
             name=name,
-            type=types[type(default)].value,
+            type=type_.value,
             description=told.description,
             additional_constraints=told.expected if told.choices else '',
             read_only=declared.read_only,
@@ -183,17 +187,21 @@ def declare(node: Node, record: type[Record]) -> Record:
                     IntegerRange(from_value=int(told.minimum), to_value=int(told.maximum))
                 )
         # An empty list has no type of its own, so its type is declared in place of it.
-        initial: Any = types[tuple] if isinstance(default, tuple) else default
+        initial: Any = type_ if isinstance(default, tuple) else default
         try:
             node.declare_parameter(name, initial, descriptor)
         except InvalidParameterTypeException as err:
             raise ConfigurationError(
-                f'parameter {name!r}: {err}: expected a value of type {TYPE_NAMES[type(default)]}'
+                f'parameter {name!r}: {err}: expected a value of type {type_name}'
             ) from err
         except InvalidParameterValueException as err:
+            given = overrides[name].value if name in overrides else None
             raise ConfigurationError(
-                f'parameter {name!r}: {_overridden(node, name)!r}: expected {told.expected}'
+                f'parameter {name!r}: {given!r}: expected {told.expected}'
             ) from err
+    for name in sorted(overrides):
+        if not node.has_parameter(name):
+            node.get_logger().warning(f'parameter {name!r}: there is none of this name')
     return read(node, record)
 
 
@@ -216,14 +224,3 @@ def read(node: Node, record: type[Record]) -> Record:
         check(record, name, value)
         values[name] = value
     return build(record, values)
-
-
-def _overridden(node: Node, name: str) -> object:
-    given = getattr(node, '_parameter_overrides', {}).get(name)
-    return given.value if given is not None else None
-
-
-def unknown_overrides(node: Node) -> list[str]:
-    """Return the names of parameters that the node was started with but does not have."""
-    overrides: Mapping[str, object] = getattr(node, '_parameter_overrides', {})
-    return sorted(name for name in overrides if not node.has_parameter(name))

@@ -1,4 +1,4 @@
-"""Runs a node's program: its asyncio loop, its signals and its log."""
+"""Runs a node's program: its asyncio loop, its ROS thread, its signals and its log."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 from rclpy.logging import get_logger
 
+from timely_llm_ros.errors import TimelyError
+from timely_llm_ros.ros.ros_thread import RosThread
+
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
-    Work = Callable[[asyncio.Event], Awaitable[int]]
-
+    Start = Callable[[RosThread, asyncio.Event], Awaitable[int]]
 
 SWITCH_INTERVAL_S = 0.0002
 """How long one thread may keep the interpreter while the other waits for it (s)."""
@@ -37,11 +39,16 @@ class _RosLogHandler(logging.Handler):
             logger.debug(text)
 
 
-def run(work: Work) -> int:
-    """Run a program's work on an asyncio loop; return its exit code.
+def run(name: str, arguments: Sequence[str] | None, start: Start) -> int:
+    """Run a node's program on an asyncio loop; return its exit code.
+
+    An error of this package is printed: its exit code is 2 where ``start`` raises it and 1 later.
 
     Args:
-        work: Called with an event that is set at SIGINT or SIGTERM.
+        name: What the program is called in errors.
+        arguments: Its command line, ROS arguments included; None for the process's.
+        start: Makes the node and returns what serves until the event is set, which SIGINT and
+            SIGTERM do; that returns the exit code.
     """
     # The ROS thread's work must not hold up a robot that waits on the loop, nor the other way.
     sys.setswitchinterval(SWITCH_INTERVAL_S)
@@ -49,12 +56,23 @@ def run(work: Work) -> int:
     package.addHandler(_RosLogHandler())
     package.propagate = False
     package.setLevel(logging.INFO)
-    return asyncio.run(_run(work))
+    return asyncio.run(_run(name, sys.argv if arguments is None else arguments, start))
 
 
-async def _run(work: Work) -> int:
+async def _run(name: str, arguments: Sequence[str], start: Start) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    return await work(stop)
+    ros = RosThread(loop, arguments)
+    failed = 2
+    try:
+        serving = start(ros, stop)
+        failed = 1
+        return await serving
+    except TimelyError as err:
+        print(f'{name}: {err}', file=sys.stderr)
+        return failed
+    finally:
+        await ros.drain()
+        ros.close()

@@ -12,12 +12,7 @@ _ROBOT_NAME = re.compile(r'[A-Za-z][A-Za-z0-9]*(_[A-Za-z0-9]+)*')
 
 @dataclass(frozen=True, slots=True)
 class RobotEntry:
-    """One robot of a fleet.
-
-    Attributes:
-        name: What topics and tasks call it.
-        skill_set: Name of a shipped skill set, or a path.
-    """
+    """One robot of a fleet, and the name of a shipped skill set or the path of its own."""
 
     name: str
     skill_set: str

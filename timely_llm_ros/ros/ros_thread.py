@@ -1,9 +1,8 @@
 """The thread on which rclpy runs, beside the asyncio loop of the program.
 
-The loop has the main thread, so that signals are its own and a shutdown can still talk to the
-robots. The loop never waits for ROS and ROS never for the loop: each only posts to the other.
-Topics and feedback may be published from both; action and lifecycle state is touched on the ROS
-thread only.
+The loop has the main thread, where signals arrive, so that a shutdown can still talk to the robots.
+Neither thread waits for the other: each posts functions to it. Both publish topics and feedback;
+only the ROS thread touches the state of actions and of the lifecycle.
 """
 
 from __future__ import annotations
@@ -31,7 +30,6 @@ _logger = logging.getLogger(__name__)
 _SPIN_S = 60.0
 """One round of spinning (s). Without a limit the executor's wait for events overflows its clock in
 rclpy 9.1 and it spins without ever waiting."""
-
 
 _POSTS_PER_ANSWER = 5
 """More than the chain of posts by which rclpy answers a goal's waiting clients."""
@@ -65,12 +63,7 @@ class _TaskExecutor(rclpy_implementation.EventsExecutor):  # type: ignore[misc]
 
 
 class RosThread:
-    """Runs nodes' callbacks on a thread of its own, and functions posted to it.
-
-    Args:
-        loop: The asyncio loop of the program.
-        arguments: Command line of the program, ROS arguments included.
-    """
+    """Runs a node's callbacks, and the functions posted to it, on a thread of its own."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, arguments: Sequence[str]) -> None:
         self.loop = loop
@@ -89,7 +82,7 @@ class RosThread:
         self._thread.start()
 
     def call(self, function: Callable[..., object], *arguments: Any) -> None:
-        """Have a function called on the ROS thread, after everything posted before; never waits."""
+        """Have a function called on the ROS thread, after everything that was posted before."""
         self._executor.create_task(function, *arguments)
 
     def call_loop(self, function: Callable[..., object], *arguments: Any) -> None:
@@ -102,13 +95,15 @@ class RosThread:
 
     async def drain(self, limit_s: float = 1.0) -> None:
         """Wait until everything posted so far is done, with what it posted in turn."""
+        if not self._thread.is_alive():
+            return
         for _ in range(_POSTS_PER_ANSWER):
             done = self.loop.create_future()
             self.call(self.call_loop, done.set_result, None)
             await asyncio.wait({done}, timeout=limit_s)
 
     def close(self, limit_s: float = 2.0) -> None:
-        """Stop serving, at once, and take leave of the other nodes."""
+        """Stop serving at once and destroy the node."""
         if self._thread.is_alive():
             self.call(self._closing.set_result, None)
             self._thread.join(limit_s)

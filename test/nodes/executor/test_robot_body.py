@@ -57,7 +57,7 @@ def test_a_simulated_robot_has_the_executors_parameters_unless_the_file_says_oth
     given = replace(
         parameters(tmp_path / 'file', 'drone_2: {time_scale: 3}'),
         driver='simulated',
-        time_scale=2.0,
+        simulated=SimulatedOptions(time_scale=2.0),
     )
     first, second = (body.options for body in robot_bodies(given))
     assert isinstance(first, SimulatedOptions)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,15 +11,14 @@ import yaml
 
 from timely_llm_ros.drivers import DRIVERS, DriverOptions, SimulatedOptions, read_options
 from timely_llm_ros.errors import ConfigurationError
-from timely_llm_ros.nodes.executor.perception_factory import PERCEPTIONS
-from timely_llm_ros.nodes.executor.robot_body import RobotBody
+from timely_llm_ros.nodes.executor.robot_body import PERCEPTIONS, RobotBody
 from timely_llm_ros.ros import robot_entries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from timely_llm_ros.nodes.executor.parameters import ExecutorParameters
-    from timely_llm_ros.nodes.executor.perception_factory import PerceptionName
+    from timely_llm_ros.nodes.executor.robot_body import PerceptionName
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +28,7 @@ class DriverChoice:
     Attributes:
         where: What says so, for messages.
         driver: Name of the driver.
-        values: Its options that are given, by name, not yet checked.
+        values: The options that are given for it, not yet checked.
         perception: Name of the robot's eyes; None for a driver that needs none.
     """
 
@@ -39,10 +38,7 @@ class DriverChoice:
     perception: PerceptionName | None = None
 
     def options(self, base: DriverOptions | None = None) -> DriverOptions:
-        """Return the driver's options.
-
-        Args:
-            base: Has the options that are not given; the driver's defaults where None.
+        """Return the driver's options; those not given are the base's, or the defaults.
 
         Raises:
             ConfigurationError: The driver does not take an option or its value.
@@ -54,7 +50,7 @@ class DriverChoice:
 
 
 def robot_bodies(parameters: ExecutorParameters, namespace: str = '') -> list[RobotBody]:
-    """Return what drives each robot of an executor, in the namespace of its fleet.
+    """Return how each robot of an executor is driven; ``namespace`` is that of their fleet.
 
     Raises:
         ConfigurationError: No robot is named, one comes twice or has no skill set, or the drivers
@@ -71,7 +67,7 @@ def robot_bodies(parameters: ExecutorParameters, namespace: str = '') -> list[Ro
     robots = robot_entries(entries)
     if not robots:
         raise ConfigurationError("parameter 'robot': '': expected the name of a robot")
-    journal = parameters.journal_path
+    journal = parameters.simulated.journal_path
     if journal and len(robots) > 1 and '{robot}' not in journal:
         raise ConfigurationError(
             f"parameter 'journal_path': {journal!r}: expected {{robot}} in it for several robots"
@@ -80,28 +76,26 @@ def robot_bodies(parameters: ExecutorParameters, namespace: str = '') -> list[Ro
     bodies = []
     for robot in robots:
         choice = chosen.get(robot.name) or _choice(f'robot {robot.name!r}', {}, parameters.driver)
-        base = _simulated(parameters, robot.name) if choice.driver == 'simulated' else None
-        options = choice.options(base)
+        base = _simulated(parameters.simulated, robot.name)
+        options = choice.options(base if choice.driver == 'simulated' else None)
         bodies.append(RobotBody(robot.name, robot.skill_set, options, choice.perception, namespace))
     return bodies
 
 
-def _simulated(parameters: ExecutorParameters, robot: str) -> SimulatedOptions:
-    return SimulatedOptions(
+def _simulated(options: SimulatedOptions, robot: str) -> SimulatedOptions:
+    return replace(
+        options,
         # The same robot acts alike whichever process hosts it.
-        seed=parameters.seed ^ zlib.crc32(robot.encode()),
-        time_scale=parameters.time_scale,
-        failure_probability=parameters.failure_probability,
-        journal_path=parameters.journal_path.replace('{robot}', robot),
+        seed=options.seed ^ zlib.crc32(robot.encode()),
+        journal_path=options.journal_path.replace('{robot}', robot),
     )
 
 
 def read_drivers_file(path: str, default: str) -> dict[str, DriverChoice]:
     """Return what a YAML file says of robots, by name; nothing for an empty path.
 
-    Args:
-        path: The file: a mapping of robots to mappings of options, ``driver`` among them.
-        default: Driver of a robot whose entry names none.
+    The file maps robots to options, ``driver`` among them; ``default`` is the driver of a robot
+    whose entry names none.
 
     Raises:
         ConfigurationError: It cannot be read, or is not of that form.

@@ -32,19 +32,12 @@ class JointTopics:
 
     Args:
         robot: Name of the robot.
-        namespace: Namespace of its fleet, in which the topics' names are relative.
+        namespace: Namespace of its fleet, to which the topics' names are relative.
         command_topic: Where trajectories go; ``{robot}`` stands for the name of the robot.
         state_topic: Where joint states come from; likewise.
     """
 
-    def __init__(
-        self,
-        robot: str,
-        namespace: str,
-        *,
-        command_topic: str,
-        state_topic: str,
-    ) -> None:
+    def __init__(self, robot: str, namespace: str, *, command_topic: str, state_topic: str) -> None:
         self._robot, self._namespace = robot, namespace
         self._command_topic = command_topic.replace('{robot}', robot)
         self._state_topic = state_topic.replace('{robot}', robot)
@@ -65,7 +58,7 @@ class JointTopics:
         return self._node is not None and self._commands.get_subscription_count() > 0
 
     async def open(self) -> None:
-        """Make the node and begin to listen."""
+        """Make the node and begin to listen; no-op if it is open."""
         if self._node is not None:
             return
         import rclpy
@@ -98,7 +91,7 @@ class JointTopics:
         self._thread.start()
 
     async def close(self) -> None:
-        """Take leave of the other nodes."""
+        """Destroy the node; no-op if it is not open."""
         node, thread, context = self._node, self._thread, self._context
         if node is None or thread is None or context is None:
             return
@@ -108,7 +101,7 @@ class JointTopics:
         node.destroy_node()
 
     def command(self, positions: Mapping[str, float], duration_s: float) -> None:
-        """Publish a trajectory of one point, at rest, to begin at once."""
+        """Publish a trajectory of one point, to begin at once and end there at rest."""
         from builtin_interfaces.msg import Duration
         from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 

@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
+import zlib
 from typing import TYPE_CHECKING
 
 from rclpy.node import Node
 from std_msgs.msg import Header
 
 from timely_llm_ros.clock import WallClock
-from timely_llm_ros.errors import ConfigurationError, TimelyError
-from timely_llm_ros.execution import SegmentExecutor
+from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.execution import NoPerception, SegmentExecutor, SimulatedPerception
 from timely_llm_ros.msg import TaskEvent
 from timely_llm_ros.nodes.executor.driver_choice import robot_bodies
 from timely_llm_ros.nodes.executor.parameters import ExecutorParameters
-from timely_llm_ros.nodes.executor.perception_factory import create_perception
 from timely_llm_ros.nodes.executor.robot_server import RobotServer
+from timely_llm_ros.nodes.executor.topic_perception import TopicPerception
 from timely_llm_ros.ros import (
     EVENTS_QOS,
     HEARTBEAT_QOS,
     HEARTBEAT_TOPIC,
     TASK_EVENTS_TOPIC,
-    RosThread,
     declare,
     run,
-    unknown_overrides,
 )
 from timely_llm_ros.ros.conversions import uuid_text
 from timely_llm_ros.skills.loading import find_skill_set
@@ -34,8 +32,9 @@ from timely_llm_ros.skills.loading import find_skill_set
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from timely_llm_ros.execution import Guard
+    from timely_llm_ros.execution import Guard, Perception
     from timely_llm_ros.nodes.executor.robot_body import RobotBody, SharedBodies
+    from timely_llm_ros.ros import RosThread
 
 _logger = logging.getLogger(__name__)
 
@@ -45,37 +44,26 @@ class ExecutorNode(Node):  # type: ignore[misc]
 
     Args:
         ros: The thread that serves this node.
-        shared: Has the program's guard know of the robots.
+        guard: The process that watches over this one; None for none.
+        shared: Makes the robots known to that process.
 
     Raises:
         ConfigurationError: A parameter or a skill set cannot be used.
     """
 
-    def __init__(self, ros: RosThread, shared: SharedBodies) -> None:
+    def __init__(self, ros: RosThread, guard: Guard | None, shared: SharedBodies) -> None:
         super().__init__('executor')
-        self._ros, self._shared = ros, shared
+        self._ros, self._guard, self._shared = ros, guard, shared
         self.parameters = declare(self, ExecutorParameters)
-        for name in unknown_overrides(self):
-            self.get_logger().warning(f'parameter {name!r}: there is none of this name')
         self._bodies = robot_bodies(self.parameters, self.get_namespace())
         self.servers = [self._server(body) for body in self._bodies]
-        self._heartbeats = self.create_subscription(
-            Header, HEARTBEAT_TOPIC, self._on_heartbeat, HEARTBEAT_QOS
-        )
-
-        self._task_events = self.create_subscription(
-            TaskEvent, TASK_EVENTS_TOPIC, self._on_task_event, EVENTS_QOS
-        )
+        self.create_subscription(Header, HEARTBEAT_TOPIC, self._on_heartbeat, HEARTBEAT_QOS)
+        self.create_subscription(TaskEvent, TASK_EVENTS_TOPIC, self._on_task_event, EVENTS_QOS)
 
     def _server(self, body: RobotBody) -> RobotServer:
         parameters = self.parameters
         skill_set = find_skill_set(body.skill_set)
-        perception = None
-        if body.perception is not None:
-            perception = create_perception(
-                body.perception, self, self._ros, body.robot, seed=parameters.seed
-            )
-        driver = body.make_driver(skill_set, perception)
+        driver = body.make_driver(skill_set, self._perception(body))
         executor = SegmentExecutor(driver, skill_set, WallClock(), parameters.limits)
         return RobotServer(
             self,
@@ -86,15 +74,29 @@ class ExecutorNode(Node):  # type: ignore[misc]
             result_timeout_s=parameters.result_timeout_s,
         )
 
-    async def serve(self, stop: asyncio.Event, guard: Guard | None) -> bool:
+    def _perception(self, body: RobotBody) -> Perception | None:
+        match body.perception:
+            case 'topic':
+                return TopicPerception(self, self._ros, body.robot)
+            case 'simulated':
+                seed = self.parameters.simulated.seed ^ zlib.crc32(body.robot.encode())
+                return SimulatedPerception(seed=seed)
+            case 'none':
+                return NoPerception()
+            case None:
+                return None
+
+    async def serve(self, stop: asyncio.Event) -> int:
         """Connect the robots and serve until it is time to stop, then make them safe.
 
-        Returns:
-            Whether each was told its safe action.
+        Return the program's exit code: with any but 0 the guard makes the robots safe too.
 
         Raises:
             TimelyError: A robot cannot be connected; those that could be are released again.
         """
+        guard = self._guard
+        if guard is not None:
+            guard.on_lost(lambda: self._ros.call_loop(stop.set))
         self._shared.remember(self._bodies)
         try:
             await self._connect()
@@ -119,7 +121,7 @@ class ExecutorNode(Node):  # type: ignore[misc]
             for result in results:
                 if isinstance(result, BaseException):
                     _logger.error('while closing: %r', result)
-        return all(result is True for result in results)
+        return 0 if all(result is True for result in results) else 1
 
     async def _connect(self) -> None:
         for count, server in enumerate(self.servers):
@@ -147,40 +149,8 @@ class ExecutorNode(Node):  # type: ignore[misc]
             server.planner.heard()
 
 
-async def _serve(
-    stop: asyncio.Event,
-    arguments: Sequence[str],
-    guard: Guard | None,
-    shared: SharedBodies,
-) -> int:
-    loop = asyncio.get_running_loop()
-    ros = RosThread(loop, arguments)
-    try:
-        node = ExecutorNode(ros, shared)
-    except TimelyError as err:
-        print(f'executor: {err}', file=sys.stderr)
-        ros.close()
-        return 2
-    if guard is not None:
-        guard.on_lost(lambda: ros.call_loop(stop.set))
-    try:
-        safe = await node.serve(stop, guard)
-    except TimelyError as err:
-        print(f'executor: {err}', file=sys.stderr)
-        return 1
-    finally:
-        await ros.drain()
-        ros.close()
-    # Anything but 0 has the guard make the robots safe.
-    return 0 if safe else 1
-
-
 def serve(arguments: Sequence[str], guard: Guard | None, shared: SharedBodies) -> int:
-    """Run the node until SIGINT or SIGTERM; return the program's exit code.
-
-    Args:
-        arguments: The command line, ROS arguments included.
-        guard: The process that watches over this one; None for none.
-        shared: Has that process know of the robots.
-    """
-    return run(lambda stop: _serve(stop, arguments, guard, shared))
+    """Run the node until SIGINT or SIGTERM; return the program's exit code."""
+    return run(
+        'executor', arguments, lambda ros, stop: ExecutorNode(ros, guard, shared).serve(stop)
+    )

@@ -1,7 +1,7 @@
 """What a robot does when its planner dies: it misses the heartbeat and takes its safe action.
 
-Discovery forgets a killed process only after 20 s, so silence decides. Without work of the planner
-in hand a robot has nothing to stop, and nobody asks.
+Silence decides, since discovery forgets a killed process only after 20 s. A robot without work of
+the planner has nothing to stop, so nobody asks then.
 """
 
 from __future__ import annotations
@@ -10,11 +10,7 @@ import time
 
 
 class PlannerWatch:
-    """Knows how long the planner has been silent.
-
-    Args:
-        timeout_s: Silence (s) after which the planner counts as lost; 0 for never.
-    """
+    """Knows how long the planner has been silent; after ``timeout_s`` it is lost, at 0 never."""
 
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
@@ -25,9 +21,9 @@ class PlannerWatch:
         self._heard_s = time.monotonic()
 
     def loss(self) -> str:
-        """Return why the robot's plan must be stopped, '' while the planner is there.
+        """Return why the robot's plan must be stopped; '' while the planner is there.
 
-        A loss is said once. The next plan gives the planner its full time again.
+        A loss is told once; the planner then has its full time again.
         """
         silence_s = time.monotonic() - self._heard_s
         if not self._timeout_s or silence_s <= self._timeout_s:

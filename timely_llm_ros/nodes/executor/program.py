@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the executor until SIGINT or SIGTERM; return the program's exit code.
 
-    ``--no-guard`` leaves out the second process; a robot is then on its own after a kill -9.
+    ``--no-guard`` leaves out the guard; nobody then stops the robots after a kill -9.
     """
     given = list(sys.argv if arguments is None else arguments)
     if '--no-guard' in given:

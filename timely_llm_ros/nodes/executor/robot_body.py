@@ -1,4 +1,4 @@
-"""Says how each robot is driven, so that any process can bring it to its safe action."""
+"""How each robot is driven, said so that any process can bring it to its safe action."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import mmap
 import pickle
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 from timely_llm_ros.drivers import DriverOptions, create_driver
 from timely_llm_ros.drivers.trajectory import TrajectoryOptions
@@ -18,8 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from timely_llm_ros.execution import Driver, Perception
-    from timely_llm_ros.nodes.executor.perception_factory import PerceptionName
     from timely_llm_ros.skills import SkillSet
+
+PerceptionName = Literal['topic', 'simulated', 'none']
+"""A robot's eyes. ``topic``: a node of somebody else's sees and says so on a topic.
+``simulated``: a draw. ``none``: nothing, so that looking fails."""
+
+PERCEPTIONS: tuple[PerceptionName, ...] = get_args(PerceptionName)
 
 _SIZE = 1 << 18
 _COUNT_BYTES = 4
@@ -32,8 +37,8 @@ class RobotBody:
     Attributes:
         robot: Its name.
         skill_set: Name of a shipped skill set, or a path.
-        options: Its driver's options, which say which driver it is.
-        perception: Name of its eyes; None for a driver that needs none.
+        options: The options of its driver; their type says which driver that is.
+        perception: Its eyes; None for a driver that needs none.
         namespace: Namespace of its fleet.
     """
 
@@ -44,11 +49,7 @@ class RobotBody:
     namespace: str = ''
 
     def make_driver(self, skill_set: SkillSet, perception: Perception | None = None) -> Driver:
-        """Return its driver, not yet connected; what that needs of ROS is opened with it.
-
-        Args:
-            skill_set: Its skills.
-            perception: Its eyes; None for none.
+        """Return its driver, not yet connected; connecting it opens what it needs of ROS.
 
         Raises:
             ConfigurationError: The driver cannot do the skills.
@@ -64,7 +65,7 @@ class RobotBody:
         return create_driver(skill_set, self.options, perception=perception, joints=joints)
 
     async def make_safe(self) -> None:
-        """Open a driver of its own, issue the safe action and release the robot."""
+        """Connect a driver made for this alone, issue the safe action and release the robot."""
         driver = self.make_driver(find_skill_set(self.skill_set))
         await driver.connect()
         try:
@@ -75,16 +76,16 @@ class RobotBody:
 
 
 class SharedBodies:
-    """The robots that a worker may move, known to its guard too.
+    """The robots that a worker may move, in memory that its guard shares.
 
-    They lie in memory that both processes share: how many there are, and then what they are.
+    The memory holds how many there are, and then what they are.
     """
 
     def __init__(self) -> None:
         self._memory = mmap.mmap(-1, _SIZE)
 
     def remember(self, bodies: Sequence[RobotBody]) -> None:
-        """Have both processes know the robots from now on, before any of them is connected."""
+        """Make the robots known to both processes, before any of them is connected."""
         data = pickle.dumps(tuple(bodies))
         end = _COUNT_BYTES + len(data)
         if end > _SIZE:

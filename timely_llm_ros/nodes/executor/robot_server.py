@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from timely_llm_ros.ros import RosThread
     from timely_llm_ros.skills import Scene, Segment
 
+    Send = Callable[[Trigger.Response], None]
+
 _logger = logging.getLogger(__name__)
 
 RECONNECT_PERIOD_S = 2.0
@@ -56,8 +58,8 @@ class RobotServer:
         ros: Its thread.
         robot: Name of the robot: its namespace, relative to the node's.
         executor: Runs the segments.
-        planner_timeout_s: Silence of the planner (s), with work of it in hand, after which the
-            robot is brought to its safe action; 0 for never.
+        planner_timeout_s: How long the planner may be silent (s) while the robot has work of it;
+            0 for ever. The robot is then brought to its safe action.
         result_timeout_s: How long a segment's result is kept (s).
     """
 
@@ -90,19 +92,13 @@ class RobotServer:
             on_cancel=self._on_cancel,
             result_timeout_s=result_timeout_s,
         )
-        self._stop_service = create_deferred_service(node, Trigger, f'{robot}/stop', self._on_stop)
-        self._emergency_service = create_deferred_service(
-            node, Trigger, f'{robot}/emergency', self._on_emergency
-        )
+        create_deferred_service(node, Trigger, f'{robot}/stop', self._on_stop)
+        create_deferred_service(node, Trigger, f'{robot}/emergency', self._on_emergency)
 
     # On the loop's thread
 
     async def close(self) -> bool:
-        """Bring the robot to its safe action, end every goal and release the robot.
-
-        Returns:
-            Whether the safe action was issued.
-        """
+        """End every goal and release the robot; return whether its safe action was issued."""
         safe = await self.executor.close()
         if self._runs:
             await asyncio.wait(self._runs.values(), timeout=1.0)
@@ -110,12 +106,12 @@ class RobotServer:
         return safe
 
     def plan_ended(self, plan_id: str) -> None:
-        """Take the planner's word that nothing more of a plan will come."""
+        """Note that nothing more of a plan will come."""
         self.executor.end_plan(plan_id)
         self.publish_state()
 
     def check(self) -> None:
-        """Miss a planner that fell silent, and a robot that is lost; called regularly."""
+        """Notice a planner that fell silent, and a robot that is lost; called regularly."""
         state = self.executor.state
         busy = state.queued or state.phase in ('executing', 'waiting')
         if busy and (loss := self.planner.loss()):
@@ -181,19 +177,19 @@ class RobotServer:
         if run is not None:
             run.cancel()
 
-    async def _stop(self, send: Callable[[Any], None]) -> None:
-        answer = Trigger.Response(success=await self.executor.stop())
-        if not answer.success:
-            answer.message = 'not issued: the driver has no contact with the robot'
-        self._ros.call(send, answer)
-        self.publish_state()
+    async def _stop(self, send: Send) -> None:
+        safe = await self.executor.stop()
+        problem = '' if safe else 'not issued: the driver has no contact with the robot'
+        self._answer(send, safe, problem)
 
-    async def _cut_power(self, send: Callable[[Any], None]) -> None:
+    async def _cut_power(self, send: Send) -> None:
         try:
-            answer = Trigger.Response(success=await cut_power(self.executor, 'asked for over ROS'))
+            self._answer(send, await cut_power(self.executor, 'asked for over ROS'), '')
         except TimelyError as err:
-            answer = Trigger.Response(message=str(err))
-        self._ros.call(send, answer)
+            self._answer(send, False, str(err))
+
+    def _answer(self, send: Send, success: bool, message: str) -> None:
+        self._ros.call(send, Trigger.Response(success=success, message=message))
         self.publish_state()
 
     def _spawn(self, coroutine: Any) -> None:
@@ -204,9 +200,9 @@ class RobotServer:
     # On the ROS thread
 
     def _on_goal(self, goal: ExecuteSegment.Goal) -> GoalResponse:
-        """Take every goal, and start what is valid before rclpy has told its client.
+        """Take every goal, and start a valid segment before rclpy has told its client.
 
-        What is not is aborted once it is accepted: only a result can carry a reason.
+        A goal that is not valid is aborted once it is accepted: only a result can carry a reason.
         """
         message = goal.segment
         taken = self._taking = _Taken()
@@ -236,7 +232,7 @@ class RobotServer:
         self._by_goal[bytes(goal.goal_id.uuid)] = taken
 
     def _require_goal(self, taken: _Taken) -> None:
-        """Stop what rclpy could not accept in the end: nobody would hear of it."""
+        """Stop a segment whose goal rclpy could not accept: nobody would hear of it."""
         if taken.goal is None:
             self._ros.call_loop(self._cancel, taken)
 
@@ -249,10 +245,10 @@ class RobotServer:
         if taken.goal is not None:
             taken.goal.publish_feedback(message)
 
-    def _on_stop(self, _: Trigger.Request, send: Callable[[Any], None]) -> None:
+    def _on_stop(self, _: Trigger.Request, send: Send) -> None:
         self._ros.call_loop(lambda: self._spawn(self._stop(send)))
 
-    def _on_emergency(self, _: Trigger.Request, send: Callable[[Any], None]) -> None:
+    def _on_emergency(self, _: Trigger.Request, send: Send) -> None:
         self._ros.call_loop(lambda: self._spawn(self._cut_power(send)))
 
     def _finish(self, taken: _Taken, outcome: SegmentOutcome) -> None:

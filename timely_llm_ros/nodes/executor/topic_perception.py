@@ -1,7 +1,7 @@
-"""A robot's eyes, where a node of somebody else's does the seeing and says so on a topic.
+"""A robot's eyes, where a node of somebody else's sees and says so on a topic.
 
-It publishes ``<robot>/detections`` for as long as it sees anything or nothing, and takes a picture
-when ``<robot>/take_picture`` asks for one.
+That node publishes ``<robot>/detections`` all the time, empty ones too, and takes a picture when
+``<robot>/take_picture`` asks for one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.skills import Scene
 
 DETECTIONS_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
-"""The newest is all that matters; best effort hears reliable senders too."""
+"""Only the newest matters; best effort hears reliable senders too."""
 
 PATIENCE_S = 3.0
 """How long the next detections may take (s)."""
@@ -32,26 +32,10 @@ LEAST_SCORE = 0.5
 
 
 class TopicPerception:
-    """What the detections of one robot say.
+    """What the detections of one robot say."""
 
-    Args:
-        node: The executor's node.
-        ros: Its thread.
-        robot: Name of the robot: its namespace, relative to the node's.
-        patience_s: How long the next detections may take (s).
-        least_score: A detection counts from this score on.
-    """
-
-    def __init__(
-        self,
-        node: Node,
-        ros: RosThread,
-        robot: str,
-        *,
-        patience_s: float = PATIENCE_S,
-        least_score: float = LEAST_SCORE,
-    ) -> None:
-        self._ros, self._patience_s, self._least_score = ros, patience_s, least_score
+    def __init__(self, node: Node, ros: RosThread, robot: str) -> None:
+        self._ros = ros
         self._waiting: set[asyncio.Future[frozenset[str]]] = set()
         self._detections = node.create_subscription(
             Detections, f'{robot}/detections', self._on_detections, DETECTIONS_QOS
@@ -64,11 +48,11 @@ class TopicPerception:
         future: asyncio.Future[frozenset[str]] = asyncio.get_running_loop().create_future()
         self._waiting.add(future)
         try:
-            async with asyncio.timeout(self._patience_s):
+            async with asyncio.timeout(PATIENCE_S):
                 labels = await future
         except TimeoutError as err:
             raise SkillFailedError(
-                f'nothing on {self._detections.topic_name} for {self._patience_s:g} s: expected a '
+                f'nothing on {self._detections.topic_name} for {PATIENCE_S:g} s: expected a '
                 'perception node'
             ) from err
         finally:
@@ -91,7 +75,7 @@ class TopicPerception:
         labels = frozenset(
             label
             for label, score in zip(message.labels, message.scores, strict=False)
-            if score >= self._least_score
+            if score >= LEAST_SCORE
         )
         self._ros.call_loop(self._note, labels)
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import yaml
 
 from timely_llm_ros.errors import ConfigurationError
-from timely_llm_ros.skills.loading import find_skill_set, skill_set_folders
+from timely_llm_ros.skills.loading import find_skill_file, find_skill_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,7 +53,7 @@ class Catalogue:
                         f'skill set {source!r} of robot {robot.name!r}: expected another name than '
                         f'{name!r}, which a different skill set of this fleet has'
                     )
-                texts.setdefault(name, _text(source))
+                texts.setdefault(name, find_skill_file(source).read_text(encoding='utf-8'))
             skill_set_of[robot.name] = loaded[source].name
         return cls(skill_sets, texts, skill_set_of)
 
@@ -70,9 +69,3 @@ class Catalogue:
             },
             sort_keys=False,
         )
-
-
-def _text(source: str) -> str:
-    candidates = [folder / f'{source}.yaml' for folder in skill_set_folders()]
-    path = next((path for path in candidates if path.is_file()), Path(source))
-    return path.read_text(encoding='utf-8')

@@ -12,21 +12,15 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Mapping
 
-    from timely_llm_ros.nodes.planner.robot_link import RosRobotLink
+    from timely_llm_ros.nodes.planner.ros_robot_link import RosRobotLink
     from timely_llm_ros.nodes.planner.topics import PlannerTopics
 
 FULL_SHARE = 0.95
-"""Share of the KV capacity from which on a warning is due: generations will be recomputed."""
+"""Share of the KV capacity from which a warning is due: generations will be recomputed."""
 
 
 class PlannerDiagnostics:
-    """Makes one diagnostics message from what is known now.
-
-    Args:
-        name: The node's full name, without the leading slash.
-        topics: Knows the engine and counts tasks.
-        links: The robots.
-    """
+    """The health of the planner with that full name (no leading slash), its engine and robots."""
 
     def __init__(self, name: str, topics: PlannerTopics, links: Mapping[str, RosRobotLink]) -> None:
         self._name, self._topics, self._links = name, topics, links
@@ -34,7 +28,7 @@ class PlannerDiagnostics:
         self._spilled = 0
 
     def message(self, *, active: bool, tasks: int) -> DiagnosticArray:
-        """Return the message; its header is left empty."""
+        """Return the message with an empty header."""
         return DiagnosticArray(
             status=[
                 self._planner(active, tasks),
@@ -48,14 +42,9 @@ class PlannerDiagnostics:
 
     def _planner(self, active: bool, tasks: int) -> DiagnosticStatus:
         state, counts = self._topics.state, self._topics.counts
-        values = {
-            'tasks': tasks,
-            'generations queued': state.queued if state else 0,
-            **{
-                key: counts[key]
-                for key in ('accepted', 'succeeded', 'aborted', 'canceled', 'refused')
-            },
-        }
+        values = {'tasks': tasks, 'generations queued': state.queued if state else 0}
+        for key in ('accepted', 'succeeded', 'aborted', 'canceled', 'refused'):
+            values[key] = counts[key]
         text = f'{tasks} tasks' if active else 'not active'
         return self._status('queue', DiagnosticStatus.OK, text, values)
 
@@ -95,7 +84,7 @@ class PlannerDiagnostics:
         return self._status('KV cache', level, f'{share:.0%} in use', values)
 
     def _servers(self) -> list[DiagnosticStatus]:
-        """Return one status for each server of an engine that has its model elsewhere."""
+        """Return the status of each server of an engine that has its model elsewhere."""
         state = self._topics.state
         servers = state.servers if state is not None else ()
         statuses = []
@@ -106,12 +95,12 @@ class PlannerDiagnostics:
                 'step time (s)': f'{server.step_s:.4f}',
                 'times lost': server.losses,
             }
-            # Others serve meanwhile; only without any server nobody is planned for.
-            alone = not any(other.well for other in servers)
-            level = DiagnosticStatus.ERROR if alone else DiagnosticStatus.WARN
             if server.well:
                 level, text = DiagnosticStatus.OK, 'serving'
             else:
+                # As long as another one serves, robots are planned for.
+                others = any(other.well for other in servers)
+                level = DiagnosticStatus.WARN if others else DiagnosticStatus.ERROR
                 text = f'lost, tried again: {server.error}'
             statuses.append(self._status(f'server {server.url}', level, text, values))
         return statuses
@@ -125,13 +114,13 @@ class PlannerDiagnostics:
         return self._status('deadlines', level, text, {'late responses': counts['late']})
 
     def _robot(self, link: RosRobotLink) -> DiagnosticStatus:
-        phase = link.phase
         if not link.available:
-            return self._status(f'robot {link.robot}', DiagnosticStatus.ERROR, 'lost', {})
-        if phase == RobotState.SAFE:
-            text = 'brought to its safe action'
-            return self._status(f'robot {link.robot}', DiagnosticStatus.WARN, text, {})
-        return self._status(f'robot {link.robot}', DiagnosticStatus.OK, 'there', {})
+            level, text = DiagnosticStatus.ERROR, 'lost'
+        elif link.phase == RobotState.SAFE:
+            level, text = DiagnosticStatus.WARN, 'brought to its safe action'
+        else:
+            level, text = DiagnosticStatus.OK, 'there'
+        return self._status(f'robot {link.robot}', level, text, {})
 
     def _status(
         self, item: str, level: bytes, message: str, values: Mapping[str, object]

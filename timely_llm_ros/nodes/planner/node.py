@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from typing import TYPE_CHECKING
 
 from diagnostic_msgs.msg import DiagnosticArray
@@ -16,32 +15,30 @@ from timely_llm_ros.engines import create_engine
 from timely_llm_ros.errors import ConfigurationError, ModelLoadError, ShutdownError, TimelyError
 from timely_llm_ros.nodes.planner.catalogue import Catalogue
 from timely_llm_ros.nodes.planner.diagnostics import PlannerDiagnostics
-from timely_llm_ros.nodes.planner.engine_options import engine_config
 from timely_llm_ros.nodes.planner.options import (
     background_file,
     budgets_text,
     default_utility,
+    engine_config,
     length_predictor,
     planner_config,
     profiled_times,
 )
 from timely_llm_ros.nodes.planner.parameters import PlannerParameters
-from timely_llm_ros.nodes.planner.robot_link import RosRobotLink
+from timely_llm_ros.nodes.planner.ros_robot_link import RosRobotLink
 from timely_llm_ros.nodes.planner.task_server import TaskServer
 from timely_llm_ros.nodes.planner.topics import PlannerTopics
-from timely_llm_ros.planner import Planner, ShortestGeneration, TaskAccepted
+from timely_llm_ros.planner import Planner, TaskAccepted
 from timely_llm_ros.ros import (
     HEARTBEAT_QOS,
     HEARTBEAT_TOPIC,
     STATE_QOS,
-    RosThread,
     check,
     declarations,
     declare,
     read,
     robot_entries,
     run,
-    unknown_overrides,
 )
 from timely_llm_ros.srv import DescribeSkills
 
@@ -50,16 +47,17 @@ if TYPE_CHECKING:
 
     from rclpy.parameter import Parameter
 
-    from timely_llm_ros.engines import EngineEvent, EngineInfo
+    from timely_llm_ros.engines import EngineInfo
     from timely_llm_ros.planner import PlannerEvent
     from timely_llm_ros.planner.prompts import BackgroundFile
+    from timely_llm_ros.ros import RosThread
 
 HEARTBEAT_PERIOD_S = 0.1
 DIAGNOSTICS_PERIOD_S = 1.0
 
 
 class PlannerNode(LifecycleNode):  # type: ignore[misc]
-    """Serves ``plan_task`` while active. The model is loaded when it is configured.
+    """Serves ``plan_task`` while active; the model is loaded when the node is configured.
 
     Args:
         ros: The thread that serves this node.
@@ -73,19 +71,15 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
         super().__init__('planner')
         self._ros, self._stop = ros, stop
         self.parameters = declare(self, PlannerParameters)
-        for name in unknown_overrides(self):
-            self.get_logger().warning(f'parameter {name!r}: there is none of this name')
         self.catalogue = Catalogue.load(robot_entries(self.parameters.robots))
-        self.exit_code = 0
+        self._exit_code = 0
         self._planner: Planner | None = None
-        self._estimate = ShortestGeneration()
         self._configuring: asyncio.Task[EngineInfo] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._background: asyncio.Task[None] | None = None
+        silence_s = self.parameters.robot_timeout_s
         self.links = {
-            robot: RosRobotLink(
-                self, ros, robot, self.catalogue.skill_sets[name], self.parameters.robot_timeout_s
-            )
+            robot: RosRobotLink(self, ros, robot, self.catalogue.skill_sets[name], silence_s)
             for robot, name in self.catalogue.skill_set_of.items()
         }
         self.topics = PlannerTopics(self)
@@ -109,8 +103,8 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
 
     # On the loop's thread
 
-    async def serve(self) -> None:
-        """Start, give signs of life until it is time to stop, then end every task."""
+    async def serve(self) -> int:
+        """Serve until it is time to stop, then end every task; return the exit code."""
         self._ros.start(self)
         if self.parameters.autostart:
             self._ros.call(self._autostart)
@@ -121,9 +115,10 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             self._configuring.cancel()
         await self._close_planner()
         signs_of_life.cancel()
+        return self._exit_code
 
     async def _give_signs_of_life(self) -> None:
-        """Show, for both threads, that this planner lives; miss robots that do not."""
+        """Show that both threads live, and notice robots that do not."""
         diagnosed_s = 0.0
         while True:
             self._ros.call(self._beat)
@@ -150,7 +145,6 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             await self._closing
         for link in self.links.values():
             link.silence_limit_s = parameters.robot_timeout_s
-        self._estimate = ShortestGeneration()
         file = background_file(parameters)
         planner = Planner(
             engine=create_engine(engine_config(parameters)),
@@ -159,10 +153,9 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             clock=WallClock(),
             config=planner_config(parameters),
             on_event=self._on_planner_event,
-            on_engine_event=self._on_engine_event,
+            on_engine_event=self.topics.on_engine_event,
             times=profiled_times(parameters),
             predictor=length_predictor(parameters),
-            estimate_generation_s=self._estimate.estimate_s,
         )
         try:
             async with asyncio.timeout(parameters.load_limit_s):
@@ -222,7 +215,6 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             self._planner.end_all(error)
 
     def _on_planner_event(self, event: PlannerEvent) -> None:
-        self._estimate.on_planner_event(event)
         if isinstance(event, TaskAccepted) and event.budgeted is not None:
             self.get_logger().info(
                 f'task {event.task_id}, time budget {event.task.time_budget_s:g} s: '
@@ -231,21 +223,17 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
         self.topics.on_planner_event(event)
         self._tasks.on_planner_event(event)
 
-    def _on_engine_event(self, event: EngineEvent) -> None:
-        self._estimate.on_engine_event(event)
-        self.topics.on_engine_event(event)
-
     # On the ROS thread: the lifecycle
 
     def _autostart(self) -> None:
         if self.trigger_configure() == TransitionCallbackReturn.SUCCESS:
             self.trigger_activate()
         elif not self._stop.is_set():
-            self.exit_code = 1
+            self._exit_code = 1
             self._ros.call_loop(self._stop.set)
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Load the model; this takes its time, and the transition with it."""
+        """Load the model; the transition takes as long."""
         try:
             self.parameters = read(self, PlannerParameters)
             self._tasks.default_utility = default_utility(self.parameters)
@@ -326,23 +314,6 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
         return response
 
 
-async def _serve(stop: asyncio.Event, arguments: Sequence[str]) -> int:
-    ros = RosThread(asyncio.get_running_loop(), arguments)
-    try:
-        node = PlannerNode(ros, stop)
-    except TimelyError as err:
-        print(f'planner: {err}', file=sys.stderr)
-        ros.close()
-        return 2
-    try:
-        await node.serve()
-    finally:
-        await ros.drain()
-        ros.close()
-    return node.exit_code
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the planner node until SIGINT or SIGTERM; return the program's exit code."""
-    given = sys.argv if arguments is None else arguments
-    return run(lambda stop: _serve(stop, given))
+    return run('planner', arguments, lambda ros, stop: PlannerNode(ros, stop).serve())

@@ -1,16 +1,18 @@
-"""Turns the planner node's parameters into what its planner is made with."""
+"""Turns the planner node's parameters into what its planner and engine are made with."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from timely_llm_ros.budget import BudgetOptions
-from timely_llm_ros.engines import StepOptions
+from timely_llm_ros.engines import ModelConfig, StepOptions
 from timely_llm_ros.engines.core import PREFILL_CHUNK
+from timely_llm_ros.engines.simulated import SimulatedConfig
+from timely_llm_ros.engines.tokens import PREDICTORS, SHIPPED_MODEL, find_model
 from timely_llm_ros.engines.torch import TorchConfig
-from timely_llm_ros.nodes.planner.engine_options import predictor_folder
 from timely_llm_ros.planner.prompts import BackgroundFile
 from timely_llm_ros.prediction.lengths import find_predictor
 from timely_llm_ros.prediction.times import read_profile
@@ -18,11 +20,33 @@ from timely_llm_ros.utility import TimeUtility
 
 if TYPE_CHECKING:
     from timely_llm_ros.budget import Decides
-    from timely_llm_ros.engines import EngineInfo
+    from timely_llm_ros.engines import EngineConfig, EngineInfo, GenerationRequest
     from timely_llm_ros.nodes.planner.parameters import PlannerParameters
     from timely_llm_ros.planner import PlannerConfig
     from timely_llm_ros.prediction.lengths import LengthPredictor
     from timely_llm_ros.prediction.times import ExecutionTimeModel
+
+_TASK_LINE = re.compile(r'^task: (.*)$', re.MULTILINE)
+
+
+def engine_config(parameters: PlannerParameters) -> EngineConfig:
+    """Return the options of the engine that the parameters ask for."""
+    match parameters.engine:
+        case SimulatedConfig() as config:
+            return replace(config, plan_text=instruction_as_plan)
+        case ModelConfig() as config:
+            return replace(config, measure=parameters.profile == 'auto')
+        case config:
+            return config
+
+
+def instruction_as_plan(request: GenerationRequest) -> str:
+    """Return a request's instruction: what the simulated engine writes instead of a plan.
+
+    So a person can try drivers and robots with any plan, and without a model.
+    """
+    lines = _TASK_LINE.findall(request.prompt.body)
+    return str(lines[-1]) if lines else ''
 
 
 def planner_config(parameters: PlannerParameters) -> PlannerConfig:
@@ -34,6 +58,7 @@ def planner_config(parameters: PlannerParameters) -> PlannerConfig:
     return replace(
         parameters.planner,
         budgets=_budgets(parameters) if parameters.profile else None,
+        learns_least_time=True,
         # The torch engine has predictors of its own.
         predicts_lengths=(
             parameters.engine.policy == 'srpt' and not isinstance(parameters.engine, TorchConfig)
@@ -51,8 +76,16 @@ def length_predictor(parameters: PlannerParameters) -> LengthPredictor:
     return find_predictor(parameters.length_predictor, predictor_folder(parameters.engine))
 
 
+def predictor_folder(config: EngineConfig) -> Path:
+    """Return where the predictors of the model's plan lengths are."""
+    if not isinstance(config, ModelConfig):
+        return Path(find_model(SHIPPED_MODEL)) / PREDICTORS
+    if config.predictors not in ('auto', 'off'):
+        return Path(config.predictors)
+    return Path(find_model(config.model_path)) / PREDICTORS
+
+
 def _budgets(parameters: PlannerParameters) -> BudgetOptions:
-    """Return how careful time budgets are."""
     return BudgetOptions(
         max_evicted=parameters.budget_max_evicted,
         pessimism=parameters.budget_pessimism,

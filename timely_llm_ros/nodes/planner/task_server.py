@@ -1,4 +1,4 @@
-"""Serves the planner's action: makes tasks of goals, and results of how tasks ended."""
+"""Serves the planner's action: goals become tasks, and the ends of tasks become results."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class TaskServer:
         default_utility: TimeUtility,
     ) -> None:
         self.planner: Planner | None = None
-        """Who plans; None while goals are rejected."""
+        """The planner that gets the tasks; None while goals are rejected."""
         self.default_utility = default_utility
         self._ros, self._catalogue, self._topics = ros, catalogue, topics
         self._goals: dict[str, _Goal] = {}
@@ -93,11 +93,10 @@ class TaskServer:
     # On the ROS thread
 
     def _on_goal(self, goal: PlanTask.Goal) -> GoalResponse:
-        """Reject what can never be served, or all while the planner is not active.
+        """Reject a goal that can never be served, and every goal while the planner is not active.
 
-        Whether a task can be served now, the planner says on its own thread: what cannot is
-        accepted here, then aborted, for only a result can carry a reason. A rejection's goes to
-        ``task_events``.
+        The reason of a rejection goes to ``task_events``. Whether a task can be served now, the
+        planner says on its own thread: a goal that it refuses is aborted with the reason.
         """
         try:
             self._require_planner()
@@ -109,14 +108,8 @@ class TaskServer:
             )
         except TimelyError as err:
             _logger.warning('goal rejected: %s', err)
-            refused = partial(
-                self._topics.refused,
-                robot=goal.robot[:64],
-                instruction=goal.instruction[:400],
-                task_kind=goal.task_kind[:64],
-                plan_id=None,
-            )
-            self._ros.call_loop(refused, err)
+            told = goal.robot[:64], goal.instruction[:400], goal.task_kind[:64]
+            self._ros.call_loop(self._topics.refused, err, *told)
             return GoalResponse.REJECT
         return GoalResponse.ACCEPT
 
@@ -155,11 +148,7 @@ class TaskServer:
         self._goals.pop(task.task_id, None)
         _logger.warning('task %s refused: %s', task.task_id, error)
         self._topics.refused(
-            error,
-            robot=task.robot,
-            instruction=task.instruction,
-            task_kind=task.task_kind,
-            plan_id=uuid_message(task.task_id),
+            error, task.robot, task.instruction, task.task_kind, uuid_message(task.task_id)
         )
         result = PlanTask.Result(error_code=error.code, error_msg=str(error))
         self._ros.call(self._finish, goal, result, False)

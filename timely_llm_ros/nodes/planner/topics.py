@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from unique_identifier_msgs.msg import UUID
+
 from timely_llm_ros.engines import EngineFailed, EngineReady, EngineState, EngineStateChanged
 from timely_llm_ros.msg import SchedulerState, TaskEvent
 from timely_llm_ros.planner import (
@@ -19,6 +21,7 @@ from timely_llm_ros.ros.conversions import (
     GOAL_STATUS,
     duration,
     prediction_fields,
+    result_fields,
     scene_messages,
     scheduler_state_message,
     utility_message,
@@ -26,20 +29,17 @@ from timely_llm_ros.ros.conversions import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rclpy.node import Node
 
-    from timely_llm_ros.budget import TaskBudget
     from timely_llm_ros.engines import EngineEvent, EngineInfo
     from timely_llm_ros.errors import TimelyError
     from timely_llm_ros.planner import PlannerEvent, Task
 
 
 class PlannerTopics:
-    """Publishes the planner's and the engine's events. Used on the loop's thread.
-
-    Args:
-        node: The node.
-    """
+    """Publishes the planner's and the engine's events. Used on the loop's thread."""
 
     def __init__(self, node: Node) -> None:
         self._clock = node.get_clock()
@@ -101,7 +101,7 @@ class PlannerTopics:
                 if event.budgeted is not None:
                     budget = event.budgeted.budget
                     message.eviction_ratio = budget.evicted
-                    _predict(message, budget)
+                    _fill(message, prediction_fields(budget))
             case SegmentReady():
                 self._segments[event.task_id, event.segment.index] = event
                 return
@@ -124,14 +124,18 @@ class PlannerTopics:
                 message.calls = list(event.outcome.calls)
                 message.call_durations = list(map(duration, event.outcome.call_durations_s))
             case TaskEnded():
-                self._fill_end(message, event)
-                self._forget(event.task_id)
+                self._end(message, event)
             case _:
                 return
         self._events.publish(message)
 
     def refused(
-        self, error: TimelyError, *, robot: str, instruction: str, task_kind: str, plan_id: Any
+        self,
+        error: TimelyError,
+        robot: str,
+        instruction: str,
+        task_kind: str,
+        plan_id: UUID | None = None,
     ) -> None:
         """Publish that a goal was not taken."""
         self.counts['refused'] += 1
@@ -142,37 +146,23 @@ class PlannerTopics:
             task_kind=task_kind,
             error_code=error.code,
             error_msg=str(error),
+            plan_id=plan_id or UUID(),
         )
-        if plan_id is not None:
-            message.plan_id = plan_id
         message.header.stamp = self._now()
         self._events.publish(message)
 
-    def _fill_end(self, message: TaskEvent, event: TaskEnded) -> None:
+    def _end(self, message: TaskEvent, event: TaskEnded) -> None:
         result = event.result
         self.counts[result.status.value] += 1
-        task = self._tasks[event.task_id][0]
+        task, _ = self._tasks.pop(event.task_id)
+        for key in [key for key in self._segments if key[0] == event.task_id]:
+            del self._segments[key]
         if result.response_s is not None and result.response_s > task.utility.expected_response_s:
             self.counts['late'] += 1
         message.event = TaskEvent.ENDED
         message.status = GOAL_STATUS[result.status]
-        message.error_code = result.ending.code
-        message.error_msg = result.ending.message
-        message.response_time = duration(result.response_s)
-        message.waiting_time = duration(result.waiting_s)
-        message.execution_time = duration(result.execution_s)
-        message.completion_time = duration(result.completion_s)
         message.achieved_utility = result.utility
-        message.tokens = result.tokens
-        message.segments = result.segments
-        message.eviction_ratio = result.eviction_ratio
-        message.generation_time = duration(result.generation_s)
-        _predict(message, result.budget)
-
-    def _forget(self, task_id: str) -> None:
-        del self._tasks[task_id]
-        for key in [key for key in self._segments if key[0] == task_id]:
-            del self._segments[key]
+        _fill(message, result_fields(result))
 
     def _message(self, task_id: str, task: Task) -> TaskEvent:
         message = TaskEvent(
@@ -191,6 +181,6 @@ class PlannerTopics:
         return self._clock.now().to_msg()
 
 
-def _predict(message: TaskEvent, budget: TaskBudget | None) -> None:
-    for name, value in prediction_fields(budget).items():
+def _fill(message: TaskEvent, fields: Mapping[str, Any]) -> None:
+    for name, value in fields.items():
         setattr(message, name, value)

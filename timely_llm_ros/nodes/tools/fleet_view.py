@@ -33,15 +33,14 @@ _ROBOT_PHASES = {
     RobotState.LOST: 'lost',
 }
 
+_SCHEDULER_FIELDS = (
+    'engine', 'mode', 'policy', 'running', 'suspended', 'held', 'queued', 'kv_tokens',
+    'kv_capacity_tokens',
+)  # fmt: skip
+
 
 class FleetView:
-    """Listens to a fleet. Used on the ROS thread.
-
-    Args:
-        node: The node.
-        tell: Called with every event.
-        robots: The robots to listen to.
-    """
+    """Listens to a planner and robots, and calls ``tell`` with every event, on the ROS thread."""
 
     def __init__(
         self, node: Node, tell: Callable[[dict[str, Any]], None], robots: Sequence[str]
@@ -97,21 +96,8 @@ class FleetView:
         )
 
     def _on_scheduler(self, message: SchedulerState) -> None:
-        self._tell(
-            {
-                'event': 'scheduler',
-                'engine': message.engine,
-                'mode': message.mode,
-                'policy': message.policy,
-                'running': message.running,
-                'suspended': message.suspended,
-                'held': message.held,
-                'queued': message.queued,
-                'kv_tokens': message.kv_tokens,
-                'kv_capacity_tokens': message.kv_capacity_tokens,
-                'step_s': seconds(message.step_time),
-            }
-        )
+        told = {name: getattr(message, name) for name in _SCHEDULER_FIELDS}
+        self._tell({'event': 'scheduler', **told, 'step_s': seconds(message.step_time)})
 
     def _on_robot(self, robot: str, message: RobotState) -> None:
         # States come ten times a second from every robot; only changes are told.

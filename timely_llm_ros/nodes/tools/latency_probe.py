@@ -1,9 +1,8 @@
-"""Measures the bare latency of a topic between two processes: publish to callback.
+"""Measures the bare latency of a topic between two processes, from publishing to the callback.
 
-``latency_probe listen`` receives until it is told to stop; ``latency_probe send --count N`` waits
-for it, sends N stamped messages one after the other, collects what comes back and prints one line
-of JSON: ``{"count", "one_way_s": [...]}``. Both use the machine's monotonic clock, so they must
-run on the same machine.
+``latency_probe listen`` answers until it is told to stop. ``latency_probe send --count N`` waits
+for it, sends N stamped messages one after the other and prints one line of JSON:
+``{"count", "one_way_s": [...]}``. Both must run on one machine, whose monotonic clock they read.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class Listener(Node):  # type: ignore[misc]
 
 
 class Sender(Node):  # type: ignore[misc]
-    """Sends messages one at a time, the next a while after the answer to the last."""
+    """Sends messages one at a time, each at least a period after the answer to the last."""
 
     def __init__(self, count: int, period_s: float) -> None:
         super().__init__('latency_sender')

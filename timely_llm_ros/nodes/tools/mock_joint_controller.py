@@ -1,4 +1,4 @@
-"""A mock of an arm under ros2_control: a joint trajectory controller and a joint state broadcaster.
+"""A mock arm under ros2_control: a joint trajectory controller and a joint state broadcaster.
 
 ``python -m timely_llm_ros.nodes.tools.mock_joint_controller --help`` tells how to run it.
 """
@@ -41,14 +41,7 @@ While it runs, type what shall happen to the arm:
 
 
 class MockJointController(Node):  # type: ignore[misc]
-    """Follows trajectories and broadcasts joint states.
-
-    Args:
-        body: The joints.
-        robot: Name of the robot, the prefix of the topics.
-        namespace: Of the fleet.
-        rate_hz: Of the joint states.
-    """
+    """Follows trajectories and broadcasts joint states, on topics with the robot's name before."""
 
     def __init__(self, body: JointBody, robot: str, namespace: str, rate_hz: float) -> None:
         super().__init__(f'{robot}_joint_trajectory_controller', namespace=namespace)

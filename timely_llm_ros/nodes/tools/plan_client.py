@@ -1,14 +1,14 @@
 """A program that sends tasks to a planner for another program: JSON lines in, JSON lines out.
 
-One line in is a task (see ``goal_json.goal_of``) with a ``key`` of the caller's, or
-``{"cancel": key}``. One line out has an ``event``:
+A line in is a task (see ``task_json.goal_of``) with a ``key`` of the caller's, or
+``{"cancel": key}``. A line out has an ``event``:
 
-* ``ready``: the planner's action server is there, and misses no robot that is watched;
-  ``lost``: its heartbeat stopped;
+* ``ready``: the planner's action server is there, and so is every robot that is watched;
+  ``lost``: the planner's heartbeat stopped;
 * ``accepted``, ``rejected`` (with ``error``), ``feedback``, ``result``: of the task with ``key``;
 * with ``--watch``, everything that ``fleet_view.FleetView`` tells.
 
-It ends when its input does, after cancelling what has not ended.
+The program ends when its input does, after it has cancelled the tasks that have not ended.
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ from timely_llm_ros.ros import (
     HEARTBEAT_TOPIC,
     TASK_EVENTS_TOPIC,
     GoalClient,
-    RosThread,
     run,
 )
 from timely_llm_ros.ros.conversions import feedback_json, goal_of, result_json
@@ -48,10 +47,12 @@ from timely_llm_ros.ros.conversions import feedback_json, goal_of, result_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from timely_llm_ros.ros import RosThread
+
     Emit = Callable[[dict[str, Any]], None]
 
 SILENCE_S = 3.0
-"""A planner that was heard and then is silent for so long is gone (s)."""
+"""How long a planner that was heard may be silent until it counts as gone (s)."""
 
 CHECK_PERIOD_S = 0.1
 
@@ -64,7 +65,7 @@ CANCEL_LIMIT_S = 8.0
 
 @dataclass(frozen=True, slots=True)
 class _Rejected:
-    """A rejected task of ``key`` that is told when its reason came, at ``told_by_s`` at last."""
+    """A rejected task: it is told when its reason comes, or without one at ``told_by_s``."""
 
     key: str
     named: tuple[str, str]
@@ -72,12 +73,9 @@ class _Rejected:
 
 
 class PlanClient:
-    """Sends tasks and tells what becomes of them. Used on the ROS thread only.
+    """Sends tasks and calls ``emit`` with what becomes of them. Used on the ROS thread only.
 
-    Args:
-        node: The node.
-        emit: Called with every event.
-        robots: Those that the planner must have met before it counts as ready.
+    The planner counts as ready once it has met all of ``robots``.
     """
 
     def __init__(self, node: Node, emit: Emit, robots: Sequence[str] = ()) -> None:
@@ -98,7 +96,7 @@ class PlanClient:
 
     @property
     def open_tasks(self) -> int:
-        """Tasks of which the end is not told yet."""
+        """How many tasks have an end that is not told yet."""
         return len(self._open) + len(self._rejected)
 
     def submit(self, task: dict[str, Any]) -> None:
@@ -156,7 +154,7 @@ class PlanClient:
             self._tell_rejections()
 
     def _tell_rejections(self) -> None:
-        """Tell those whose reason is there, or does not come."""
+        """Tell those whose reason has come, or has been waited for long enough."""
         for item in tuple(self._rejected):
             reason = self._reasons.pop(item.named, None)
             if reason is None and time.monotonic() < item.told_by_s:
@@ -187,17 +185,15 @@ class PlanClient:
             self._emit({'event': 'lost'})
 
 
-async def _serve(stop: asyncio.Event, arguments: Sequence[str]) -> int:
-    options = _options(remove_ros_args(list(arguments))[1:])
-    loop = asyncio.get_running_loop()
-    ros = RosThread(loop, arguments)
+async def _serve(ros: RosThread, stop: asyncio.Event, robots: Sequence[str]) -> int:
     node = Node('plan_client')
-    # Before the client, so that it listens once the planner is ready.
-    view = FleetView(node, _emit, options.watch) if options.watch else None
-    client = PlanClient(node, _emit, options.watch)
+    if robots:
+        # Before the client, so that it listens once the planner is ready.
+        FleetView(node, _emit, robots)
+    client = PlanClient(node, _emit, robots)
     ros.start(node)
     reader = asyncio.StreamReader(limit=1 << 22)
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    await ros.loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     reading = asyncio.create_task(_read(reader, ros, client))
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({reading, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -208,9 +204,6 @@ async def _serve(stop: asyncio.Event, arguments: Sequence[str]) -> int:
         async with asyncio.timeout(CANCEL_LIMIT_S):
             while client.open_tasks:
                 await asyncio.sleep(0.02)
-    await ros.drain()
-    del view
-    ros.close()
     return 0
 
 
@@ -238,16 +231,13 @@ def _emit(event: dict[str, Any]) -> None:
         return
 
 
-def _options(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
-    parser.add_argument('--watch', nargs='*', default=[], help='robots to tell everything about')
-    return parser.parse_args(arguments)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run until the input ends; return the exit code."""
     given = sys.argv if arguments is None else arguments
-    return run(lambda stop: _serve(stop, given))
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    parser.add_argument('--watch', nargs='*', default=[], help='robots to tell everything about')
+    options = parser.parse_args(remove_ros_args(list(given))[1:])
+    return run('plan_client', given, lambda ros, stop: _serve(ros, stop, options.watch))
 
 
 if __name__ == '__main__':

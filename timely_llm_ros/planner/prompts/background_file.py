@@ -20,11 +20,7 @@ AT_ONCE = 64
 
 
 class BackgroundFile:
-    """Work from a file. What has an answer already is not done again.
-
-    Args:
-        prompts: The file of prompts, see ``prompt_file.py``.
-        answers: The file of answers.
+    """The prompts of a file that have no answer yet; ``prompt_file.py`` says how they are written.
 
     Raises:
         ConfigurationError: A file cannot be used.
@@ -47,7 +43,7 @@ class BackgroundFile:
         return len(self._answers.done)
 
     async def run(self, planner: Planner) -> None:
-        """Have all of it made; cancel this to stop.
+        """Have every answer written; cancel this to stop.
 
         Raises:
             TimelyError: A prompt names an unknown skill set, or has a bad text.

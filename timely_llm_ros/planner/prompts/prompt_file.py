@@ -1,4 +1,4 @@
-"""Files of prompts for offline generation, and of what became of them: JSON lines.
+"""Files of prompts that no robot waits for, and of their answers: JSON lines.
 
 A prompt: ``{"id": "a", "skill_set": "tello", "instruction": "find the cup", "objects": [{"name":
 "cup_1", "kind": "cup"}]}``; ``objects``, ``max_tokens`` and ``length`` (its plan's tokens, where
@@ -31,9 +31,9 @@ class OfflinePrompt:
         prompt_id: Unique in its file.
         skill_set: Name or path of the skill set.
         instruction: What to plan, in words.
-        scene: What there is.
+        scene: The objects that the plan may name.
         max_tokens: Length limit; None for the program's.
-        length: How many tokens its plan will have, where that is known.
+        length: How many tokens the plan will have, where that is known.
     """
 
     prompt_id: str
@@ -50,11 +50,11 @@ class Answer:
 
     Attributes:
         id: The prompt's.
-        text: The plan, as far as it came.
+        text: The plan, as far as it was generated.
         tokens: Tokens generated.
         error: What went wrong; empty on success.
-        batch: Number of the static batch that it was in; -1 for none.
-        predicted: Length that it was put into a bin by; None where there was no bin.
+        batch: Number of its static batch; -1 for none.
+        predicted: Length by which its bin was chosen; None where there was no bin.
     """
 
     id: str
@@ -66,11 +66,7 @@ class Answer:
 
 
 def read_prompts(lines: Iterable[str], name: str) -> Iterator[OfflinePrompt]:
-    """Read prompts, one per line; blank lines do not count.
-
-    Args:
-        lines: The lines.
-        name: What to call the file in errors.
+    """Read prompts, one per line; blank lines do not count. Errors call the file ``name``.
 
     Raises:
         ConfigurationError: A line is not a prompt, or an id comes twice.
@@ -122,15 +118,12 @@ def _prompt(value: Any) -> OfflinePrompt:
 
 
 class AnswerFile:
-    """Appends answers to a file; what is in it already need not be done again.
+    """Appends answers to a file, which is made where there is none.
 
-    A run that was killed may have left half a line: that is cut off.
-
-    Args:
-        path: The file; made where there is none.
+    A run that was killed may have left half a line at its end, which is cut off.
 
     Raises:
-        ConfigurationError: It cannot be written, or holds something else.
+        ConfigurationError: The file cannot be written, or holds something else.
     """
 
     def __init__(self, path: Path) -> None:

@@ -15,6 +15,7 @@ from timely_llm_ros.ros.conversions.tasks import (
     GOAL_STATUS,
     duration,
     prediction_fields,
+    result_fields,
     scene_messages,
     seconds,
     task_feedback_message,
@@ -27,7 +28,7 @@ from timely_llm_ros.ros.conversions.tasks import (
 
 __all__ = [
     'GOAL_STATUS', 'duration', 'feedback_json', 'goal_of', 'outcome_message', 'outcome_record',
-    'prediction_fields', 'progress_message', 'progress_record', 'result_json',
+    'prediction_fields', 'progress_message', 'progress_record', 'result_fields', 'result_json',
     'robot_state_message', 'scene_messages', 'scheduler_state_message', 'seconds',
     'segment_message', 'segment_record', 'task_feedback_message', 'task_record',
     'task_result_message', 'utility_message', 'uuid_message', 'uuid_text',

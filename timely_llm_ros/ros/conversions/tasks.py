@@ -17,12 +17,8 @@ from unique_identifier_msgs.msg import UUID
 
 from timely_llm_ros.action import PlanTask
 from timely_llm_ros.errors import InvalidTaskError
-from timely_llm_ros.msg import (
-    SceneObject as SceneObjectMessage,
-)
-from timely_llm_ros.msg import (
-    TimeUtility as TimeUtilityMessage,
-)
+from timely_llm_ros.msg import SceneObject as SceneObjectMessage
+from timely_llm_ros.msg import TimeUtility as TimeUtilityMessage
 from timely_llm_ros.planner import Task, TaskFeedback, TaskPhase, TaskResult, TaskStatus
 from timely_llm_ros.skills import Scene, SceneObject
 from timely_llm_ros.utility import TimeUtility
@@ -117,7 +113,7 @@ def scene_messages(scene: Scene) -> list[SceneObjectMessage]:
 
 
 def utility_record(message: TimeUtilityMessage, default: TimeUtility) -> TimeUtility:
-    """Return a time utility; a peak of 0 takes the default.
+    """Return a time utility; a peak of 0 stands for the default.
 
     Raises:
         InvalidTaskError: A value is out of range.
@@ -143,13 +139,7 @@ def task_record(
     skill_set_of: Mapping[str, str],
     default_utility: TimeUtility,
 ) -> Task:
-    """Return the task of a goal.
-
-    Args:
-        goal: The goal.
-        task_id: The task's id.
-        skill_set_of: Name of each robot's skill set.
-        default_utility: Taken where the goal gives none.
+    """Return the task of a goal, with the default utility where the goal gives none.
 
     Raises:
         InvalidTaskError: It names something unknown or carries a value out of range.
@@ -216,26 +206,29 @@ def task_feedback_message(feedback: TaskFeedback) -> PlanTask.Feedback:
 
 def task_result_message(result: TaskResult) -> PlanTask.Result:
     """Return a task's result message."""
-    return PlanTask.Result(
-        error_code=result.ending.code,
-        error_msg=result.ending.message,
-        response_time=duration(result.response_s),
-        waiting_time=duration(result.waiting_s),
-        execution_time=duration(result.execution_s),
-        completion_time=duration(result.completion_s),
-        utility=result.utility,
-        tokens=result.tokens,
-        segments=result.segments,
-        eviction_ratio=result.eviction_ratio,
-        generation_time=duration(result.generation_s),
-        **prediction_fields(result.budget),
-    )
+    return PlanTask.Result(utility=result.utility, **result_fields(result))
 
 
-def prediction_fields(budget: TaskBudget | None) -> dict[str, Any]:
-    """Return what was predicted, as the fields that results and task events have for it."""
-    if budget is None:
-        return {}
+def result_fields(result: TaskResult) -> dict[str, Any]:
+    """Return what both ``PlanTask`` results and task events say of how a task ended, by field."""
+    predicted = {} if result.budget is None else prediction_fields(result.budget)
+    return {
+        'error_code': result.ending.code,
+        'error_msg': result.ending.message,
+        'response_time': duration(result.response_s),
+        'waiting_time': duration(result.waiting_s),
+        'execution_time': duration(result.execution_s),
+        'completion_time': duration(result.completion_s),
+        'tokens': result.tokens,
+        'segments': result.segments,
+        'eviction_ratio': result.eviction_ratio,
+        'generation_time': duration(result.generation_s),
+        **predicted,
+    }
+
+
+def prediction_fields(budget: TaskBudget) -> dict[str, Any]:
+    """Return what both results and task events say of a prediction, by field."""
     return {
         'predicted_tokens': budget.predicted_length,
         'predicted_generation_time': duration(budget.expected_s),
@@ -248,4 +241,4 @@ GOAL_STATUS = {
     TaskStatus.CANCELED: GoalStatus.STATUS_CANCELED,
     TaskStatus.ABORTED: GoalStatus.STATUS_ABORTED,
 }
-"""The goal status of a task's."""
+"""The goal status that stands for a task's status."""

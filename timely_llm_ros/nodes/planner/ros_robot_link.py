@@ -45,7 +45,7 @@ class _SentSegment:
 
 
 class RosRobotLink:
-    """One robot, reached over ROS. See ``RobotLink`` for the contract.
+    """One robot, reached over ROS; ``RobotLink`` has the contract.
 
     Args:
         node: The planner's node.
@@ -56,24 +56,16 @@ class RosRobotLink:
     """
 
     def __init__(
-        self,
-        node: Node,
-        ros: RosThread,
-        robot: str,
-        skill_set: SkillSet,
-        silence_limit_s: float,
+        self, node: Node, ros: RosThread, robot: str, skill_set: SkillSet, silence_limit_s: float
     ) -> None:
         self.robot, self.skill_set = robot, skill_set
         self.silence_limit_s = silence_limit_s
         self._node, self._ros = node, ros
         self._client = GoalClient(node, ExecuteSegment, f'{robot}/execute_segment')
         self._stop_client = node.create_client(Trigger, f'{robot}/stop')
-        self._segments = node.create_publisher(
-            SkillSegment, f'{robot}/skill_segments', SEGMENTS_QOS
-        )
-        self._subscription = node.create_subscription(
-            RobotState, f'{robot}/robot_state', self._on_state, STATE_QOS
-        )
+        segments = f'{robot}/skill_segments'
+        self._segments = node.create_publisher(SkillSegment, segments, SEGMENTS_QOS)
+        node.create_subscription(RobotState, f'{robot}/robot_state', self._on_state, STATE_QOS)
         self._heard_s = float('-inf')
         self._phase: int = RobotState.LOST
         self._idle_since_s: float | None = None
@@ -85,7 +77,7 @@ class RosRobotLink:
 
     @property
     def silent(self) -> bool:
-        """Whether its executor gave no sign of life for too long."""
+        """Whether its executor has given no sign of life for too long."""
         return time.monotonic() - self._heard_s > self.silence_limit_s
 
     @property
@@ -105,7 +97,7 @@ class RosRobotLink:
         return self._server_seen and self._phase != RobotState.LOST
 
     def check(self) -> None:
-        """Give up what is under way if the executor fell silent; called regularly."""
+        """Give up what is under way if the executor is lost; called regularly."""
         if self.silent and (self._sent or self._stopping):
             self._give_up(f'no sign of life for {self.silence_limit_s:g} s')
         elif self._sent and self._idle_since_s is not None:
@@ -124,7 +116,7 @@ class RosRobotLink:
 
     def _on_state(self, message: RobotState) -> None:
         self._heard_s, self._phase = time.monotonic(), message.phase
-        # One that holds segments but has none to run lost those before them.
+        # An executor that holds segments but has none to run lost those before them.
         gap = message.phase == RobotState.WAITING and message.queued_segments > 0
         if message.phase != RobotState.IDLE and not gap:
             self._idle_since_s = None
@@ -139,7 +131,7 @@ class RosRobotLink:
     async def execute(
         self, timed: TimedSegment, on_progress: Callable[[SegmentProgress], None]
     ) -> SegmentOutcome:
-        """Run one segment; see ``RobotLink``. Those who watch are shown it in any case."""
+        """Run one segment, see ``RobotLink``; ``skill_segments`` shows it in any case."""
         message = self._message(timed)
         if not self.available:
             self._segments.publish(message)
@@ -164,7 +156,7 @@ class RosRobotLink:
 
     def _message(self, timed: TimedSegment) -> SkillSegment:
         message = segment_message(timed, robot=self.robot, skill_set=self.skill_set)
-        # When its closing token was known, not when it came here.
+        # The stamp says when its closing token was known, not when it came here.
         age = Duration(seconds=max(0.0, time.monotonic() - timed.token_at_s))
         message.header.stamp = (self._node.get_clock().now() - age).to_msg()
         return message

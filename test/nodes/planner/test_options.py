@@ -14,12 +14,12 @@ from timely_llm_ros.engines.tokens.sampling import Sampling
 from timely_llm_ros.engines.torch.config import TorchConfig
 from timely_llm_ros.engines.vllm.config import VllmConfig
 from timely_llm_ros.errors import ConfigurationError
-from timely_llm_ros.nodes.planner.engine_options import (
+from timely_llm_ros.nodes.planner.options import (
     engine_config,
     instruction_as_plan,
+    planner_config,
     predictor_folder,
 )
-from timely_llm_ros.nodes.planner.options import planner_config
 from timely_llm_ros.nodes.planner.parameters import PlannerParameters
 from timely_llm_ros.ros.parameters import build, check, declarations
 from timely_llm_ros.scheduling.options import SchedulingOptions
