@@ -24,6 +24,7 @@ FLOORS = [
         'clock',
         'virtual_time',
         'command_line',
+        'installation',
         'launching',
         'options',
         'pickling',
@@ -46,7 +47,9 @@ FLOORS = [
 LAB = {'sample_tasks', 'training', 'calibration', 'offline', 'evaluation', 'demo'}
 SERVICE = {room for floor in FLOORS for room in floor} - LAB - {'cli', 'testing'}
 
-LRTRACE_MAY_USE = {'errors', 'utility', 'command_line', 'skills', 'ros', 'nodes'}
+LRTRACE_MAY_USE = {
+    'errors', 'utility', 'command_line', 'installation', 'skills', 'ros', 'nodes',
+}  # fmt: skip
 """Traces know of robots and their skills, never of planner or engines."""
 
 ROS = ('rclpy', 'timely_llm_ros.msg', 'timely_llm_ros.action', 'timely_llm_ros.srv')

@@ -29,10 +29,7 @@ EXIT_INTERRUPTED = 130
 def make_parser(program: str, *, description: str, examples: str) -> argparse.ArgumentParser:
     """Return a parser with ``--version``; its commands set ``run`` to what runs them.
 
-    Args:
-        program: Name of the program.
-        description: What it is for.
-        examples: Lines that follow the help, as they are.
+    The examples follow the help, as they are.
     """
     parser = argparse.ArgumentParser(
         prog=program,
@@ -59,6 +56,20 @@ def seconds(text: str) -> float:
     return value
 
 
+def require_range(
+    options: argparse.Namespace, name: str, least: float, most: float = math.inf
+) -> None:
+    """Refuse the value of an option that is out of range; one that is not given is in it.
+
+    Raises:
+        ConfigurationError: It is less than ``least`` or more than ``most``.
+    """
+    value = getattr(options, name)
+    if value is not None and not least <= value <= most:
+        expected = f'at least {least}' if most == math.inf else f'{least} to {most}'
+        raise ConfigurationError(f'--{name.replace("_", "-")} {value}: expected {expected}')
+
+
 def require_new(path: str | Path, *, force: bool) -> None:
     """Refuse a path at which something is, unless told to replace it.
 
@@ -74,13 +85,8 @@ def require_new(path: str | Path, *, force: bool) -> None:
 def write_new(path: str | Path, text: str, *, force: bool) -> None:
     """Write a file that is there whole or not at all.
 
-    Args:
-        path: Where.
-        text: What.
-        force: Whether to replace a file that is there.
-
     Raises:
-        ConfigurationError: It is there and ``force`` is not set, or it cannot be written.
+        ConfigurationError: A file is there and ``force`` is not set, or it cannot be written.
     """
     require_new(path, force=force)
     path = Path(path)

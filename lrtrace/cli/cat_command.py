@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from timely_llm_ros.errors import ConfigurationError, TraceError
+from timely_llm_ros.command_line import require_range
+from timely_llm_ros.errors import TraceError
 
 if TYPE_CHECKING:
     import argparse
@@ -59,8 +60,7 @@ def _cat(options: argparse.Namespace) -> int:
 
     from lrtrace.storage import Trace
 
-    if options.number is not None and options.number < 0:
-        raise ConfigurationError(f'--number {options.number}: expected at least 0')
+    require_range(options, 'number', 0)
     trace = Trace(options.trace)
     for line in islice(lines(trace, options.topic), options.number):
         print(line)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import sys
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from timely_llm_ros.errors import TraceError
+from timely_llm_ros.installation import prefixes
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _SEPARATOR = '=' * 80
 _PRIMITIVES = frozenset(
@@ -37,9 +39,7 @@ class Definition:
 
 
 def _share_folders() -> tuple[Path, ...]:
-    prefixes = [entry for entry in os.environ.get('AMENT_PREFIX_PATH', '').split(':') if entry]
-    prefixes.append(sys.prefix)
-    return tuple(Path(prefix) / 'share' for prefix in dict.fromkeys(prefixes))
+    return tuple(prefix / 'share' for prefix in prefixes())
 
 
 def find_definition(name: str) -> Definition:

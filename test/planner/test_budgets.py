@@ -37,8 +37,7 @@ from timely_llm_ros.prediction.lengths.length_forecast import (
 from timely_llm_ros.sample_tasks.generator import sample_task
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.skills.prompt import build_prompt
-from timely_llm_ros.skills.scene import Scene, SceneObject
-from timely_llm_ros.skills.scene_trim import trim_scene
+from timely_llm_ros.skills.scene import Scene, SceneObject, trim_scene
 from timely_llm_ros.utility import NORMAL
 from timely_llm_ros.virtual_time import run_virtual
 

@@ -13,14 +13,14 @@ from support.skills.plan_texts import SCENE, TELLO
 from timely_llm_ros.errors import PlanError
 from timely_llm_ros.skills import argument_kinds, language
 from timely_llm_ros.skills.language import parse
-from timely_llm_ros.skills.segments import plan_segmenter
+from timely_llm_ros.skills.segments import plan_segmenter, text_segmenter
 from timely_llm_ros.skills.segments.plan_segmenter import PlanSegmenter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-MODULES = (argument_kinds, language, plan_segmenter)
+MODULES = (argument_kinds, language, plan_segmenter, text_segmenter)
 
 
 class CountedPattern:
@@ -49,7 +49,7 @@ class CountedPattern:
 
 
 def work_of(action: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> int:
-    """Return bytecodes run in the three modules plus characters that their patterns looked at."""
+    """Return bytecodes run in these modules plus characters that their patterns looked at."""
     work: Counter[str] = Counter()
     files = {module.__file__ for module in MODULES}
 

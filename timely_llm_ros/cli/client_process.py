@@ -78,14 +78,6 @@ class ClientProcess:
             # Not the reader of our own output, which may go away.
             raise TimelyError(_ENDED) from err
 
-    def event(self) -> dict[str, Any]:
-        """Wait for the next event and return it.
-
-        Raises:
-            TimelyError: The program has ended.
-        """
-        return _sound(self._events.get())
-
     def event_within(self, limit_s: float) -> dict[str, Any] | None:
         """Return the next event, or None if there is none for so long.
 
@@ -93,17 +85,14 @@ class ClientProcess:
             TimelyError: The program has ended.
         """
         try:
-            return _sound(self._events.get(timeout=limit_s))
+            event = self._events.get(timeout=limit_s)
         except queue.Empty:
             return None
+        if event is None:
+            raise TimelyError(_ENDED)
+        return event
 
     def _read(self) -> None:
         for line in self._process.stdout or ():
             self._events.put(json.loads(line))
         self._events.put(None)
-
-
-def _sound(event: dict[str, Any] | None) -> dict[str, Any]:
-    if event is None:
-        raise TimelyError(_ENDED)
-    return event

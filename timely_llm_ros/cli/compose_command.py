@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from timely_llm_ros.cli.shared import add_force
 from timely_llm_ros.command_line import require_new, write_new
 from timely_llm_ros.errors import ConfigurationError
 
@@ -56,7 +57,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument('--seed', type=int, default=0, help='default: %(default)s')
     parser.add_argument('--name', default='recorded', help='name in tables (default: %(default)s)')
-    parser.add_argument('--force', action='store_true', help='replace a file that exists')
+    add_force(parser)
     parser.set_defaults(run=_compose)
 
 

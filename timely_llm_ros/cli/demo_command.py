@@ -6,10 +6,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from timely_llm_ros.cli.fields import add_fields, read_fields
 from timely_llm_ros.cli.serve_command import vllm_obstacle
-from timely_llm_ros.engines import ENGINES
+from timely_llm_ros.demo import PACE_S, DemoOptions, run_demo
 from timely_llm_ros.engines.openai import ServerOptions
 from timely_llm_ros.engines.tokens import SHIPPED_MODEL, find_model
+from timely_llm_ros.errors import ConfigurationError
 
 if TYPE_CHECKING:
     import argparse
@@ -40,13 +42,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Say what the command is for and what it takes."""
     parser.description = _DESCRIPTION
     parser.epilog = _EXAMPLES
-    parser.add_argument(
-        '--engine',
-        choices=tuple(ENGINES),
-        default='torch',
-        help='torch, vllm and openai run the shipped model: on transformers, inside vLLM, or on a '
-        'vLLM server; simulated writes the right plans without any model',
-    )
+    add_fields(parser, DemoOptions)
     parser.add_argument(
         '--server',
         action='append',
@@ -64,8 +60,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--robots', type=int, help='size of the fleet (default: 8, or 5 with --drivers mock)'
     )
-    parser.add_argument('--tasks', type=int, default=24, help='tasks per run (default: 24)')
-    parser.add_argument('--seed', type=int, default=0, help='of tasks and robots (default: 0)')
     parser.add_argument(
         '--pace',
         type=float,
@@ -73,13 +67,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help='least duration of an engine step (default: 0.0217, an 8B model on an RTX 4090)',
     )
     parser.add_argument('--fast', action='store_true', help='as fast as the model goes: --pace 0')
-    parser.add_argument(
-        '--batch',
-        type=int,
-        default=2,
-        metavar='N',
-        help='most generations that the engine runs at once (default: 2)',
-    )
     parser.add_argument(
         '--headless',
         action='store_true',
@@ -96,9 +83,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from rich.console import Console
-
-    from timely_llm_ros.demo import PACE_S, DemoOptions, run_demo
-    from timely_llm_ros.errors import ConfigurationError
 
     paced = options.engine in ('torch', 'simulated')
     if options.pace is not None and not paced:
@@ -119,20 +103,14 @@ def _run(options: argparse.Namespace) -> int:
         pace_s = 0.0
     if not 0 <= pace_s <= 10:
         raise ConfigurationError(f'--pace {pace_s!r}: expected 0 to 10 seconds')
-    if not 1 <= options.batch <= 1024:
-        raise ConfigurationError(f'--batch {options.batch}: expected 1 to 1024')
-    if not 0 <= options.seed < 2**31:
-        raise ConfigurationError(f'--seed {options.seed}: expected 0 to {2**31 - 1}')
     mocks = options.drivers == 'mock'
     console = Console(highlight=False)
-    demo = DemoOptions(
-        engine=options.engine,
+    demo = read_fields(
+        options,
+        DemoOptions,
         robots=options.robots if options.robots is not None else (5 if mocks else 8),
-        tasks=options.tasks,
-        seed=options.seed,
         servers=ServerOptions(tuple(options.server)).urls if options.server else (),
         pace_s=pace_s,
-        max_running=options.batch,
         output=options.output,
         mocks=mocks,
         live=console.is_terminal and sys.stdout.isatty() and not options.headless,

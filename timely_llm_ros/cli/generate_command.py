@@ -6,8 +6,10 @@ import queue
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
+from timely_llm_ros.cli.fields import add_fields, read_fields
+from timely_llm_ros.command_line import require_range
 from timely_llm_ros.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -39,9 +41,10 @@ _POLL_S = {'static': 0.05, 'continuous': 0.002}
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Say what the command is for and what it takes."""
-    from timely_llm_ros.offline import BinOptions, Boundaries, Predictor
+    from timely_llm_ros.engines import TorchConfig
+    from timely_llm_ros.engines.tokens import Sampling
+    from timely_llm_ros.offline import BinOptions
 
-    default = BinOptions()
     parser.description = (
         'Generate plans for thousands of prompts with the torch engine. Continuous '
         'batching is the fastest here; static batches, with bins of like length, are for what '
@@ -54,87 +57,29 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--batching', choices=('continuous', 'static'), default='continuous', help='%(default)s'
     )
-    parser.add_argument('--batch', type=int, default=default.batch, help='default: %(default)s')
-    parser.add_argument(
-        '--bins', type=int, default=default.bins, help='bins of static batches (%(default)s)'
-    )
-    parser.add_argument(
-        '--boundaries',
-        choices=get_args(Boundaries),
-        default=default.boundaries,
-        help='where lengths are cut into bins (default: %(default)s)',
-    )
-    parser.add_argument(
-        '--predictor',
-        choices=get_args(Predictor),
-        default=default.predictor,
-        help="the prompt's own length, learned from the first answers, or the model's "
-        'response-length predictor (default: %(default)s)',
-    )
-    parser.add_argument(
-        '--learn', type=int, default=default.learn, help='first answers learned from (%(default)s)'
-    )
-    parser.add_argument(
-        '--max-wait',
-        type=float,
-        default=default.max_wait_s,
-        help='longest wait for a batch to fill up, in s (default: %(default)s)',
-    )
+    add_fields(parser, BinOptions)
     parser.add_argument('--drop-ended', action='store_true', help='compute no padding in batches')
-    parser.add_argument(
-        '--model-path', default='', help='a model folder (default: the shipped one)'
-    )
     parser.add_argument('--max-tokens', type=int, default=512, help='default: %(default)s')
     parser.add_argument('--max-kv-tokens', type=int, default=32768, help='default: %(default)s')
-    parser.add_argument('--threads', type=int, default=1, help='default: %(default)s')
-    parser.add_argument(
-        '--temperature',
-        type=float,
-        default=0.0,
-        help='0 for the likeliest token always (default), above to draw tokens',
-    )
-    parser.add_argument(
-        '--top-p',
-        type=float,
-        default=1.0,
-        help='draw from the likeliest tokens that together have this probability (%(default)s)',
-    )
-    parser.add_argument(
-        '--seed',
-        type=int,
-        default=0,
-        help='of drawn tokens; a plan depends on it and on its id alone (default: %(default)s)',
-    )
+    add_fields(parser, TorchConfig, 'model_path', 'threads')
+    add_fields(parser, Sampling)
     parser.set_defaults(run=_generate)
 
 
 def _generate(options: argparse.Namespace) -> int:
+    from timely_llm_ros.engines.tokens import Sampling
     from timely_llm_ros.offline import BinOptions
 
-    bins = BinOptions(
-        options.bins,
-        options.batch,
-        options.boundaries,
-        options.predictor,
-        options.learn,
-        options.max_wait,
-    )
+    bins = read_fields(options, BinOptions)
+    sampling = read_fields(options, Sampling)
     for name in ('max_tokens', 'threads', 'max_kv_tokens'):
-        if getattr(options, name) < 1:
-            raise ConfigurationError(f'{name} {getattr(options, name)}: expected at least 1')
-    if options.bins > 1 and options.batching == 'continuous':
-        raise ConfigurationError(f'{options.bins} bins: expected --batching static with them')
-    _sampling(options)
-    return _run(options, bins)
+        require_range(options, name, 1)
+    if bins.bins > 1 and options.batching == 'continuous':
+        raise ConfigurationError(f'{bins.bins} bins: expected --batching static with them')
+    return _run(options, bins, sampling)
 
 
-def _sampling(options: argparse.Namespace) -> Sampling:
-    from timely_llm_ros.engines.tokens import Sampling
-
-    return Sampling(options.temperature, options.top_p, options.seed)
-
-
-def _run(options: argparse.Namespace, bins: BinOptions) -> int:
+def _run(options: argparse.Namespace, bins: BinOptions, sampling: Sampling) -> int:
     from rich.console import Console
     from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 
@@ -158,7 +103,7 @@ def _run(options: argparse.Namespace, bins: BinOptions) -> int:
         columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
         with Progress(*columns, console=Console(stderr=True)) as progress:
             bar = progress.add_task('generate', total=None if left is None else len(left))
-            for some in _serve(options, bins, source):
+            for some in _serve(options, bins, sampling, source):
                 answers.write(some)
                 done += len(some)
                 failed += sum(bool(answer.error) for answer in some)
@@ -171,7 +116,10 @@ def _run(options: argparse.Namespace, bins: BinOptions) -> int:
 
 
 def _serve(
-    options: argparse.Namespace, bins: BinOptions, source: Iterator[OfflinePrompt | None]
+    options: argparse.Namespace,
+    bins: BinOptions,
+    sampling: Sampling,
+    source: Iterator[OfflinePrompt | None],
 ) -> Iterator[list[Answer]]:
     """Load the model and generate."""
     from timely_llm_ros.engines.tokens import SHIPPED_MODEL, find_model
@@ -180,15 +128,10 @@ def _serve(
     from timely_llm_ros.planner.prompts import Answer
 
     path = find_model(options.model_path or SHIPPED_MODEL)
-    sampling = _sampling(options)
     request = RequestMaker(options.max_tokens)
     # Read before the model is loaded, because that takes its time.
     read = _reader(path, request) if bins.bins > 1 and bins.predictor == 'rlp' else None
-    loaded = load_model(
-        path,
-        max_kv_tokens=options.max_kv_tokens,
-        threads=options.threads,
-    )
+    loaded = load_model(path, max_kv_tokens=options.max_kv_tokens, threads=options.threads)
     if options.batching == 'static':
         server = StaticBatches(loaded, padding=not options.drop_ended, sampling=sampling)
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from timely_llm_ros.cli.client_process import ClientProcess
+from timely_llm_ros.cli.shared import add_planner
 from timely_llm_ros.command_line import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NO_PLANNER, seconds
 from timely_llm_ros.errors import ConfigurationError, InvalidTaskError
 from timely_llm_ros.skills import Scene, SceneObject
@@ -25,6 +26,13 @@ if TYPE_CHECKING:
 
 MOST_OBJECTS = 1000
 """Of a drawn scene: more than any model reads."""
+
+_RESULT = (
+    'status', 'error_code', 'error', 'response_s', 'waiting_s', 'execution_s', 'completion_s',
+    'utility', 'tokens', 'segments', 'generation_s',
+)  # fmt: skip
+_BUDGETED = ('predicted_tokens', 'predicted_s', 'worst_s', 'eviction_ratio')
+"""What the result of a task with a time budget says beside."""
 
 _EXAMPLES = """\
 examples:
@@ -78,10 +86,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--queue', action='store_true', help="wait behind the robot's task, not abort it"
     )
-    parser.add_argument('--namespace', default='', help='of the planner, for example /fleet')
-    parser.add_argument(
-        '--wait', type=seconds, default=10.0, metavar='SECONDS', help='for a planner (default: 10)'
-    )
+    add_planner(parser)
     parser.add_argument('--json', action='store_true', help='print the result as JSON only')
     parser.set_defaults(run=_run)
 
@@ -94,15 +99,6 @@ def task_of(options: argparse.Namespace) -> dict[str, Any]:
     """
     if (options.instruction is None) == (options.sample is None):
         raise ConfigurationError('expected either an instruction or --sample KIND')
-    task: dict[str, Any] = {
-        'key': 'task',
-        'robot': options.robot,
-        'skill_set': options.skill_set,
-        'task_kind': options.kind or options.sample or '',
-        'overrun': options.overrun,
-        'when_busy': 'queue' if options.queue else 'abort',
-        'time_budget_s': options.budget,
-    }
     if options.budget == 0:
         raise ConfigurationError('--budget 0: expected more than 0 s, or no budget')
     if options.sample is not None:
@@ -116,10 +112,18 @@ def task_of(options: argparse.Namespace) -> dict[str, Any]:
         base.slope_per_s if options.slope is None else options.slope,
         base.peak if options.peak is None else options.peak,
     )
-    task['instruction'] = instruction
-    task['scene'] = [asdict(item) for item in scene.objects]
-    task['utility'] = asdict(utility)
-    return task
+    return {
+        'key': 'task',
+        'robot': options.robot,
+        'skill_set': options.skill_set,
+        'task_kind': options.kind or options.sample or '',
+        'overrun': options.overrun,
+        'when_busy': 'queue' if options.queue else 'abort',
+        'time_budget_s': options.budget,
+        'instruction': instruction,
+        'scene': [asdict(item) for item in scene.objects],
+        'utility': asdict(utility),
+    }
 
 
 def read_scene(path: Path) -> Scene:
@@ -239,21 +243,7 @@ class _Narrator:
         self.line(f'{event["phase"]:<10} {event["segments"]} segments{call}')
 
     def result(self, event: dict[str, Any]) -> None:
-        names: tuple[str, ...] = (
-            'status',
-            'error_code',
-            'error',
-            'response_s',
-            'waiting_s',
-            'execution_s',
-            'completion_s',
-            'utility',
-            'tokens',
-            'segments',
-            'generation_s',
-        )
-        if event['predicted_tokens']:
-            names += ('predicted_tokens', 'predicted_s', 'worst_s', 'eviction_ratio')  # fmt: skip
+        names = _RESULT + (_BUDGETED if event['predicted_tokens'] else ())
         if self._quiet:
             print(json.dumps({name: event[name] for name in names}))
             return

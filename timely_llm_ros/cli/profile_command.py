@@ -10,7 +10,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from timely_llm_ros.command_line import require_new
+from timely_llm_ros.cli.fields import add_fields
+from timely_llm_ros.cli.shared import add_force, add_model, progress_bar
+from timely_llm_ros.command_line import require_new, require_range
+from timely_llm_ros.engines import TorchConfig
 from timely_llm_ros.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -68,20 +71,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Say what the command is for and what it takes."""
     parser.description = _DESCRIPTION
     parser.epilog = _EXAMPLES
-    parser.add_argument(
-        '--model',
-        default='timely-planner',
-        metavar='NAME_OR_PATH',
-        help='a shipped model or a folder (default: timely-planner)',
-    )
-    parser.add_argument('--device', default='cpu', help='a torch device (default: cpu)')
-    parser.add_argument(
-        '--dtype', choices=('float32', 'bfloat16', 'float16'), default='float32',
-        help='number format (default: float32)',
-    )  # fmt: skip
-    parser.add_argument(
-        '--threads', type=int, default=1, metavar='N', help='threads on the CPU (default: 1)'
-    )
+    add_model(parser)
+    add_fields(parser, TorchConfig, 'dtype')
     parser.add_argument(
         '--kv-tokens', type=int, default=65536, metavar='N',
         help='tokens of KV that the engine may hold (default: 65536)',
@@ -107,7 +98,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         '-o', '--output', type=Path, metavar='FILE',
         help='where the profile goes (default: ./profile_<model>.json)',
     )  # fmt: skip
-    parser.add_argument('--force', action='store_true', help='replace a file that exists')
+    add_force(parser)
     parser.set_defaults(run=_run)
 
 
@@ -124,9 +115,7 @@ def _run(options: argparse.Namespace) -> int:
     )
 
     for name in ('threads', 'kv_tokens', 'prefill_chunk'):
-        if getattr(options, name) < 1:
-            option = name.replace('_', '-')
-            raise ConfigurationError(f'--{option} {getattr(options, name)}: expected at least 1')
+        require_range(options, name, 1)
     # Checked as far as it goes without the model, because loading one takes its time.
     ProfilePlan(
         tuple(options.prompts or PROMPTS),
@@ -184,9 +173,6 @@ def _measure(
     options: argparse.Namespace, path: str, screen: Console
 ) -> tuple[LoadedModel, ProfilePlan, Timings]:
     """Load the model and time it."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-    from rich.progress import TimeRemainingColumn as RemainingColumn
-
     from timely_llm_ros.prediction.times import ProfilePlan, StepPoint, measure
 
     with screen.status(f'Loading {Path(path).name}'):
@@ -214,10 +200,7 @@ def _measure(
             stopwatch.check(point.batch, point.kv_tokens + 1)
         else:
             stopwatch.check(1, point.tokens)
-    columns = (
-        TextColumn('{task.description}'), BarColumn(), MofNCompleteColumn(), RemainingColumn(),
-    )  # fmt: skip
-    with Progress(*columns, console=screen, transient=True) as progress:
+    with progress_bar(screen) as progress:
         task = progress.add_task('Measuring', total=plan.visits)
         timings = measure(plan, stopwatch, advance=lambda: progress.advance(task))
     return loaded, plan, timings

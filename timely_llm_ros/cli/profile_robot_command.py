@@ -6,6 +6,7 @@ import datetime
 import sys
 from typing import TYPE_CHECKING
 
+from timely_llm_ros.cli.shared import add_force
 from timely_llm_ros.command_line import require_new, write_new
 from timely_llm_ros.errors import ConfigurationError
 
@@ -39,7 +40,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         '--min-calls', type=int, default=10, help='fewer leave a skill alone (default: %(default)s)'
     )
     parser.add_argument('-o', '--output', help='the overlay (default: ./<skill set>_measured.yaml)')
-    parser.add_argument('--force', action='store_true', help='replace a file that exists')
+    add_force(parser)
     parser.set_defaults(run=_profile)
 
 

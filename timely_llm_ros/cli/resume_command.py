@@ -8,7 +8,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.cli.client_process import ClientProcess
-from timely_llm_ros.command_line import EXIT_FAILED, EXIT_NO_PLANNER, seconds
+from timely_llm_ros.cli.shared import add_planner
+from timely_llm_ros.command_line import EXIT_FAILED, EXIT_NO_PLANNER
 from timely_llm_ros.errors import ConfigurationError, EngineError, ShutdownError
 
 if TYPE_CHECKING:
@@ -47,22 +48,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--robot', action='append', default=[], help='only of this one; may be given again'
     )
-    parser.add_argument('--namespace', default='', help='of the planner, for example /fleet')
-    parser.add_argument(
-        '--wait', type=seconds, default=10.0, metavar='SECONDS', help='for a planner (default: 10)'
-    )
+    add_planner(parser)
     parser.set_defaults(run=_resume)
 
 
 def open_tasks(
     run: Run, *, interrupted: bool = False, robots: Sequence[str] = ()
 ) -> list[RecordedTask]:
-    """Return the tasks that had not ended, in the order of acceptance.
+    """Return the tasks of these robots, by default of all, that had not ended.
 
-    Args:
-        run: What the trace says.
-        interrupted: Also those that ended because planner or engine went down.
-        robots: Only of these; empty for all.
+    They are in the order of acceptance. ``interrupted`` adds those that ended because planner or
+    engine went down.
     """
     return [
         task
@@ -135,7 +131,9 @@ def _is_ready(client: ClientProcess, wait_s: float) -> bool:
 def _follow(client: ClientProcess, tasks: Mapping[str, RecordedTask]) -> int:
     left, failed = dict(tasks), 0
     while left:
-        event = client.event()
+        event = client.event_within(1.0)
+        if event is None:
+            continue
         if event['event'] == 'lost':
             print('error: the planner fell silent', file=sys.stderr)
             return EXIT_FAILED

@@ -17,11 +17,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from timely_llm_ros.cli.fields import add_fields, read_fields
+from timely_llm_ros.command_line import require_range
 from timely_llm_ros.engines.openai import API_KEY_VARIABLE, read_api_key
 from timely_llm_ros.engines.tokens import SHIPPED_MODEL, find_model
 from timely_llm_ros.engines.vllm import ServeOptions
 from timely_llm_ros.errors import ConfigurationError
-from timely_llm_ros.scheduling import POLICIES, find_policy
 from timely_llm_ros.skills.loading import find_skill_set
 
 if TYPE_CHECKING:
@@ -64,64 +65,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=SHIPPED_MODEL,
         help=f'folder of the model, or the name of a shipped one (default: {SHIPPED_MODEL})',
     )
-    parser.add_argument('--name', help="name of the model for clients (default: the folder's)")
-    parser.add_argument(
-        '--host', default='127.0.0.1', help='address to listen on (default: 127.0.0.1)'
-    )
-    parser.add_argument('--port', type=int, default=8000, help='its port (default: 8000)')
+    add_fields(parser, ServeOptions)
     parser.add_argument('--api-key-file', default='', metavar='FILE', help='file of the API key')
-    parser.add_argument(
-        '--tls-certificate', default='', metavar='FILE', help="the server's certificate (PEM)"
-    )
-    parser.add_argument('--tls-key', default='', metavar='FILE', help='its private key (PEM)')
-    parser.add_argument(
-        '--max-running',
-        type=int,
-        default=16,
-        metavar='N',
-        help='most generations in one step (default: 16)',
-    )
-    parser.add_argument(
-        '--max-kept',
-        type=int,
-        default=128,
-        metavar='N',
-        help='most generations whose KV is kept, suspended ones included (default: 128)',
-    )
-    parser.add_argument(
-        '--max-context', type=int, metavar='TOKENS', help="longest context (default: the model's)"
-    )
-    parser.add_argument(
-        '--dtype',
-        choices=('auto', 'float32', 'bfloat16', 'float16'),
-        default='auto',
-        help="number format (default: auto, the model's own)",
-    )
-    parser.add_argument(
-        '--policy',
-        choices=sorted(POLICIES),
-        default='least_loss',
-        help='what ranks generations (default: least_loss)',
-    )
-    parser.add_argument(
-        '--skill-sets',
-        nargs='+',
-        default=['tello', 'arm'],
-        metavar='NAME_OR_FILE',
-        help='skill sets whose plans the server cuts into segments (default: tello arm)',
-    )
     parser.add_argument(
         '--kv-gb',
         type=int,
         default=1,
         metavar='GB',
         help='memory of the KV cache on a CPU (default: 1); a GPU uses what it has',
-    )
-    parser.add_argument(
-        '--plug-in',
-        action='store_true',
-        help="use this package's scheduler inside vLLM, for clients that tell it of their "
-        'generations in vllm_xargs; the engine openai schedules by itself and does not need it',
     )
     parser.add_argument(
         '--vllm',
@@ -163,15 +114,7 @@ def read_options(options: argparse.Namespace) -> ServeOptions:
     Raises:
         ConfigurationError: An option cannot be used.
     """
-    find_policy(options.policy)
-    for name in ('max_running', 'max_kept', 'kv_gb'):
-        value = getattr(options, name)
-        if not 1 <= value <= 65536:
-            raise ConfigurationError(f'--{name.replace("_", "-")} {value}: expected 1 to 65536')
-    if not 1 <= options.port <= 65535:
-        raise ConfigurationError(f'--port {options.port}: expected 1 to 65535')
-    if options.max_context is not None and options.max_context < 16:
-        raise ConfigurationError(f'--max-context {options.max_context}: expected at least 16')
+    require_range(options, 'kv_gb', 1, 65536)
     if bool(options.tls_certificate) != bool(options.tls_key):
         raise ConfigurationError('--tls-certificate and --tls-key: expected both or neither')
     if options.tls_certificate:
@@ -187,20 +130,13 @@ def read_options(options: argparse.Namespace) -> ServeOptions:
         raise ConfigurationError(
             f'model {model!r}: no config.json there; expected a local folder of a model'
         )
-    return ServeOptions(
+    return read_fields(
+        options,
+        ServeOptions,
         model=model,
         name=options.name or Path(model).resolve().name,
-        host=options.host,
-        port=options.port,
-        max_running=options.max_running,
         max_kept=max(options.max_kept, options.max_running),
-        max_context=options.max_context,
-        dtype=options.dtype,
-        policy=options.policy,
         skill_sets=tuple(options.skill_sets),
-        certificate=options.tls_certificate,
-        key=options.tls_key,
-        plug_in=options.plug_in,
         further=tuple(further),
     )
 
@@ -306,7 +242,7 @@ def _serve(serve: ServeOptions, environment: Mapping[str, str]) -> int:
 
 def _announce(serve: ServeOptions, process: subprocess.Popen[bytes]) -> None:
     """Say so once the server answers."""
-    scheme = 'https' if serve.certificate else 'http'
+    scheme = 'https' if serve.tls_certificate else 'http'
     everywhere = ('0.0.0.0', '::')  # noqa: S104 - what the user chose, which is compared only
     host = '127.0.0.1' if serve.host in everywhere else serve.host
     started_s = time.monotonic()
@@ -325,7 +261,7 @@ def _announce(serve: ServeOptions, process: subprocess.Popen[bytes]) -> None:
 
 def _answers(host: str, serve: ServeOptions) -> bool:
     connection: http.client.HTTPConnection
-    if serve.certificate:
+    if serve.tls_certificate:
         # Whether it is there, not whether it is who it says: it is our own child.
         unchecked = ssl.create_default_context()
         unchecked.check_hostname = False

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.errors import SkillSetError
-from timely_llm_ros.skills.loading import find_skill_set, load_skill_set, skill_set_folders
+from timely_llm_ros.skills.loading import find_skill_set, load_skill_set, shipped_skill_files
 
 if TYPE_CHECKING:
     import argparse
@@ -46,9 +46,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def _list(options: argparse.Namespace) -> int:
     from rich.console import Console
 
-    names = options.skill_set or sorted(
-        {path.stem for folder in skill_set_folders() for path in folder.glob('*.yaml')}
-    )
+    names = options.skill_set or sorted(shipped_skill_files())
     console = Console(highlight=False)
     for name in names:
         console.print(_table(find_skill_set(name)))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from timely_llm_ros.cli.shared import add_model, progress_bar
+from timely_llm_ros.command_line import require_range
 from timely_llm_ros.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -15,7 +19,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from rich.console import Console
-    from rich.progress import Progress
 
     from timely_llm_ros.engines import GenerationRequest
     from timely_llm_ros.prediction.lengths import LengthDistribution
@@ -79,16 +82,8 @@ def add_probe_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_shared(parser: argparse.ArgumentParser, *, plans: int) -> None:
-    """Add the options that both commands have.
-
-    Args:
-        parser: Of the command.
-        plans: How many plans it generates by default.
-    """
-    parser.add_argument(
-        '--model', default='timely-planner', metavar='NAME_OR_PATH',
-        help='a shipped model or a folder (default: timely-planner)',
-    )  # fmt: skip
+    """Add the options that both commands have; one generates ``plans`` plans by default."""
+    add_model(parser)
     parser.add_argument(
         '--plans', type=int, default=plans, metavar='N',
         help=f'plans to generate (default: {plans})',
@@ -110,10 +105,6 @@ def _add_shared(parser: argparse.ArgumentParser, *, plans: int) -> None:
     parser.add_argument(
         '--epochs', type=int, metavar='N', help='passes over the plans (default: as published)'
     )
-    parser.add_argument('--device', default='cpu', help='where the model runs (default: cpu)')
-    parser.add_argument(
-        '--threads', type=int, default=1, metavar='N', help='threads on the CPU (default: 1)'
-    )
     parser.add_argument(
         '--samples', type=Path, metavar='FILE', help='plans that were generated before'
     )
@@ -121,11 +112,7 @@ def _add_shared(parser: argparse.ArgumentParser, *, plans: int) -> None:
         '--keep-samples', type=Path, metavar='FILE', help='write the plans to a file (.npz)'
     )
     parser.add_argument(
-        '-o',
-        '--output',
-        type=Path,
-        metavar='FOLDER',
-        help="default: the model's folder predictors",
+        '-o', '--output', type=Path, metavar='FOLDER', help="default: the model's folder predictors"
     )
 
 
@@ -133,8 +120,7 @@ def _run_rlp(options: argparse.Namespace) -> int:
     from rich.console import Console
 
     folder, output, screen = _prepare(options)
-    if options.bucket < 1:
-        raise ConfigurationError(f'--bucket {options.bucket}: expected at least 1')
+    require_range(options, 'bucket', 1)
     from timely_llm_ros.prediction.lengths import (
         RlpSettings,
         bucket_of,
@@ -158,8 +144,6 @@ def _run_rlp(options: argparse.Namespace) -> int:
         size=options.bucket, longest=LONGEST, seed=options.seed, threads=options.threads
     )
     if options.epochs:
-        from dataclasses import replace
-
         training = replace(training, epochs=options.epochs)
     scene = options.tasks == 'open'
     prompts, lengths = rlp_samples(folder, samples, scene=scene)
@@ -167,7 +151,7 @@ def _run_rlp(options: argparse.Namespace) -> int:
     held_out = [row for row in range(len(prompts)) if not row % HELD_OUT_SHARE]
     vocabulary, embedding = target_embedding(folder)
     network = build_network(training, vocabulary, embedding)
-    with _progress(screen) as progress:
+    with progress_bar(screen) as progress:
         task = progress.add_task('Learning', total=training.steps(len(learned)))
         train_network(
             network,
@@ -188,7 +172,7 @@ def _run_rlp(options: argparse.Namespace) -> int:
     about = _about(options, folder, len(learned)) | {'calibrated_on': len(held_out)}
     files = write_rlp(output, settings, body_weights(network), about)
     if output.resolve().parent != folder.resolve():
-        _copy_tokenizer(folder, output)
+        shutil.copyfile(folder / 'tokenizer.json', output / 'tokenizer.json')
     model = read_rlp(output)
     found = [(model.distribution(prompts[row]), lengths[row]) for row in held_out]
     mean = sum(lengths) / len(lengths)
@@ -204,8 +188,6 @@ def _run_rlp(options: argparse.Namespace) -> int:
 
 
 def _run_probe(options: argparse.Namespace) -> int:
-    from dataclasses import replace
-
     from rich.console import Console
 
     folder, output, screen = _prepare(options)
@@ -244,7 +226,7 @@ def _run_probe(options: argparse.Namespace) -> int:
     forecasts = _forecasts(output, held_out)
     layers = samples[0].states.shape[1]
     found = {}
-    with _progress(screen) as progress:
+    with progress_bar(screen) as progress:
         task = progress.add_task('Learning', total=layers * training.epochs)
         for layer in range(layers):
             probe = train_probe(
@@ -305,15 +287,11 @@ def _prepare(options: argparse.Namespace) -> tuple[Path, Path, Console]:
 
     from timely_llm_ros.engines.tokens import PREDICTORS, find_model, require_model_files
 
-    for name, least in (('plans', 20), ('threads', 1), ('epochs', 1)):
-        value = getattr(options, name)
-        if value is not None and value < least:
-            raise ConfigurationError(f'--{name} {value}: expected at least {least}')
+    for name, least in (('plans', 20), ('threads', 1), ('epochs', 1), ('temperature', 0)):
+        require_range(options, name, least)
     fewest, most = options.objects or (1, 1)
     if not 1 <= fewest <= most:
         raise ConfigurationError(f'--objects {fewest} {most}: expected 1 or more, the fewest first')
-    if not options.temperature >= 0:
-        raise ConfigurationError(f'--temperature {options.temperature}: expected at least 0')
     folder = find_model(options.model)
     require_model_files(folder)
     output = options.output or Path(folder) / PREDICTORS
@@ -356,7 +334,7 @@ def _samples(
         loaded = load_model(
             str(folder), max_kv_tokens=65536, device=options.device, threads=options.threads
         )
-    with _progress(screen) as progress:
+    with progress_bar(screen) as progress:
         task = progress.add_task('Generating', total=options.plans)
         samples = generate_samples(
             loaded,
@@ -368,19 +346,3 @@ def _samples(
     if options.keep_samples is not None:
         write_samples(samples, options.keep_samples)
     return samples
-
-
-def _progress(screen: Console) -> Progress:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-    from rich.progress import TimeRemainingColumn as RemainingColumn
-
-    columns = (
-        TextColumn('{task.description}'), BarColumn(), MofNCompleteColumn(), RemainingColumn(),
-    )  # fmt: skip
-    return Progress(*columns, console=screen, transient=True)
-
-
-def _copy_tokenizer(folder: Path, output: Path) -> None:
-    import shutil
-
-    shutil.copyfile(folder / 'tokenizer.json', output / 'tokenizer.json')

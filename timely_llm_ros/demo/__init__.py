@@ -1,6 +1,7 @@
 """The demo: a simulated fleet, planned twice by a real model over real ROS 2."""
 
-from timely_llm_ros.demo.fleet_demo import PACE_S, DemoOptions, run_demo
+from timely_llm_ros.demo.fleet_demo import run_demo
+from timely_llm_ros.demo.options import PACE_S, DemoOptions
 from timely_llm_ros.demo.processes import Children, find_program
 from timely_llm_ros.demo.workload import Robot, TimedTask
 

@@ -11,7 +11,7 @@ import shlex
 import signal
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ from timely_llm_ros.demo.bodies import Bodies, MockBodies
 from timely_llm_ros.demo.live_view import plain_line, render
 from timely_llm_ros.demo.model_server import start_server, wait_until_served
 from timely_llm_ros.demo.processes import Children, ProcessEndedError
-from timely_llm_ros.demo.run import DemoRun, RunOptions
+from timely_llm_ros.demo.run import DemoRun
 from timely_llm_ros.demo.summary import budget_table, headline, summary_table
 from timely_llm_ros.demo.workload import fleet, make_workload, with_budgets
 from timely_llm_ros.errors import ConfigurationError, TimelyError
@@ -35,45 +35,14 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from timely_llm_ros.demo.options import DemoOptions
     from timely_llm_ros.demo.workload import Robot
-
-PACE_S = 0.0217
-"""Decode step (s) of an 8B model on an RTX 4090: TimelyLLM, Table 1."""
 
 MODES = (('segmented', 'least_loss'), ('whole_plan', 'fcfs'))
 """Serving mode and policy of the runs, the one that the demo is about first."""
 
 SHOW_PERIOD_S = 0.1
 PLAIN_PERIOD_S = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class DemoOptions:
-    """What the demo runs.
-
-    Attributes:
-        engine: Name of the engine.
-        robots: Size of the fleet.
-        tasks: Tasks of each run.
-        seed: Seed of the tasks and the robots.
-        servers: Addresses of model servers for engine ``openai``; none to start one.
-        pace_s: Least duration of an engine step (s); 0 for as fast as the model goes.
-        max_running: Most generations in one engine step.
-        output: Folder for traces, logs and the report; made.
-        live: Whether to draw the live view; else lines are printed now and then.
-        mocks: Whether the real drivers move mock robots; else the robots are simulated.
-    """
-
-    engine: str = 'torch'
-    robots: int = 8
-    tasks: int = 24
-    seed: int = 0
-    servers: tuple[str, ...] = ()
-    pace_s: float = PACE_S
-    max_running: int = 2
-    output: Path | None = None
-    live: bool = True
-    mocks: bool = False
 
 
 def run_demo(options: DemoOptions, console: Console) -> int:
@@ -93,8 +62,10 @@ def run_demo(options: DemoOptions, console: Console) -> int:
     bodies = _bodies(options, robots, folder)
     tasks = tuple(map(bodies.fit, tasks))
     runs = [
-        DemoRun(run_options, robots, tasks, folder=folder, children=children, bodies=bodies)
-        for run_options in _run_options(options, bodies)
+        DemoRun(
+            options, mode, policy, robots, tasks, folder=folder, children=children, bodies=bodies
+        )
+        for mode, policy in MODES
     ]
     _introduce(options, len(robots), tasks[-1].at_s, console)
     code = asyncio.run(_serve(runs, children, options, console))
@@ -105,7 +76,7 @@ def run_demo(options: DemoOptions, console: Console) -> int:
         console.print(f'Logs: {folder / "logs"}', style='dim')
         return code
     _conclude(runs, folder, console)
-    failures = [f'{run.options.title}: {line}' for run in runs for line in run.failed]
+    failures = [f'{run.title}: {line}' for run in runs for line in run.failed]
     for failure in failures:
         console.print(Text(f'failed: {failure}', style='red'))
     console.print(f'{time.monotonic() - started_s:.0f} s in all', style='dim')
@@ -136,29 +107,6 @@ def _bodies(options: DemoOptions, robots: tuple[Robot, ...], folder: Path) -> Bo
     return MockBodies(robots, folder / 'drivers.yaml', options.seed)
 
 
-def _run_options(options: DemoOptions, bodies: Bodies) -> list[RunOptions]:
-    pace = f'every engine step lasts at least {options.pace_s * 1000:.1f} ms'
-    if options.pace_s == PACE_S:
-        pace += ', the decode step of an 8B model on an RTX 4090 (TimelyLLM, table 1)'
-    base = RunOptions(
-        name='',
-        mode='',
-        policy='',
-        engine=options.engine,
-        max_running=options.max_running,
-        min_step_s=options.pace_s,
-        seed=options.seed,
-        servers=options.servers,
-        notes={
-            'seed': str(options.seed),
-            'pace': pace if options.pace_s else 'as fast as the model goes',
-            'generations_per_step': f'{options.max_running} at most',
-            'robots_are': bodies.note,
-        },
-    )
-    return [replace(base, name=mode, mode=mode, policy=policy) for mode, policy in MODES]
-
-
 def _introduce(options: DemoOptions, robots: int, last_s: float, console: Console) -> None:
     kind = 'mock' if options.mocks else 'simulated'
     console.print(
@@ -169,7 +117,7 @@ def _introduce(options: DemoOptions, robots: int, last_s: float, console: Consol
         console.print(
             f'The shipped model is small and fast; its engine is paced to '
             f'{options.pace_s * 1000:g} '
-            f'ms per step and serves {options.max_running} generations at once, '
+            f'ms per step and serves {options.batch} generations at once, '
             'so that robots have to share it as they would a large model.'
         )
     console.print(f'Each run takes about {last_s + 15:.0f} s. Ctrl-C stops safely.', style='dim')
@@ -210,7 +158,7 @@ async def _start_server(
     runs: Sequence[DemoRun], children: Children, options: DemoOptions, console: Console
 ) -> None:
     console.print('Starting a vLLM server with the shipped model.')
-    server, url = start_server(children, options.max_running)
+    server, url = start_server(children, options.batch)
     await wait_until_served(
         server,
         children,
@@ -226,7 +174,7 @@ async def _serve_all(
     if options.engine == 'openai' and not options.servers:
         await _start_server(runs, children, options, console)
     for number, run in enumerate(runs, 1):
-        title = f'run {number} of {len(runs)}: {run.options.title}'
+        title = f'run {number} of {len(runs)}: {run.title}'
         showing = asyncio.create_task(_show(run, title, options.live, console))
         try:
             await run.start()
@@ -263,7 +211,7 @@ def _conclude(runs: Sequence[DemoRun], folder: Path, console: Console) -> None:
     report = write_report(records, folder / 'report.html')
     console.print(summary_table(records))
     console.print(headline(records), style='bold')
-    console.print(budget_table([(run.options.mode, run.budgeted) for run in runs]))
+    console.print(budget_table([(run.mode, run.budgeted) for run in runs]))
     for run in runs:
         console.print(Text(f'trace   {run.trace}'), soft_wrap=True)
     console.print(Text(f'report  {report}'), soft_wrap=True)

@@ -9,14 +9,15 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.errors import ConfigurationError, TimelyError
+from timely_llm_ros.installation import checkout, prefixes
 from timely_llm_ros.processes import end_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 
 class ProcessEndedError(TimelyError):
@@ -34,10 +35,9 @@ def find_program(name: str) -> list[str]:
     Raises:
         ConfigurationError: It is not there.
     """
-    checkout = Path(__file__).resolve().parents[2]
-    folders = [checkout / 'scripts'] if (checkout / 'package.xml').is_file() else []
-    prefixes = [entry for entry in os.environ.get('AMENT_PREFIX_PATH', '').split(':') if entry]
-    folders += [Path(prefix) / 'lib' / 'timely_llm_ros' for prefix in (*prefixes, sys.prefix)]
+    root = checkout()
+    folders = [] if root is None else [root / 'scripts']
+    folders += [prefix / 'lib' / 'timely_llm_ros' for prefix in prefixes()]
     for folder in folders:
         if (folder / name).is_file():
             return [sys.executable, str(folder / name)]

@@ -8,18 +8,20 @@ import math
 import re
 import sys
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lrtrace.storage import Trace
-from timely_llm_ros.demo.bodies import Bodies
 from timely_llm_ros.demo.fleet_model import FleetModel
 from timely_llm_ros.demo.processes import find_program
-from timely_llm_ros.errors import TaskRefusedError, TimelyError
+from timely_llm_ros.demo.task_outcome import TaskOutcome
+from timely_llm_ros.errors import TimelyError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
+    from timely_llm_ros.demo.bodies import Bodies
+    from timely_llm_ros.demo.options import DemoOptions
     from timely_llm_ros.demo.processes import Child, Children
     from timely_llm_ros.demo.workload import Robot, TimedTask
 
@@ -41,67 +43,39 @@ CHECK_PERIOD_S = 0.1
 _OBSERVATION = re.compile(r'#[^ ]* ')
 
 
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """How a run serves its tasks.
-
-    Attributes:
-        name: Name of its trace.
-        mode: Serving mode of the engine.
-        policy: What ranks generations.
-        engine: The engine's name.
-        max_running: Most generations in one engine step.
-        min_step_s: Least duration of an engine step (s).
-        seed: Seed of the robots.
-        servers: Addresses of the model servers of engine ``openai``.
-        notes: What else the trace should say about the run.
-    """
-
-    name: str
-    mode: str
-    policy: str
-    engine: str
-    max_running: int
-    min_step_s: float
-    seed: int
-    servers: tuple[str, ...] = ()
-    notes: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def title(self) -> str:
-        """What people call it."""
-        return f'{self.mode.replace("_", " ")}, {self.policy}'
-
-
 class DemoRun:
     """A run. Use :meth:`start`, then :meth:`serve`, and :meth:`stop` in any case.
 
     Args:
-        options: How to serve.
+        options: What the demo runs.
+        mode: Serving mode of the engine, which also names the trace.
+        policy: What ranks generations.
         robots: The fleet.
         tasks: What it is to do.
         folder: Where the trace goes, below it.
         children: Starts the processes.
-        bodies: What stands in for the robots' bodies; by default the drivers simulate them.
+        bodies: What stands in for the robots' bodies.
     """
 
     def __init__(
         self,
-        options: RunOptions,
+        options: DemoOptions,
+        mode: str,
+        policy: str,
         robots: tuple[Robot, ...],
         tasks: tuple[TimedTask, ...],
         *,
         folder: Path,
         children: Children,
-        bodies: Bodies | None = None,
+        bodies: Bodies,
     ) -> None:
-        self.options = options
+        self.options, self.mode, self.policy = options, mode, policy
         self.model = FleetModel.of(robot.name for robot in robots)
-        self.results: dict[str, dict[str, Any]] = {}
+        self.results: dict[str, TaskOutcome] = {}
         """What became of each task, by key."""
-        self.trace = folder / options.name
+        self.trace = folder / mode
         self._robots, self._tasks, self._children = robots, tasks, children
-        self._bodies = bodies if bodies is not None else Bodies()
+        self._bodies = bodies
         self._started: list[Child] = []
         self._reader: asyncio.Task[None] | None = None
         self._client: Child | None = None
@@ -109,6 +83,11 @@ class DemoRun:
         self._lost = False
         self._first_task_s: float | None = None
         self._sent_s: dict[str, float] = {}
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return f'{self.mode.replace("_", " ")}, {self.policy}'
 
     @property
     def progress(self) -> str:
@@ -122,35 +101,27 @@ class DemoRun:
 
     @property
     def failed(self) -> list[str]:
-        """Why tasks did not succeed, one line each."""
-        impossible = {task.key for task in self._tasks if task.impossible}
+        """Why tasks did not end as they should have, one line each."""
         return [
-            f'{key}: {result.get("error") or result.get("status")}'
-            for key, result in self.results.items()
-            if not (
-                result.get('error_code') == TaskRefusedError.code
-                if key in impossible
-                else result.get('status') == 'succeeded'
-            )
+            f'{task.key}: {result.error or result.status}'
+            for task, result in self._ended
+            if not (result.refused if task.impossible else result.status == 'succeeded')
         ]
 
     @property
     def refused(self) -> int:
         """How many tasks were refused that cannot be done within their time budget."""
-        return sum(
-            task.impossible
-            and self.results.get(task.key, {}).get('error_code') == TaskRefusedError.code
-            for task in self._tasks
-        )
+        return sum(task.impossible and result.refused for task, result in self._ended)
 
     @property
-    def budgeted(self) -> list[tuple[TimedTask, dict[str, Any]]]:
+    def budgeted(self) -> list[tuple[TimedTask, TaskOutcome]]:
         """The tasks with a time budget, and what became of each."""
-        return [
-            (task, self.results[task.key])
-            for task in self._tasks
-            if task.time_budget_s is not None and task.key in self.results
-        ]
+        return [ended for ended in self._ended if ended[0].time_budget_s is not None]
+
+    @property
+    def _ended(self) -> list[tuple[TimedTask, TaskOutcome]]:
+        results = self.results
+        return [(task, results[task.key]) for task in self._tasks if task.key in results]
 
     async def start(self) -> None:
         """Start every process and wait until they serve.
@@ -210,7 +181,7 @@ class DemoRun:
 
     @property
     def _mode_is_ours(self) -> bool:
-        return self.model.engine.mode == self.options.mode
+        return self.model.engine.mode == self.mode
 
     @property
     def _is_recorded(self) -> bool:
@@ -230,29 +201,28 @@ class DemoRun:
                 **servers,
                 'robots': [f'{robot.name}:{robot.skill_set}' for robot in self._robots],
                 'engine': options.engine,
-                'mode': options.mode,
-                'policy': options.policy,
-                'max_running': options.max_running,
-                'min_step_s': options.min_step_s,
+                'mode': self.mode,
+                'policy': self.policy,
+                'max_running': options.batch,
+                'min_step_s': options.pace_s,
                 'robot_timeout_s': PATIENCE_S,
             },
         )
         names = [robot.name for robot in self._robots]
         client = [sys.executable, '-m', 'timely_llm_ros.nodes.tools.plan_client', '--watch', *names]
-        child = self._children.start(f'{options.name}.client', client, pipes=True)
-        self._started.append(child)
-        self._client = child
-        self._reader = asyncio.create_task(self._read(child))
+        self._client = self._launch('client', client, pipes=True)
+        self._reader = asyncio.create_task(self._read(self._client))
+        notes = options.notes | {'robots_are': self._bodies.note}
         self._start(
             'recorder',
             {
                 'output': str(self.trace),
                 'robots': names,
-                'custom_data': [f'{name}={value}' for name, value in options.notes.items()],
+                'custom_data': [f'{name}={value}' for name, value in notes.items()],
             },
         )
         for name, command in self._bodies.commands():
-            self._started.append(self._children.start(f'{options.name}.{name}', command))
+            self._launch(name, command)
         for name, group in self._bodies.groups(self._robots):
             parameters = {
                 'robots': [f'{robot.name}:{robot.skill_set}' for robot in group],
@@ -266,8 +236,12 @@ class DemoRun:
         for key, value in parameters.items():
             # JSON is YAML, and its quotes keep the colons in names apart from YAML's own.
             command += ['-p', f'{key}:={json.dumps(value)}']
-        name = f'{self.options.name}.{name or program}'
-        self._started.append(self._children.start(name, command))
+        self._launch(name or program, command)
+
+    def _launch(self, name: str, command: Sequence[str], *, pipes: bool = False) -> Child:
+        child = self._children.start(f'{self.mode}.{name}', command, pipes=pipes)
+        self._started.append(child)
+        return child
 
     async def _read(self, client: Child) -> None:
         reader = asyncio.StreamReader(limit=1 << 22)
@@ -289,7 +263,7 @@ class DemoRun:
             case 'result' | 'rejected':
                 key = event['key']
                 took_s = time.monotonic() - self._sent_s.get(key, math.nan)
-                self.results[key] = event | {'took_s': took_s}
+                self.results[key] = TaskOutcome.of(event, took_s)
             case 'accepted' | 'feedback':
                 pass
             case _:

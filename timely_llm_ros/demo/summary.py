@@ -10,16 +10,14 @@ from rich.table import Table
 from rich.text import Text
 
 from lrtrace.statistics import by_kind, figures
-from timely_llm_ros.errors import TaskRefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
+    from collections.abc import Sequence
 
     from lrtrace.run import Run
     from lrtrace.statistics import Figures
+    from timely_llm_ros.demo.task_outcome import TaskOutcome
     from timely_llm_ros.demo.workload import TimedTask
-
 
 _SHORT = {'segmented': 'segm.', 'whole_plan': 'whole'}
 
@@ -70,7 +68,7 @@ def headline(runs: Sequence[Run]) -> str:
 
 
 def budget_table(
-    runs: Sequence[tuple[str, Sequence[tuple[TimedTask, Mapping[str, Any]]]]],
+    runs: Sequence[tuple[str, Sequence[tuple[TimedTask, TaskOutcome]]]],
 ) -> Table:
     """Return prediction, eviction ratio and outcome of every task with a time budget."""
     table = Table(
@@ -83,21 +81,20 @@ def budget_table(
     table.add_column('outcome')
     for mode, tasks in runs:
         for task, result in tasks:
-            known = result.get('predicted_tokens')
-            refused = result.get('error_code') == TaskRefusedError.code
-            took_s = result['took_s'] if refused else result.get('generation_s', math.nan)
-            outcome = str(result.get('error') or result.get('status'))
-            if refused:
+            known = result.predicted_tokens > 0
+            took_s = result.took_s if result.refused else result.generation_s
+            outcome = result.error or result.status
+            if result.refused:
                 outcome = f'refused in {1e3 * took_s:.0f} ms: {outcome}'
             table.add_row(
                 _SHORT.get(mode, mode),
                 task.kind.replace('_', ' '),
                 _seconds(task.time_budget_s or math.nan),
-                _seconds(result['predicted_s']) if known else '-',
-                _seconds(result['worst_s']) if known else '-',
-                f'{result["eviction_ratio"]:.0%}' if known else '-',
+                _seconds(result.predicted_s) if known else '-',
+                _seconds(result.worst_s) if known else '-',
+                f'{result.eviction_ratio:.0%}' if known else '-',
                 _seconds(took_s),
-                Text(outcome, style='yellow' if refused else ''),
+                Text(outcome, style='yellow' if result.refused else ''),
             )
     return table
 

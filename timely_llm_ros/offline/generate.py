@@ -10,6 +10,7 @@ import numpy as np
 
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.offline.length_features import LengthFeatures
+from timely_llm_ros.options import check_options, option
 from timely_llm_ros.planner.prompts import Answer
 from timely_llm_ros.scheduling import (
     MultiBinQueue,
@@ -35,36 +36,30 @@ Predictor = Literal['oracle', 'features', 'rlp']
 class BinOptions:
     """How prompts are joined into static batches.
 
-    Attributes:
-        bins: How many bins, k.
-        batch: Prompts per batch, B.
-        boundaries: Where lengths are cut.
-        predictor: Where lengths come from.
-        learn: With ``features``: so many first prompts, served in one bin, are learned from.
-        max_wait_s: The longest that a prompt waits for its batch to fill up (s).
-
     Raises:
         ConfigurationError: A value is out of range.
     """
 
-    bins: int = 1
-    batch: int = 8
-    boundaries: Boundaries = 'optimal'
-    predictor: Predictor = 'features'
-    learn: int = 128
-    max_wait_s: float = 60.0
+    bins: int = option(1, 'bins of static batches, k', minimum=1)
+    batch: int = option(8, 'prompts per batch, B', minimum=1)
+    boundaries: Boundaries = option(
+        'optimal', 'where lengths are cut into bins', choices=get_args(Boundaries)
+    )
+    predictor: Predictor = option(
+        'features',
+        "where lengths come from: the prompt's own, learned from the first answers, or the "
+        "model's response-length predictor",
+        choices=get_args(Predictor),
+    )
+    learn: int = option(
+        128, 'first answers, served in one bin, that "features" learns from', minimum=1
+    )
+    max_wait_s: float = option(
+        60.0, 'longest that a prompt waits for its batch to fill up (s)', minimum=0.0
+    )
 
     def __post_init__(self) -> None:
-        for name in ('bins', 'batch', 'learn'):
-            if getattr(self, name) < 1:
-                raise ConfigurationError(f'{name} {getattr(self, name)}: expected at least 1')
-        if not self.max_wait_s >= 0:
-            raise ConfigurationError(f'max_wait_s {self.max_wait_s}: expected 0 or more')
-        for name, kinds in (('boundaries', Boundaries), ('predictor', Predictor)):
-            if getattr(self, name) not in get_args(kinds):
-                raise ConfigurationError(
-                    f'{name} {getattr(self, name)!r}: expected one of {get_args(kinds)}'
-                )
+        check_options(self)
 
 
 def cut(lengths: Sequence[float], options: BinOptions) -> list[float]:

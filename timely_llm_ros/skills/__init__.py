@@ -8,8 +8,8 @@ from timely_llm_ros.skills.durations import (
     EmpiricalDuration,
     LinearDuration,
     ReadingDuration,
+    expected_execution_s,
 )
-from timely_llm_ros.skills.expected_times import expected_execution_s
 from timely_llm_ros.skills.language import MAX_PLAN_LENGTH, parse
 from timely_llm_ros.skills.prompt import (
     Prompt,
@@ -18,8 +18,7 @@ from timely_llm_ros.skills.prompt import (
     instruction_words,
     scene_line,
 )
-from timely_llm_ros.skills.scene import RELATIONS, Scene, SceneObject
-from timely_llm_ros.skills.scene_trim import trim_scene
+from timely_llm_ros.skills.scene import RELATIONS, Scene, SceneObject, trim_scene
 from timely_llm_ros.skills.segments import (
     Segment,
     TextSegmenter,

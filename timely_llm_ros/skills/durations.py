@@ -8,15 +8,19 @@ the robot's start (m).
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from timely_llm_ros.skills.statements import Call, If, Repeat
+
 if TYPE_CHECKING:
     import random
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from timely_llm_ros.skills.scene import Scene
-    from timely_llm_ros.skills.statements import Call
+    from timely_llm_ros.skills.skill_types import SkillSet
+    from timely_llm_ros.skills.statements import Statement
 
 MAX_VARIATION = 0.5
 """Largest relative variation, so that a drawn time is never negative."""
@@ -25,47 +29,58 @@ SPREAD = 2.0
 """Drawn times stay within this many variations of the expected one."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConstantDuration:
-    """The same expected time for every call.
+class _Varying(ABC):
+    """A duration whose drawn times lie around the expected one."""
 
-    Attributes:
-        seconds: Expected time (s).
-        variation: Relative standard deviation, 0 to ``MAX_VARIATION``.
-    """
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def variation(self) -> float:
+        """Relative standard deviation, 0 to ``MAX_VARIATION``."""
+
+    @abstractmethod
+    def expected_s(self, call: Call, scene: Scene, /) -> float:
+        """Return the expected time (s)."""
+
+    def minimum_s(self, call: Call, scene: Scene, /) -> float:
+        """Return the least time (s) that a call takes."""
+        return self.expected_s(call, scene) * (1.0 - SPREAD * self.variation)
+
+    def sample_s(self, call: Call, scene: Scene, rng: random.Random, /) -> float:
+        """Draw a time (s); its mean is the expected one."""
+        # Cut symmetrically, so that the mean stays.
+        deviation = max(-SPREAD, min(SPREAD, rng.gauss(0.0, 1.0)))
+        return self.expected_s(call, scene) * (1.0 + self.variation * deviation)
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantDuration(_Varying):
+    """The same expected time (s) for every call."""
 
     seconds: float
     variation: float = 0.0
 
-    def expected_s(self, _call: Call, _scene: Scene) -> float:
-        """Return the expected time (s)."""
+    def expected_s(self, _call: Call, _scene: Scene, /) -> float:
+        """Return the time (s)."""
         return self.seconds
-
-    def minimum_s(self, _call: Call, _scene: Scene) -> float:
-        """Return the least time (s) that a call takes."""
-        return _least_s(self.seconds, self.variation)
-
-    def sample_s(self, _call: Call, _scene: Scene, rng: random.Random) -> float:
-        """Draw a time (s); its mean is the expected one."""
-        return _draw_s(self.seconds, self.variation, rng)
 
 
 @dataclass(frozen=True, slots=True)
-class LinearDuration:
+class LinearDuration(_Varying):
     """A base time plus so much per SI unit of some arguments.
 
     Attributes:
         base_s: Time (s) of a call whose arguments are all zero.
         per: Seconds per metre, radian or second of an argument; per metre of distance for an
             object. A negative argument counts with its absolute value.
-        variation: Relative standard deviation, 0 to ``MAX_VARIATION``.
     """
 
     base_s: float
     per: Mapping[str, float] = field(hash=False)
     variation: float = 0.0
 
-    def expected_s(self, call: Call, scene: Scene) -> float:
+    def expected_s(self, call: Call, scene: Scene, /) -> float:
         """Return the expected time (s); an object that the scene does not have is at distance 0."""
         total_s = self.base_s
         for argument in call.arguments:
@@ -80,52 +95,39 @@ class LinearDuration:
             total_s += seconds_per_unit * amount
         return total_s
 
-    def minimum_s(self, call: Call, scene: Scene) -> float:
-        """Return the least time (s) that a call takes."""
-        return _least_s(self.expected_s(call, scene), self.variation)
-
-    def sample_s(self, call: Call, scene: Scene, rng: random.Random) -> float:
-        """Draw a time (s); its mean is the expected one."""
-        return _draw_s(self.expected_s(call, scene), self.variation, rng)
-
 
 @dataclass(frozen=True, slots=True)
 class EmpiricalDuration:
-    """Times that were measured on a robot.
-
-    Attributes:
-        samples_s: Measured times (s), at least one.
-    """
+    """Times (s) that were measured on a robot, at least one."""
 
     samples_s: tuple[float, ...]
 
-    def expected_s(self, _call: Call, _scene: Scene) -> float:
+    def expected_s(self, _call: Call, _scene: Scene, /) -> float:
         """Return the mean of the measured times (s)."""
         return math.fsum(self.samples_s) / len(self.samples_s)
 
-    def minimum_s(self, _call: Call, _scene: Scene) -> float:
+    def minimum_s(self, _call: Call, _scene: Scene, /) -> float:
         """Return the least measured time (s)."""
         return min(self.samples_s)
 
-    def sample_s(self, _call: Call, _scene: Scene, rng: random.Random) -> float:
+    def sample_s(self, _call: Call, _scene: Scene, rng: random.Random, /) -> float:
         """Draw one of the measured times (s)."""
         return rng.choice(self.samples_s)
 
 
 @dataclass(frozen=True, slots=True)
-class ReadingDuration:
+class ReadingDuration(_Varying):
     """The time in which a person reads the string arguments of a call.
 
     Attributes:
         words_per_minute: How fast, words being what white space separates. 300 is an adult's
             average (TimelyLLM, section 7.1).
-        variation: Relative standard deviation, 0 to ``MAX_VARIATION``.
     """
 
     words_per_minute: float
     variation: float = 0.0
 
-    def expected_s(self, call: Call, _scene: Scene) -> float:
+    def expected_s(self, call: Call, _scene: Scene, /) -> float:
         """Return the expected time (s)."""
         words = sum(
             len(argument.value.split())
@@ -134,24 +136,29 @@ class ReadingDuration:
         )
         return 60.0 * words / self.words_per_minute
 
-    def minimum_s(self, call: Call, scene: Scene) -> float:
-        """Return the least time (s) that a call takes."""
-        return _least_s(self.expected_s(call, scene), self.variation)
-
-    def sample_s(self, call: Call, scene: Scene, rng: random.Random) -> float:
-        """Draw a time (s); its mean is the expected one."""
-        return _draw_s(self.expected_s(call, scene), self.variation, rng)
-
 
 DurationModel = ConstantDuration | LinearDuration | EmpiricalDuration | ReadingDuration
 """What a skill's ``duration`` may be."""
 
 
-def _least_s(expected_s: float, variation: float) -> float:
-    return expected_s * (1.0 - SPREAD * variation)
+def expected_execution_s(
+    statements: Iterable[Statement], skill_set: SkillSet, scene: Scene
+) -> float:
+    """Return how long statements are expected to run (s).
 
-
-def _draw_s(expected_s: float, variation: float, rng: random.Random) -> float:
-    # Cut symmetrically, so that the mean stays.
-    deviation = max(-SPREAD, min(SPREAD, rng.gauss(0.0, 1.0)))
-    return expected_s * (1.0 + variation * deviation)
+    A repeat counts as often as it says. A conditional takes its condition's time plus the mean of
+    its two branches; a missing branch takes no time.
+    """
+    total_s = 0.0
+    for statement in statements:
+        match statement:
+            case Call():
+                total_s += skill_set.skills[statement.skill].duration.expected_s(statement, scene)
+            case Repeat():
+                total_s += statement.count * expected_execution_s(statement.body, skill_set, scene)
+            case If():
+                total_s += expected_execution_s((statement.condition,), skill_set, scene) + 0.5 * (
+                    expected_execution_s(statement.then, skill_set, scene)
+                    + expected_execution_s(statement.otherwise, skill_set, scene)
+                )
+    return total_s

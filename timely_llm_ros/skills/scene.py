@@ -13,17 +13,24 @@ Relation = Literal['on', 'under', 'in', 'near']
 """How an object stands to its support."""
 
 RELATIONS: tuple[str, ...] = get_args(Relation)
-_WORD = re.compile(r'[a-z][a-z0-9]*(_[a-z0-9]+)*\Z')
+_WORD = re.compile(r'[a-z][a-z0-9]*(_[a-z0-9]+)*')
+_PROSE_WORD = re.compile(r'[a-z0-9_]+')
+
 MAX_WORD_LENGTH = 64
 """Characters that a name, kind, attribute or support may have."""
 
+WORD_EXPECTED = f'lower-case words joined by underscores, at most {MAX_WORD_LENGTH} characters'
+"""What :func:`is_word` asks for, for messages."""
+
+
+def is_word(text: str) -> bool:
+    """Whether a text can be a name, kind, attribute or support."""
+    return len(text) <= MAX_WORD_LENGTH and _WORD.fullmatch(text) is not None
+
 
 def _require_word(what: str, value: str) -> None:
-    if len(value) > MAX_WORD_LENGTH or not _WORD.match(value):
-        raise InvalidTaskError(
-            f'{what} {value!r}: expected lower-case words joined by underscores, '
-            f'at most {MAX_WORD_LENGTH} characters, for example "cup_2"'
-        )
+    if not is_word(value):
+        raise InvalidTaskError(f'{what} {value!r}: expected {WORD_EXPECTED}, for example "cup_2"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,3 +120,20 @@ class Scene:
     def get(self, name: str) -> SceneObject | None:
         """Return the object of that name, or None."""
         return self._by_name.get(name)
+
+
+def trim_scene(scene: Scene, instruction: str, objects: int) -> Scene:
+    """Return a scene of at most so many objects, in their order.
+
+    Those stay first whose name, kind, attribute or support the instruction has, more words first;
+    then those that are nearest to the robot's start.
+    """
+    words = set(_PROSE_WORD.findall(instruction.lower()))
+    words |= {word[:-1] for word in words if word.endswith('s')}
+
+    def harm(item: SceneObject) -> tuple[int, float]:
+        said = sum(value in words for value in (item.name, item.kind, item.attribute, item.support))
+        return -said, math.hypot(item.x_m, item.y_m)
+
+    kept = {item.name for item in sorted(scene.objects, key=harm)[: max(0, objects)]}
+    return Scene(tuple(item for item in scene.objects if item.name in kept))

@@ -17,7 +17,7 @@ from timely_llm_ros.skills.loading import (
     find_skill_set,
     load_skill_set,
     parse_skill_set,
-    skill_set_folders,
+    shipped_skill_files,
 )
 from timely_llm_ros.skills.prompt import fixed_part
 from timely_llm_ros.skills.skill_types import UNITS
@@ -128,7 +128,7 @@ def test_a_skill_set_is_found_by_name_and_by_path(
     share.mkdir(parents=True)
     (share / 'probe.yaml').write_text(PROBE)
     monkeypatch.setenv('AMENT_PREFIX_PATH', f'/nowhere:{tmp_path}')
-    assert share in skill_set_folders()
+    assert shipped_skill_files()['probe'] == share / 'probe.yaml'
     assert find_skill_set('probe').name == 'probe'
 
 

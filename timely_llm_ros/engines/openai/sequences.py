@@ -12,7 +12,7 @@ from timely_llm_ros.engines.core import Output
 from timely_llm_ros.engines.openai.completions import GRAMMAR_HEADER
 from timely_llm_ros.engines.texts import PromptTokens, TextStream
 from timely_llm_ros.engines.tokens import MAX_SEED, Sampling
-from timely_llm_ros.skills.grammar import GrammarRest, decoding_grammar
+from timely_llm_ros.skills.grammar import RemainingGrammar, decoding_grammar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +34,7 @@ class _Sequence:
     stops: tuple[int, ...]
     choice: Mapping[str, Any] = field(default_factory=dict)
     grammar: str = ''
-    rest: GrammarRest | None = None
+    rest: RemainingGrammar | None = None
     new_text: str = ''
     generated: list[int] = field(default_factory=list)
     text: TextStream = field(default_factory=TextStream)
@@ -83,7 +83,7 @@ class ServerSequences:
                 observations=self._observations,
                 stops_at_blocking=self._observations,
             )
-            sequence.rest = GrammarRest(sequence.grammar)
+            sequence.rest = RemainingGrammar(sequence.grammar)
         self._sequences[request.generation_id] = sequence
         return request.prompt.fixed, len(fixed), len(body)
 
@@ -93,7 +93,7 @@ class ServerSequences:
         ids = self._texts.encode(text)
         sequence.ids += ids
         if sequence.rest is not None:
-            sequence.rest, sequence.new_text = GrammarRest(sequence.grammar), ''
+            sequence.rest, sequence.new_text = RemainingGrammar(sequence.grammar), ''
         return len(ids)
 
     @property

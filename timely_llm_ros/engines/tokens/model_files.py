@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 
 from timely_llm_ros.errors import ModelLoadError
+from timely_llm_ros.installation import shipped_folders
 
 SHIPPED_MODEL = 'timely-planner'
 """Name of the model that comes with this package."""
@@ -25,15 +24,7 @@ def find_model(name_or_path: str) -> str:
     name_or_path = name_or_path or SHIPPED_MODEL
     if '/' in name_or_path:
         return name_or_path
-    prefixes = [
-        Path(entry) for entry in os.environ.get('AMENT_PREFIX_PATH', '').split(':') if entry
-    ]
-    folders = [
-        Path(__file__).resolve().parents[3] / 'models',
-        *(prefix / 'share' / 'timely_llm_ros' / 'models' for prefix in prefixes),
-        Path(sys.prefix) / 'share' / 'timely_llm_ros' / 'models',
-    ]
-    for folder in folders:
+    for folder in shipped_folders('models'):
         if (folder / name_or_path / 'config.json').is_file():
             return str(folder / name_or_path)
     return name_or_path

@@ -14,7 +14,9 @@ from importlib import metadata
 from typing import Any
 
 from timely_llm_ros.engines.vllm.plugin import ASYNC_SCHEDULER, SCHEDULER
+from timely_llm_ros.options import option
 from timely_llm_ros.processes import end_with_parent
+from timely_llm_ros.scheduling import POLICIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,36 +24,41 @@ class ServeOptions:
     """What is served, and how.
 
     Attributes:
-        model: A model's folder or name.
-        name: Name under which clients ask for it.
-        host: Address to listen on.
-        port: Its port.
-        max_running: Most generations in one step.
-        max_kept: Most generations whose KV is kept, running and suspended ones.
-        max_context: Most tokens that one context may have; None for the model's own limit.
-        dtype: Number format, or ``auto``.
-        policy: What ranks generations.
-        skill_sets: Names and files of the skill sets whose plans are cut into segments.
-        certificate: File of the server's certificate (PEM); empty for plain HTTP.
-        key: File of its private key (PEM).
-        plug_in: Whether this package's scheduler is to serve instead of vLLM's.
+        model: The model's folder.
         further: Further arguments for ``vllm serve``.
     """
 
     model: str
-    name: str
-    host: str
-    port: int
-    max_running: int
-    max_kept: int
-    max_context: int | None
-    dtype: str
-    policy: str
-    skill_sets: tuple[str, ...]
-    certificate: str
-    key: str
-    plug_in: bool
-    further: tuple[str, ...]
+    name: str = option('', "name of the model for clients (default: the folder's)")
+    host: str = option('127.0.0.1', 'address to listen on')
+    port: int = option(8000, 'its port', minimum=1, maximum=65535)
+    tls_certificate: str = option('', "file of the server's certificate (PEM)")
+    tls_key: str = option('', 'file of its private key (PEM)')
+    max_running: int = option(16, 'most generations in one step', minimum=1, maximum=65536)
+    max_kept: int = option(
+        128,
+        'most generations whose KV is kept, suspended ones included',
+        minimum=1,
+        maximum=65536,
+    )
+    max_context: int | None = option(
+        None, "longest context in tokens (default: the model's)", minimum=16, off=0
+    )
+    dtype: str = option(
+        'auto',
+        "number format; auto for the model's own",
+        choices=('auto', 'float32', 'bfloat16', 'float16'),
+    )
+    policy: str = option('least_loss', 'what ranks generations', choices=tuple(sorted(POLICIES)))
+    skill_sets: tuple[str, ...] = option(
+        ('tello', 'arm'), 'names or files of skill sets whose plans the server cuts into segments'
+    )
+    plug_in: bool = option(
+        False,
+        "use this package's scheduler inside vLLM, for clients that tell it of their generations "
+        'in vllm_xargs; the engine openai schedules by itself and does not need it',
+    )
+    further: tuple[str, ...] = ()
 
     @classmethod
     def from_json(cls, text: str) -> ServeOptions:
@@ -101,8 +108,8 @@ def vllm_arguments(options: ServeOptions, *, on_cpu: bool, scheduler: str) -> li
     if on_cpu:
         # Compiling takes longer than it saves where steps are short.
         arguments.append('--enforce-eager')
-    if options.certificate:
-        arguments += ['--ssl-certfile', options.certificate, '--ssl-keyfile', options.key]
+    if options.tls_certificate:
+        arguments += ['--ssl-certfile', options.tls_certificate, '--ssl-keyfile', options.tls_key]
     if scheduler:
         plugin = {
             'policy': options.policy,

@@ -1,9 +1,9 @@
 """The decoding grammar of a skill set's plans, whole or from any point on."""
 
 from timely_llm_ros.skills.grammar.grammar import decoding_grammar
-from timely_llm_ros.skills.grammar.grammar_rest import GrammarRest
+from timely_llm_ros.skills.grammar.remaining_grammar import RemainingGrammar
 
 __all__ = [
-    'GrammarRest',
+    'RemainingGrammar',
     'decoding_grammar',
 ]

@@ -12,12 +12,12 @@ from timely_llm_ros.skills.loading.skill_files import (
     find_skill_file,
     is_skill_path,
     read_skill_file,
-    skill_set_folders,
+    shipped_skill_files,
 )
 from timely_llm_ros.skills.loading.yaml_nodes import compose
 
 __all__ = [
     'MAX_PATH_LENGTH', 'MAX_RATIO', 'MAX_TRACES', 'QUANTILES', 'compose', 'find_skill_file',
     'find_skill_set', 'is_skill_path', 'load_skill_set', 'parse_skill_set', 'quantile_key',
-    'read_skill_file', 'skill_set_folders',
+    'read_skill_file', 'shipped_skill_files',
 ]  # fmt: skip

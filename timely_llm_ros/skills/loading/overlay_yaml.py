@@ -99,10 +99,9 @@ def _base(extends: YamlValue, source: str) -> SkillSet:
 
 def _check_evidence(item: YamlValue) -> None:
     keys = item.mapping(optional=('date', 'traces', 'fingerprint'))
-    if 'date' in keys:
-        keys['date'].description()
-    if 'fingerprint' in keys:
-        keys['fingerprint'].description()
+    for name in ('date', 'fingerprint'):
+        if name in keys:
+            keys[name].description()
     if 'traces' in keys:
         for trace in keys['traces'].sequence(MAX_TRACES):
             trace.line(MAX_PATH_LENGTH)

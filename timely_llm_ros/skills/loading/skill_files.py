@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 
 from timely_llm_ros.errors import ConfigurationError, SkillSetError
+from timely_llm_ros.installation import shipped_folders
 
 MAX_FILE_BYTES = 262_144
 """A larger skill-set file is refused."""
@@ -36,17 +35,13 @@ def read_skill_file(path: str | Path) -> str:
         ) from err
 
 
-def skill_set_folders() -> tuple[Path, ...]:
-    """Return the folders in which skill sets ship: of a checkout, ROS prefixes, this Python."""
-    prefixes = [
-        Path(entry) for entry in os.environ.get('AMENT_PREFIX_PATH', '').split(':') if entry
-    ]
-    shares = [prefix / 'share' / 'timely_llm_ros' / 'skills' for prefix in prefixes]
-    shares.append(Path(sys.prefix) / 'share' / 'timely_llm_ros' / 'skills')
-    checkout = Path(__file__).resolve().parents[3]
-    if (checkout / 'package.xml').is_file() or (checkout / 'pyproject.toml').is_file():
-        shares.insert(0, checkout / 'skills')
-    return tuple(folder for folder in dict.fromkeys(shares) if folder.is_dir())
+def shipped_skill_files() -> dict[str, Path]:
+    """Return the skill-set files that ship, by name; a checkout's hide those that are installed."""
+    shipped: dict[str, Path] = {}
+    for folder in shipped_folders('skills'):
+        for path in sorted(folder.glob('*.yaml')):
+            shipped.setdefault(path.stem, path)
+    return shipped
 
 
 def is_skill_path(name_or_path: str) -> bool:
@@ -62,10 +57,7 @@ def find_skill_file(name_or_path: str) -> Path:
     """
     if is_skill_path(name_or_path):
         return Path(name_or_path)
-    shipped: dict[str, Path] = {}
-    for folder in skill_set_folders():
-        for path in sorted(folder.glob('*.yaml')):
-            shipped.setdefault(path.stem, path)
+    shipped = shipped_skill_files()
     if name_or_path not in shipped:
         raise ConfigurationError(
             f'skill set {name_or_path!r}: expected a path or one of {", ".join(shipped) or "none"}'

@@ -38,9 +38,9 @@ MAX_SAMPLES = 10_000
 MAX_SECONDS = 86_400.0
 MAX_WORDS_PER_MINUTE = 10_000.0
 
-_KINDS: tuple[str, ...] = get_args(ArgumentKind)
-_RETURNS: tuple[str, ...] = get_args(ReturnKind)
-_SEGMENT_ENDS: tuple[str, ...] = get_args(SegmentEnd)
+_KINDS: tuple[ArgumentKind, ...] = get_args(ArgumentKind)
+_RETURNS: tuple[ReturnKind, ...] = get_args(ReturnKind)
+_SEGMENT_ENDS: tuple[SegmentEnd, ...] = get_args(SegmentEnd)
 _DURATIONS = ('constant', 'linear', 'empirical', 'reading')
 
 
@@ -84,8 +84,7 @@ def read_whole_skill_set(item: YamlValue) -> SkillSet:
 
 def _free_text(item: YamlValue) -> FreeText:
     keys = item.mapping(required=('skill', 'segments'))
-    ends = keys['segments'].one_of(_SEGMENT_ENDS)
-    return FreeText(keys['skill'].word(), 'sentence' if ends == 'sentence' else 'paragraph')
+    return FreeText(keys['skill'].word(), keys['segments'].one_of(_SEGMENT_ENDS))
 
 
 def _takes_text(skill: Skill) -> bool:
@@ -105,7 +104,7 @@ def _skill(name: str, item: YamlValue, longest: int) -> Skill:
             keys['arguments'].refuse(f'{len(items)} arguments: expected 1 to {MAX_ARGUMENTS}')
         arguments = tuple(_argument(name, item, longest) for name, item in items.items())
     blocking = keys['blocking'].boolean() if 'blocking' in keys else False
-    returns = keys['returns'].one_of(_RETURNS) if 'returns' in keys else 'none'
+    returns: ReturnKind = keys['returns'].one_of(_RETURNS) if 'returns' in keys else 'none'
     if blocking != (returns != 'none'):
         item.refuse(
             f'blocking {str(blocking).lower()} with returns {returns!r}: expected a skill to block '
@@ -113,7 +112,7 @@ def _skill(name: str, item: YamlValue, longest: int) -> Skill:
         )
     duration = read_duration(keys['duration'], arguments)
     description = keys['description'].description()
-    return Skill(name, description, arguments, duration, blocking, _literal_return(returns))
+    return Skill(name, description, arguments, duration, blocking, returns)
 
 
 def _argument(name: str, item: YamlValue, longest: int) -> ArgumentSpec:
@@ -130,18 +129,18 @@ def _argument(name: str, item: YamlValue, longest: int) -> ArgumentSpec:
                 maximum = keys['maximum'].number(-MAX_NUMBER, MAX_NUMBER, MAX_DECIMALS)
             if minimum > maximum:
                 keys['maximum'].refuse(f'{maximum:g}: expected at least the minimum {minimum:g}')
-            return ArgumentSpec(name, 'int' if kind == 'int' else 'number', unit, minimum, maximum)
+            return ArgumentSpec(name, kind, unit, minimum, maximum)
         case 'string':
             keys = item.mapping(required=('kind', 'max_length'))
             length = keys['max_length'].integer(1, longest)
-            return ArgumentSpec(name, 'string', max_length=length)
+            return ArgumentSpec(name, kind, max_length=length)
         case 'choice':
             keys = item.mapping(required=('kind', 'choices'))
-            return ArgumentSpec(name, 'choice', choices=keys['choices'].words(MAX_CHOICES))
-        case _:
+            return ArgumentSpec(name, kind, choices=keys['choices'].words(MAX_CHOICES))
+        case 'object':
             keys = item.mapping(required=('kind',), optional=('object_kinds',))
             kinds = keys['object_kinds'].words(MAX_CHOICES) if 'object_kinds' in keys else ()
-            return ArgumentSpec(name, 'object', object_kinds=kinds)
+            return ArgumentSpec(name, kind, object_kinds=kinds)
 
 
 def read_duration(item: YamlValue, arguments: tuple[ArgumentSpec, ...]) -> DurationModel:
@@ -181,7 +180,3 @@ def read_duration(item: YamlValue, arguments: tuple[ArgumentSpec, ...]) -> Durat
 
 def _variation(keys: dict[str, YamlValue]) -> float:
     return keys['variation'].number(0, MAX_VARIATION) if 'variation' in keys else 0.0
-
-
-def _literal_return(returns: str) -> ReturnKind:
-    return 'bool' if returns == 'bool' else 'text' if returns == 'text' else 'none'

@@ -7,14 +7,17 @@ nesting are refused before that, so that reading takes time linear in the text's
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import yaml
 
 from timely_llm_ros.errors import SkillSetError
+from timely_llm_ros.skills.scene import WORD_EXPECTED, is_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+S = TypeVar('S', bound=str)
 
 MAX_DEPTH = 12
 """Nesting of a file; a skill set needs 7."""
@@ -23,12 +26,9 @@ MAX_DESCRIPTION_LENGTH = 80
 """Characters that a description may have."""
 
 _TAG = 'tag:yaml.org,2002:'
-_WORD = re.compile(r'[a-z][a-z0-9]*(_[a-z0-9]+)*')
-_MAX_WORD_LENGTH = 64
 # No leading zeros: YAML 1.1 reads 010 as eight.
 _INT = re.compile(r'[+-]?(?:0|[1-9][0-9]{0,11})')
 _FLOAT = re.compile(r'[+-]?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,15})?(?:[eE][+-]?[0-9]{1,2})?')
-_WORD_WANTED = f'lower-case words joined by underscores, at most {_MAX_WORD_LENGTH} characters'
 
 
 def compose(text: str, source: str) -> YamlValue:
@@ -42,14 +42,11 @@ def compose(text: str, source: str) -> YamlValue:
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
             if event.start_mark is not None:
                 line = event.start_mark.line + 1
-            anchor = getattr(event, 'anchor', None)
-            tag = getattr(event, 'tag', None)
-            if anchor is not None:
-                raise SkillSetError(
-                    source, line, 'file', f'anchor or alias {anchor!r}: expected plain values'
-                )
-            if tag is not None:
-                raise SkillSetError(source, line, 'file', f'tag {tag!r}: expected plain values')
+            for key, what in (('anchor', 'anchor or alias'), ('tag', 'tag')):
+                found = getattr(event, key, None)
+                if found is not None:
+                    problem = f'{what} {found!r}: expected plain values'
+                    raise SkillSetError(source, line, 'file', problem)
             if isinstance(event, yaml.CollectionStartEvent):
                 depth += 1
             elif isinstance(event, yaml.CollectionEndEvent):
@@ -111,8 +108,8 @@ class YamlValue:
         for key_node, value_node in self._node.value:
             key = key_node.value if isinstance(key_node, yaml.ScalarNode) else ''
             line = _line_of(key_node)
-            if any_key and not _is_word(key):
-                self.refuse(f'key {key[:40]!r}: expected {_WORD_WANTED}', line=line)
+            if any_key and not is_word(key):
+                self.refuse(f'key {key[:40]!r}: expected {WORD_EXPECTED}', line=line)
             if not any_key and key not in required + optional:
                 self.refuse(
                     f'unknown key: expected one of {", ".join(required + optional)}',
@@ -154,7 +151,7 @@ class YamlValue:
 
     def word(self) -> str:
         """Return lower-case words joined by underscores."""
-        return self._scalar('str', _WORD_WANTED, _is_word)
+        return self._scalar('str', WORD_EXPECTED, is_word)
 
     def description(self) -> str:
         """Return one short line of text."""
@@ -170,11 +167,12 @@ class YamlValue:
             ),
         )
 
-    def one_of(self, choices: tuple[str, ...], what: str = '') -> str:
+    def one_of(self, choices: tuple[S, ...], what: str = '') -> S:
         """Return one of the choices."""
         listed = ', '.join(choice or "''" for choice in choices)
         wanted = f'{what}, one of {listed}' if what else f'one of {listed}'
-        return self._scalar('str', wanted, lambda text: text in choices)
+        text = self._scalar('str', wanted, lambda text: text in choices)
+        return next(choice for choice in choices if choice == text)
 
     def boolean(self) -> bool:
         """Return true or false."""
@@ -222,10 +220,6 @@ class YamlValue:
         if isinstance(self._node, yaml.ScalarNode):
             return repr(self._node.value[:60])
         return 'a list' if isinstance(self._node, yaml.SequenceNode) else 'keys with values'
-
-
-def _is_word(text: str) -> bool:
-    return len(text) <= _MAX_WORD_LENGTH and bool(_WORD.fullmatch(text))
 
 
 def _line_of(node: yaml.Node) -> int:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.errors import ArgumentError, ConfigurationError, PlanError, PlanSyntaxError
+from timely_llm_ros.errors import ArgumentError, ConfigurationError, PlanSyntaxError
 from timely_llm_ros.skills.language import MAX_PLAN_LENGTH
-from timely_llm_ros.skills.segments.segment import Segment
+from timely_llm_ros.skills.segments.text_segmenter import TextSegmenter
 from timely_llm_ros.skills.statements import Argument, Call
 
 if TYPE_CHECKING:
+    from timely_llm_ros.skills.segments.segment import Segment
     from timely_llm_ros.skills.skill_types import SkillSet
-    from timely_llm_ros.skills.statements import Statement
 
 FORBIDDEN_CHARACTERS = r'\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f'
 """Control characters, with which text could steer a terminal, as the inside of a regular
@@ -44,15 +44,14 @@ _WORD_BEFORE = re.compile(r'[^\W\d_]+(?:\.[^\W\d_]+)*\Z')
 _LONGEST_ABBREVIATION = 12
 
 
-class FreeTextSegmenter:
-    """Cuts one generation's plain text into segments, whatever pieces the text comes in.
+class FreeTextSegmenter(TextSegmenter):
+    """Cuts plain text into sentences or paragraphs.
 
     A sentence ends with ``.``, ``!``, ``?`` or ``…``, closing quotes and brackets included, where
     white space and anything but a small letter follow, or with their wide forms; not at an
     abbreviation or an initial. A blank line ends a paragraph and a sentence. So an end is known
     one character after the white space behind it, which most vocabularies have in one token. Each
-    segment becomes one call of the skill set's ``free_text`` skill. After a ``PlanError`` it stays
-    failed: every later call raises the same error.
+    segment becomes one call of the skill set's ``free_text`` skill.
 
     Args:
         skill_set: Says which skill gets the text and where segments end.
@@ -66,59 +65,13 @@ class FreeTextSegmenter:
     def __init__(self, skill_set: SkillSet, *, whole_plan: bool = False) -> None:
         if skill_set.free_text is None:
             raise ConfigurationError(f'skill set {skill_set.name!r}: expected one with free_text')
+        super().__init__(whole_plan=whole_plan)
         self._skill = skill_set.skills[skill_set.free_text.skill]
         self._sentences = skill_set.free_text.segments == 'sentence'
         self._end = _SENTENCE if self._sentences else _PARAGRAPH
-        self._whole_plan = whole_plan
-        self._error: PlanError | None = None
         self._rest = ''
         self._searched = 0
-        self._length = 0
-        self._tokens = 0
-        self._segments = 0
         self._whole: list[str] = []
-
-    @property
-    def marks(self) -> None:
-        """None: the character behind an end is what makes it one."""
-
-    @property
-    def error(self) -> PlanError | None:
-        """What made it fail, known as soon as the text was pushed."""
-        return self._error
-
-    def may_await(self, _text: str) -> bool:
-        """Return False: a text has no blocking calls."""
-        return False
-
-    def push(self, text: str, tokens: int = 1) -> list[Segment]:
-        """Take newly generated text and return the segments that it completes.
-
-        Where the text completes segments and then goes wrong, they are returned and the error is
-        raised by the next call; ``error`` has it at once.
-
-        Raises:
-            PlanError: A control character, a segment that is too long for the skill, or too much
-                text.
-        """
-        self._raise_error()
-        self._tokens += tokens
-        segments: list[Segment] = []
-        try:
-            self._scan(text, segments)
-        except PlanError as err:
-            self._error = err
-            if not segments:
-                raise
-        return segments
-
-    def observe(self, value: str) -> str:
-        """Raise: a text has no blocking calls.
-
-        Raises:
-            RuntimeError: Always.
-        """
-        raise RuntimeError(f'value {value!r}: no call awaits one')
 
     def finish(self) -> list[Segment]:
         """Take the end of the generation; return the text behind the last end, or all of it.
@@ -131,13 +84,9 @@ class FreeTextSegmenter:
         self._rest = ''
         if rest:
             self._whole.append(rest)
-        texts, self._whole = self._whole, []
-        if not texts:
-            return []
-        return [self._segment(texts, is_last=True)]
+        return [self._taken(is_last=True)] if self._whole else []
 
     def _scan(self, text: str, segments: list[Segment]) -> None:
-        """Read up to the end of the text or to the first thing that is wrong."""
         room = MAX_PLAN_LENGTH - self._length
         forbidden = _FORBIDDEN.search(text, 0, max(0, room))
         good = text[: forbidden.start() if forbidden else max(0, room)]
@@ -158,8 +107,7 @@ class FreeTextSegmenter:
             self._whole.append(self._rest[:end])
             self._rest, self._searched = self._rest[end:], 0
             if not self._whole_plan:
-                texts, self._whole = self._whole, []
-                segments.append(self._segment(texts))
+                segments.append(self._taken())
         if forbidden:
             raise PlanSyntaxError(
                 f'{forbidden[0]!r}: expected text without control characters', self._length
@@ -189,19 +137,14 @@ class FreeTextSegmenter:
         self._searched = unclear.start() if unclear else len(rest)
         return None
 
-    def _segment(self, texts: list[str], *, is_last: bool = False) -> Segment:
+    def _taken(self, *, is_last: bool = False) -> Segment:
+        """Return the texts that have ended as one segment with a call for each."""
+        texts, self._whole = self._whole, []
         name = self._skill.arguments[0].name
-        statements: tuple[Statement, ...] = tuple(
+        calls = tuple(
             Call(self._skill.name, (Argument(name, f'"{text}"', text),)) for text in texts
         )
-        tokens, self._tokens = self._tokens, 0
-        index = self._segments
-        self._segments += 1
-        return Segment(index, ''.join(texts), statements, tokens, is_last)
-
-    def _raise_error(self) -> None:
-        if self._error is not None:
-            raise self._error
+        return self._segment(''.join(texts), calls, is_last=is_last)
 
 
 def _ends_sentence(match: re.Match[str]) -> bool:

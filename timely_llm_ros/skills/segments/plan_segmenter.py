@@ -10,12 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.errors import (
-    ExecutionError,
-    IncompletePlanError,
-    PlanError,
-    PlanSyntaxError,
-)
+from timely_llm_ros.errors import ExecutionError, IncompletePlanError, PlanSyntaxError
 from timely_llm_ros.skills.language import (
     MAX_DEPTH,
     MAX_PLAN_LENGTH,
@@ -23,12 +18,13 @@ from timely_llm_ros.skills.language import (
     VALUE_CHARACTERS,
     parse,
 )
-from timely_llm_ros.skills.segments.segment import Segment
+from timely_llm_ros.skills.segments.text_segmenter import TextSegmenter
 from timely_llm_ros.skills.statements import Call, render
 
 if TYPE_CHECKING:
     from collections.abc import Container
 
+    from timely_llm_ros.skills.segments.segment import Segment
     from timely_llm_ros.skills.skill_types import SkillSet
     from timely_llm_ros.skills.statements import Statement
 
@@ -38,11 +34,10 @@ _NOT_SPACE = re.compile(r'[^ \t\r\n]')
 _NOT_IN_VALUE = re.compile(rf'[^{VALUE_CHARACTERS}]')
 
 
-class PlanSegmenter:
-    """Cuts one generation's text into segments, whatever pieces the text comes in.
+class PlanSegmenter(TextSegmenter):
+    """Cuts a plan into its statements.
 
-    Total work is linear in the length of the text, which is bounded. After a ``PlanError`` it
-    stays failed: every later call raises the same error.
+    Total work is linear in the length of the text, which is bounded.
 
     Args:
         skill_set: The robot's skills.
@@ -51,71 +46,32 @@ class PlanSegmenter:
             of blocking calls outside of conditions are then not awaited.
     """
 
+    marks = _MARKS
+
     def __init__(
         self, skill_set: SkillSet, object_names: Container[str], *, whole_plan: bool = False
     ) -> None:
+        super().__init__(whole_plan=whole_plan)
         self._skill_set = skill_set
         self._object_names = object_names
-        self._whole_plan = whole_plan
         self._blocking = [skill.name for skill in skill_set.skills.values() if skill.blocking]
-        self._error: PlanError | None = None
         self._pieces: list[str] = []
         self._start = 0
-        self._length = 0
         self._depth = 0
-        self._tokens = 0
-        self._segments = 0
         self._plan: list[Statement] = []
         self._awaited: Call | None = None
-
-    @property
-    def marks(self) -> str:
-        """Characters without which text completes no segment and, if short, is not wrong."""
-        return _MARKS
-
-    @property
-    def error(self) -> PlanError | None:
-        """What made it fail, known as soon as the text was pushed."""
-        return self._error
 
     @property
     def awaits_value(self) -> bool:
         """Whether ``observe`` must be called before any more text."""
         return self._awaited is not None
 
-    def may_await(self, text: str) -> bool:
-        """Whether a segment that ends in this further text may await a value.
-
-        False where no blocking skill is named since the last segment; takes nothing.
-        """
+    def may_await(self, text: str, /) -> bool:
+        """Whether a blocking skill is named since the last segment, and its value awaited."""
         if self._whole_plan:
             return False
         pending = ''.join(self._pieces) + text
         return any(name in pending for name in self._blocking)
-
-    def push(self, text: str, tokens: int = 1) -> list[Segment]:
-        """Take newly generated text and return the segments that it completes.
-
-        Where the text completes segments and then goes wrong, they are returned and the error is
-        raised by the next call; ``error`` has it at once. Thus the segments are the same however
-        the text is cut into pieces.
-
-        Raises:
-            PlanError: The text is not a valid plan.
-        """
-        self._raise_error()
-        self._tokens += tokens
-        if self._takes_whole(text):
-            return []
-        segments: list[Segment] = []
-        try:
-            self._scan(text, segments)
-        except PlanError as err:
-            self._error = err
-            self._pieces.clear()
-            if not segments:
-                raise
-        return segments
 
     def observe(self, value: str) -> str:
         """Take the value of the awaited call; return the text to append to the context.
@@ -127,7 +83,7 @@ class PlanSegmenter:
         """
         self._raise_error()
         if self._awaited is None:
-            raise RuntimeError(f'value {value!r}: no call awaits one')
+            return super().observe(value)
         skill = self._skill_set.skills[self._awaited.skill]
         if skill.returns == 'bool':
             word = value.strip().lower()
@@ -153,34 +109,26 @@ class PlanSegmenter:
         self._raise_error()
         rest = ''.join(self._pieces).strip(' \t\r\n')
         if rest:
-            self._error = IncompletePlanError(
+            self.error = IncompletePlanError(
                 f'ended with {rest[-40:]!r}: expected the statement to end with ";"', self._length
             )
-            raise self._error
+            raise self.error
         if not self._plan:
             return []
         statements = tuple(self._plan)
         self._plan.clear()
-        return [self._segment(statements, is_last=True)]
-
-    def _takes_whole(self, text: str) -> bool:
-        """Take text that neither ends anything nor can be wrong yet, as most tokens are."""
-        if not text:
-            return True
-        if (
-            self._awaited is not None
-            or self._length + len(text) > MAX_PLAN_LENGTH
-            or _MARK.search(text) is not None
-        ):
-            return False
-        self._pieces.append(text)
-        self._length += len(text)
-        return True
+        return [self._segment(render(statements), statements, is_last=True)]
 
     def _scan(self, text: str, segments: list[Segment]) -> None:
-        """Read ``text`` once, up to its end or to the first thing that is wrong."""
+        if not text:
+            return
         room = MAX_PLAN_LENGTH - self._length
         too_long = len(text) > room
+        if self._awaited is None and not too_long and _MARK.search(text) is None:
+            # As most tokens are: it neither ends anything nor can be wrong yet.
+            self._pieces.append(text)
+            self._length += len(text)
+            return
         if too_long:
             text = text[: max(0, room)]
         taken = 0
@@ -232,23 +180,8 @@ class PlanSegmenter:
         call = statements[0]
         if isinstance(call, Call) and self._skill_set.skills[call.skill].blocking:
             self._awaited = call
-        segments.append(self._segment(statements, awaits_value=self._awaited is not None))
-
-    def _segment(
-        self,
-        statements: tuple[Statement, ...],
-        *,
-        is_last: bool = False,
-        awaits_value: bool = False,
-    ) -> Segment:
-        tokens, self._tokens = self._tokens, 0
-        index = self._segments
-        self._segments += 1
-        return Segment(index, render(statements), statements, tokens, is_last, awaits_value)
+        awaits_value = self._awaited is not None
+        segments.append(self._segment(render(statements), statements, awaits_value=awaits_value))
 
     def _fail(self, problem: str, position: int) -> None:
         raise PlanSyntaxError(problem, self._length + position)
-
-    def _raise_error(self) -> None:
-        if self._error is not None:
-            raise self._error

@@ -1,56 +1,66 @@
-"""What every segmenter does, and which one cuts a generation's text: its skill set decides.
-
-So one engine serves robots, whose plans are statements, and chats, whose answers are plain text.
-"""
+"""What every segmenter does, whatever kind of text it cuts."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
 
-from timely_llm_ros.skills.language import parse
-from timely_llm_ros.skills.segments.free_text_segmenter import FreeTextSegmenter
-from timely_llm_ros.skills.segments.plan_segmenter import PlanSegmenter
+from timely_llm_ros.errors import PlanError
+from timely_llm_ros.skills.segments.segment import Segment
 
 if TYPE_CHECKING:
-    from collections.abc import Container
-
-    from timely_llm_ros.errors import PlanError
-    from timely_llm_ros.skills.segments.segment import Segment
-    from timely_llm_ros.skills.skill_types import SkillSet
     from timely_llm_ros.skills.statements import Statement
 
 
-class TextSegmenter(Protocol):
-    """Cuts one generation's text into segments, the same ones whatever pieces it comes in."""
+class TextSegmenter(ABC):
+    """Cuts one generation's text into segments, the same ones whatever pieces it comes in.
 
-    @property
-    def marks(self) -> str | None:
-        """Characters without which text completes no segment and, if short, is not wrong.
+    After a ``PlanError`` it stays failed: every later call raises the same error.
 
-        Where it awaits no value. None where any character may.
-        """
-        ...
+    Args:
+        whole_plan: Whether everything is one single segment, which ``finish`` returns.
+    """
 
-    @property
-    def error(self) -> PlanError | None:
+    marks: str | None = None
+    """Characters without which text completes no segment and, if short, is not wrong.
+
+    This holds where no value is awaited. None where any character may do either.
+    """
+
+    def __init__(self, *, whole_plan: bool = False) -> None:
+        self.error: PlanError | None = None
         """What made it fail, known as soon as the text was pushed."""
-        ...
+        self._whole_plan = whole_plan
+        self._length = 0
+        self._tokens = 0
+        self._segments = 0
 
-    def may_await(self, text: str, /) -> bool:
+    def may_await(self, _text: str, /) -> bool:
         """Whether a segment that ends in this further text may await a value.
 
         Cheap, and takes nothing: False only where it is certain.
         """
-        ...
+        return False
 
     def push(self, text: str, tokens: int = 1) -> list[Segment]:
         """Take newly generated text of so many tokens; return the segments that it completes.
 
+        Where the text completes segments and then goes wrong, they are returned and the next call
+        raises the error; ``error`` has it at once.
+
         Raises:
-            PlanError: The text must not reach a robot. If it completes segments before, they are
-                returned, ``error`` has it at once and the next call raises it.
+            PlanError: The text must not reach a robot.
         """
-        ...
+        self._raise_error()
+        self._tokens += tokens
+        segments: list[Segment] = []
+        try:
+            self._scan(text, segments)
+        except PlanError as err:
+            self.error = err
+            if not segments:
+                raise
+        return segments
 
     def observe(self, value: str) -> str:
         """Take the value of the blocking call that the last segment ends with.
@@ -62,42 +72,37 @@ class TextSegmenter(Protocol):
             TimelyError: The value is not what the skill returns, or text went wrong before.
             RuntimeError: No value is awaited.
         """
-        ...
+        raise RuntimeError(f'value {value!r}: no call awaits one')
 
+    @abstractmethod
     def finish(self) -> list[Segment]:
         """Take the end of the generation and return what is left.
 
         Raises:
             PlanError: The text must not end here, or went wrong before.
         """
-        ...
 
+    @abstractmethod
+    def _scan(self, text: str, segments: list[Segment]) -> None:
+        """Read ``text`` once and add the segments that it completes, up to what is wrong in it.
 
-def segmenter_for(
-    skill_set: SkillSet, object_names: Container[str], *, whole_plan: bool = False
-) -> TextSegmenter:
-    """Return a new segmenter for one generation.
+        Raises:
+            PlanError: Something is wrong in it.
+        """
 
-    Args:
-        skill_set: The robot's skills.
-        object_names: The scene, or another container of the names that plans may use.
-        whole_plan: Whether everything is one single segment, which ``finish`` returns.
-    """
-    if skill_set.free_text is not None:
-        return FreeTextSegmenter(skill_set, whole_plan=whole_plan)
-    return PlanSegmenter(skill_set, object_names, whole_plan=whole_plan)
+    def _segment(
+        self,
+        text: str,
+        statements: tuple[Statement, ...],
+        *,
+        is_last: bool = False,
+        awaits_value: bool = False,
+    ) -> Segment:
+        tokens, self._tokens = self._tokens, 0
+        index = self._segments
+        self._segments += 1
+        return Segment(index, text, statements, tokens, is_last, awaits_value)
 
-
-def read_statements(
-    text: str, skill_set: SkillSet, object_names: Container[str]
-) -> tuple[Statement, ...]:
-    """Return the statements of a segment's text, which was received and is not trusted.
-
-    Raises:
-        PlanError: It must not reach a robot.
-    """
-    if skill_set.free_text is None:
-        return parse(text, skill_set, object_names)
-    segmenter = FreeTextSegmenter(skill_set, whole_plan=True)
-    segmenter.push(text, 0)
-    return tuple(statement for segment in segmenter.finish() for statement in segment.statements)
+    def _raise_error(self) -> None:
+        if self.error is not None:
+            raise self.error

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.skills import ConstantDuration, Skill, SkillSet
+from timely_llm_ros.skills import ConstantDuration, Skill, SkillSet, TextSegmenter
 
 if TYPE_CHECKING:
-    from timely_llm_ros.errors import PlanError
     from timely_llm_ros.skills import Segment
 
 UNCUT = SkillSet(
@@ -19,24 +18,17 @@ UNCUT = SkillSet(
 """The skill set of requests that are no plans: whoever else uses the server."""
 
 
-class Uncut:
+class Uncut(TextSegmenter):
     """A segmenter that finds no segments."""
 
     marks = ''
-    error: PlanError | None = None
 
-    def may_await(self, text: str) -> bool:  # noqa: ARG002  a segmenter's signature
-        """No call is ever awaited."""
-        return False
-
-    def push(self, text: str, tokens: int = 1) -> list[Segment]:  # noqa: ARG002  as above
+    def push(self, text: str, tokens: int = 1) -> list[Segment]:  # noqa: ARG002
         """No text completes a segment."""
         return []
-
-    def observe(self, value: str) -> str:
-        """Refuse a value that nothing asked for."""
-        raise RuntimeError(f'value {value!r}: no call awaits one')
 
     def finish(self) -> list[Segment]:
         """The end of the text is the end of no segment."""
         return []
+
+    def _scan(self, text: str, segments: list[Segment]) -> None: ...

@@ -12,7 +12,7 @@ from support.skills.plan_texts import LAB, SCENE, SKILL_SETS, PlanWriter
 
 from timely_llm_ros.errors import EngineError
 from timely_llm_ros.skills.grammar.grammar import decoding_grammar
-from timely_llm_ros.skills.grammar.grammar_rest import GrammarRest
+from timely_llm_ros.skills.grammar.remaining_grammar import RemainingGrammar
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.skills.scene import Scene
 
@@ -62,7 +62,7 @@ def test_the_rest_allows_exactly_what_the_whole_allows(
     grammar = decoding_grammar(skill_set, SCENE, observations=False)
     cut = data.draw(st.integers(0, len(text)))
     further = data.draw(st.integers(cut, min(len(text), cut + 12)))
-    rest = GrammarRest(grammar)
+    rest = RemainingGrammar(grammar)
     for piece in (text[: cut // 2], text[cut // 2 : cut]):
         rest.take(piece)
     whole, continued = matcher_of(grammar), matcher_of(rest.text())
@@ -77,7 +77,7 @@ def test_the_rest_allows_exactly_what_the_whole_allows(
 
 
 def test_text_that_the_grammar_does_not_allow_is_refused() -> None:
-    rest = GrammarRest(decoding_grammar(find_skill_set('tello'), Scene(), observations=False))
+    rest = RemainingGrammar(decoding_grammar(find_skill_set('tello'), Scene(), observations=False))
     rest.take('takeoff;')
     with pytest.raises(EngineError, match="'l4'"):
         rest.take('l4nd;')
@@ -85,7 +85,7 @@ def test_text_that_the_grammar_does_not_allow_is_refused() -> None:
 
 def test_a_plan_stops_at_a_blocking_call() -> None:
     grammar = decoding_grammar(LAB, SCENE, stops_at_blocking=True)
-    rest = GrammarRest(grammar)
+    rest = RemainingGrammar(grammar)
     rest.take('freeze;read_label(cup_1);')
     assert rest.complete
     matcher = matcher_of(grammar)
@@ -100,7 +100,7 @@ def test_a_plan_stops_at_a_blocking_call() -> None:
 
 
 def test_free_text_may_go_on_and_may_end() -> None:
-    rest = GrammarRest(decoding_grammar(find_skill_set('chatbot'), Scene()))
+    rest = RemainingGrammar(decoding_grammar(find_skill_set('chatbot'), Scene()))
     ends_here = rest.complete
     assert not ends_here
     rest.take('ä "word"/\n')
@@ -115,4 +115,4 @@ def test_free_text_may_go_on_and_may_end() -> None:
 )
 def test_another_dialect_is_refused(grammar: str) -> None:
     with pytest.raises(EngineError):
-        GrammarRest(grammar).take('a')
+        RemainingGrammar(grammar).take('a')

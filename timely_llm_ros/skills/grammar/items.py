@@ -1,6 +1,6 @@
-"""What a decoding grammar's rules are made of, put together and written down.
+"""What the rules of a decoding grammar consist of.
 
-Two items that stand for the same need not be equal.
+Items that match the same text need not be equal.
 """
 
 from __future__ import annotations
@@ -9,6 +9,10 @@ import functools
 import json
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,38 +91,47 @@ def choice(*items: Item) -> Item:
     return next(iter(flat)) if len(flat) == 1 else Choice(tuple(flat))
 
 
-def _not_empty(item: Item) -> Item:
-    """Return what a part of a pattern matches, without the empty text."""
+def may_be_empty(item: Item, rules: Mapping[str, Item]) -> bool:
+    """Tell whether an item matches the empty text."""
     match item:
+        case Text(text):
+            return not text
         case OneOf():
-            return item
+            return False
         case Sequence(items):
-            choices = []
+            return all(may_be_empty(each, rules) for each in items)
+        case Choice(items):
+            return any(may_be_empty(each, rules) for each in items)
+        case Repeat(inner, least, _):
+            return not least or may_be_empty(inner, rules)
+        case Pattern(inner):
+            return may_be_empty(inner, rules)
+        case Rule(name):
+            return may_be_empty(rules[name], rules)
+
+
+def with_first(item: Item, take: Callable[[Text | OneOf], Item], rules: Mapping[str, Item]) -> Item:
+    """Return an item in which ``take`` has replaced whatever the first character comes from."""
+    match item:
+        case Text() | OneOf():
+            return take(item)
+        case Sequence(items):
+            choices: list[Item] = []
             for place, first in enumerate(items):
-                choices.append(sequence(_not_empty(first), *items[place + 1 :]))
-                if not _may_be_empty(first):
+                choices.append(sequence(with_first(first, take, rules), *items[place + 1 :]))
+                if not may_be_empty(first, rules):
                     break
             return choice(*choices)
         case Choice(items):
-            return choice(*map(_not_empty, items))
+            return choice(*(with_first(each, take, rules) for each in items))
         case Repeat(inner, least, most):
-            after = Repeat(inner, max(0, least - 1), None if most is None else most - 1)
-            return sequence(_not_empty(inner), EMPTY if after.most == 0 else after)
-        case _:
-            return NOTHING
-
-
-def _may_be_empty(item: Item) -> bool:
-    """Tell whether a part of a pattern matches the empty text."""
-    match item:
-        case Sequence(items):
-            return all(map(_may_be_empty, items))
-        case Choice(items):
-            return any(map(_may_be_empty, items))
-        case Repeat(inner, least, _):
-            return not least or _may_be_empty(inner)
-        case _:
-            return item == EMPTY
+            left = Repeat(inner, max(0, least - 1), None if most is None else most - 1)
+            return sequence(with_first(inner, take, rules), EMPTY if left.most == 0 else left)
+        case Pattern(inner):
+            rest = with_first(inner, take, rules)
+            return rest if rest in (EMPTY, NOTHING) else Pattern(rest)
+        case Rule(name):
+            return with_first(rules[name], take, rules)
 
 
 def render(item: Item, needed: dict[str, None]) -> str:
@@ -130,10 +143,11 @@ def render(item: Item, needed: dict[str, None]) -> str:
             needed[name] = None
             return name
         case Pattern(inner):
-            if not _may_be_empty(inner):
+            if not may_be_empty(inner, {}):
                 return f'/{_render_pattern(inner)}/'
             # A terminal must not be empty, so the rule may go without it instead.
-            return f'(/{_render_pattern(_not_empty(inner))}/)?'
+            longer = with_first(inner, lambda leaf: NOTHING if leaf == EMPTY else leaf, {})
+            return f'(/{_render_pattern(longer)}/)?'
         case Sequence(items):
             return ' '.join(render(each, needed) for each in items)
         case Choice(items):

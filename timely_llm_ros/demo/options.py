@@ -1,0 +1,57 @@
+"""What the demo is told: its fleet, its tasks, its engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.engines import ENGINES
+from timely_llm_ros.options import option
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PACE_S = 0.0217
+"""Decode step (s) of an 8B model on an RTX 4090: TimelyLLM, Table 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """What the demo runs.
+
+    Attributes:
+        robots: Size of the fleet.
+        pace_s: Least duration of an engine step (s); 0 for as fast as the model goes.
+        servers: Addresses of model servers for engine ``openai``; none to start one.
+        mocks: Whether the real drivers move mock robots; else the robots are simulated.
+        output: Folder for traces, logs and the report; made.
+        live: Whether to draw the live view; else lines are printed now and then.
+    """
+
+    engine: str = option(
+        'torch',
+        'torch, vllm and openai run the shipped model: on transformers, inside vLLM, or on a '
+        'vLLM server; simulated writes the right plans without any model',
+        choices=tuple(ENGINES),
+    )
+    tasks: int = option(24, 'tasks per run')
+    seed: int = option(0, 'of tasks and robots', minimum=0, maximum=2**31 - 1)
+    batch: int = option(2, 'most generations that the engine runs at once', minimum=1, maximum=1024)
+    robots: int = 8
+    pace_s: float = PACE_S
+    servers: tuple[str, ...] = ()
+    mocks: bool = False
+    output: Path | None = None
+    live: bool = True
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """What a trace says of the run beside what the planner tells."""
+        pace = f'every engine step lasts at least {self.pace_s * 1000:.1f} ms'
+        if self.pace_s == PACE_S:
+            pace += ', the decode step of an 8B model on an RTX 4090 (TimelyLLM, table 1)'
+        return {
+            'seed': str(self.seed),
+            'pace': pace if self.pace_s else 'as fast as the model goes',
+            'generations_per_step': f'{self.batch} at most',
+        }
