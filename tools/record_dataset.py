@@ -24,8 +24,9 @@ from timely_llm_ros.msg import SchedulerState
 
 from lrtrace.storage import Trace, TraceWriter
 from timely_llm_ros.demo.bodies import MockBodies
+from timely_llm_ros.demo.options import DemoOptions
 from timely_llm_ros.demo.processes import Children
-from timely_llm_ros.demo.run import DemoRun, RunOptions
+from timely_llm_ros.demo.run import DemoRun
 from timely_llm_ros.demo.workload import Robot, TimedTask
 from timely_llm_ros.sample_tasks import KINDS, TaskSample, sample_task
 from timely_llm_ros.skills import expected_execution_s, parse
@@ -130,19 +131,12 @@ def main() -> int:
         folder = Path(name)
         (folder / 'logs').mkdir()
         children = Children(folder / 'logs')
-        bodies = MockBodies(ROBOTS, folder / 'drivers.yaml', options.seed)
+        bodies = MockBodies(ROBOTS, folder / 'drivers.yaml')
         tasks = tuple(map(bodies.fit, tasks_of(options.seed, options.each)))
         run = DemoRun(
-            RunOptions(
-                name='mock_fleet',
-                mode='segmented',
-                policy='utility',
-                engine='torch',
-                max_running=2,
-                min_step_s=0.0217,
-                seed=options.seed,
-                notes={'seed': str(options.seed), 'robots_are': bodies.note},
-            ),
+            DemoOptions(seed=options.seed),
+            'segmented',
+            'utility',
             ROBOTS,
             tasks,
             folder=folder,

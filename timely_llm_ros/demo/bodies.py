@@ -63,12 +63,10 @@ class MockBodies(Bodies):
     Attributes:
         robots: The fleet; arms stay simulated where the SDK of theirs is not there.
         file: Where the drivers' options are written; the executors read them there.
-        seed: Of what the robots see.
     """
 
     robots: tuple[Robot, ...]
     file: Path
-    seed: int = 0
     row: str = field(
         default_factory=lambda: f'127.{random.randrange(16, 250)}.{random.randrange(256)}'
     )

@@ -104,7 +104,7 @@ def _bodies(options: DemoOptions, robots: tuple[Robot, ...], folder: Path) -> Bo
             "drivers 'mock': expected djitellopy to be installed "
             "(make setup-dev, or pip install 'timely_llm_ros[tello]')"
         )
-    return MockBodies(robots, folder / 'drivers.yaml', options.seed)
+    return MockBodies(robots, folder / 'drivers.yaml')
 
 
 def _introduce(options: DemoOptions, robots: int, last_s: float, console: Console) -> None:

@@ -8,8 +8,8 @@ from timely_llm_ros.skills.durations import (
     EmpiricalDuration,
     LinearDuration,
     ReadingDuration,
-    expected_execution_s,
 )
+from timely_llm_ros.skills.expected_times import expected_execution_s
 from timely_llm_ros.skills.language import MAX_PLAN_LENGTH, parse
 from timely_llm_ros.skills.prompt import (
     Prompt,
