@@ -29,7 +29,7 @@ Boundaries = Literal['equal', 'optimal', 'exponential']
 """Where lengths are cut into bins: equal masses, least mean batch time, lemma A.1."""
 
 Predictor = Literal['oracle', 'features', 'rlp']
-"""Where a length comes from: the prompt's own, what earlier answers teach, or reading it."""
+"""Where a length comes from: the prompt gives it, earlier answers teach it, or RLP reads it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +86,12 @@ def generate(
     """Serve prompts in static batches, bin by bin; yield each batch's answers.
 
     Args:
-        arrivals: The prompts; None where none has come for a moment, which is when batches that
-            have waited too long are formed.
+        arrivals: The prompts; None where none has come for a moment, so that batches that have
+            waited too long are formed.
         serve: Generates a batch.
         options: How batches are formed.
         read: Predicts a prompt's length (tokens), for the predictor ``rlp``.
-        now_s: The time.
+        now_s: Returns the time.
 
     Raises:
         ConfigurationError: A prompt has no length though the predictor is ``oracle``, or there

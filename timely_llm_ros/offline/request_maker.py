@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 class RequestMaker:
     """Makes engine requests of prompts; skill sets are read once.
 
-    Args:
-        max_tokens: Length limit of prompts that have none.
+    ``max_tokens`` limits prompts that have no limit of their own.
     """
 
     def __init__(self, max_tokens: int) -> None:

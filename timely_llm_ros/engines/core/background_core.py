@@ -1,9 +1,9 @@
 """The background's core: generations that no robot waits for, in the time that robots leave.
 
 It makes one step at a time. Where the model can pause, a robot's task that comes meanwhile
-interrupts that step between two layers and it goes on later; elsewhere the task waits for its end,
-so it is kept short. A new generation is opened between two steps, one at a time, because its text
-and its grammar take as long as a step.
+interrupts that step between two layers, and the step goes on later. Elsewhere the task waits for
+the step's end, so steps are kept short. A new generation is opened between two steps, one at a
+time, because its text and its grammar take as long as a step.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from timely_llm_ros.engines.commands import Cancel, Submit
 from timely_llm_ros.engines.core.core import EngineCore
 from timely_llm_ros.engines.core.generations import REPEATED
-from timely_llm_ros.engines.core.interrupted_step import InterruptedStep, may_be_interrupted
+from timely_llm_ros.engines.core.interrupted_step import InterruptedStep
 from timely_llm_ros.engines.core.options import CoreOptions
 from timely_llm_ros.engines.core.step_size import StepSize
 from timely_llm_ros.engines.engine import GenerationEnded
@@ -35,15 +35,9 @@ _FIRST_STEP = -(1 << 62)
 class BackgroundCore:
     """Generations that no robot waits for: first come first served, whole plans.
 
-    It drops no robot's KV. A prefix that robots use stays as long as they have any generation;
-    only where they have none and nothing else makes room, it goes.
-
-    Args:
-        backend: The model's side.
-        robots: The core that goes first; its account of KV and its limit on contexts hold for both.
-        options: ``background_batch``, ``background_chunk`` and ``background_step_s``, the last for
-            steps that cannot be interrupted.
-        segmenter: As for :class:`EngineCore`.
+    It drops no robot's KV. A prefix that robots use goes only where they have no generation and
+    nothing else makes room. ``robots`` is the core that goes first; its account of KV and its limit
+    on contexts hold for both.
     """
 
     def __init__(
@@ -99,7 +93,7 @@ class BackgroundCore:
                 self.generations.apply(command)
 
     def end_repeated(self, generation_id: str) -> None:
-        """End the generation, if there is one, whose id is submitted again."""
+        """End the generation whose id is submitted again, if there is one."""
         if generation_id in self._unopened:
             self._end_unopened(generation_id, 'error', REPEATED)
         else:
@@ -148,8 +142,13 @@ class BackgroundCore:
         return None if len(self._robots) else self._core.plan(now_s)
 
     def may_interrupt(self, plan: StepPlan) -> bool:
-        """Return whether its step may be interrupted."""
-        return self._backend.pauses and may_be_interrupted(plan)
+        """Return whether others may run in the middle of its step.
+
+        Robots may need a prefix that the step computes, and what is evicted depends on what the
+        step looks at; so a step with either may not be split or repeated.
+        """
+        evicts = any(row.generation.evicts for row in plan.rows)
+        return self._backend.pauses and not plan.prefixes and not evicts
 
     def interrupt(self, plan: StepPlan, spent_s: float) -> None:
         """Note that a step gave way to robots after so long (s)."""
@@ -170,7 +169,6 @@ class BackgroundCore:
         self._core.complete(plan, outputs, started_s, ended_s)
 
     def _take_back(self, step: InterruptedStep) -> None:
-        """Undo a step that cannot go on."""
         self._interrupted = None
         for row in step.intact():
             self._kv.take_back(row.generation.context, row.tokens)
@@ -185,8 +183,8 @@ class BackgroundCore:
     def _steps_of(self, chosen: list[Generation]) -> list[list[Generation]]:
         """Return two steps, each shorter than one for all: a prompt, and what others decode.
 
-        Those that decode wait until they are as many as a step takes, since a step for few lasts
-        about as long, and nobody waits for them. Of more than that, those that came first go on.
+        Those that decode wait until they are as many as a step takes: a step for few lasts about as
+        long, and nobody waits for them. Of more than that, those that came first go on.
         """
         prompts = [
             generation

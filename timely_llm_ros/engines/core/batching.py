@@ -17,15 +17,9 @@ class Batcher:
     """Shares out KV and the prefill chunk, best rank first.
 
     A generation whose context does not fit makes room by dropping the KV of generations that
-    matter less: those outside the step first, latest due first, then lower-ranked ones in it.
-    What is dropped is computed again when it is chosen next.
-
-    Args:
-        kv: The account of KV.
-        backend: Frees the memory.
-        harm: Sort key of whose KV is dropped first.
-        prefill_chunk: Most prompt tokens computed in one step.
-        first_step: Number of the step before the first one.
+    matter less: those outside the step first, in the order of ``harm``, then lower-ranked ones in
+    it. What is dropped is computed again when it is chosen next. ``first_step`` is the number of
+    the step before the first one.
     """
 
     def __init__(
@@ -51,12 +45,9 @@ class Batcher:
         everyone: Iterable[Generation],
         keep: Iterable[Prefix] = (),
     ) -> StepPlan | None:
-        """Return the step of the chosen ones, best first; None where not one of them fits.
+        """Return the step of the chosen ones, best rank first; None where not one of them fits.
 
-        Args:
-            chosen: The generations, best rank first.
-            everyone: All of this core's, which may have to make room.
-            keep: Prefixes that may not.
+        ``everyone`` of this core may have to make room, the prefixes to ``keep`` may not.
         """
         self._steps += 1
         prefixes: dict[Prefix, PrefixRow] = {}

@@ -35,7 +35,7 @@ class EngineCore:
         backend: The model's side.
         options: How generations are scheduled, and the bounds.
         segmenter: Makes a generation's segmenter; None for the one that its skill set asks for.
-        kv: The account of KV, where another core shares it.
+        kv: The account of KV, where another core shares it; None for an account of its own.
         first_step: Number of the step before the first one.
 
     Raises:
@@ -104,14 +104,7 @@ class EngineCore:
     def complete(
         self, plan: StepPlan, outputs: Sequence[Output], started_s: float, ended_s: float
     ) -> None:
-        """Take a step's tokens.
-
-        Args:
-            plan: The step.
-            outputs: One for each row that samples, in the rows' order.
-            started_s: When the step began.
-            ended_s: When its tokens were known.
-        """
+        """Take a step's tokens: an output for each row that samples, in the rows' order."""
         generations = self.generations
         step_s = generations.step_s = ended_s - started_s
         self._observe(plan, step_s)

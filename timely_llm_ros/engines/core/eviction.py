@@ -1,4 +1,4 @@
-"""The ways to choose which of a prompt's tokens keep their KV, by name. Imports no torch."""
+"""The ways to choose which of a prompt's tokens keep their KV. Importing this imports no torch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class EvictionMethod(Protocol):
 
     @property
     def window(self) -> int:
-        """Of how many of the prompt's last tokens it wants the queries; 0 for none."""
+        """How many of the prompt's last tokens it wants the queries of; 0 for none."""
         ...
 
     def select(

@@ -1,7 +1,7 @@
 """An engine's generations, from submission to end: who is served next, and what comes of it.
 
-This is what all engines share. An engine core adds how its model's steps are made and tells here
-what they brought.
+All engines share this. An engine's core adds how its model's steps are made, and tells the
+generations what each step brought.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from timely_llm_ros.engines.commands import Cancel, Resume, RobotIdleAt, Submit, Suspend
 from timely_llm_ros.engines.core.remaining_lengths import RemainingLengths
 from timely_llm_ros.engines.core.segment_forecast import SegmentForecast
-from timely_llm_ros.engines.core.snapshot import states_of
 from timely_llm_ros.engines.core.step import Generation
 from timely_llm_ros.engines.engine import (
     EngineState,
     EngineStateChanged,
     GenerationEnded,
+    GenerationState,
     SegmentGenerated,
 )
 from timely_llm_ros.errors import EngineError, PlanError, TimelyError
@@ -44,12 +44,7 @@ REPEATED = 'submitted a second time'
 class Generations:
     """The generations, their table and scheduler, their segments and their account of KV.
 
-    Args:
-        backend: The model's side.
-        kv: The account of KV.
-        options: How they are scheduled.
-        context_limit: Most tokens that one context may have.
-        segmenter: Makes a generation's segmenter; None for the one that its skill set asks for.
+    ``segmenter`` makes a generation's segmenter; None for the one that its skill set asks for.
 
     Raises:
         ConfigurationError: There is no such policy.
@@ -145,8 +140,10 @@ class Generations:
         name = request.generation_id
         # Ending the new one would read as the end of the old one, so the old one goes first.
         self.end_repeated(name)
+        predicted = request.predicted_tokens
         try:
-            _require_length(request)
+            if not (predicted is None or predicted > 0):
+                raise EngineError(f'predicted length {predicted!r}: expected a number > 0 or None')
             key, prefix_tokens, own_tokens = self._backend.open(request)
         except EngineError as err:
             self._events.append(GenerationEnded(name, 'error', str(err), 0, 0.0))
@@ -184,9 +181,7 @@ class Generations:
     def add(self, generation: Generation, remaining_tokens: float | None = None) -> None:
         """Queue a generation whose context is open.
 
-        Args:
-            generation: The generation.
-            remaining_tokens: How many tokens of its plan are left, where that was predicted.
+        Where it was predicted, ``remaining_tokens`` is how many tokens of its plan are left.
         """
         name, request = generation.generation_id, generation.request
         self._by_id[name] = generation
@@ -219,7 +214,7 @@ class Generations:
         )
 
     def end_repeated(self, generation_id: str) -> None:
-        """End the generation, if there is one, whose id is submitted again."""
+        """End the generation whose id is submitted again, if there is one."""
         generation = self._by_id.get(generation_id)
         if generation is not None:
             self.end(generation, 'error', REPEATED)
@@ -231,7 +226,7 @@ class Generations:
         return [self._by_id[name] for name in self._scheduler.select(now_s)]
 
     def run(self, running: list[Generation]) -> None:
-        """Note who is in the next step; those of the latest one who are not are suspended."""
+        """Note who is in the next step; whoever was in the latest one only is suspended."""
         phase = self.table.column('phase')
         phase[phase == Phase.RUNNING] = Phase.SUSPENDED
         ids = [generation.generation_id for generation in running]
@@ -294,7 +289,7 @@ class Generations:
         return self.table.phase(generation.generation_id)
 
     def set_phase(self, generation: Generation, phase: Phase) -> None:
-        """Let a generation stand somewhere else."""
+        """Move a generation to another phase."""
         self.table.set(generation.generation_id, 'phase', phase)
         self.changed = True
 
@@ -319,7 +314,6 @@ class Generations:
             self.set_phase(generation, Phase.SUSPENDED)
 
     def _emit(self, generation: Generation, segment: Segment, now_s: float) -> None:
-        """Send a segment."""
         name, made_s = generation.generation_id, generation.segment_s
         sent = SegmentGenerated(name, segment, now_s, made_s, generation.kv_tokens)
         self._events.append(sent)
@@ -363,9 +357,29 @@ class Generations:
             self._kv.used,
             self._kv.capacity,
             self.step_s,
-            states_of(self, self.table, self._lengths, now_s),
+            self._states(now_s),
             self._kv.spilled,
         )
+
+    def _states(self, now_s: float) -> tuple[GenerationState, ...]:
+        columns = (self.table.column(name).tolist() for name in ('phase', 'rank', 'due_s'))
+        by_row = list(zip(*columns, strict=True))
+        states = []
+        for name, generation in self._by_id.items():
+            phase, rank, since_s = by_row[self.table.row(name)]
+            left = self._lengths.remaining(name)
+            states.append(
+                GenerationState(
+                    name,
+                    Phase(phase),
+                    rank,
+                    max(0.0, now_s - since_s),
+                    generation.segments,
+                    generation.context.held,
+                    math.nan if left is None else left,
+                )
+            )
+        return tuple(states)
 
     @property
     def waiting(self) -> int:
@@ -376,15 +390,3 @@ class Generations:
     def running(self) -> list[str]:
         """The ids of those in the latest step that go on if they are chosen again."""
         return self.table.ids_in(Phase.RUNNING)
-
-
-def _require_length(request: GenerationRequest) -> None:
-    """Refuse a predicted length that is none.
-
-    Raises:
-        EngineError: It is not above 0.
-    """
-    if not (request.predicted_tokens is None or request.predicted_tokens > 0):
-        raise EngineError(
-            f'predicted length {request.predicted_tokens!r}: expected a number > 0 or None'
-        )

@@ -1,4 +1,4 @@
-"""What a core's generations must know of the KV that is held for them, whoever holds it."""
+"""What generations must know of the KV that is held for them, whoever holds it."""
 
 from __future__ import annotations
 
@@ -47,10 +47,7 @@ class KvAccount(Protocol):
 class ForeignKv:
     """KV that somebody else holds and bounds, as vLLM does; only contexts are counted here.
 
-    Attributes:
-        capacity: Tokens that may be held there.
-        tokens_held: Returns how many tokens are held there now.
-        spilled: Contexts that were dropped so far.
+    ``tokens_held`` returns how many tokens are held there now.
     """
 
     capacity: int
@@ -64,7 +61,7 @@ class ForeignKv:
 
     @property
     def tight(self) -> bool:
-        """Is never true: whoever holds the KV also makes room for it."""
+        """Never: whoever holds the KV also makes room for it."""
         return False
 
     def open(self, name: str, key: str, prefix_tokens: int, own_tokens: int) -> Context:

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 WATERMARK = 0.9
 """Above this share of the bound KV is tight. A generation past its preemption limit is then not
-paused even between two segments, because its KV might have to go, and computing it again costs the
-more the older the generation is."""
+paused even between two segments: its KV might have to go, and an old one's is dear to compute."""
 
 
 @dataclass(slots=True, eq=False)
@@ -83,13 +82,7 @@ class Context:
 
 @dataclass(slots=True)
 class KvLedger:
-    """The bound and what is held against it.
-
-    Attributes:
-        capacity: Tokens that may be held.
-        used: Tokens held.
-        spilled: Contexts dropped for lack of room so far.
-    """
+    """The bound and what is held against it; see :class:`KvAccount`."""
 
     capacity: int
     used: int = 0
@@ -128,9 +121,8 @@ class KvLedger:
     def evict(self, context: Context, tokens: int) -> bool:
         """Account for ``tokens`` of a context's prompt given up, and the rest made private.
 
-        Returns:
-            False, with nothing changed, where there is no room for a private copy of what is kept
-            of the prefix.
+        Where there is no room for a private copy of what is kept of the prefix, this changes
+        nothing and returns False.
         """
         added = context.prefix.tokens - tokens
         if tokens < 1 or self.used + added > self.capacity:
@@ -172,21 +164,11 @@ class KvLedger:
         drop: Callable[[Context], None],
         drop_prefix: Callable[[Prefix], None],
     ) -> bool:
-        """Drop what it takes until ``needed`` more tokens fit, least harmful first.
+        """Drop what it takes until ``needed`` more tokens fit; return whether they do.
 
         First go prefixes that no context builds on, least recently used first; then ``victims`` in
-        their order, and the prefixes that they leave unused. Nothing is dropped where all of it
-        would not be enough.
-
-        Args:
-            needed: Tokens to fit.
-            keep: Prefixes that must stay.
-            victims: Contexts that may go.
-            drop: Called for each context dropped, to free its memory.
-            drop_prefix: Called for each prefix dropped.
-
-        Returns:
-            Whether there is room now.
+        their order, and the prefixes that they leave unused. Prefixes to ``keep`` stay. Nothing is
+        dropped where all of it would not be enough. ``drop`` and ``drop_prefix`` free the memory.
         """
         missing = self.used + needed - self.capacity
         if missing <= 0:

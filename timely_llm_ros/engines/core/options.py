@@ -18,14 +18,8 @@ PREFILL_CHUNK = 128
 class CoreOptions:
     """What an engine core is made with.
 
-    Attributes:
-        mode: The serving mode.
-        policy: Name of the policy; it ranks in mode ``segmented``.
-        max_running: Most generations in one step.
-        max_kv_tokens: The bound on KV.
-        context_limit: Most tokens that one context may have.
-        prefill_chunk: Most prompt tokens computed in one step, so that decoding goes on.
-        scheduling: Further options of the scheduler.
+    These are options of :class:`EngineConfig`, and ``context_limit``: the most tokens that one
+    context may have.
     """
 
     mode: ServingMode = 'segmented'

@@ -27,11 +27,8 @@ _WEIGHT = 0.1
 class RemainingLengths:
     """Keeps the table's columns of lengths.
 
-    Args:
-        table: The generations.
-        kv: The account of KV.
-        needed: Whether somebody ranks by lengths. Where nobody does, columns are kept only from
-            the first prediction on, so that steps stay as short as they were.
+    Where lengths are not ``needed`` for ranks, it keeps them only from the first prediction on, so
+    that steps stay short.
     """
 
     def __init__(self, table: GenerationTable, kv: KvAccount, *, needed: bool) -> None:
@@ -74,7 +71,7 @@ class RemainingLengths:
         self._table.set(name, 'remaining_tokens', left)
 
     def refine(self, remaining_tokens: Mapping[str, float]) -> None:
-        """Take later predictions of what is left of plans (tokens)."""
+        """Take later predictions of how many tokens are left of plans."""
         known = {name: it for name, it in remaining_tokens.items() if name in self._table}
         self._needed = True
         self._remaining.update(known)

@@ -1,7 +1,4 @@
-"""What is expected of each generation's next segment: when it is due and how long it takes.
-
-It stands in the scheduler's table, and what segments really took is learned from.
-"""
+"""What is expected of each generation's next segment: when it is due and how long it takes."""
 
 from __future__ import annotations
 
@@ -22,14 +19,7 @@ _SOONEST_S = 1e-4
 
 
 class SegmentForecast:
-    """Keeps the table's columns of expected times.
-
-    Args:
-        table: The generations.
-        costs: What segments cost.
-        step_times: How long steps take.
-        lengths: What is expected of plans' lengths.
-    """
+    """Keeps the table's columns of expected times, and learns from what segments took."""
 
     def __init__(
         self,
@@ -44,12 +34,7 @@ class SegmentForecast:
         self._lengths = lengths
 
     def begin_segment(self, generation: Generation, batch: int) -> None:
-        """Put what is expected of the next segment into the table.
-
-        Args:
-            generation: Whose.
-            batch: Generations that run at present.
-        """
+        """Put what is expected of the next segment into the table; ``batch`` generations run."""
         name, request = generation.generation_id, generation.request
         task_class = request.skill_set.name, request.utility
         first = not generation.segments
@@ -64,7 +49,7 @@ class SegmentForecast:
         self._table.set(name, 'worst_tokens', self._costs.worst_tokens(*task_class, first=first))
 
     def expected_s(self, generation: Generation, batch: int) -> float:
-        """Return the expected time until a segment is complete (s): no longer than the plan."""
+        """Return the expected time until a segment, or its plan, is complete (s)."""
         expected_s = generation.expected_s - generation.segment_s
         left = self._lengths.remaining(generation.generation_id)
         if left is not None:
@@ -74,12 +59,7 @@ class SegmentForecast:
         return max(_SOONEST_S, expected_s)
 
     def step(self, served: Sequence[Generation], batch: int) -> None:
-        """Count a step's tokens.
-
-        Args:
-            served: Who got one.
-            batch: Generations that run at present.
-        """
+        """Count a step's tokens, one for each of those served; ``batch`` generations run."""
         self._lengths.step(served)
         ids = [generation.generation_id for generation in served]
         expected_s = [self.expected_s(generation, batch) for generation in served]

@@ -82,7 +82,7 @@ class PrefixRow:
 class Row(NamedTuple):
     """A generation's part in a step: compute its next ``tokens``.
 
-    ``samples`` says whether this reaches the context's end, so that a new token comes out.
+    It ``samples`` where this reaches the context's end, so that a new token comes out.
     """
 
     generation: Generation
@@ -118,17 +118,14 @@ class StepPlan:
 
 
 class Output(NamedTuple):
-    """What a sampling row brought.
-
-    Attributes:
-        text: Text of the new token; empty where it is not complete yet.
-        ended: The plan ends, after ``text`` if there is any.
-        error: The generation cannot go on, and why.
-    """
+    """What a sampling row brought."""
 
     text: str
+    """Text of the new token; empty where it is not complete yet."""
     ended: bool = False
+    """Whether the plan ends, after ``text`` if there is any."""
     error: str = ''
+    """Why the generation cannot go on; empty where it can."""
 
 
 @dataclass(slots=True, eq=False)

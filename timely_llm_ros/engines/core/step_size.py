@@ -1,9 +1,8 @@
 """How much of the background's work fits into a step that is short enough, learned from steps.
 
-A step takes a time of its own and one for each token, and neither is known beforehand: both are
-fitted to the latest steps. Where even the shortest step is longer than it should be, as with a
-large model, smaller steps would help nobody; so a step may always be a little longer than the
-shortest one.
+A step takes a time of its own and a time for each token; both are fitted to the latest steps. Where
+even the shortest step is longer than it should be, as with a large model, smaller steps would help
+nobody; so a step may always be a little longer than the shortest one.
 """
 
 from __future__ import annotations
@@ -24,11 +23,9 @@ _FEW = 8
 
 
 class StepSize:
-    """The most work of one kind for a step.
+    """The most work of one kind for a step that should last ``bound_s`` at most.
 
-    Args:
-        bound_s: How long a step should last at most (s).
-        most: The most tokens of a step, however quick.
+    However quick it is, a step has no more than ``most`` tokens.
     """
 
     def __init__(self, bound_s: float, most: int) -> None:
@@ -64,7 +61,7 @@ class StepSize:
 
     @property
     def tokens(self) -> int:
-        """The most tokens of the next step, 1 at least; not many more than were seen to be fine."""
+        """The most tokens of the next step, at least 1, and at most twice those seen lately."""
         base_s, token_s = self.line()
         most = min(self._most, math.ceil(2 * self._largest))
         if not token_s:

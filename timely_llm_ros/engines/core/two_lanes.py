@@ -2,9 +2,7 @@
 
 Each lane has a core of its own, so that a thousand offline generations cost robots' scheduling
 nothing; both use one model and one account of KV. Before every step robots are asked first. The
-background computes only where none of theirs can run, one step at a time. A robot's task that comes
-meanwhile interrupts that step where the engine can go on with it later; elsewhere it waits for the
-step's end, and steps are kept short.
+background computes one step at a time, only where no robot's generation can run.
 """
 
 from __future__ import annotations
@@ -32,12 +30,9 @@ if TYPE_CHECKING:
 class LanedCore:
     """Serves robots' generations first and the background's in the time that is left.
 
-    It is driven as an :class:`EngineCore` is; a request's ``background`` says which lane it takes.
-
-    Args:
-        backend: The model's side.
-        options: Those of the robots' core; the bound on KV is that of both.
-        segmenter: As for :class:`EngineCore`, for both.
+    It is driven as an :class:`EngineCore` is, and made with the same arguments; a request's
+    ``background`` says which lane it takes. The options are those of the robots' core; the bound on
+    KV holds for both.
 
     Raises:
         ConfigurationError: There is no such policy.
@@ -95,7 +90,7 @@ class LanedCore:
     def plan(self, now_s: float) -> StepPlan | None:
         """Choose the next step's work, robots' if there is any; None where nothing can run.
 
-        Where :meth:`prepare` has something to do, it is to be called then.
+        Call :meth:`prepare` then: where it opens a generation, there may be a step after all.
         """
         self._latest = self._robots
         plan = self._robots.plan(now_s)
@@ -112,7 +107,7 @@ class LanedCore:
     def interrupt(self, plan: StepPlan, started_s: float, ended_s: float) -> None:
         """Note that the step that was planned last gave way to robots in the middle.
 
-        It is planned again, to go on, when none of theirs can run; never, if it cannot.
+        When no robot's generation can run, it is planned again, to go on.
         """
         self._busy_s += ended_s - started_s
         self._background.interrupt(plan, ended_s - started_s)
@@ -122,10 +117,7 @@ class LanedCore:
         return generation_id in self._robots
 
     def prepare(self) -> bool:
-        """Open one of the background's generations where it wants one; return whether it did.
-
-        To be called where :meth:`plan` found no step: as long as robots have one, it can wait.
-        """
+        """Open one of the background's generations where it wants one; return whether it did."""
         if not self._background.wants_more:
             return False
         self._background.open_next()

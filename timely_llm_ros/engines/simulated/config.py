@@ -19,14 +19,14 @@ _PREFILL_CHUNK = 2048
 
 
 class LengthSource(Protocol):
-    """Says of generations by name how long they will be, given how long they are."""
+    """Predicts how long named generations will be, given how long they really are (tokens)."""
 
     def predict(self, name: str, length: int) -> float:
-        """Return the first prediction of a plan's length (tokens)."""
+        """Return the first prediction of a plan's length."""
         ...
 
     def refine(self, name: str, age: int, length: int) -> float | None:
-        """Return the prediction at that age of what is left (tokens); None where there is none."""
+        """Return the prediction at that age of what is left; None where there is none."""
         ...
 
 

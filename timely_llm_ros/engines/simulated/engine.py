@@ -1,6 +1,6 @@
 """An engine without a model: known plans, and step times from a formula.
 
-It runs on the asyncio loop's own time, so a virtual-time loop makes hours pass in seconds, and it
+It runs on the asyncio loop's own time, so a virtual-time loop makes hours pass in seconds. It
 shares the scheduler, the segmenter and the KV account with the real engines.
 """
 
@@ -85,7 +85,7 @@ class PlanTexts:
         """Nothing is held."""
 
     def close(self, generation_id: str) -> tuple[int, ...]:
-        """Forget a plan and return its tokens' places for ids."""
+        """Forget a plan; its tokens' places are their ids."""
         return tuple(range(self._plans.pop(generation_id).done))
 
     def length(self, generation_id: str) -> int:
@@ -110,19 +110,16 @@ class SimulatedEngine(Engine):
         self._lengths = config.lengths
         self._texts = PlanTexts(config.plan_text, evicts=bool(config.eviction))
         self._step_time = config.paced
-        self._core = LanedCore(
-            self._texts,
-            config.core_options(prefill_chunk=config.chunk),
-        )
+        self._core = LanedCore(self._texts, config.core_options(prefill_chunk=config.chunk))
         self._max_kv_tokens = config.max_kv_tokens
         self._on_event: Callable[[EngineEvent], None] | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._started = False
         self._task: asyncio.Task[None] | None = None
         self._work = asyncio.Event()
 
     async def start(self, on_event: Callable[[EngineEvent], None]) -> EngineInfo:
         """Begin; there is nothing to load."""
-        self._loop = asyncio.get_running_loop()
+        self._started = True
         self._on_event = on_event
         self._task = asyncio.create_task(self._run(), name='simulated engine')
         return EngineInfo(
@@ -147,7 +144,7 @@ class SimulatedEngine(Engine):
 
     def send(self, command: Command) -> None:
         """Do what a command asks for."""
-        if self._loop is None:
+        if not self._started:
             raise EngineError('the engine has not started: expected start() before')
         self._core.apply(command)
         if isinstance(command, Submit):
@@ -158,9 +155,7 @@ class SimulatedEngine(Engine):
             self._work.set()
 
     def _now_s(self) -> float:
-        if self._loop is None:
-            raise EngineError('the engine has not started: expected start() before')
-        return self._loop.time()
+        return asyncio.get_running_loop().time()
 
     async def _run(self) -> None:
         texts = self._texts

@@ -1,9 +1,9 @@
 """How long a simulated engine's step takes, from a formula fitted to real hardware.
 
 Prefill of a context from ``m`` to ``n`` tokens takes ``a (n^2 - m^2) + b (n - m) + c``, so that a
-cached prefix costs nothing; decoding takes ``q(b) + p N`` for ``b`` generations whose contexts
-have ``N`` tokens together. A preset has ``q`` linear in ``b`` and one ``p``; a profile that was
-measured has both for several ``b``.
+cached prefix costs nothing. Decoding takes ``q(b) + p N`` for ``b`` generations whose contexts have
+``N`` tokens together. A preset has ``q`` linear in ``b`` and one ``p``; a measured profile has both
+for several ``b``.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class StepTimeModel:
         resume_s: Time to bring a suspended generation back (s).
         schedule_s: Time to choose one generation (s).
         schedule_waiting_s: Further time for that per generation it is chosen from (s).
-        refusals: Whether looking at a generation that is then left waiting takes that time too, as
-            in a scheduler that fetches the best one and asks then whether it fits.
+        refusals: Whether a generation that was looked at and left waiting takes that time too, as
+            in a scheduler that fetches the best one before it asks whether it fits.
         measured: Decoding by batch size, ascending; where there is any, it takes the place of
             ``decode_s``, ``batch_factor`` and ``kv_token_s``.
     """
@@ -212,10 +212,7 @@ HARDWARE: Mapping[str, Hardware] = {
 
 
 def find_hardware(name: str) -> Hardware:
-    """Return the preset of that name, or what a profile file says.
-
-    Args:
-        name: A key of ``HARDWARE``, or the path of a file that ``timely-llm profile`` wrote.
+    """Return the preset of ``HARDWARE``, or what a file of ``timely-llm profile`` says.
 
     Raises:
         ConfigurationError: There is no such preset, or the file is no profile.
@@ -254,10 +251,8 @@ def _measured_hardware(path: str) -> Hardware:
 def work_of(plan: StepPlan, kept: Collection[str], waiting: int) -> StepWork:
     """Return what a planned step has to do.
 
-    Args:
-        plan: The step.
-        kept: Ids of the generations that go on from the step before without a break.
-        waiting: Generations that compete and are not in the step.
+    The generations whose ids are ``kept`` go on from the step before without a break; ``waiting``
+    ones compete and are not in the step.
     """
     prefills = [(row.prefix.computed - row.tokens, row.prefix.computed) for row in plan.prefixes]
     batch = kv_tokens = begun = resumed = 0
