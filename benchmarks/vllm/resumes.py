@@ -11,6 +11,7 @@ fresh   The least that stock vLLM can do from idle: a request of one uncached to
 from __future__ import annotations
 
 import asyncio
+import pickle
 import statistics
 import time
 from dataclasses import dataclass, field
@@ -19,8 +20,8 @@ from typing import Any
 
 from benchmarks.vllm.clients import SETTLE_S, Job, Jobs, Stock, plugged
 from lrtrace.statistics import percentile
-from timely_llm_ros.engines import GenerationRequest
-from timely_llm_ros.engines.vllm.plugin import KEY, UNCUT, encode_request
+from timely_llm_ros.engines import GenerationRequest, Resume, Suspend
+from timely_llm_ros.engines.vllm.plugin import KEY, UNCUT_TEXT, encode_request
 from timely_llm_ros.skills import Prompt, Scene
 from timely_llm_ros.utility import NORMAL
 
@@ -64,7 +65,7 @@ class Resumes:
         control = client.llm.engine_core.call_utility_async
         for seed in range(30):
             job = jobs.draw(seed, NORMAL)
-            request = GenerationRequest(job.name, Prompt('', ''), UNCUT, Scene(), NORMAL, 0.0)
+            request = GenerationRequest(job.name, Prompt('', ''), UNCUT_TEXT, Scene(), NORMAL, 0.0)
             got = asyncio.Event()
             reading = asyncio.create_task(_read(client, job, request, got))
             for _ in range(6):
@@ -72,11 +73,11 @@ class Resumes:
                 self.asked_steps_s += [
                     b - a for a, b in zip(job.times_s[-4:], job.times_s[-3:], strict=False)
                 ]
-                await control('timely', 'suspend', job.name, None)
+                await control('timely', pickle.dumps(Suspend(job.name)))
                 # Once it answers nothing more is computed.
                 await asyncio.sleep(PAUSE_S)
                 seen, start_s = len(job.times_s), time.monotonic()
-                asking = asyncio.create_task(control('timely', 'resume', job.name, None))
+                asking = asyncio.create_task(control('timely', pickle.dumps(Resume(job.name))))
                 await _reach(job, seen + 1, got, reading)
                 await asking
                 if len(job.times_s) == seen:

@@ -8,6 +8,7 @@ said what they say undisturbed, token by token.
 from __future__ import annotations
 
 import asyncio
+import pickle
 import random
 import statistics
 import tempfile
@@ -18,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.vllm.clients import SETTLE_S, Job, Jobs, Stock, plugged
 from lrtrace.statistics import percentile
-from timely_llm_ros.engines import EngineStateChanged, GenerationRequest
+from timely_llm_ros.engines import EngineStateChanged, GenerationRequest, Resume, Suspend
 from timely_llm_ros.engines.torch import FrameReader
-from timely_llm_ros.engines.vllm.plugin import KEY, UNCUT, encode_request
+from timely_llm_ros.engines.vllm.plugin import KEY, UNCUT_TEXT, encode_request
 from timely_llm_ros.skills import Prompt, Scene
 from timely_llm_ros.utility import NORMAL
 
@@ -118,12 +119,12 @@ async def _measure(
     order = [one for one in random.Random(0).sample(held, count) if not one.done.is_set()]
     for one in order[:MOST_RESUMED]:
         seen, start_s = len(one.job.times_s), time.monotonic()
-        await control('timely', 'resume', one.job.name, None)
+        await control('timely', pickle.dumps(Resume(one.job.name)))
         await one.done.wait()
         if len(one.job.times_s) > seen:
             resumes_s.append(one.job.times_s[seen] - start_s)
     for one in order[MOST_RESUMED:]:
-        await control('timely', 'resume', one.job.name, None)
+        await control('timely', pickle.dumps(Resume(one.job.name)))
     await asyncio.gather(*reading)
     figures: dict[str, Any] = {
         'step_p50_ms': 1000 * statistics.median(steps_s),
@@ -153,7 +154,7 @@ class _Held:
     async def read(self, *, hold: bool) -> None:
         """Generate to the end; hold it on the way."""
         job, client = self.job, self._client
-        request = GenerationRequest(job.name, Prompt('', ''), UNCUT, Scene(), NORMAL, 0.0)
+        request = GenerationRequest(job.name, Prompt('', ''), UNCUT_TEXT, Scene(), NORMAL, 0.0)
         extra = {KEY: encode_request(request, 0.0, named=True)}
         asking: asyncio.Task[None] | None = None
         async for token in client.tokens(job, client.parameters(extra_args=extra)):
@@ -165,5 +166,5 @@ class _Held:
 
     async def _hold(self) -> None:
         control = self._client.llm.engine_core.call_utility_async
-        await control('timely', 'suspend', self.job.name, None)
+        await control('timely', pickle.dumps(Suspend(self.job.name)))
         self.still.set()

@@ -38,7 +38,7 @@ from benchmarks.vllm.suspended import suspended
 from lrtrace.statistics import percentile
 from timely_llm_ros.engines import GenerationRequest
 from timely_llm_ros.engines.core import CoreOptions
-from timely_llm_ros.engines.vllm.plugin import UNCUT, FreezeCore, New, Work
+from timely_llm_ros.engines.vllm.plugin import UNCUT_TEXT, FreezeCore, New, Work
 from timely_llm_ros.skills import Prompt, Scene
 from timely_llm_ros.utility import NORMAL
 
@@ -69,7 +69,7 @@ def ordering(counts: tuple[int, ...] = (8, 64, 512, 4096)) -> dict[str, Any]:
         )  # fmt: skip
         for number in range(count):
             request = GenerationRequest(
-                f'{number}', Prompt('', ''), UNCUT, Scene(), NORMAL, number / count
+                f'{number}', Prompt('', ''), UNCUT_TEXT, Scene(), NORMAL, number / count
             )
             core.add(request, 10)
         choices, steps = [], []

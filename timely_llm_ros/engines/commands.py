@@ -1,4 +1,4 @@
-"""What an engine is told: which generations to make, to hold, to go on with and to end."""
+"""The commands to an engine: which generations to make, to hold, to go on with and to end."""
 
 from __future__ import annotations
 
@@ -17,18 +17,15 @@ class GenerationRequest:
 
     Attributes:
         generation_id: Unique among the generations that the engine has.
-        prompt: What the model reads; ``prompt.fixed`` is shared between requests.
-        skill_set: The skills that the plan may use.
-        scene: The objects that the plan may name.
+        prompt: What the model reads; requests share ``prompt.fixed``.
         utility: What the first segment is worth over time.
         arrival_s: When the task was received, on the engine's clock (s).
         max_tokens: Tokens after which the generation ends with reason ``length``.
-        constrained: Let the skill set's grammar mask the model's choices.
-        forced_token_ids: Emit these ids whatever the model says, then stop (for measurements).
-        background: No robot waits for it: it gets only the engine time that no robot's generation
-            needs, comes as one whole plan, and nothing of it is ever held.
-        predicted_tokens: How many tokens the plan is predicted to take; None to leave the
-            prediction to the engine.
+        constrained: Whether the skill set's grammar masks the model's choices.
+        forced_token_ids: Tokens to generate whatever the model says (for measurements).
+        background: Whether no robot waits for it. It then gets only the engine time that no robot's
+            generation needs, comes as one whole plan and is never held.
+        predicted_tokens: Predicted length of the plan; None to let the engine predict it.
         eviction: How much of the prompt's KV to keep once it is computed; None for all of it. An
             engine without eviction keeps all of it.
     """

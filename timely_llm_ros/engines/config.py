@@ -15,15 +15,12 @@ from timely_llm_ros.scheduling import POLICIES, SchedulingOptions, ServingMode
 class EngineConfig:
     """The options of every engine.
 
+    KV beyond ``max_kv_tokens`` is dropped and computed again later. Engine ``openai`` takes
+    ``max_running`` and ``max_kv_tokens`` for each of its servers, which have prefill chunks of
+    their own.
+
     Attributes:
         name: The engine's name; no option.
-        mode: The serving mode.
-        policy: Name of the policy.
-        max_running: Most generations in one step; of engine ``openai``, on each server.
-        max_kv_tokens: The bound on KV. What finds no room is dropped and computed again later.
-        prefill_chunk: Most prompt tokens computed in one step; 0 for the engine's own choice.
-            Servers elsewhere have their own.
-        scheduling: Further options of the scheduler.
 
     Raises:
         ConfigurationError: An option is out of range.
@@ -56,12 +53,7 @@ class EngineConfig:
         check_options(self)
 
     def core_options(self, *, prefill_chunk: int, context_limit: int = 1 << 30) -> CoreOptions:
-        """Return the options of the engine's core.
-
-        Args:
-            prefill_chunk: Most prompt tokens computed in one step.
-            context_limit: Most tokens that one context may have.
-        """
+        """Return the options of the engine's core; the limits are in tokens."""
         return CoreOptions(
             mode=self.mode,
             policy=self.policy,
@@ -77,15 +69,13 @@ class EngineConfig:
 class ModelConfig(EngineConfig):
     """The options of engines that have a model.
 
+    ``model_path`` may also be the name of a shipped model; engine ``openai`` needs only the
+    tokenizer there. ``timely-llm train-rlp`` and ``train-probe`` make ``predictors``. On engine
+    ``openai``, and on ``vllm`` without our scheduler, a seed of ``sampling`` holds for a segment
+    and not for a whole plan.
+
     Attributes:
-        model_path: The model's folder, or the name of a shipped model; empty for the shipped
-            planner. Engine ``openai`` needs the tokenizer there alone.
-        predictors: The folder of the predictors of plans' lengths (``timely-llm train-rlp``,
-            ``train-probe``). ``auto`` for the model's own if the policy ranks by lengths and
-            there are any, ``off`` for none. Only engine ``torch`` uses them itself.
-        sampling: How tokens are chosen. On engine ``openai``, and on ``vllm`` without our
-            scheduler, a seed holds for a segment, not for a whole plan.
-        measure: Whether to time the engine at start, which takes some seconds; what it finds is
+        measure: Whether to time the engine at start, which takes some seconds; the result is
             ``EngineInfo.times``.
     """
 
@@ -103,12 +93,7 @@ class ModelConfig(EngineConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class LocalOptions:
-    """The options of engines that compute a model on this machine.
-
-    Attributes:
-        dtype: The number format.
-        threads: CPU threads of a step.
-    """
+    """The options of engines that compute a model on this machine."""
 
     dtype: str = option(
         'float32', "The model's number format.", choices=('float32', 'bfloat16', 'float16')
@@ -118,13 +103,7 @@ class LocalOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class StepOptions:
-    """The options of engines whose steps are ours.
-
-    Attributes:
-        min_step_s: A step takes at least as long (s), as if the model were larger.
-        eviction: How to choose what of a prompt keeps its KV where a request's rule evicts; None
-            for no eviction. Models with a sliding window have none.
-    """
+    """The options of engines whose steps are ours. Models with a sliding window never evict."""
 
     min_step_s: float = option(
         0.0,

@@ -1,8 +1,7 @@
 """What every engine offers: commands in, segments out, suspension in between.
 
-An engine generates plans for many robots at once. Each generation's text is cut into segments by
-a :class:`~timely_llm_ros.skills.TextSegmenter` inside the engine, next to the tokens, so
-that a segment leaves at the very token that completes it.
+An engine generates plans for many robots at once. It cuts each generation's text into segments
+itself, so that a segment leaves with the token that completes it.
 """
 
 from __future__ import annotations
@@ -14,32 +13,13 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from timely_llm_ros.engines.commands import Cancel, Resume, RobotIdleAt, Submit, Suspend
 from timely_llm_ros.pickling import pickled_as_call
-from timely_llm_ros.scheduling import Phase, ServingMode
-
-__all__ = [
-    'EndReason',
-    'Engine',
-    'EngineEvent',
-    'EngineFailed',
-    'EngineInfo',
-    'EngineReady',
-    'EngineState',
-    'EngineStateChanged',
-    'EvictionDecided',
-    'GenerationEnded',
-    'GenerationState',
-    'Phase',
-    'SegmentGenerated',
-    'ServerState',
-    'ServingMode',
-    'deliver',
-]
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from timely_llm_ros.engines.commands import Command, GenerationRequest
     from timely_llm_ros.prediction.times import ExecutionTimeModel
+    from timely_llm_ros.scheduling import Phase
     from timely_llm_ros.skills import Segment
 
 EndReason = Literal['stop', 'length', 'canceled', 'invalid_plan', 'error']
@@ -53,10 +33,8 @@ class SegmentGenerated:
     """A segment is complete.
 
     Attributes:
-        generation_id: Whose.
-        segment: The segment.
         token_at_s: When its closing token was known, on the engine's clock (s).
-        generation_s: Seconds that the engine was busy with this segment's tokens.
+        generation_s: Time that the engine was busy with its tokens (s).
         kv_tokens: Tokens of this generation whose KV is held, the shared prefix included.
     """
 
@@ -70,14 +48,12 @@ class SegmentGenerated:
 @pickled_as_call
 @dataclass(frozen=True, slots=True)
 class GenerationEnded:
-    """A generation is over; its KV is free. The last event that carries its id.
+    """A generation is over and its KV is free. No later event carries its id.
 
     Attributes:
-        generation_id: Whose.
-        reason: Why it ended.
         error: What went wrong, empty for ``stop``, ``length`` and ``canceled``.
         tokens: Tokens generated.
-        generation_s: Seconds that the engine was busy with it.
+        generation_s: Time that the engine was busy with it (s).
         token_ids: The generated token ids, where the engine knows them.
     """
 
@@ -95,7 +71,6 @@ class EvictionDecided:
     """A prompt's KV is complete, and its request's rule said how much of it to keep.
 
     Attributes:
-        generation_id: Whose.
         at_s: When prefill ended, on the engine's clock (s).
         prompt_tokens: Tokens of the prompt, the shared prefix included.
         evicted_tokens: How many of them gave up their KV.
@@ -117,8 +92,6 @@ class GenerationState:
     """One generation as the scheduler sees it.
 
     Attributes:
-        generation_id: Whose.
-        phase: Where it stands.
         rank: The policy's latest rank, higher first; NaN where it is not ranked.
         waiting_s: Seconds since it was received, or since its robot has been idle; 0 where the
             robot is busy.
@@ -142,9 +115,7 @@ class ServerState:
     """One server of an engine that has its model elsewhere.
 
     Attributes:
-        url: Its address.
-        well: Whether it serves.
-        error: Why it does not, empty where it does.
+        error: Why it does not serve, empty where it does.
         generations: Generations whose KV is there, or that wait for it.
         running: Generations that it serves now.
         step_s: Time between a generation's latest two tokens (s).
@@ -172,7 +143,6 @@ class EngineState:
         kv_tokens: Tokens whose KV is held, shared prefixes counted once.
         kv_capacity_tokens: The bound on ``kv_tokens``.
         step_s: Duration of the latest step (s).
-        generations: Every generation.
         spilled: Times that a generation's KV was dropped for lack of room, since the start.
         background: Background generations, which none of the other counts includes.
         servers: The servers of an engine that has its model elsewhere.
@@ -212,9 +182,9 @@ class EngineInfo:
         model: The model's name or path.
         parameters: Parameters of the model; 0 where there is none.
         dtype: Number format of the model, for example ``float32``.
-        vocabulary: Size of the vocabulary; 0 where there is none.
+        vocabulary: Tokens of the vocabulary; 0 where there is none.
         kv_capacity_tokens: The bound on tokens whose KV is held.
-        load_s: Seconds that loading and warming up took.
+        load_s: Time that loading and warming up took (s).
         eviction: How it chooses what to evict; empty where it cannot evict.
         times: How long its prompts and steps take, where it knows.
         tokenizer: Folder with the tokenizer, where ``model`` is not that folder.
@@ -257,7 +227,7 @@ EngineEvent = (
 
 
 def deliver(on_event: Callable[[EngineEvent], None], event: EngineEvent) -> None:
-    """Call ``on_event``; what it raises goes to the running loop's handler, not to the engine."""
+    """Call ``on_event``; its exception goes to the running loop's handler, not to the engine."""
     try:
         on_event(event)
     except Exception as err:  # noqa: BLE001 -- the loop's handler gets it, the engine goes on
@@ -269,11 +239,9 @@ def deliver(on_event: Callable[[EngineEvent], None], event: EngineEvent) -> None
 class Engine(Protocol):
     """An engine. Only :meth:`start` and :meth:`close` wait; the rest returns at once.
 
-    An engine derives from this class and implements :meth:`start`, :meth:`close` and :meth:`send`;
-    the five methods below them make the commands.
-
-    An unknown ``generation_id`` is no error: a message about a generation that has just ended is
-    normal. What cannot be done is answered by :class:`GenerationEnded` with reason ``error``.
+    An engine derives from this class and implements these two and :meth:`send`. It ignores an
+    unknown ``generation_id``, because that generation may just have ended. A request that it cannot
+    serve it answers by :class:`GenerationEnded` with reason ``error``.
     """
 
     async def start(self, on_event: Callable[[EngineEvent], None]) -> EngineInfo:
@@ -288,7 +256,7 @@ class Engine(Protocol):
         ...
 
     async def close(self) -> None:
-        """Stop and free everything. No event comes after it; generations just vanish."""
+        """Stop and free everything. No event comes after it, not even of generations that live."""
         ...
 
     def send(self, command: Command) -> None:
@@ -306,10 +274,8 @@ class Engine(Protocol):
     def resume(self, generation_id: str, observation: str | None = None) -> None:
         """Go on with a held generation.
 
-        Args:
-            generation_id: Whose.
-            observation: The value of the blocking call that it waits for; None after
-                :meth:`suspend`. A generation that waits for a value ignores a resume without one.
+        ``observation`` is the value of the blocking call that it waits for, and None after
+        :meth:`suspend`. A generation that waits for a value ignores a resume without one.
         """
         self.send(Resume(generation_id, observation))
 

@@ -1,4 +1,4 @@
-"""What engines share that generate in a process of their own: its start, its loss, its restart."""
+"""The start, loss and restart of a process, for engines that generate in one of their own."""
 
 from __future__ import annotations
 
@@ -24,12 +24,7 @@ FIRST_RESTART_S, LAST_RESTART_S = 0.25, 15.0
 
 
 class Backoff:
-    """Pauses before attempts in a row: each is twice as long as the one before.
-
-    Args:
-        first_s: The first pause (s).
-        last_s: The longest pause (s).
-    """
+    """Pauses before attempts in a row: each is twice as long as the one before, up to the last."""
 
     def __init__(self, first_s: float, last_s: float) -> None:
         self._first_s, self._last_s = first_s, last_s
@@ -47,16 +42,15 @@ class Backoff:
 
 
 class Supervisor:
-    """Starts an engine's process, starts another one where it is lost, and says what was lost.
+    """Starts an engine's process, and another one where that process is lost.
 
-    The engine's generations live in that process. If it ends, each of them ends with ``error``,
-    :class:`EngineFailed` says why, and :class:`EngineReady` says when another process is there.
+    The engine's generations live in the process. If it ends, :class:`EngineFailed` says why, each
+    generation ends with ``error``, and :class:`EngineReady` says when another process is there.
 
     Args:
         name: The engine's name, for the names of tasks.
-        launch: Starts a process in place of the one before, if there was one. It calls
-            :meth:`mark_ready` and returns once the model is loaded, and raises a
-            :class:`TimelyError` if that fails.
+        launch: Starts a process in place of the one before, if any. It calls :meth:`mark_ready`
+            and returns once the model is loaded, and raises a :class:`TimelyError` otherwise.
         autopsy: Returns why the process ended.
     """
 
@@ -78,7 +72,6 @@ class Supervisor:
         """Whether there is a process with its model loaded."""
 
     def __contains__(self, generation_id: object) -> bool:
-        """Tell whether a generation was admitted and has not ended."""
         return generation_id in self._generations
 
     async def start(self, on_event: Callable[[EngineEvent], None]) -> EngineInfo:

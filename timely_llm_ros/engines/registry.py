@@ -1,4 +1,4 @@
-"""The engines: their options by name, and what makes an engine of them."""
+"""The engines: their options by name, and their classes by options."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ENGINES: Mapping[type[EngineConfig], Callable[[Any], Engine]] = {
     VllmConfig: VllmWithFallback,
     SimulatedConfig: SimulatedEngine,
 }
-"""What makes an engine of its options. None of these modules imports its engine's packages."""
+"""The engines' classes by their options. None of these modules imports its engine's packages."""
 
 ENGINES: Mapping[str, type[EngineConfig]] = {config.name: config for config in _ENGINES}
 """The options of the engines by name."""

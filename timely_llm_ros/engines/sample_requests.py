@@ -1,4 +1,4 @@
-"""Requests that an engine serves to measure itself: a table to be cleared into a box."""
+"""Requests that an engine serves to measure itself: an arm clears a table into a box."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ _KINDS = ('cup', 'book', 'pen', 'bottle', 'apple', 'plate')
 
 
 def sample_request(name: str, objects: int, *, max_tokens: int) -> GenerationRequest:
-    """Return a request of one arm, whose plan waits for none of its robot's values.
+    """Return a request whose plan waits for none of its robot's values.
 
-    Args:
-        name: Its generation's id.
-        objects: Objects in the scene, at least 3: the table, the box and what lies on the table.
-        max_tokens: Tokens of the plan, all of which it takes from a model that knows the task.
+    Of the scene's ``objects``, at least 3, one is the table and one is the box. A model that knows
+    the task uses up ``max_tokens``.
     """
     things = [
         SceneObject(

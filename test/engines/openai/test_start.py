@@ -12,7 +12,7 @@ import pytest
 from support.engines.completion_server import CompletionServer
 from support.engines.server_runs import Run, config_of, request
 
-from timely_llm_ros.engines.openai.options import API_KEY_VARIABLE, ServerOptions
+from timely_llm_ros.engines.openai.options import API_KEY_VARIABLE, ServerOptions, read_api_key
 from timely_llm_ros.errors import ConfigurationError, ModelLoadError
 
 if TYPE_CHECKING:
@@ -129,8 +129,8 @@ def test_a_file_without_a_key_is_refused(tmp_path: Path, content: str) -> None:
     file = tmp_path / 'key'
     file.write_text(content)
     with pytest.raises(ConfigurationError, match='key'):
-        ServerOptions(('http://a',), api_key_file=str(file)).read_api_key()
+        read_api_key(str(file))
     with pytest.raises(ConfigurationError, match='absent'):
-        ServerOptions(('http://a',), api_key_file=str(tmp_path / 'absent')).read_api_key()
+        read_api_key(str(tmp_path / 'absent'))
     with pytest.raises(ConfigurationError, match='ca_file'):
         ServerOptions(('https://a',), ca_file=str(file)).ssl_context()

@@ -111,7 +111,7 @@ def test_chance_depends_on_seed_generation_and_token_alone() -> None:
     [
         ({'temperature': -0.1}, r'temperature -0.1: expected 0'),
         ({'temperature': float('nan')}, 'temperature nan'),
-        ({'top_p': 0.0}, 'top_p 0.0: expected above 0'),
+        ({'top_p': 0.0}, r'top_p 0.0: expected 0.001 to 1'),
         ({'top_p': 1.1}, 'top_p 1.1'),
         ({'seed': -1}, 'seed -1: expected 0'),
         ({'seed': 2**31}, 'seed 2147483648'),
@@ -169,7 +169,7 @@ def test_offline_batches_draw_the_same(loaded: LoadedModel) -> None:
 def test_a_server_gets_a_seed_for_each_generation_and_segment() -> None:
     sampling = Sampling(0.7, 0.9, 4)
     texts = ServerTexts('timely-planner')
-    sequences = ServerSequences(texts, sampling=sampling)
+    sequences = ServerSequences(texts, sampling)
     bodies = []
     for number in range(2):
         request = replace(free_request(number), constrained=False)

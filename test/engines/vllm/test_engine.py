@@ -255,9 +255,9 @@ async def test_a_seed_on_the_stages_of_a_cpu_is_refused() -> None:
     engine = VllmEngine(VllmConfig(vllm={'pipeline_parallel_size': 2}, sampling=sampling))
     engine._prepare()
     told: list[Any] = []
-    engine._supervisor._on_event, engine._process = told.append, cast('Any', object())
+    engine._supervisor._on_event = told.append
     engine._supervisor._generations.add(TASKS[0].generation_id)
-    await engine._submit(TASKS[0])
+    await engine._submit(cast('Any', object()), TASKS[0])
     ((reason, error),) = [(event.reason, event.error) for event in told]
     assert (reason, error[: error.index(',')]) == ('error', f'seed {seed}: expected none')
 

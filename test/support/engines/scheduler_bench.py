@@ -11,7 +11,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from timely_llm_ros.engines.commands import GenerationRequest, RobotIdleAt
+from timely_llm_ros.engines.commands import GenerationRequest, Resume, RobotIdleAt, Suspend
 from timely_llm_ros.engines.engine import GenerationEnded, SegmentGenerated
 from timely_llm_ros.engines.tokens.model_files import SHIPPED_MODEL, find_model
 from timely_llm_ros.engines.vllm.plugin.request import KEY, encode_request
@@ -285,7 +285,7 @@ class Bench:
         name = self.awaiting.pop(0)
         place = len(self.segments[name]) - 1
         value = self.plans[name][place].partition('#')[2].strip()
-        self.scheduler.control('resume', name, value)
+        self.scheduler.control(Resume(name, value))
 
     def check(self, canceled: set[str]) -> None:
         """Everyone has ended with its whole plan, and nothing is left behind."""
@@ -321,7 +321,7 @@ def tear(bench: Bench, rng: random.Random, blocks: int) -> None:
         if live and action > 0.8:
             name = rng.choice(live)
             if action < 0.9:
-                bench.scheduler.control('suspend', name, None)
+                bench.scheduler.control(Suspend(name))
                 held.add(name)
             elif action < 0.98:
                 bench.said.append(RobotIdleAt(name, time.monotonic() + rng.uniform(-1, 3)))
@@ -332,7 +332,7 @@ def tear(bench: Bench, rng: random.Random, blocks: int) -> None:
                 bench.scheduler.finish_requests(name, RequestStatus.FINISHED_ABORTED)
                 bench.awaiting = [other for other in bench.awaiting if other != name]
         if held and 0.3 < action < 0.5:
-            bench.scheduler.control('resume', held.pop(), None)
+            bench.scheduler.control(Resume(held.pop()))
         if bench.awaiting and 0.5 < action < 0.6:
             bench.answer()
         idle = 0 if bench.step() else idle + 1

@@ -21,7 +21,7 @@ from timely_llm_ros.engines.engine import (
 from timely_llm_ros.engines.tokens.sampling import Sampling
 from timely_llm_ros.engines.vllm.config import VllmConfig
 from timely_llm_ros.engines.vllm.engine import VllmEngine
-from timely_llm_ros.engines.vllm.plugin.uncut import UNCUT
+from timely_llm_ros.engines.vllm.plugin.uncut_text import UNCUT_TEXT
 from timely_llm_ros.skills.prompt import Prompt
 from timely_llm_ros.skills.scene import Scene
 from timely_llm_ros.utility import NORMAL, URGENT
@@ -43,7 +43,7 @@ def free_request(number: int, *, max_tokens: int = 48) -> GenerationRequest:
     return GenerationRequest(
         f'free{number}',
         Prompt('a part that all of them share; ' * 2, body),
-        UNCUT,
+        UNCUT_TEXT,
         Scene(),
         URGENT if number % 3 == 0 else NORMAL,
         0.0,

@@ -81,3 +81,21 @@ class ForeignKv:
         if context.computed:
             context.computed = 0
             self.spilled += 1
+
+
+class ForeignMemory:
+    """The part of a backend that frees KV, which does nothing where somebody else holds the KV."""
+
+    @property
+    def evicts(self) -> bool:
+        """Return False: whoever holds a prompt's KV keeps all of it."""
+        return False
+
+    def evict(self, generation_id: str, tokens: int) -> None:
+        """Is never called, because nothing evicts here."""
+
+    def drop(self, generation_id: str) -> None:
+        """Keep the KV, which is not ours to free."""
+
+    def drop_prefix(self, key: str) -> None:
+        """Keep the KV, which is not ours to free."""

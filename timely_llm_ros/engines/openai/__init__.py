@@ -10,11 +10,11 @@ from timely_llm_ros.engines.openai.completions import (
 from timely_llm_ros.engines.openai.config import OpenAIConfig
 from timely_llm_ros.engines.openai.engine import OpenAIEngine
 from timely_llm_ros.engines.openai.options import API_KEY_VARIABLE, ServerOptions, read_api_key
-from timely_llm_ros.engines.openai.served_times import times_or_none
+from timely_llm_ros.engines.openai.served_times import measure_times, times_or_none
 from timely_llm_ros.engines.openai.servers_engine import ServersEngine
 
 __all__ = [
     'API_KEY_VARIABLE', 'Chunk', 'Completions', 'OpenAIConfig', 'OpenAIEngine', 'ServedModel',
-    'ServerOptions', 'ServersEngine', 'check_probe', 'grammar_probe', 'read_api_key',
-    'times_or_none',
+    'ServerOptions', 'ServersEngine', 'check_probe', 'grammar_probe', 'measure_times',
+    'read_api_key', 'times_or_none',
 ]  # fmt: skip

@@ -1,6 +1,6 @@
-"""One server's HTTP: completions of token ids as a stream, its health, and what it serves.
+"""Speaks HTTP with one server: completions as a stream, its health, and what it serves.
 
-What is used of the OpenAI-compatible API is what vLLM offers: prompts of token ids,
+Beyond the OpenAI-compatible API this needs what vLLM offers: prompts of token ids,
 ``return_token_ids``, and structured outputs with llguidance's grammars.
 """
 
@@ -18,12 +18,7 @@ from timely_llm_ros.engines.openai.completions import (
     check_probe,
     grammar_probe,
 )
-from timely_llm_ros.errors import (
-    EngineError,
-    ModelLoadError,
-    RequestRefusedError,
-    ServerLostError,
-)
+from timely_llm_ros.errors import EngineError, ModelLoadError, RequestRefusedError, ServerLostError
 
 if TYPE_CHECKING:
     import ssl
@@ -42,7 +37,7 @@ class ServerClient:
         url: The server's address.
         options: Time limits and the model's name.
         api_key: The key, empty for none; it is in no message.
-        tls: How its certificate is checked.
+        tls: How the server's certificate is checked.
     """
 
     def __init__(
@@ -58,7 +53,7 @@ class ServerClient:
             verify=tls,
             timeout=httpx2.Timeout(options.silence_s, connect=options.connect_timeout_s, pool=None),
             limits=httpx2.Limits(max_keepalive_connections=64, keepalive_expiry=60.0),
-            # A key must go to no proxy that an environment happens to name.
+            # The key must not go to a proxy that the environment happens to name.
             trust_env=False,
         )
 
@@ -67,11 +62,7 @@ class ServerClient:
         await self._client.aclose()
 
     async def check_health(self) -> None:
-        """Ask whether the server is well.
-
-        Raises:
-            ServerLostError: It is not, or does not answer.
-        """
+        """Ask whether the server is well, see :class:`Completions`."""
         try:
             response = await self._client.get('/health')
         except httpx2.HTTPError as err:
@@ -82,7 +73,7 @@ class ServerClient:
             )
 
     async def check(self, texts: ServerTexts) -> ServedModel:
-        """Check that the server serves what it should; return what it serves.
+        """Check that the server serves what it should, and return what it serves.
 
         Raises:
             ServerLostError: It does not answer, or not yet.
@@ -92,8 +83,8 @@ class ServerClient:
         await self.check_health()
         served = await self._find_model()
         self._model, self._size = served.name, texts.size
-        body = {'prompt': PROBE_TEXT, 'max_tokens': 1, 'temperature': 0, 'return_token_ids': True}
-        choice = _first_choice(await self._post(body))
+        probe = {'prompt': PROBE_TEXT, 'max_tokens': 1, 'temperature': 0}
+        choice = await self._complete(probe)
         ids, expected = choice.get('prompt_token_ids'), texts.encode(PROBE_TEXT, beginning=True)
         if ids is None:
             raise ModelLoadError(
@@ -110,18 +101,8 @@ class ServerClient:
         return served
 
     async def tokens(self, body: dict[str, Any]) -> AsyncGenerator[Chunk, None]:
-        """Yield a completion's tokens as they come. Leaving the iteration ends the request.
-
-        Raises:
-            ServerLostError: The server is gone, silent or in trouble, or the stream is cut.
-            RequestRefusedError: The server will never serve this request.
-        """
-        request = {
-            'model': self._model,
-            'stream': True,
-            'return_token_ids': True,
-            **body,
-        }
+        """Yield a completion's tokens as they come, see :class:`Completions`."""
+        request = {'model': self._model, 'stream': True, 'return_token_ids': True, **body}
         finished = False
         try:
             async with self._client.stream('POST', '/v1/completions', json=request) as response:
@@ -129,7 +110,7 @@ class ServerClient:
                     await response.aread()
                     raise self._refusal(response)
                 async for line in response.aiter_lines():
-                    # Read to the very end, so that the connection can be used again.
+                    # It is read to its very end, so that the connection can be used again.
                     if finished or not line.startswith('data:'):
                         continue
                     data = line[5:].strip()
@@ -171,18 +152,12 @@ class ServerClient:
         return Chunk(tuple(ids), finish)
 
     async def _find_model(self) -> ServedModel:
+        answer = await self._ask('/v1/models')
         try:
-            response = await self._client.get('/v1/models')
-        except httpx2.HTTPError as err:
-            raise self._lost(err) from err
-        if response.status_code != 200:
-            error = self._refusal(response)
-            raise error if isinstance(error, ServerLostError) else ModelLoadError(str(error))
-        try:
-            models = {item['id']: item for item in response.json()['data']}
-        except (ValueError, TypeError, KeyError) as err:
+            models = {item['id']: item for item in answer['data']}
+        except (TypeError, KeyError) as err:
             raise ModelLoadError(
-                f'{self.url}/v1/models: {response.text[:80]!r}: expected a list of models'
+                f'{self.url}/v1/models: {str(answer)[:80]!r}: expected a list of models'
             ) from err
         name = self._options.model or (next(iter(models)) if len(models) == 1 else '')
         if name not in models:
@@ -200,23 +175,26 @@ class ServerClient:
             'or vllm serve with --structured-outputs-config \'{"backend":"guidance"}\''
         )
         try:
-            choice = _first_choice(
-                await self._post({**grammar_probe(texts), 'return_token_ids': True})
-            )
+            choice = await self._complete(grammar_probe(texts))
         except ModelLoadError as err:
             raise ModelLoadError(f'{err}; {help_text}') from err
         check_probe(self.url, choice.get('token_ids') or (), texts, help_text)
 
-    async def _post(self, body: dict[str, Any]) -> Any:
-        """Return the answer to a request that is not streamed.
+    async def _complete(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Return the first choice of a completion that is not streamed."""
+        body = {'model': self._model, 'return_token_ids': True, **body}
+        return _first_choice(await self._ask('/v1/completions', body))
+
+    async def _ask(self, path: str, body: dict[str, Any] | None = None) -> Any:
+        """Return the JSON that the server answers.
 
         Raises:
             ServerLostError: The server is in trouble.
-            ModelLoadError: It refuses the request.
+            ModelLoadError: It refuses the request, or answers no JSON.
         """
         try:
-            response = await self._client.post(
-                '/v1/completions', json={'model': self._model, **body}
+            response = await self._client.request(
+                'GET' if body is None else 'POST', path, json=body
             )
         except httpx2.HTTPError as err:
             raise self._lost(err) from err
@@ -226,10 +204,12 @@ class ServerClient:
         try:
             return response.json()
         except ValueError as err:
-            raise ModelLoadError(f'{self.url}: {response.text[:80]!r}: expected JSON') from err
+            raise ModelLoadError(
+                f'{self.url}{path}: {response.text[:80]!r}: expected JSON'
+            ) from err
 
     def _refusal(self, response: httpx2.Response) -> EngineError:
-        """Return what an answer other than 200 means."""
+        """Return the error of an answer other than 200."""
         status = response.status_code
         if status in (401, 403):
             return RequestRefusedError(
@@ -246,7 +226,7 @@ class ServerClient:
         return RequestRefusedError(text)
 
     def _lost(self, err: httpx2.HTTPError) -> ServerLostError:
-        """Return what an error of the transport means to us."""
+        """Return the error of a transport that failed."""
         if isinstance(err, httpx2.ConnectTimeout):
             reason = f'no connection within {self._options.connect_timeout_s:g} s'
         elif isinstance(err, httpx2.TimeoutException):
@@ -272,7 +252,7 @@ def _first_choice(answer: Any) -> dict[str, Any]:
 
 
 def _error_text(answer: Any) -> str:
-    """Return what an error says, in whichever shape it comes."""
+    """Return the message of an error, in whichever shape it comes."""
     error = answer.get('error', answer) if isinstance(answer, dict) else answer
     message = error.get('message', error) if isinstance(error, dict) else error
     return str(message)[:300]

@@ -1,4 +1,4 @@
-"""What a server of completions is to us, wherever it runs: token ids in, a stream of tokens out."""
+"""A server of completions, wherever it runs: token ids in, a stream of tokens out."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from timely_llm_ros.engines.texts import NO_FORCING
 from timely_llm_ros.errors import ModelLoadError
 
 if TYPE_CHECKING:
@@ -13,25 +14,16 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.engines.texts import ServerTexts
 
-GRAMMAR_HEADER = '%llguidance {"no_forcing": true}\n'
-"""Without it llguidance would allow only the usual tokens where a text is certain, and what is
-usual depends on where a request begins."""
-
 PROBE_TEXT = 'robot: tello\ngoto(target) fly there\nscene:\nred cup_1 +1.2 -0.4\ntask: 3 ä"{};\n'
-"""What a server must tokenise as we do: words, digits, signs, line ends, more than ASCII."""
+"""A server must tokenise it as we do: words, digits, signs, line ends, more than ASCII."""
 
 PROBE_PLAN = 'land;'
-"""What a server must write where the grammar leaves nothing else."""
+"""A server must write it where the grammar leaves nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """What a server serves.
-
-    Attributes:
-        name: The model's name there.
-        context_limit: Most tokens that one context may have.
-    """
+    """A model by its name on a server, and the most tokens that one context may have there."""
 
     name: str
     context_limit: int
@@ -43,7 +35,7 @@ class Chunk:
 
     Attributes:
         token_ids: The new tokens.
-        finish: Why it ends here, ``stop`` or ``length``; empty where it goes on.
+        finish: Why the completion ends here, ``stop`` or ``length``; empty where it goes on.
     """
 
     token_ids: tuple[int, ...]
@@ -51,7 +43,7 @@ class Chunk:
 
 
 class Completions(Protocol):
-    """One server. A request's body has the names of vLLM's API."""
+    """One server. Requests are in the names of vLLM's API."""
 
     @property
     def url(self) -> str:
@@ -59,7 +51,7 @@ class Completions(Protocol):
         ...
 
     async def check(self, texts: ServerTexts) -> ServedModel:
-        """Check that it serves what it should; return what it serves.
+        """Check that it serves what it should, and return what it serves.
 
         Raises:
             ServerLostError: It does not answer, or not yet.
@@ -89,38 +81,14 @@ class Completions(Protocol):
         ...
 
 
-class Patience(Protocol):
-    """How long servers may take, and whether they are told what is urgent."""
-
-    @property
-    def start_limit_s(self) -> float:
-        """How long the first server may take to be well (s)."""
-        ...
-
-    @property
-    def health_period_s(self) -> float:
-        """How often each is asked whether it is well (s)."""
-        ...
-
-    @property
-    def give_up_s(self) -> float:
-        """With no server for so long (s), every generation ends with an error."""
-        ...
-
-    @property
-    def priority(self) -> bool:
-        """Whether requests carry their due time."""
-        ...
-
-
 def grammar_probe(texts: ServerTexts) -> dict[str, Any]:
-    """Return the body of a request whose grammar leaves only :data:`PROBE_PLAN`."""
+    """Return the request whose grammar leaves only :data:`PROBE_PLAN`."""
     return {
         'prompt': texts.encode(PROBE_TEXT, beginning=True),
         'max_tokens': 16,
         'temperature': 0,
         'structured_outputs': {
-            'grammar': f'{GRAMMAR_HEADER}start: {json.dumps(PROBE_PLAN)}\n',
+            'grammar': f'{NO_FORCING}start: {json.dumps(PROBE_PLAN)}\n',
         },
     }
 
@@ -131,8 +99,7 @@ def check_probe(url: str, token_ids: Sequence[int], texts: ServerTexts, help_tex
     Raises:
         ModelLoadError: It does not obey the grammar.
     """
-    ids = [token for token in token_ids if token not in texts.end_ids]
-    written = b''.join(map(texts.bytes_of, ids)).decode('utf-8', 'replace')
+    written = texts.decode(token for token in token_ids if token not in texts.end_ids)
     if written != PROBE_PLAN:
         raise ModelLoadError(
             f'{url}: wrote {written!r} where the grammar allows only {PROBE_PLAN!r}; {help_text}'

@@ -12,11 +12,7 @@ from timely_llm_ros.options import group
 
 @dataclass(frozen=True, kw_only=True)
 class OpenAIConfig(ModelConfig):
-    """Options of :class:`OpenAIEngine`.
-
-    Attributes:
-        servers: The servers, and how they are spoken to.
-    """
+    """Options of :class:`OpenAIEngine`."""
 
     name: ClassVar[str] = 'openai'
 

@@ -1,4 +1,4 @@
-"""The engine core of one server, driven by the server's tokens instead of steps of our own."""
+"""The engine core of one server, which the server's tokens drive instead of steps of our own."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from timely_llm_ros.engines.core import EngineCore
 from timely_llm_ros.scheduling import Phase
 
 if TYPE_CHECKING:
-    from timely_llm_ros.engines.commands import Command
     from timely_llm_ros.engines.core import CoreOptions, Generation, Output
-    from timely_llm_ros.engines.engine import EngineEvent, EngineState
+    from timely_llm_ros.engines.engine import EndReason
     from timely_llm_ros.engines.openai.sequences import ServerSequences
 
 UNKNOWN_STEP_S = 0.02
-"""Step time of a server of which no token has come yet, where no other's is known either."""
+"""Step time of a server before its first token, where no other server's is known either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,49 +28,24 @@ class Handover:
 
 
 class ServerCore:
-    """The generations of one server: who runs there next is decided here, by the same policies.
+    """The generations of one server; the policy decides here which of them run there.
 
     Tokens come for one generation at a time, so its busy time is counted from its own tokens.
 
     Args:
-        sequences: The generations' token ids, which are those of all servers.
+        sequences: The token ids of the generations of all servers.
         options: How generations are scheduled, and how much KV the server is taken to keep.
     """
 
     def __init__(self, sequences: ServerSequences, options: CoreOptions) -> None:
         self._core = EngineCore(sequences, options)
-        self._generations = self._core.generations
-
-    def apply(self, command: Command) -> None:
-        """Do what a command asks for; one that names no generation of this server is ignored."""
-        self._generations.apply(command)
-
-    def take_events(self) -> list[EngineEvent]:
-        """Return the events since the last call, oldest first."""
-        return self._generations.take_events()
-
-    def state(self, now_s: float) -> EngineState:
-        """Return a snapshot."""
-        return self._generations.state(now_s)
+        self.generations = self._core.generations
+        """The generations, for commands, events and states."""
 
     def choose(self, now_s: float) -> list[str]:
         """Choose who is to be served from now on and return their ids."""
         self._core.plan(now_s)
-        return self.running
-
-    @property
-    def running(self) -> list[str]:
-        """The ids of those that are to be served now."""
-        return self._generations.running
-
-    @property
-    def waiting(self) -> int:
-        """How many compete for the server and are not served now."""
-        return self._generations.waiting
-
-    def due_s(self, generation: Generation) -> float:
-        """Return when a generation's next segment is due (s)."""
-        return self._generations.due_s(generation)
+        return self.generations.running
 
     def take(
         self,
@@ -84,14 +58,10 @@ class ServerCore:
     ) -> None:
         """Take one token of a running generation.
 
-        Args:
-            generation: Whose.
-            output: The token.
-            elapsed_s: Since its previous token or the request (s).
-            begins: Whether it is the request's first.
-            now_s: The time (s).
+        ``elapsed_s`` is the time since its previous token, or since the request where the token
+        ``begins`` the request's answer.
         """
-        generations = self._generations
+        generations = self.generations
         running = max(1, generations.table.count(Phase.RUNNING))
         if begins:
             generations.step_times.observe_prefill(running, 1, elapsed_s)
@@ -106,37 +76,23 @@ class ServerCore:
         else:
             generations.count((generation,))
 
-    def find(self, generation_id: str) -> Generation | None:
-        """Return a generation; None where it is not here."""
-        return self._generations.get(generation_id)
-
     def is_running(self, generation_id: str) -> bool:
-        """Tell whether a generation is to be served now."""
-        return self._generations.table.phase(generation_id) is Phase.RUNNING
+        """Return whether a generation is to be served now."""
+        return self.generations.table.phase(generation_id) is Phase.RUNNING
 
-    def fail(self, generation_id: str, error: str) -> None:
-        """End a generation with an error."""
-        generation = self.find(generation_id)
+    def end(self, generation_id: str, reason: EndReason, error: str = '') -> None:
+        """End a generation, if it is here."""
+        generation = self.generations.get(generation_id)
         if generation is not None:
-            self._generations.end(generation, 'error', error)
-
-    def run_out(self, generation_id: str) -> None:
-        """End a generation whose context is full."""
-        generation = self.find(generation_id)
-        if generation is not None:
-            self._generations.end(generation, 'length')
+            self.generations.end(generation, reason, error)
 
     def limit_context(self, tokens: int) -> None:
         """Set the most tokens that one context may have on this server."""
-        self._generations.context_limit = min(tokens, self._core.kv.capacity)
-
-    def everyone(self) -> list[Generation]:
-        """Return every generation that is here."""
-        return list(self._generations)
+        self.generations.context_limit = min(tokens, self._core.kv.capacity)
 
     def release(self, generation: Generation) -> Handover:
-        """Let a generation go, all that is known of it kept."""
-        generations, name = self._generations, generation.generation_id
+        """Let a generation go and return all that is known of it."""
+        generations, name = self.generations, generation.generation_id
         handover = Handover(
             generation,
             generations.phase(generation),
@@ -149,7 +105,7 @@ class ServerCore:
     def adopt(self, handover: Handover) -> None:
         """Go on with a generation of another server; its KV is computed anew here."""
         generation, phase = handover.generation, handover.phase
-        generations, name, old = self._generations, generation.generation_id, generation.context
+        generations, name, old = self.generations, generation.generation_id, generation.context
         generation.context = self._core.kv.open(name, old.prefix.key, old.prefix.tokens, old.tokens)
         made_tokens = generation.segment_tokens
         generations.add(generation, handover.remaining_tokens)
@@ -161,26 +117,26 @@ class ServerCore:
     @property
     def contenders(self) -> int:
         """Generations that want to be served now."""
-        return self.waiting + self._generations.table.count(Phase.RUNNING)
+        return self.generations.waiting + self.generations.table.count(Phase.RUNNING)
 
     def forget_times(self) -> None:
-        """Forget how fast the server was: one that comes back may be another machine.
+        """Forget how fast the server was, because one that comes back may be another machine.
 
-        Otherwise a server last seen slow, as one is that dies under load, would never be tried.
+        Servers that die under load are slow before, and would otherwise never be tried again.
         """
-        self._generations.step_times.forget()
+        self.generations.step_times.forget()
 
     @property
     def single_step_s(self) -> float | None:
         """Expected step time of one generation alone (s); None before the first token."""
-        return self._generations.step_times.expected_s(1)
+        return self.generations.step_times.expected_s(1)
 
     def wait_s(
         self,
         max_running: int,
         tokens: float,
         left_tokens: float,
-        unknown_step_s: float = UNKNOWN_STEP_S,
+        unknown_step_s: float,
     ) -> float:
         """Estimate when one more generation would be complete here (s from now).
 
@@ -192,12 +148,7 @@ class ServerCore:
         """
         here = self.contenders
         batch = min(here + 1, max_running)
-        step_s = self._generations.step_times.expected_s(batch) or unknown_step_s
+        step_s = self.generations.step_times.expected_s(batch) or unknown_step_s
         ahead = max(0, here + 1 - max_running)
         queue_s = ahead * left_tokens * step_s / max_running
-        return queue_s + self._generations.step_times.prefill_s + tokens * step_s
-
-    @property
-    def left_tokens(self) -> tuple[int, int]:
-        """How many tokens the generations here have got in all, and how many generations it is."""
-        return sum(item.tokens for item in self._generations), len(self._generations)
+        return queue_s + self.generations.step_times.prefill_s + tokens * step_s

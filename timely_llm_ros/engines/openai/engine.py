@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.engines.engine import EngineInfo
+from timely_llm_ros.engines.openai.options import read_api_key
 from timely_llm_ros.engines.openai.servers_engine import ServersEngine
 from timely_llm_ros.engines.tokens import find_model
 
@@ -22,14 +23,20 @@ class OpenAIEngine(ServersEngine):
     """Generates on servers that speak vLLM's OpenAI-compatible API."""
 
     def __init__(self, config: OpenAIConfig) -> None:
-        super().__init__(config, patience=config.servers)
-        self._options = config.servers
+        options = self._options = config.servers
+        super().__init__(
+            config,
+            start_limit_s=options.start_limit_s,
+            health_period_s=options.health_period_s,
+            give_up_s=options.give_up_s,
+            priority=options.priority,
+        )
 
     def _connect(self) -> Sequence[Completions]:
         from timely_llm_ros.engines.openai.client import ServerClient
 
         options = self._options
-        key, tls = options.read_api_key(), options.ssl_context()
+        key, tls = read_api_key(options.api_key_file), options.ssl_context()
         for url in options.urls:
             if key and url.startswith('http://') and not _is_local(url):
                 _logger.warning('the API key goes to %s unencrypted: expected https', url)

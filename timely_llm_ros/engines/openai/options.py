@@ -1,4 +1,4 @@
-"""Where the servers are, and how they are spoken to."""
+"""The options of the openai engine's servers, and the API key."""
 
 from __future__ import annotations
 
@@ -20,20 +20,6 @@ class ServerOptions:
     """The servers of an ``openai`` engine.
 
     The key itself is no option, so that it is in no parameter dump, trace or command line.
-
-    Attributes:
-        urls: One for each server, for example ``https://gpu-1:8000``.
-        model: Name under which they serve the model; empty for the only one that they serve.
-        api_key_file: File that holds the API key; empty for the environment variable
-            ``TIMELY_LLM_API_KEY``, and no key where that is not set.
-        ca_file: Certificates (PEM) that a server's must be signed by; empty for the system's.
-        connect_timeout_s: How long a connection may take (s).
-        silence_s: How long a server may take for the next token (s) before it counts as lost.
-        health_period_s: How often each server is asked whether it is well (s).
-        start_limit_s: How long the first server may take to answer at start (s).
-        give_up_s: With no server for so long (s), every generation ends with an error.
-        priority: Send each request's due time as its priority; the servers must then run with
-            ``--scheduling-policy priority``.
 
     Raises:
         ConfigurationError: A value cannot be used.
@@ -103,16 +89,8 @@ class ServerOptions:
         object.__setattr__(self, 'urls', urls)
         check_options(self)
 
-    def read_api_key(self) -> str:
-        """Return the API key, empty for none.
-
-        Raises:
-            ConfigurationError: The file cannot be read or holds no key.
-        """
-        return read_api_key(self.api_key_file)
-
     def ssl_context(self) -> ssl.SSLContext:
-        """Return how certificates are checked: always, and against ``ca_file`` if it is given.
+        """Return the check of certificates, which never is off and uses ``ca_file`` if given.
 
         Raises:
             ConfigurationError: The file cannot be read or has no certificate.
@@ -126,7 +104,7 @@ class ServerOptions:
 
 
 def read_api_key(file: str) -> str:
-    """Return the API key of a file, or of the environment where none is given; empty for none.
+    """Return the API key of a file, or else of the environment; empty for none.
 
     Raises:
         ConfigurationError: The file cannot be read or holds no key.

@@ -1,6 +1,6 @@
-"""What goes to a server for a generation: its token ids are all there is to know.
+"""The token ids of generations, and the requests to servers that are made of them.
 
-A request is the prompt and everything generated so far, so any server can go on with it.
+A request holds the prompt and everything generated so far, so any server can go on with it.
 """
 
 from __future__ import annotations
@@ -8,10 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from timely_llm_ros.engines.core import Output
-from timely_llm_ros.engines.openai.completions import GRAMMAR_HEADER
-from timely_llm_ros.engines.texts import PromptTokens, TextStream
-from timely_llm_ros.engines.tokens import MAX_SEED, Sampling
+from timely_llm_ros.engines.core import ForeignMemory, Output
+from timely_llm_ros.engines.texts import NO_FORCING, PromptTokens, TextStream
+from timely_llm_ros.engines.tokens import MAX_SEED
 from timely_llm_ros.skills.grammar import RemainingGrammar, decoding_grammar
 
 if TYPE_CHECKING:
@@ -19,20 +18,21 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.engines.commands import GenerationRequest
     from timely_llm_ros.engines.texts import ServerTexts
+    from timely_llm_ros.engines.tokens import Sampling
 
 
 @dataclass(slots=True)
 class _Sequence:
-    """One generation: ``ids`` is its whole context, ``generated`` what the servers chose of it.
+    """One generation: ``ids`` is its whole context, of which servers ``generated`` a part.
 
-    ``grammar`` is the whole grammar since the last observation, ``rest`` what is left of it after
-    all text but ``new_text``. ``choice`` is how tokens are chosen, as a request says it.
+    ``grammar`` holds since the last observation; ``rest`` is what is left of it after all text but
+    ``new_text``. ``choice`` is the part of a request that says how tokens are chosen.
     """
 
     ids: list[int]
     max_tokens: int
     stops: tuple[int, ...]
-    choice: Mapping[str, Any] = field(default_factory=dict)
+    choice: Mapping[str, Any]
     grammar: str = ''
     rest: RemainingGrammar | None = None
     new_text: str = ''
@@ -40,25 +40,19 @@ class _Sequence:
     text: TextStream = field(default_factory=TextStream)
 
 
-class ServerSequences:
-    """The generations of all servers: the core's backend, and what becomes a request.
+class ServerSequences(ForeignMemory):
+    """The generations of all servers, as their cores' backend and as requests.
 
     Args:
         texts: The tokenizer.
+        sampling: How tokens are chosen.
         observations: Whether blocking calls wait for their value.
-        sampling: How tokens are chosen; None for the likeliest always.
     """
 
     def __init__(
-        self,
-        texts: ServerTexts,
-        *,
-        observations: bool = True,
-        sampling: Sampling | None = None,
+        self, texts: ServerTexts, sampling: Sampling, *, observations: bool = True
     ) -> None:
-        self._texts = texts
-        self._sampling = sampling or Sampling()
-        self._observations = observations
+        self._texts, self._sampling, self._observations = texts, sampling, observations
         self._prompts = PromptTokens(texts)
         self._sequences: dict[str, _Sequence] = {}
 
@@ -96,26 +90,12 @@ class ServerSequences:
             sequence.rest, sequence.new_text = RemainingGrammar(sequence.grammar), ''
         return len(ids)
 
-    @property
-    def evicts(self) -> bool:
-        """A server keeps all of a prompt's KV."""
-        return False
-
-    def evict(self, generation_id: str, tokens: int) -> None:
-        """Is never called, since nothing evicts here."""
-
-    def drop(self, generation_id: str) -> None:
-        """Nothing is held here; a server frees what it does not need."""
-
-    def drop_prefix(self, key: str) -> None:
-        """Nothing is held here."""
-
     def close(self, generation_id: str) -> tuple[int, ...]:
-        """Forget a generation and return what was generated."""
+        """Forget a generation and return its tokens."""
         return tuple(self._sequences.pop(generation_id).generated)
 
     def length(self, generation_id: str) -> int:
-        """Return the length of a generation's context in tokens."""
+        """Return how many tokens a generation's context has."""
         return len(self._sequences[generation_id].ids)
 
     def take(self, generation_id: str, token: int) -> Output:
@@ -146,7 +126,7 @@ class ServerSequences:
             'max_tokens': max(1, sequence.max_tokens - len(sequence.generated)),
         }
         if 'seed' in body:
-            # A server's chance begins anew with each request, so it must not begin the same way.
+            # A server draws anew for each request, so each request has another seed.
             body['seed'] = (body['seed'] + len(sequence.generated)) % (MAX_SEED + 1)
         stops = [*sorted(self._texts.end_ids)]
         if stop_at_statement:
@@ -154,10 +134,10 @@ class ServerSequences:
         body['stop_token_ids'] = stops
         if sequence.rest is not None:
             if sequence.text.incomplete:
-                # A grammar speaks of characters: what is left of this one comes without it.
+                # A grammar is about whole characters, so the rest of this one comes without it.
                 body['max_tokens'] = 1
             else:
                 sequence.rest.take(sequence.new_text)
                 sequence.new_text = ''
-                body['structured_outputs'] = {'grammar': GRAMMAR_HEADER + sequence.rest.text()}
+                body['structured_outputs'] = {'grammar': NO_FORCING + sequence.rest.text()}
         return body

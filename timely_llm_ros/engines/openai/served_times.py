@@ -1,6 +1,6 @@
-"""Times a model behind a server of completions, for predictions: coarsely, within some seconds.
+"""Times a model behind a server of completions, coarsely and within some seconds.
 
-What is timed is what a planner waits for: the way to the server and back included, and whatever
+The times are those that a planner waits: they include the way to the server and back, and whatever
 else the server does meanwhile.
 """
 
@@ -19,7 +19,7 @@ from timely_llm_ros.errors import EngineError, TimelyError
 from timely_llm_ros.prediction.times import ProfilePlan, fit_profile, measure
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
     from concurrent.futures import Future
 
     from timely_llm_ros.engines.openai.completions import Chunk
@@ -41,7 +41,7 @@ MOST_S = 20.0
 """How long measuring should take at most (s); a slow server is measured less often."""
 
 _STEPS = 6
-"""Steps timed in one go, beyond those that pass until all of a batch have begun."""
+"""Steps timed in one go after all of a batch have begun."""
 
 
 async def measure_times(
@@ -51,7 +51,6 @@ async def measure_times(
     context_limit: int,
     max_running: int,
     kv_tokens: int,
-    most_s: float = MOST_S,
 ) -> ExecutionTimeModel:
     """Return how long prompts and steps take.
 
@@ -61,7 +60,6 @@ async def measure_times(
         context_limit: Most tokens of one context.
         max_running: Most generations in one step.
         kv_tokens: Tokens whose KV fits.
-        most_s: How long this should take at most (s).
 
     Raises:
         EngineError: The server does not serve, or has too little room.
@@ -80,7 +78,7 @@ async def measure_times(
         started_s = time.monotonic()
         stopwatch.steps_s(batches[-1], sizes[1])
         visit_s = max(1e-6, time.monotonic() - started_s)
-        rounds = int(most_s / (visit_s * len(plan.points))) - 1
+        rounds = int(MOST_S / (visit_s * len(plan.points))) - 1
         repeats = max(1, min(ROUNDS, rounds))
         return fit_profile(measure(ProfilePlan(sizes, sizes[::2], batches, repeats), stopwatch))
 
@@ -92,46 +90,21 @@ async def measure_times(
 
 
 async def times_or_none(
-    tokens: Tokens,
-    name: str,
-    *,
-    vocabulary: int,
-    context_limit: int,
-    max_running: int,
-    kv_tokens: int,
+    server: str, times: Awaitable[ExecutionTimeModel]
 ) -> ExecutionTimeModel | None:
-    """Return :func:`measure_times`; where that cannot be done, warn and return None.
-
-    Args:
-        tokens: Sends a request.
-        name: What the warning calls what serves.
-        vocabulary: Token ids are below this.
-        context_limit: Most tokens of one context.
-        max_running: Most generations in one step.
-        kv_tokens: Tokens whose KV fits.
-    """
+    """Await :func:`measure_times`; where that fails, warn of that server and return None."""
     try:
-        return await measure_times(
-            tokens,
-            vocabulary=vocabulary,
-            context_limit=context_limit,
-            max_running=max_running,
-            kv_tokens=kv_tokens,
-        )
+        return await times
     except TimelyError as err:
-        _logger.warning('no predictions for time budgets: %s: %s', name, err)
+        _logger.warning('no predictions for time budgets: %s: %s', server, err)
         return None
 
 
 class CompletionStopwatch:
     """Times requests; made on the loop that sends them, used on any other thread.
 
-    Prompts are random tokens: new ones where the prompt is timed, always the same ones where steps
-    are, so that a server with a prefix cache computes those only once.
-
-    Args:
-        tokens: Sends a request.
-        vocabulary: Token ids are below this.
+    Prompts are random tokens. They are new where a prompt is timed. Where steps are timed they are
+    always the same, so that a server with a prefix cache computes them only once.
     """
 
     def __init__(self, tokens: Tokens, vocabulary: int) -> None:
@@ -142,13 +115,13 @@ class CompletionStopwatch:
         self._stopped = False
 
     def stop(self) -> None:
-        """End what is under way, and all that would come, with ``CancelledError``."""
+        """End this request and all that follow with ``CancelledError``."""
         self._stopped = True
         if self._work is not None:
             self._work.cancel()
 
     def prefill_s(self, tokens: int, cached: int) -> float:
-        """Return how long a prompt takes beyond its cached beginning, first token included (s)."""
+        """Return how long a prompt takes beyond its cached part, first token included (s)."""
         ids = self._ids(next(self._seeds), tokens)
         if cached:
             self._do(self._arrivals(ids[:cached], 1))
@@ -177,13 +150,13 @@ class CompletionStopwatch:
             for before_s, after_s in itertools.pairwise(times_s)
             if begun_s <= before_s and after_s <= end_s and after_s > before_s
         ]
-        # Where they hardly overlap, whole streams say how long a step takes at worst.
+        # Streams that hardly overlap still say how long a step takes at worst.
         return steps_s or [
             max(1e-9, times_s[-1] - times_s[0]) / (length - 1) for times_s in arrivals
         ]
 
     async def _arrivals(self, ids: list[int], length: int) -> list[float]:
-        """Return when each of a completion's tokens came; those of one chunk evenly before it."""
+        """Return when a completion's tokens came, spreading a chunk's evenly."""
         body = {
             'prompt': ids,
             'max_tokens': length,

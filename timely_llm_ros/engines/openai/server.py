@@ -1,4 +1,4 @@
-"""One server as the engine sees it: its generations, their streams, and whether it is well."""
+"""One server of the engine: its generations, their streams, and whether it is well."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MOST_FRUITLESS = 5
 
 @dataclass(slots=True, eq=False)
 class _Stream:
-    """A request under way. It is read only while no token of it was missed."""
+    """A request under way, which is read only as long as none of its tokens was missed."""
 
     generation: Generation
     task: asyncio.Task[None] | None = None
@@ -43,7 +43,7 @@ class _Stream:
 
 
 class Server:
-    """A server, lost until :meth:`connect` found it well. All methods return at once but close.
+    """A server, which counts as lost until it was found well. Only :meth:`close` waits.
 
     Args:
         client: Speaks to it.
@@ -54,7 +54,7 @@ class Server:
         priority: Whether requests carry their due time.
         health_period_s: How often it is asked whether it is well (s).
         on_change: Called when there may be events or its state changed.
-        on_lost: Called when it was well and is not any more.
+        on_lost: Called when it is well no more.
         on_well: Called when it is well again, or for the first time.
     """
 
@@ -78,7 +78,7 @@ class Server:
         self.well = False
         self.error = 'not connected yet'
         self.mismatch: ModelLoadError | None = None
-        """Why it can never serve as it is, if it was reached at all."""
+        """Why it can never serve as it is; None where it can or was never reached."""
         self.client = client
         self._sequences = sequences
         self._texts = texts
@@ -109,8 +109,8 @@ class Server:
 
     @property
     def state(self) -> ServerState:
-        """How it is, for people."""
-        state = self.core.state(time.monotonic())
+        """Its state, for people."""
+        state = self.core.generations.state(time.monotonic())
         return ServerState(
             self.url,
             self.well,
@@ -128,14 +128,14 @@ class Server:
         core = self.core
         chosen = core.choose(time.monotonic())
         for name, stream in tuple(self._streams.items()):
-            if not core.is_running(name) or core.find(name) is not stream.generation:
+            if not core.is_running(name) or core.generations.get(name) is not stream.generation:
                 self._drop(name)
         for name in chosen:
             if name not in self._streams:
                 self._open(name)
 
     def lose(self, error: str) -> None:
-        """Note that it is not well; its generations are the engine's to move."""
+        """Note that it is not well; the engine moves its generations."""
         if not self.well:
             return
         _logger.warning('server lost: %s', error)
@@ -149,7 +149,7 @@ class Server:
     # Its health ----------------------------------------------------------------------------------
 
     async def _look_after(self) -> None:
-        """Ask a server that is well for its health, and try one that is lost again and again."""
+        """Ask for its health while it is well, and try it again and again while it is lost."""
         backoff = Backoff(FIRST_RETRY_S, LAST_RETRY_S)
         while True:
             try:
@@ -193,14 +193,14 @@ class Server:
     # Its streams ---------------------------------------------------------------------------------
 
     def _open(self, name: str) -> None:
-        generation = self.core.find(name)
+        generation = self.core.generations.get(name)
         if generation is None:
             return
         stream = _Stream(generation, length=self._sequences.length(name))
         self._streams[name] = stream
-        # Where others wait it will give way at its next segment: the server then ends the request
+        # Where others wait it will give way at its next segment. The server ends the request there
         # itself, which leaves no token uncounted and the connection open.
-        stop = self._segmented and self.core.waiting > 0
+        stop = self._segmented and self.core.generations.waiting > 0
         stream.task = asyncio.create_task(self._read(name, stream, stop), name=f'stream of {name}')
         self._tasks.add(stream.task)
         stream.task.add_done_callback(self._tasks.discard)
@@ -216,9 +216,9 @@ class Server:
         try:
             body = self._sequences.body(name, stop_at_statement=stop)
             if self._priority:
-                # Other planners' clocks agree with ours on the date at best.
-                due_s = self.core.due_s(stream.generation) - time.monotonic() + time.time()
-                body['priority'] = round(1000 * due_s)
+                # Planners that share a server have only the date in common.
+                due_s = self.core.generations.due_s(stream.generation) - time.monotonic()
+                body['priority'] = round(1000 * (due_s + time.time()))
             async with aclosing(self.client.tokens(body)) as chunks:
                 async for chunk in chunks:
                     if self._streams.get(name) is stream:
@@ -231,12 +231,12 @@ class Server:
                 self.lose(str(err))
         except RequestRefusedError as err:
             if self._streams.get(name) is stream:
-                self.core.fail(name, str(err))
+                self.core.end(name, 'error', str(err))
         except EngineError as err:
-            self.core.fail(name, str(err))
+            self.core.end(name, 'error', str(err))
         except Exception as err:
             _logger.exception('stream of %s', name)
-            self.core.fail(name, f'fault in the client: {err!r}')
+            self.core.end(name, 'error', f'fault in the client: {err!r}')
         finally:
             if self._streams.get(name) is stream:
                 del self._streams[name]
@@ -244,14 +244,14 @@ class Server:
 
     def _take(self, name: str, stream: _Stream, chunk: Chunk) -> None:
         """Take a chunk's tokens, as far as they are wanted."""
-        core, now_s = self.core, time.monotonic()
+        core, find, now_s = self.core, self.core.generations.get, time.monotonic()
         each_s = (now_s - stream.latest_s) / max(1, len(chunk.token_ids))
         stream.latest_s = now_s
         for token in chunk.token_ids:
             if not core.is_running(name):
                 # Its segment ended. If it goes on at once, so does the stream.
                 self.pump()
-            wanted = core.is_running(name) and core.find(name) is stream.generation
+            wanted = core.is_running(name) and find(name) is stream.generation
             if not wanted or stream.length != self._sequences.length(name):
                 break
             output = self._sequences.take(name, token)
@@ -259,7 +259,7 @@ class Server:
             self._fruitless.pop(name, None)
             begins, stream.begun = not stream.begun, True
             core.take(stream.generation, output, elapsed_s=each_s, begins=begins, now_s=now_s)
-            if core.find(name) is None:
+            if find(name) is None:
                 break
         if chunk.finish:
             self._finish(name, stream, chunk)
@@ -268,32 +268,30 @@ class Server:
         self._on_change()
 
     def _finish(self, name: str, stream: _Stream, chunk: Chunk) -> None:
-        """The server ended the request; what is left of the generation needs another."""
+        """Leave a request that the server ended; the rest of the generation needs another one."""
         self._streams.pop(name, None)
-        if self.core.find(name) is not stream.generation:
+        if self.core.generations.get(name) is not stream.generation:
             self._fruitless.pop(name, None)
             return
         limit = self.served.context_limit if self.served else 0
         if chunk.finish == 'length' and stream.length >= limit:
-            self.core.run_out(name)
+            self.core.end(name, 'length')
         elif not stream.begun:
             self._fail_fruitless(name, stream, f'{self.url}: a completion without a token')
 
     def _fail_fruitless(self, name: str, stream: _Stream, error: str) -> None:
-        """Count requests that brought nothing: one that no server survives must not go on."""
+        """Count requests without a token: a generation that no server survives must end."""
         if stream.begun:
             return
         count = self._fruitless.pop(name, 0) + 1
         if count >= MOST_FRUITLESS:
-            self.core.fail(name, f'{count} requests brought no token; the last: {error}')
+            self.core.end(name, 'error', f'{count} requests brought no token; the last: {error}')
         else:
             self._fruitless[name] = count
 
-    def take_fruitless(self, name: str) -> int:
-        """Return and forget how many requests in a row brought a generation nothing."""
-        return self._fruitless.pop(name, 0)
-
-    def put_fruitless(self, name: str, count: int) -> None:
-        """Go on counting for a generation that comes from another server."""
-        if count:
-            self._fruitless[name] = count
+    def take_over(self, generation: Generation, lost: Server) -> None:
+        """Go on with a generation of a server that is lost."""
+        name = generation.generation_id
+        self.core.adopt(lost.core.release(generation))
+        if name in lost._fruitless:
+            self._fruitless[name] = lost._fruitless.pop(name)

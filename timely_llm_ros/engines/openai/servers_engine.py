@@ -1,16 +1,18 @@
 """An engine whose model is elsewhere, on servers of completions.
 
-Scheduling and segmentation are here, by the same code as in every other engine. A generation is
-suspended by ending its request and resumed by a new one with all its token ids; the server's prefix
-cache has its KV. Thus a server that dies loses nothing: another one goes on from the token ids, or
-the same one when it is back.
+It schedules and cuts segments by the same code as every other engine. It suspends a generation by
+ending its request and resumes it by a new one with all its token ids; the server's prefix cache has
+the KV. So a server that dies loses nothing: another one goes on from the token ids, or the same one
+when it is back.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import statistics
 import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -34,29 +36,42 @@ if TYPE_CHECKING:
     from timely_llm_ros.engines.commands import Command, GenerationRequest
     from timely_llm_ros.engines.config import ModelConfig
     from timely_llm_ros.engines.engine import EngineEvent, EngineInfo
-    from timely_llm_ros.engines.openai.completions import Completions, Patience, ServedModel
+    from timely_llm_ros.engines.openai.completions import Completions, ServedModel
     from timely_llm_ros.engines.openai.server import Server
     from timely_llm_ros.prediction.times import ExecutionTimeModel
 
 _logger = logging.getLogger(__name__)
 
 _UNKNOWN_TOKENS = 32.0
-"""Expected length of a generation before one has ended."""
+"""Expected length of a generation before the first one has ended."""
 
 _WHOLE_PROMPT = 1 << 30
 
 
 class ServersEngine(Engine):
-    """Generates on servers; a subclass says which, by :meth:`_connect` and :meth:`_describe`.
+    """Generates on servers, which a subclass names by :meth:`_connect` and :meth:`_describe`.
 
     Args:
-        config: The options that every engine with a model has; ``model_path`` is the folder of the
-            servers' tokenizer, and the bounds are those of each server.
-        patience: How long what may take.
+        config: The options of an engine with a model; ``model_path`` is the folder of the servers'
+            tokenizer, and the bounds are those of each server.
+        start_limit_s: How long the first server may take to be well (s).
+        health_period_s: How often each is asked whether it is well (s).
+        give_up_s: With no server for so long (s), every generation ends with an error.
+        priority: Whether requests carry their due time.
     """
 
-    def __init__(self, config: ModelConfig, *, patience: Patience) -> None:
-        self._config, self._patience = config, patience
+    def __init__(
+        self,
+        config: ModelConfig,
+        *,
+        start_limit_s: float,
+        health_period_s: float,
+        give_up_s: float,
+        priority: bool = False,
+    ) -> None:
+        self._config = config
+        self._start_limit_s, self._health_period_s = start_limit_s, health_period_s
+        self._give_up_s, self._priority = give_up_s, priority
         self._servers: list[Server] = []
         self._server_of: dict[str, Server] = {}
         self._on_event: Callable[[EngineEvent], None] | None = None
@@ -74,7 +89,7 @@ class ServersEngine(Engine):
         """Connect, and wait until one server is well; the others may come later.
 
         Raises:
-            ModelLoadError: None is in time, or one serves something else than it should.
+            ModelLoadError: No server is in time, or one serves something else than it should.
             ConfigurationError: The API key or the certificates cannot be read.
             EngineError: It was started before.
         """
@@ -117,7 +132,7 @@ class ServersEngine(Engine):
             server = self._server_of.get(command.generation_id)
         if server is None:
             return
-        server.core.apply(command)
+        server.core.generations.apply(command)
         match command:
             case Suspend() | Cancel():
                 server.pump()
@@ -128,7 +143,7 @@ class ServersEngine(Engine):
                 pass
 
     def _server_for(self, request: GenerationRequest) -> Server | None:
-        """Return the server for a new generation; where there is none it ends with ``error``."""
+        """Return the server for a new generation, which ends with ``error`` if there is none."""
         name = request.generation_id
         if self._info is None or self._given_up:
             ended = GenerationEnded(name, 'error', 'the engine is not running', 0, 0.0)
@@ -149,25 +164,25 @@ class ServersEngine(Engine):
         raise NotImplementedError
 
     def _describe(self, served: ServedModel, vocabulary: int, load_s: float) -> EngineInfo:
-        """Return what runs there, once one server is well."""
+        """Return what runs there; called once one server is well."""
         raise NotImplementedError
 
     async def _measure(self) -> ExecutionTimeModel | None:
         """Time a server that is well; None where that cannot be done."""
-        from timely_llm_ros.engines.openai.served_times import times_or_none
+        from timely_llm_ros.engines.openai.served_times import measure_times, times_or_none
 
         server = next(server for server in self._servers if server.well)
-        return await times_or_none(
+        times = measure_times(
             server.client.tokens,
-            server.url,
             vocabulary=self._vocabulary,
             context_limit=server.served.context_limit if server.served else 0,
             max_running=self._config.max_running,
             kv_tokens=self._config.max_kv_tokens,
         )
+        return await times_or_none(server.url, times)
 
     def _make_servers(self) -> None:
-        # Only here, because these packages are needed by engines like this one alone.
+        # Only engines like this one need these packages.
         try:
             from timely_llm_ros.engines.openai.sequences import ServerSequences
             from timely_llm_ros.engines.openai.server import Server
@@ -178,23 +193,19 @@ class ServersEngine(Engine):
             raise ModelLoadError(f'{err}; expected the packages of the extra "openai"') from err
         texts = ServerTexts(self._config.model_path)
         self._vocabulary = texts.size
-        sequences = ServerSequences(
-            texts, observations=self._config.mode != 'whole_plan', sampling=self._config.sampling
-        )
+        observations = self._config.mode != 'whole_plan'
+        sequences = ServerSequences(texts, self._config.sampling, observations=observations)
+        options = self._config.core_options(prefill_chunk=_WHOLE_PROMPT)
         for client in clients:
-            core = ServerCore(
-                sequences,
-                self._config.core_options(prefill_chunk=_WHOLE_PROMPT),
-            )
             self._servers.append(
                 Server(
                     client,
-                    core,
+                    ServerCore(sequences, options),
                     sequences,
                     texts,
                     segmented=self._config.mode == 'segmented',
-                    priority=self._patience.priority,
-                    health_period_s=self._patience.health_period_s,
+                    priority=self._priority,
+                    health_period_s=self._health_period_s,
                     on_change=self._changed.set,
                     on_lost=self._on_lost,
                     on_well=self._on_well,
@@ -202,12 +213,8 @@ class ServersEngine(Engine):
             )
 
     async def _first_server(self) -> None:
-        """Wait for the first server that is well.
-
-        Raises:
-            ModelLoadError: None is in time, or one serves something else than it should.
-        """
-        end_s = time.monotonic() + self._patience.start_limit_s
+        """Wait for the first server that is well."""
+        end_s = time.monotonic() + self._start_limit_s
         while True:
             for server in self._servers:
                 if server.mismatch is not None:
@@ -218,23 +225,21 @@ class ServersEngine(Engine):
             if left_s <= 0:
                 errors = '; '.join(server.error for server in self._servers)
                 raise ModelLoadError(
-                    f'no server after {self._patience.start_limit_s:g} s: {errors}; expected a '
+                    f'no server after {self._start_limit_s:g} s: {errors}; expected a '
                     'server there, started for example by "timely-llm serve"'
                 )
             self._first.clear()
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(left_s):
                     await self._first.wait()
-            except TimeoutError:
-                continue
 
     def _soonest(self, servers: Sequence[Server]) -> Server:
         """Return the server on which one more generation would be complete first."""
         well = [server for server in servers if server.well] or list(servers)
-        done, number = map(sum, zip(*(server.core.left_tokens for server in servers), strict=True))
+        done = [item.tokens for server in servers for item in server.core.generations]
         tokens = self._mean_tokens
-        left_tokens = max(1.0, tokens - done / number) if number else tokens
-        # A server never seen at work counts as the fastest: it will be tried, and then is known.
+        left_tokens = max(1.0, tokens - statistics.fmean(done)) if done else tokens
+        # A server never seen at work counts as the fastest, so that it is tried and known.
         steps_s = [server.core.single_step_s for server in well]
         unknown_step_s = min((step_s for step_s in steps_s if step_s), default=UNKNOWN_STEP_S)
         return min(
@@ -250,13 +255,12 @@ class ServersEngine(Engine):
         if any(server.well for server in self._servers):
             self._move_from(lost)
         elif self._give_up is None and self._info is not None:
-            self._give_up = asyncio.get_running_loop().call_later(
-                self._patience.give_up_s, self._give_up_all
-            )
+            loop = asyncio.get_running_loop()
+            self._give_up = loop.call_later(self._give_up_s, self._give_up_all)
         self._changed.set()
 
     def _on_well(self) -> None:
-        """A server is well: nobody need wait for one that is not."""
+        """Move the generations of lost servers to a server that is well now."""
         if self._give_up is not None:
             self._give_up.cancel()
             self._give_up = None
@@ -269,33 +273,31 @@ class ServersEngine(Engine):
         self._changed.set()
 
     def _move_from(self, lost: Server) -> None:
-        moved = lost.core.everyone()
+        moved = list(lost.core.generations)
         for generation in moved:
-            name = generation.generation_id
             server = self._soonest([server for server in self._servers if server.well])
-            server.core.adopt(lost.core.release(generation))
-            server.put_fruitless(name, lost.take_fruitless(name))
-            self._server_of[name] = server
+            server.take_over(generation, lost)
+            self._server_of[generation.generation_id] = server
         if moved:
             _logger.warning('%d generations of %s go on elsewhere', len(moved), lost.url)
 
     def _give_up_all(self) -> None:
-        """No server for too long: say so and end every generation."""
+        """Report that no server came for too long, and end every generation."""
         self._give_up = None
         self._given_up = True
-        error = f'no server for {self._patience.give_up_s:g} s: ' + '; '.join(
+        error = f'no server for {self._give_up_s:g} s: ' + '; '.join(
             server.error for server in self._servers
         )
         self._tell(EngineFailed(error))
         for server in self._servers:
-            for generation in server.core.everyone():
-                server.core.fail(generation.generation_id, error)
+            for generation in list(server.core.generations):
+                server.core.generations.end(generation, 'error', error)
         self._changed.set()
 
     # Events --------------------------------------------------------------------------------------
 
     async def _serve(self) -> None:
-        """Have the policy choose whenever something changed, and bring events out."""
+        """Let the policy choose whenever something changed, and send events."""
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -303,7 +305,7 @@ class ServersEngine(Engine):
             for server in self._servers:
                 server.pump()
             for server in self._servers:
-                for event in server.core.take_events():
+                for event in server.core.generations.take_events():
                     if isinstance(event, GenerationEnded):
                         self._forget(event)
                     self._tell(event)
@@ -322,7 +324,7 @@ class ServersEngine(Engine):
 
     def _forget(self, event: GenerationEnded) -> None:
         server = self._server_of.get(event.generation_id)
-        if server is not None and server.core.find(event.generation_id) is None:
+        if server is not None and event.generation_id not in server.core.generations:
             del self._server_of[event.generation_id]
         if event.reason == 'stop':
             self._mean_tokens += 0.1 * (event.tokens - self._mean_tokens)
@@ -335,7 +337,7 @@ class ServersEngine(Engine):
 
     def _state(self, now_s: float) -> EngineState:
         """Return the state of all servers together."""
-        states = [server.core.state(now_s) for server in self._servers]
+        states = [server.core.generations.state(now_s) for server in self._servers]
         steps_s = [state.step_s for state in states if state.step_s]
         return EngineState(
             sum(state.running for state in states),

@@ -1,11 +1,13 @@
-"""Token ids to text and back, with the grammar that constrains them."""
+"""Tokenizers, and the grammars that constrain a model's tokens."""
 
 from timely_llm_ros.engines.texts.loading import load_texts
 from timely_llm_ros.engines.texts.prompt_tokens import PromptTokens
 from timely_llm_ros.engines.texts.server_texts import ServerTexts
 from timely_llm_ros.engines.texts.text_stream import TextStream
+from timely_llm_ros.engines.texts.token_codec import NO_FORCING, TokenCodec
 from timely_llm_ros.engines.texts.token_texts import GrammarState, TokenTexts
 
 __all__ = [
-    'GrammarState', 'PromptTokens', 'ServerTexts', 'TextStream', 'TokenTexts', 'load_texts',
+    'NO_FORCING', 'GrammarState', 'PromptTokens', 'ServerTexts', 'TextStream', 'TokenCodec',
+    'TokenTexts', 'load_texts',
 ]  # fmt: skip

@@ -13,11 +13,9 @@ from timely_llm_ros.errors import ModelLoadError
 
 
 def load_texts(path: str, vocabulary: int | None = None) -> TokenTexts:
-    """Load a model's tokenizer as the engine that computes the model needs it.
+    """Load a model's tokenizer for an engine that computes the model.
 
-    Args:
-        path: The model's folder.
-        vocabulary: Width of the model's logits; None for what ``config.json`` says.
+    ``vocabulary`` is the width of the model's logits; None for what ``config.json`` says.
 
     Raises:
         ModelLoadError: The folder is no model's, or has no token that ends a plan.
@@ -28,7 +26,7 @@ def load_texts(path: str, vocabulary: int | None = None) -> TokenTexts:
 
     transformers.utils.logging.set_verbosity_error()
     try:
-        # Not AutoTokenizer: for some families it rebuilds the file's tokenizer in its own way.
+        # AutoTokenizer would rebuild the file's tokenizer in its own way for some families.
         tokenizer: Any = transformers.PreTrainedTokenizerFast.from_pretrained(
             path, local_files_only=True, trust_remote_code=False
         )
@@ -44,7 +42,7 @@ def load_texts(path: str, vocabulary: int | None = None) -> TokenTexts:
 
 
 def find_end_ids(path: str, tokenizers_own: int | None = None) -> tuple[int, ...]:
-    """Return the tokens that end a text: of the generation settings, the config, the tokenizer.
+    """Return the tokens that end a text by the model's files or the tokenizer.
 
     Raises:
         ModelLoadError: There is none.

@@ -1,4 +1,4 @@
-"""Token ids of prompts for engines whose tokens are chosen by somebody else's program."""
+"""Token ids of prompts, for engines whose tokens another program chooses."""
 
 from __future__ import annotations
 
@@ -15,11 +15,7 @@ _MOST_FIXED_PARTS = 256
 
 
 class PromptTokens:
-    """Tokenises prompts, whose fixed parts it keeps because many requests share them.
-
-    Args:
-        texts: The tokenizer.
-    """
+    """Tokenises prompts and keeps the tokens of fixed parts, which many requests share."""
 
     def __init__(self, texts: TokenCodec) -> None:
         self._texts = texts
@@ -29,8 +25,7 @@ class PromptTokens:
         """Return the tokens of a prompt's fixed part and of its body.
 
         Raises:
-            EngineError: The request asks for what only an engine of our own can do, or its prompt
-                has no body.
+            EngineError: Only an engine of our own can serve the request, or its prompt has no body.
         """
         if request.background:
             raise EngineError(

@@ -1,4 +1,4 @@
-"""Text to token ids and back for models that run elsewhere: without torch and transformers."""
+"""The tokenizer of a model that runs elsewhere, without torch and transformers."""
 
 from __future__ import annotations
 
@@ -13,16 +13,13 @@ from timely_llm_ros.errors import ModelLoadError
 
 
 class ServerTexts(TokenCodec):
-    """The tokenizer of a model folder, the same one that the servers must have.
-
-    The text of a special token is text like any other, so that no instruction can end a prompt.
+    """The tokenizer of a model folder; the servers must have the same one.
 
     Args:
-        model: A folder with ``tokenizer.json`` and ``config.json``, or a shipped model's name; the
-            weights are not needed.
+        model: A folder with ``tokenizer.json`` and ``config.json``, or a shipped model's name.
 
     Raises:
-        ModelLoadError: The folder is not like that.
+        ModelLoadError: The folder has no such files, or they cannot be read.
     """
 
     def __init__(self, model: str) -> None:
@@ -40,11 +37,9 @@ class ServerTexts(TokenCodec):
             raise
         except Exception as err:
             raise ModelLoadError(f'model {self.path!r}: {err}') from err
-        super().__init__(encoder, decoder, end_ids)
-        self.size: int = decoder.vocab_size
-        """Token ids are smaller than this."""
+        super().__init__(encoder, decoder, decoder.vocab_size, end_ids)
 
     @functools.cached_property
     def statement_ends(self) -> tuple[int, ...]:
         """Every token with a ``;``, at which a statement may end."""
-        return tuple(token for token in range(self.size) if b';' in self.bytes_of(token))
+        return self.tokens_with(b';')

@@ -1,4 +1,4 @@
-"""Bytes of tokens to text."""
+"""Decodes the bytes of tokens as they come."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import codecs
 
 
 class TextStream:
-    """Bytes of tokens to text, holding back characters that are not complete."""
+    """Decodes bytes to text and holds back a character that is not complete."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder('utf-8')(errors='replace')

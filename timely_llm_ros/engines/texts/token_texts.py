@@ -1,4 +1,4 @@
-"""Token ids to text and back, byte-exact, and the grammar's masks."""
+"""The tokenizer of a model that runs here, and the masks of grammars over its tokens."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from timely_llm_ros.engines.texts.token_codec import TokenCodec
+from timely_llm_ros.engines.texts.token_codec import NO_FORCING, TokenCodec
 from timely_llm_ros.errors import EngineError, ModelLoadError
 
 if TYPE_CHECKING:
@@ -21,11 +21,10 @@ MAX_CACHED_GRAMMARS = 64
 
 
 class TokenTexts(TokenCodec):
-    """A tokenizer as the engine needs it.
+    """A tokenizer that also compiles grammars.
 
     Args:
-        tokenizer: A fast tokenizer of transformers; from now on the text of a special token is
-            text like any other, so that no instruction can end a prompt or a plan.
+        tokenizer: A fast tokenizer of transformers, which is changed.
         vocabulary: Width of the model's logits.
         end_ids: Tokens that end a plan.
         path: Where it was loaded from, for errors.
@@ -43,32 +42,32 @@ class TokenTexts(TokenCodec):
                 'which has a tokenizer.json'
             )
         self._guide: Any = llguidance.hf.from_tokenizer(tokenizer, eos_token=list(end_ids))
-        super().__init__(tokenizer.backend_tokenizer, self._guide, end_ids)
+        size = min(self._guide.vocab_size, vocabulary)
+        super().__init__(tokenizer.backend_tokenizer, self._guide, size, end_ids)
         tokens = self._encoder.get_vocab_size(with_added_tokens=False)
         if tokens > vocabulary:
             raise ModelLoadError(
                 f'{path}: tokenizer of {tokens} tokens: expected at most {vocabulary}, '
                 "the model's vocabulary"
             )
-        self.size: int = min(self._guide.vocab_size, vocabulary)
         self.mask_words: int = (self._guide.vocab_size + 31) // 32
-        self._writable = self._without(b'#')
-        # Where a text is certain, llguidance allows only its usual tokens: not the ";" of ";#".
-        mixed = any(b'#' in self.bytes_of(token)[1:] for token in range(self.size))
-        self._header = '%llguidance {"no_forcing": true}\n' if mixed else ''
+        self.unwritable_ids = self.tokens_with(b'#')
+        """Tokens that only the runtime may write."""
+        writable = np.zeros(32 * self.mask_words, np.uint8)
+        writable[: self.size] = 1
+        writable[list(self.unwritable_ids)] = 0
+        self._writable = np.packbits(writable, bitorder='little').view(np.int32)
+        # With a token ";#" the usual tokens of a text that is certain are not those of a model.
+        mixed = any(b'#' in self.bytes_of(token)[1:] for token in self.unwritable_ids)
+        self._header = NO_FORCING if mixed else ''
         self._grammars: dict[object, Any] = {}
 
     def rules(self, grammar: str) -> str:
         """Return a grammar with what llguidance needs for this tokenizer."""
         return self._header + grammar
 
-    @property
-    def unwritable_ids(self) -> list[int]:
-        """Tokens that only the runtime may write, because they hold a ``#``."""
-        return [token for token in range(self.size) if b'#' in self.bytes_of(token)]
-
     def matcher(self, request: GenerationRequest, grammar: str) -> GrammarState:
-        """Return a fresh state of a grammar; compiled once per skill set and scene.
+        """Return a fresh state of a grammar, which is compiled once.
 
         Raises:
             EngineError: The grammar cannot be compiled.
@@ -91,21 +90,14 @@ class TokenTexts(TokenCodec):
             self._grammars[grammar] = compiled
         return GrammarState(compiled.deep_copy(), self._writable)
 
-    def _without(self, data: bytes) -> NDArray[np.int32]:
-        """Return one bit per token: whether it is free of ``data``."""
-        bits = np.zeros(32 * self.mask_words, np.uint8)
-        bits[: self.size] = [data not in self.bytes_of(token) for token in range(self.size)]
-        return np.packbits(bits, bitorder='little').view(np.int32)
-
 
 class GrammarState:
     """Where one generation stands in its grammar.
 
     Args:
         matcher: llguidance's state.
-        writable: One bit per token: whether a model may choose it at all. The grammar has
-            observations, which only the runtime writes; without this a token like ``;#`` could
-            begin one.
+        writable: One bit per token: whether a model may choose it at all. The grammar allows
+            observations, which a token like ``;#`` could begin though only the runtime writes them.
     """
 
     def __init__(self, matcher: Any, writable: NDArray[np.int32]) -> None:

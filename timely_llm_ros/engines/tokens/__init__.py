@@ -1,4 +1,4 @@
-"""What engines know of a model before it is loaded: files, sampling, sizes of prompts."""
+"""A model before it is loaded: its files, how its tokens are chosen, how long prompts are."""
 
 from timely_llm_ros.engines.tokens.model_files import (
     PREDICTORS,
@@ -7,9 +7,9 @@ from timely_llm_ros.engines.tokens.model_files import (
     require_model_files,
 )
 from timely_llm_ros.engines.tokens.prompt_size import PromptSize
-from timely_llm_ros.engines.tokens.sampling import MAX_SEED, MAX_TEMPERATURE, Sampling
+from timely_llm_ros.engines.tokens.sampling import MAX_SEED, Sampling
 
 __all__ = [
-    'MAX_SEED', 'MAX_TEMPERATURE', 'PREDICTORS', 'SHIPPED_MODEL', 'PromptSize', 'Sampling',
+    'MAX_SEED', 'PREDICTORS', 'SHIPPED_MODEL', 'PromptSize', 'Sampling',
     'find_model', 'require_model_files',
 ]  # fmt: skip

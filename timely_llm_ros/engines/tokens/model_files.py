@@ -1,4 +1,4 @@
-"""Where models are: the shipped one by name, any other by path."""
+"""Finds a model's folder: the shipped model by its name, any other by its path."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ SHIPPED_MODEL = 'timely-planner'
 """Name of the model that comes with this package."""
 
 PREDICTORS = 'predictors'
-"""Folder, within a model's, of what predicts the lengths of its plans."""
+"""Folder in a model's folder with the predictors of its plans' lengths."""
 
 
 def find_model(name_or_path: str) -> str:
-    """Return the folder of a model, given the name of a shipped one or a path.
+    """Return the folder of a model, given the name of a shipped one, a path or nothing.
 
-    The empty name is that of the shipped planner. A name is looked up in a checkout, in ROS
-    prefixes and beside this Python. What is not found is returned as it is, so that loading says
-    what was expected.
+    A name is looked up in a checkout, in ROS prefixes and beside this Python. A name that is found
+    nowhere is returned as it is, so that loading the model says what was expected.
     """
     name_or_path = name_or_path or SHIPPED_MODEL
     if '/' in name_or_path:
@@ -31,10 +30,10 @@ def find_model(name_or_path: str) -> str:
 
 
 def require_model_files(path: str) -> None:
-    """Check that a folder looks like a model; costs next to nothing.
+    """Check that a folder has a model's files, without reading them.
 
     Raises:
-        ModelLoadError: It does not.
+        ModelLoadError: One is missing.
     """
     for name in ('config.json', 'tokenizer.json'):
         if not (Path(path) / name).is_file():

@@ -10,15 +10,13 @@ if TYPE_CHECKING:
     from timely_llm_ros.skills import Prompt
 
 CHARACTERS_PER_TOKEN = 4
-"""What a token is taken to have where there is no tokenizer; so the simulated engine counts."""
+"""Assumed where there is no tokenizer, as the simulated engine does."""
 
 
 class PromptSize:
     """Counts a prompt's tokens as an engine does; on any thread.
 
-    Args:
-        info: The engine. Where its tokenizer or model is a folder with a ``tokenizer.json``, that
-            counts; else four characters are taken for a token.
+    It counts with the ``tokenizer.json`` of the engine's model, or else four characters as a token.
     """
 
     def __init__(self, info: EngineInfo) -> None:

@@ -1,9 +1,8 @@
 """How an engine chooses tokens: always the likeliest, or drawn by seeded chance.
 
-What is drawn depends on the seed, on the generation's id and on how many tokens it has, on nothing
-else: a plan comes out the same whatever runs beside it, however often it is suspended, and where
-its KV has to be computed again. Greedy decoding is the default, because a robot's plan should not
-depend on luck; drawing is for several plans of one task, and for measurements.
+A draw depends only on the seed, on the generation's id and on how many tokens it has. So a plan
+stays the same whatever runs beside it and however often it is suspended. Greedy decoding is the
+default, because a robot's plan should not depend on luck.
 """
 
 from __future__ import annotations
@@ -12,28 +11,17 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from timely_llm_ros.errors import ConfigurationError
-from timely_llm_ros.options import option
+from timely_llm_ros.options import check_options, option
 
 if TYPE_CHECKING:
     from timely_llm_ros.engines.commands import GenerationRequest
 
-MAX_TEMPERATURE = 10.0
 MAX_SEED = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How tokens are chosen.
-
-    Called with a request, it gives the request's parameters in the names of vLLM's API, which is
-    what the engines ``vllm`` and ``openai`` take as ``sampling``.
-
-    Attributes:
-        temperature: 0 for the likeliest token always; above, probabilities are raised to its
-            inverse before a token is drawn.
-        top_p: Tokens are drawn from the likeliest ones that together have this probability.
-        seed: Of all draws.
+    """How tokens are chosen. Above temperature 0, probabilities are raised to its inverse.
 
     Raises:
         ConfigurationError: A value is out of range.
@@ -44,7 +32,7 @@ class Sampling:
         'How tokens are chosen: 0 for the likeliest always, above to draw them, with 1 by the '
         "model's own probabilities.",
         minimum=0.0,
-        maximum=MAX_TEMPERATURE,
+        maximum=10.0,
     )
     top_p: float = option(
         1.0,
@@ -61,14 +49,7 @@ class Sampling:
     )
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.temperature <= MAX_TEMPERATURE:
-            raise ConfigurationError(
-                f'temperature {self.temperature!r}: expected 0 (greedy) to {MAX_TEMPERATURE:g}'
-            )
-        if not 0.0 < self.top_p <= 1.0:
-            raise ConfigurationError(f'top_p {self.top_p!r}: expected above 0, up to 1')
-        if not 0 <= self.seed <= MAX_SEED:
-            raise ConfigurationError(f'seed {self.seed!r}: expected 0 to {MAX_SEED}')
+        check_options(self)
 
     @property
     def greedy(self) -> bool:
@@ -76,12 +57,7 @@ class Sampling:
         return self.temperature == 0.0
 
     def chance(self, generation_id: str, token: int) -> float:
-        """Return a number from 0 up to 1, uniform over generations and their tokens.
-
-        Args:
-            generation_id: Whose.
-            token: How many tokens it has so far.
-        """
+        """Return a number from 0 up to 1 for the draw behind a generation's first ``token``."""
         text = f'{self.seed} {token} {generation_id}'.encode()
         digest = hashlib.blake2b(text, digest_size=6).digest()
         return int.from_bytes(digest, 'little') / 2**48

@@ -1,7 +1,7 @@
-"""A vLLM of this process as a server of completions: only what its public interface has.
+"""A vLLM of this process as a server of completions, by its public interface alone.
 
-What is used is ``AsyncLLM``'s ``generate``, ``errored`` and ``shutdown``, ``TokensPrompt`` and
-``SamplingParams``. This module imports vLLM only where it starts one.
+This uses ``AsyncLLM``'s ``generate``, ``errored`` and ``shutdown``, ``TokensPrompt`` and
+``SamplingParams``. The module imports vLLM only to start it.
 """
 
 from __future__ import annotations
@@ -45,24 +45,21 @@ for process in processes:
     except ProcessLookupError:
         pass
 """
-"""Ends vLLM's processes when this one is gone: by themselves they would wait for it for ever."""
-
+"""Ends vLLM's processes when this one is gone; by themselves they would wait for it forever."""
 
 UNNAMED = 'completion of timely_llm_ros '
-"""How the ids of requests begin that are only completions."""
+"""The ids of mere completions begin like this."""
+
+_ids = itertools.count()
 
 
 async def completion_tokens(llm: Any, body: Mapping[str, Any]) -> AsyncGenerator[Chunk, None]:
     """Yield the tokens of a request to an ``AsyncLLM``, see ``Completions.tokens``."""
     from vllm.inputs import TokensPrompt
-    from vllm.sampling_params import (
-        RequestOutputKind,
-        SamplingParams,
-        StructuredOutputsParams,
-    )
+    from vllm.sampling_params import RequestOutputKind, SamplingParams, StructuredOutputsParams
 
     choice = dict(body)
-    # The caller goes on with its list while vLLM reads this one.
+    # The caller changes its list while vLLM reads this one.
     prompt = TokensPrompt(prompt_token_ids=list(choice.pop('prompt')))
     structured = choice.pop('structured_outputs', None)
     choice.pop('priority', None)
@@ -76,9 +73,7 @@ async def completion_tokens(llm: Any, body: Mapping[str, Any]) -> AsyncGenerator
         async with aclosing(llm.generate(prompt, parameters, f'{UNNAMED}{next(_ids)}')) as outputs:
             async for output in outputs:
                 completion = output.outputs[0]
-                finish = completion.finish_reason or ''
-                _check_finish(finish)
-                yield Chunk(tuple(completion.token_ids), finish)
+                yield Chunk(tuple(completion.token_ids), _checked(completion.finish_reason))
     except EngineError:
         raise
     except Exception as err:
@@ -89,22 +84,20 @@ async def completion_tokens(llm: Any, body: Mapping[str, Any]) -> AsyncGenerator
         raise RequestRefusedError(f'vLLM: {problem}') from err
 
 
-def _check_finish(finish: str) -> None:
-    if finish not in ('', 'stop', 'length'):
+def _checked(finish: str | None) -> str:
+    if finish not in (None, 'stop', 'length'):
         raise RequestRefusedError(
             f'vLLM ended the request with {finish!r}: expected stop or length'
         )
-
-
-_ids = itertools.count()
+    return finish or ''
 
 
 class VllmCompletions:
     """Starts vLLM, again where it died, and gives it requests.
 
     Args:
-        arguments: Returns keyword arguments of ``AsyncEngineArgs``; those that this vLLM does not
-            have are left out. Called on another thread.
+        arguments: Called on another thread, returns keyword arguments of ``AsyncEngineArgs``. Those
+            that this vLLM does not have are left out.
         more: Further ones, which are never left out.
     """
 
@@ -118,7 +111,7 @@ class VllmCompletions:
 
     @property
     def url(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return 'vLLM in this process'
 
     async def check(self, texts: ServerTexts) -> ServedModel:
@@ -132,7 +125,7 @@ class VllmCompletions:
         before = {process.pid for process in multiprocessing.active_children()}
         self._starting = asyncio.ensure_future(asyncio.to_thread(self._start))
         try:
-            # Whoever waits no longer leaves vLLM to :meth:`close`.
+            # If this is cancelled, :meth:`close` still ends the vLLM that starts.
             self._llm = await asyncio.shield(self._starting)
             await prepare_stages(self._llm)
         except Exception as err:
@@ -154,21 +147,12 @@ class VllmCompletions:
         return ServedModel(str(config.model), int(config.max_model_len))
 
     async def check_health(self) -> None:
-        """Look whether vLLM's engine core is alive.
-
-        Raises:
-            ServerLostError: It is not.
-        """
+        """Raise a :class:`ServerLostError` if vLLM's engine core is gone."""
         if self._llm is None or self._llm.errored:
             raise ServerLostError("vLLM's engine core ended")
 
     async def tokens(self, body: dict[str, Any]) -> AsyncGenerator[Chunk, None]:
-        """Yield a completion's tokens as they come. Leaving the iteration ends the request.
-
-        Raises:
-            ServerLostError: vLLM's engine core is gone.
-            RequestRefusedError: vLLM does not take the request.
-        """
+        """Yield a completion's tokens as they come, see :class:`Completions`."""
         if self._llm is None:
             raise ServerLostError("vLLM's engine core ended")
         async with aclosing(completion_tokens(self._llm, body)) as chunks:
@@ -204,7 +188,7 @@ class VllmCompletions:
 
 
 def start_guard(pids: tuple[int, ...]) -> subprocess.Popen[bytes]:
-    """Start what ends these processes when this one is gone, or closes it."""
+    """Start a process that kills others when this one is gone or closes its standard input."""
     return subprocess.Popen(
         [sys.executable, '-S', '-c', _GUARD, *map(str, pids)],
         stdin=subprocess.PIPE,

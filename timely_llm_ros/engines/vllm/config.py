@@ -11,22 +11,18 @@ from timely_llm_ros.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_PREFILL_CHUNK = 2048
-
 
 @dataclass(frozen=True, kw_only=True)
 class VllmConfig(LocalOptions, ModelConfig):
     """Options of vLLM.
 
     Attributes:
-        max_suspended: Most generations that keep their KV without running; more are spilled. Not
-            used without our scheduler, because there a suspended generation takes no place.
+        max_suspended: Most generations that keep their KV without running; more are spilled. Only
+            our scheduler uses it, because elsewhere a suspended generation takes no place.
         block_size: Tokens of a KV block; a multiple of 32 on a CPU.
-        vllm: Further keyword arguments of vLLM's ``AsyncEngineArgs``, for example
-            ``tensor_parallel_size``.
-        micro_batches: Between how many steps tokens are shared where the model is a pipeline of
-            stages: 0 for as many as there are stages, 1 to let vLLM fill every step. Not used
-            without our scheduler.
+        vllm: Further keyword arguments of vLLM's ``AsyncEngineArgs``.
+        micro_batches: Among how many steps our scheduler shares tokens where the model is a
+            pipeline of stages: 0 for as many as there are stages, 1 to let vLLM fill every step.
     """
 
     name: ClassVar[str] = 'vllm'
@@ -51,19 +47,15 @@ class VllmConfig(LocalOptions, ModelConfig):
     @property
     def chunk(self) -> int:
         """Most tokens computed in one step."""
-        return self.prefill_chunk or _PREFILL_CHUNK
+        return self.prefill_chunk or 2048
 
     @property
     def kv_tokens(self) -> int:
         """The bound on KV, rounded down to blocks."""
         return self.max_kv_tokens // self.block_size * self.block_size
 
-    def context_limit(self, longest: int) -> int:
-        """Return the most tokens of a context for a model that can have so many."""
-        return min(self.kv_tokens - self.block_size, longest)
-
     def plugin(self) -> dict[str, Any]:
-        """Return what our scheduler inside vLLM is told."""
+        """Return the options of our scheduler inside vLLM, see ``PluginOptions``."""
         return {
             'mode': self.mode,
             'policy': self.policy,
@@ -71,23 +63,3 @@ class VllmConfig(LocalOptions, ModelConfig):
             'micro_batches': self.micro_batches,
             'scheduling': asdict(self.scheduling),
         }
-
-    def arguments(self, model: str, *, slots: int, context_limit: int) -> dict[str, Any]:
-        """Return vLLM's engine arguments, but for what decides who schedules and :attr:`vllm`.
-
-        Args:
-            model: The model's folder.
-            slots: Most requests that vLLM's worker keeps at a time.
-            context_limit: Most tokens of a context.
-        """
-        from timely_llm_ros.engines.vllm.start import engine_arguments
-
-        return engine_arguments(
-            model,
-            dtype=self.dtype,
-            kv_tokens=self.kv_tokens,
-            block_size=self.block_size,
-            chunk=self.chunk,
-            slots=slots,
-            context_limit=context_limit,
-        )

@@ -1,7 +1,7 @@
 """The vLLM engine: vLLM's engine core in a process of its own, with our scheduler inside.
 
-Segments are found and generations suspended in the engine core, next to the tokens; what comes
-from there is events, as from the torch engine's worker. This module imports no vLLM.
+The scheduler finds segments and suspends generations next to the tokens and reports events, as the
+torch engine's worker does. This module imports no vLLM.
 """
 
 from __future__ import annotations
@@ -11,19 +11,17 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.engines.commands import Cancel, Resume, RobotIdleAt, Submit, Suspend
-from timely_llm_ros.engines.engine import (
-    Engine,
-    EngineInfo,
-    GenerationEnded,
-)
+from timely_llm_ros.engines.engine import Engine, EngineInfo, GenerationEnded
 from timely_llm_ros.engines.process import Supervisor
 from timely_llm_ros.engines.tokens import find_model, require_model_files
 from timely_llm_ros.engines.vllm.completions import UNNAMED
+from timely_llm_ros.engines.vllm.model_sizes import count_parameters
+from timely_llm_ros.engines.vllm.start import engine_arguments, prepare_environment
 from timely_llm_ros.engines.vllm.writer import RequestWriter, check_seed
 from timely_llm_ros.errors import ModelLoadError, TimelyError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
 
     from timely_llm_ros.engines.commands import Command, GenerationRequest
     from timely_llm_ros.engines.engine import EngineEvent
@@ -51,20 +49,15 @@ class VllmEngine(Engine):
         self._context_limit = self._config.kv_tokens
         self._process: VllmProcess | None = None
         self._pump: asyncio.Task[None] | None = None
-        self._work: asyncio.Queue[Coroutine[Any, Any, None]] = asyncio.Queue()
+        self._work: asyncio.Queue[Submit | Suspend | Resume | Cancel] = asyncio.Queue()
         self._supervisor = Supervisor('vllm', launch=self._launch, autopsy=self._autopsy)
-
-    @property
-    def core_pid(self) -> int | None:
-        """The engine core's process id; None while there is none."""
-        return None if self._process is None else self._process.pid
 
     async def start(self, on_event: Callable[[EngineEvent], None]) -> EngineInfo:
         """Start vLLM and wait until its model is loaded.
 
         Raises:
             ConfigurationError: There is no vLLM.
-            ContractError: There is one that the scheduler does not fit.
+            ContractError: The scheduler does not fit the vLLM that is there.
             ModelLoadError: The model cannot be loaded.
         """
         require_model_files(self._model)
@@ -91,41 +84,41 @@ class VllmEngine(Engine):
     def send(self, command: Command) -> None:
         """Pass a command to vLLM; without vLLM a new generation ends with ``error``."""
         if isinstance(command, Submit):
-            self._queue(command.request)
-            return
-        supervisor = self._supervisor
-        if not supervisor.ready or command.generation_id not in supervisor:
-            return
-        match command:
-            case Suspend(name):
-                self._work.put_nowait(self._send('suspend', name, None))
-            case Resume(name, observation):
-                self._work.put_nowait(self._send('resume', name, observation))
-            case RobotIdleAt():
-                # For every segment one: it is no command that others must wait for.
-                if self._process is not None:
-                    self._process.correct(command)
-            case Cancel(name):
-                self._work.put_nowait(self._abort(name))
+            self._queue(command)
+        elif self._supervisor.ready and command.generation_id in self._supervisor:
+            if not isinstance(command, RobotIdleAt):
+                self._work.put_nowait(command)
+            elif self._process is not None:
+                # There is one for every segment, and no other command must wait for it.
+                self._process.correct(command)
 
-    def _queue(self, request: GenerationRequest) -> None:
-        """Queue a generation; while vLLM is down it ends with ``error``."""
-        repeated = request.generation_id in self._supervisor
-        if not self._supervisor.admit(request.generation_id):
+    def _queue(self, command: Submit) -> None:
+        name = command.request.generation_id
+        repeated = name in self._supervisor
+        if not self._supervisor.admit(name):
             return
         if repeated:
             # Ending the new one would read as the end of the old one, so the old one goes first.
-            self._work.put_nowait(self._abort(request.generation_id))
-        self._work.put_nowait(self._submit(request))
+            self._work.put_nowait(Cancel(name))
+        self._work.put_nowait(command)
 
     # Towards vLLM --------------------------------------------------------------------------------
 
     async def _send_all(self) -> None:
-        """Do one thing after the other, so that nothing overtakes the request it is about."""
+        """Send one command after the other, so that none overtakes the request it is about."""
         while True:
-            work = await self._work.get()
+            command = await self._work.get()
+            process = self._process
+            if process is None:
+                continue
             try:
-                await work
+                match command:
+                    case Submit(request):
+                        await self._submit(process, request)
+                    case Cancel(name):
+                        await process.abort(name)
+                    case Suspend() | Resume():
+                        process.tell(command)
             except Exception as err:  # noqa: BLE001  The next one is to be sent all the same.
                 if self._supervisor.ready:
                     asyncio.get_running_loop().call_exception_handler(
@@ -134,11 +127,11 @@ class VllmEngine(Engine):
 
     def _discard_work(self) -> None:
         while not self._work.empty():
-            self._work.get_nowait().close()
+            self._work.get_nowait()
 
-    async def _submit(self, request: GenerationRequest) -> None:
-        process, writer = self._process, self._writer
-        if process is None or writer is None:
+    async def _submit(self, process: VllmProcess, request: GenerationRequest) -> None:
+        writer = self._writer
+        if writer is None:
             return
         try:
             token_ids = writer.token_ids(request)
@@ -151,21 +144,12 @@ class VllmEngine(Engine):
         except Exception as err:  # noqa: BLE001  vLLM refuses with errors of all kinds.
             self._supervisor.fail(request.generation_id, f'{type(err).__name__}: {err}')
 
-    async def _abort(self, generation_id: str) -> None:
-        if self._process is not None:
-            await self._process.abort(generation_id)
-
-    async def _send(self, command: str, generation_id: str, value: object) -> None:
-        if self._process is not None:
-            self._process.tell(command, generation_id, value)
-
     # From vLLM -----------------------------------------------------------------------------------
 
     async def _launch(self) -> EngineInfo:
         """Start an engine core and return what it runs."""
-        from timely_llm_ros.engines.openai import times_or_none
+        from timely_llm_ros.engines.openai import measure_times, times_or_none
         from timely_llm_ros.engines.vllm.process import VllmProcess
-        from timely_llm_ros.engines.vllm.start import prepare_environment
 
         started_s = time.monotonic()
         if self._process is not None:
@@ -189,17 +173,15 @@ class VllmEngine(Engine):
         texts = self._texts
         if self._measures and texts is not None:
             self._measures = False
-            self._times = await times_or_none(
+            times = measure_times(
                 process.tokens,
-                'vllm',
                 vocabulary=texts.size,
                 context_limit=self._context_limit,
                 max_running=self._config.max_running,
                 kv_tokens=self._config.kv_tokens,
             )
+            self._times = await times_or_none('vllm', times)
         self._supervisor.mark_ready()
-        from timely_llm_ros.engines.vllm.model_sizes import count_parameters
-
         return EngineInfo(
             'vllm',
             self._model,
@@ -214,7 +196,6 @@ class VllmEngine(Engine):
     def _prepare(self) -> dict[str, Any]:
         """Check vLLM, load the tokenizer and return the arguments of vLLM."""
         from timely_llm_ros.engines.texts import load_texts
-        from timely_llm_ros.engines.vllm.model_sizes import context_limit
         from timely_llm_ros.engines.vllm.plugin import ASYNC_SCHEDULER, SCHEDULER, require_contract
 
         require_contract()
@@ -223,7 +204,9 @@ class VllmEngine(Engine):
         if self._texts is None:
             self._texts = load_texts(self._model)
         config = self._config
-        self._context_limit = config.context_limit(context_limit(self._model))
+        slots = config.max_running + config.max_suspended
+        arguments = engine_arguments(config, self._model, slots=slots)
+        self._context_limit = arguments['max_model_len']
         if self._writer is None:
             self._writer = RequestWriter(
                 self._texts,
@@ -231,11 +214,6 @@ class VllmEngine(Engine):
                 sampling=config.sampling,
                 observations=config.mode != 'whole_plan',
             )
-        arguments = config.arguments(
-            self._model,
-            slots=config.max_running + config.max_suspended,
-            context_limit=self._context_limit,
-        )
         if current_platform.is_cpu():
             stages = config.vllm.get('pipeline_parallel_size', 1)
             whole = arguments['max_num_batched_tokens'] - config.max_running
@@ -244,7 +222,7 @@ class VllmEngine(Engine):
         return {**arguments, **config.vllm}
 
     def _on_message(self, message: Any) -> None:
-        """Pass an event of the engine core on, unless it is about a request of nobody's."""
+        """Pass an event of the engine core on, unless it is about a mere completion."""
         unnamed = isinstance(message, GenerationEnded) and message.generation_id.startswith(UNNAMED)
         if not unnamed:
             self._supervisor.tell(message)

@@ -1,6 +1,6 @@
 """The engine ``vllm``: with our scheduler inside where it fits the installed vLLM, else without.
 
-Which it is shows only at the start, because looking at vLLM means importing it.
+Which of the two serves is found out at start, because looking at vLLM means importing it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _logger = logging.getLogger(__name__)
 
 
 class VllmWithFallback(Engine):
-    """Generates with vLLM, one way or the other."""
+    """Generates with :class:`VllmEngine`, or with ``StockVllmEngine`` where that does not fit."""
 
     def __init__(self, config: VllmConfig) -> None:
         self._config = config

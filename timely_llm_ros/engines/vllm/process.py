@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.engines.torch import FrameReader, frame
 from timely_llm_ros.engines.vllm.completions import completion_tokens
-from timely_llm_ros.engines.vllm.plugin import UNCUT
+from timely_llm_ros.engines.vllm.plugin import UNCUT_TEXT
 from timely_llm_ros.engines.vllm.start import prepare_stages, start_llm, stop_llm
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
-    from timely_llm_ros.engines.commands import RobotIdleAt
+    from timely_llm_ros.engines.commands import Resume, RobotIdleAt, Suspend
     from timely_llm_ros.engines.openai import Chunk
     from timely_llm_ros.skills import SkillSet
 
@@ -31,10 +31,10 @@ class VllmProcess:
     """A started vLLM with our scheduler in its engine core.
 
     Args:
-        arguments: Keyword arguments of vLLM's ``AsyncEngineArgs``, ``additional_config`` left out.
+        arguments: Keyword arguments of vLLM's ``AsyncEngineArgs`` except ``additional_config``.
         plugin: Options of the scheduler, see ``PluginOptions``.
         on_message: Called with every event from the engine core, on the loop's thread.
-        on_lost: Called once when the engine core is gone.
+        on_lost: Called once the engine core is gone.
     """
 
     def __init__(
@@ -50,36 +50,24 @@ class VllmProcess:
         self._folder = ''
         self._server: asyncio.Server | None = None
         self._llm: Any = None
-        self._known = {UNCUT.name}
+        self._known = {UNCUT_TEXT.name}
         self._replies: set[asyncio.Task[Any]] = set()
         self._closing = False
         self._gone = asyncio.Event()
         self._writer: asyncio.StreamWriter | None = None
 
     async def start(self) -> None:
-        """Start it; takes as long as loading the model.
-
-        Raises:
-            Exception: Whatever vLLM raises.
-        """
+        """Start it and load the model; raises whatever vLLM raises."""
         self._folder = tempfile.mkdtemp(prefix='timely-vllm-')
         path = str(Path(self._folder) / 'report')
         self._server = await asyncio.start_unix_server(self._listen, path)
         # Segments come over the report: tokens for nobody would only cost time.
         plugin = self._plugin | {'report': path, 'tokens': False}
-        # In a thread: it waits for the engine core, and the loop has others to serve.
+        # Starting blocks until the engine core is there, so a thread does it.
         self._llm = await asyncio.to_thread(
             start_llm, self._arguments | {'additional_config': {'timely': plugin}}
         )
         await prepare_stages(self._llm)
-
-    @property
-    def pid(self) -> int | None:
-        """The engine core's process id; None where it is not known."""
-        resources = getattr(getattr(self._llm, 'engine_core', None), 'resources', None)
-        manager = getattr(resources, 'engine_manager', None)
-        processes = getattr(manager, 'processes', [])
-        return processes[0].pid if processes else None
 
     async def add(self, request_id: str, token_ids: list[int], parameters: Any) -> None:
         """Send a request."""
@@ -90,7 +78,7 @@ class VllmProcess:
         )
 
     def tokens(self, body: dict[str, Any]) -> AsyncGenerator[Chunk, None]:
-        """Yield a completion's tokens, of a request that is no plan."""
+        """Yield the tokens of a completion that is no plan."""
         return completion_tokens(self._llm, body)
 
     async def abort(self, request_id: str) -> None:
@@ -101,16 +89,16 @@ class VllmProcess:
         """Make a skill set known to the engine core, once."""
         if skill_set.name not in self._known:
             self._known.add(skill_set.name)
-            await self._call('skill_set', skill_set.name, pickle.dumps(skill_set))
+            await self._call(skill_set)
 
     def correct(self, correction: RobotIdleAt) -> None:
-        """Send when a robot runs out of work: without an answer, and it wakes nobody up."""
+        """Send when a robot runs out of work; this has no answer and wakes nobody up."""
         if self._writer is not None:
             self._writer.write(frame([correction]))
 
-    def tell(self, command: str, name: str, value: Any = None) -> None:
+    def tell(self, command: Suspend | Resume) -> None:
         """Send a command over the control channel; commands arrive in their order."""
-        task = asyncio.get_running_loop().create_task(self._call(command, name, value))
+        task = asyncio.get_running_loop().create_task(self._call(command))
         self._replies.add(task)
         task.add_done_callback(self._replied)
 
@@ -119,7 +107,7 @@ class VllmProcess:
         self._closing = True
         llm, self._llm = self._llm, None
         if self._writer is not None:
-            # At this the engine core ends itself; vLLM's own way takes seconds, then a kill.
+            # The engine core then ends itself; vLLM's own way takes seconds, then a kill.
             self._writer.write_eof()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._gone.wait(), _CLOSE_TIMEOUT_S)
@@ -131,8 +119,8 @@ class VllmProcess:
             self._server.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    async def _call(self, command: str, name: str, value: Any) -> None:
-        await self._llm.engine_core.call_utility_async('timely', command, name, value)
+    async def _call(self, message: Suspend | Resume | SkillSet) -> None:
+        await self._llm.engine_core.call_utility_async('timely', pickle.dumps(message))
 
     def _replied(self, task: asyncio.Task[Any]) -> None:
         self._replies.discard(task)

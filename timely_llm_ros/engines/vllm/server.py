@@ -1,6 +1,6 @@
 """The process of ``timely-llm serve``: vLLM's own server, set up for planners.
 
-Started as ``python -m timely_llm_ros.engines.vllm.server OPTIONS``, never by hand.
+``timely-llm serve`` starts it as ``python -m timely_llm_ros.engines.vllm.server OPTIONS PID``.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ import signal
 import sys
 from dataclasses import asdict, dataclass
 from importlib import metadata
-from typing import Any
 
-from timely_llm_ros.engines.vllm.plugin import ASYNC_SCHEDULER, SCHEDULER
+from timely_llm_ros.engines.vllm.plugin import ASYNC_SCHEDULER, SCHEDULER, check_contract
 from timely_llm_ros.options import option
 from timely_llm_ros.processes import end_with_parent
 from timely_llm_ros.scheduling import POLICIES
@@ -64,27 +63,15 @@ class ServeOptions:
     def from_json(cls, text: str) -> ServeOptions:
         """Read what :meth:`to_json` wrote."""
         values = json.loads(text)
-        return cls(
-            **values
-            | {
-                'skill_sets': tuple(values['skill_sets']),
-                'further': tuple(values['further']),
-            }
-        )
+        return cls(**values | {name: tuple(values[name]) for name in ('skill_sets', 'further')})
 
     def to_json(self) -> str:
-        """Write the options for the command line; there is no secret in them."""
+        """Return the options for the command line; there is no secret in them."""
         return json.dumps(asdict(self))
 
 
 def vllm_arguments(options: ServeOptions, *, on_cpu: bool, scheduler: str) -> list[str]:
-    """Return the arguments of ``vllm``.
-
-    Args:
-        options: What to serve.
-        on_cpu: Whether it computes on a CPU.
-        scheduler: The scheduler class; empty for vLLM's own.
-    """
+    """Return the arguments of ``vllm``; an empty ``scheduler`` stands for vLLM's own."""
     arguments = [
         'serve',
         options.model,
@@ -141,8 +128,7 @@ def _find_scheduler(options: ServeOptions, *, on_cpu: bool) -> str:
     if not options.plug_in:
         return ''
     try:
-        contract = importlib.import_module('timely_llm_ros.engines.vllm.plugin.contract')
-        problems = contract.check_contract().problems
+        problems = check_contract().problems
     except Exception as err:  # noqa: BLE001  A vLLM that cannot be read does not fit.
         problems = (str(err),)
     if not problems:
@@ -159,12 +145,12 @@ def main(arguments: list[str]) -> int:
     options = ServeOptions.from_json(arguments[0])
     end_with_parent(signal.SIGTERM, parent_pid=int(arguments[1]))
     _name_the_distribution()
-    platforms: Any = importlib.import_module('vllm.platforms')
-    on_cpu = bool(platforms.current_platform.is_cpu())
+    from vllm.platforms import current_platform
+
+    on_cpu = bool(current_platform.is_cpu())
     scheduler = _find_scheduler(options, on_cpu=on_cpu)
     sys.argv = ['vllm', *vllm_arguments(options, on_cpu=on_cpu, scheduler=scheduler)]
-    program: Any = importlib.import_module('vllm.entrypoints.cli.main')
-    program.main()
+    importlib.import_module('vllm.entrypoints.cli.main').main()
     return 0
 
 

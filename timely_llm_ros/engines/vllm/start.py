@@ -1,4 +1,4 @@
-"""Starting vLLM, whichever scheduler it has. Importing this imports no vLLM."""
+"""Starts vLLM, whichever scheduler it has. Importing this module imports no vLLM."""
 
 from __future__ import annotations
 
@@ -8,43 +8,36 @@ import shutil
 import signal
 import tempfile
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from timely_llm_ros.engines.vllm.model_sizes import kv_bytes
+from timely_llm_ros.engines.vllm.model_sizes import kv_bytes, longest_context
+
+if TYPE_CHECKING:
+    from timely_llm_ros.engines.vllm.config import VllmConfig
 
 _THREADS_BIND = 'VLLM_CPU_OMP_THREADS_BIND'
 _SOCKETS = 'VLLM_RPC_BASE_PATH'
 
 
-def engine_arguments(
-    model: str,
-    *,
-    dtype: str,
-    kv_tokens: int,
-    block_size: int,
-    chunk: int,
-    slots: int,
-    context_limit: int,
-) -> dict[str, Any]:
+def engine_arguments(config: VllmConfig, model: str, *, slots: int) -> dict[str, Any]:
     """Return keyword arguments of vLLM's ``AsyncEngineArgs``; imports vLLM.
 
+    The scheduler and ``config.vllm`` are not among them.
+
     Args:
+        config: The engine's options.
         model: The model's folder.
-        dtype: Number format.
-        kv_tokens: Tokens of KV.
-        block_size: Tokens of a KV block.
-        chunk: Most tokens computed in one step.
-        slots: Most generations that a worker knows.
-        context_limit: Most tokens that one context may have.
+        slots: Most requests that vLLM's worker keeps at a time.
     """
     from vllm.platforms import current_platform
 
+    kv_tokens, block_size = config.kv_tokens, config.block_size
     arguments: dict[str, Any] = {
         'model': model,
-        'dtype': dtype,
+        'dtype': config.dtype,
         'max_num_seqs': slots,
-        'max_num_batched_tokens': max(chunk, slots),
-        'max_model_len': context_limit,
+        'max_num_batched_tokens': max(config.chunk, slots),
+        'max_model_len': min(kv_tokens - block_size, longest_context(model)),
         'block_size': block_size,
         'num_gpu_blocks_override': kv_tokens // block_size + 1,
         'enable_prefix_caching': True,
@@ -54,7 +47,7 @@ def engine_arguments(
     }
     if current_platform.is_cpu():
         # Compiling takes longer than it ever saves on a model that a CPU is fast enough for.
-        pool_bytes = kv_bytes(model, kv_tokens + block_size, dtype)
+        pool_bytes = kv_bytes(model, kv_tokens + block_size, config.dtype)
         arguments |= {'enforce_eager': True, 'kv_cache_memory_bytes': pool_bytes}
     return arguments
 
@@ -68,9 +61,9 @@ def start_llm(arguments: dict[str, Any]) -> Any:
     workers *= int(arguments.get('tensor_parallel_size', 1))
     unbound = workers > 1 and _THREADS_BIND not in os.environ
     if unbound:
-        # Else vLLM wants a NUMA node for each worker on a CPU. Only what starts now inherits it.
+        # Without it vLLM wants a NUMA node for each worker on a CPU.
         os.environ[_THREADS_BIND] = 'nobind'
-    # The signal mask of this thread is what the new process inherits.
+    # The new processes inherit this thread's signal mask.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         return AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
@@ -81,10 +74,9 @@ def start_llm(arguments: dict[str, Any]) -> Any:
 
 
 async def prepare_stages(llm: Any) -> None:
-    """Make the stages of a pipeline ready for what the stage before them sends.
+    """Run the trial step that vLLM leaves out on CPUs where nothing is compiled.
 
-    vLLM does it in a trial run at start, which it leaves out on CPUs where nothing is compiled;
-    the first step then fails.
+    Without it the first step of a pipeline of stages fails.
     """
     if llm.vllm_config.parallel_config.pipeline_parallel_size > 1:
         await llm.collective_rpc('execute_dummy_batch')
@@ -97,7 +89,7 @@ def stop_llm(llm: Any) -> None:
 
 
 def prepare_environment(threads: int) -> None:
-    """Set what vLLM reads from the environment; where the user has, only the threads."""
+    """Set the environment variables that vLLM reads, unless the user has; threads always."""
     for name, value in (
         ('HF_HUB_OFFLINE', '1'),
         ('VLLM_NO_USAGE_STATS', '1'),
@@ -106,7 +98,7 @@ def prepare_environment(threads: int) -> None:
     ):
         os.environ.setdefault(name, value)
     if _SOCKETS not in os.environ:
-        # vLLM leaves its sockets where they are; so they get a place that goes with this process.
+        # vLLM never removes its sockets, so they get a folder that goes with this process.
         folder = os.environ[_SOCKETS] = tempfile.mkdtemp(prefix='timely-vllm-')
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
     os.environ['OMP_NUM_THREADS'] = str(threads)

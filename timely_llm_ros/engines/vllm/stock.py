@@ -1,33 +1,25 @@
-"""The vLLM engine without our scheduler inside: for every vLLM that the plug-in does not fit.
+"""The vLLM engine without our scheduler, for every vLLM that the plug-in does not fit.
 
-vLLM schedules as it likes what it is given, and it is given only what is to run: a request for
-each segment, by the same code that serves from servers elsewhere. Its prefix cache keeps the KV.
+It gives vLLM only the generations that are to run, a request for each segment, by the same code
+that serves from servers elsewhere. vLLM's prefix cache keeps the KV.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.engines.engine import EngineInfo
 from timely_llm_ros.engines.openai import ServersEngine
 from timely_llm_ros.engines.tokens import find_model
+from timely_llm_ros.engines.vllm.model_sizes import count_parameters
+from timely_llm_ros.engines.vllm.start import engine_arguments, prepare_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from timely_llm_ros.engines.openai import Completions, ServedModel
     from timely_llm_ros.engines.vllm.config import VllmConfig
-
-
-@dataclass(frozen=True, slots=True)
-class _Patience:
-    """A vLLM of our own: its start says itself when it fails, and its death is seen at once."""
-
-    start_limit_s: float = 3600.0
-    health_period_s: float = 0.2
-    give_up_s: float = 120.0
-    priority: bool = False
 
 
 class StockVllmEngine(ServersEngine):
@@ -39,40 +31,28 @@ class StockVllmEngine(ServersEngine):
     def __init__(self, config: VllmConfig) -> None:
         model = find_model(config.model_path)
         served = replace(config, model_path=model, max_kv_tokens=config.kv_tokens)
-        super().__init__(served, patience=_Patience())
-        self._vllm = config
+        # Its start fails by itself, and its death is seen at once.
+        super().__init__(served, start_limit_s=3600.0, health_period_s=0.2, give_up_s=120.0)
+        self._vllm = served
 
     def _connect(self) -> Sequence[Completions]:
         from timely_llm_ros.engines.vllm.completions import VllmCompletions
-        from timely_llm_ros.engines.vllm.start import prepare_environment
 
         prepare_environment(self._vllm.threads)
         return [VllmCompletions(self._arguments, self._vllm.vllm)]
 
-    def _arguments(self) -> Mapping[str, Any]:
-        from timely_llm_ros.engines.vllm.model_sizes import context_limit
+    def _arguments(self) -> dict[str, Any]:
+        config = self._vllm
+        return engine_arguments(config, config.model_path, slots=config.max_running)
 
-        return self._vllm.arguments(
-            self._config.model_path,
-            slots=self._vllm.max_running,
-            context_limit=self._vllm.context_limit(context_limit(self._config.model_path)),
-        )
-
-    def _describe(
-        self,
-        served: ServedModel,  # noqa: ARG002  the base's signature; vLLM has the one model
-        vocabulary: int,
-        load_s: float,
-    ) -> EngineInfo:
-        from timely_llm_ros.engines.vllm.model_sizes import count_parameters
-
-        parameters = count_parameters(self._config.model_path)
+    def _describe(self, _served: ServedModel, vocabulary: int, load_s: float) -> EngineInfo:
+        config = self._vllm
         return EngineInfo(
             'vllm',
-            self._config.model_path,
-            parameters,
-            self._vllm.dtype,
+            config.model_path,
+            count_parameters(config.model_path),
+            config.dtype,
             vocabulary,
-            self._config.max_kv_tokens,
+            config.max_kv_tokens,
             load_s,
         )

@@ -1,4 +1,4 @@
-"""Writes generation requests as vLLM takes them: token ids and sampling parameters."""
+"""Turns generation requests into vLLM's: token ids and sampling parameters."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
     from timely_llm_ros.engines.tokens import Sampling
 
 _UNWRITABLE = -100.0
-"""Logit bias of tokens that only the runtime may write: the lowest that vLLM takes."""
+"""Logit bias of tokens that only the runtime may write, the lowest that vLLM takes."""
 
 
 def check_seed(seed: int | None, tokens: int, most: int | None) -> None:
     """Refuse a seed that would end vLLM's worker.
 
-    On a CPU it fails where a prompt with a seed is computed in several steps: it cannot take back
-    what a step has drawn in vain (``CPU Generator does not use offset``).
+    On a CPU the worker fails where a prompt with a seed is computed in several steps, because it
+    cannot take back what a step has drawn in vain (``CPU Generator does not use offset``).
 
     Args:
-        seed: The request's.
-        tokens: Tokens of its prompt, and of its plan at most: all are prompt once KV was spilled.
-        most: Tokens that certainly go into one step; 0 where none do, None where all may have one.
+        seed: The request's seed, if any.
+        tokens: Most tokens of prompt and plan together, which are all prompt once KV was spilled.
+        most: Tokens that certainly go into one step; None where every request may have a seed.
 
     Raises:
-        EngineError: There is one and it does not fit.
+        EngineError: The request has a seed and does not fit.
     """
     if seed is None or most is None or tokens <= most:
         return
@@ -49,7 +49,7 @@ class RequestWriter:
         texts: The tokenizer.
         context_limit: Most tokens that one context may have.
         sampling: How tokens are chosen.
-        observations: Whether grammars leave room for what robots answer.
+        observations: Whether grammars leave room for robots' answers.
     """
 
     def __init__(
@@ -77,11 +77,7 @@ class RequestWriter:
 
     def parameters(self, request: GenerationRequest) -> Any:
         """Return vLLM's sampling parameters of a request."""
-        from vllm.sampling_params import (
-            RequestOutputKind,
-            SamplingParams,
-            StructuredOutputsParams,
-        )
+        from vllm.sampling_params import RequestOutputKind, SamplingParams, StructuredOutputsParams
 
         grammar = bias = None
         if request.constrained:
@@ -95,7 +91,7 @@ class RequestWriter:
             stop_token_ids=self._ends,
             structured_outputs=grammar,
             logit_bias=bias,
-            # Nobody here reads tokens: segments come from the engine core.
+            # Tokens are not read here, because segments come from the engine core.
             output_kind=RequestOutputKind.FINAL_ONLY,
             detokenize=False,
             extra_args={KEY: encode_request(request, time.monotonic(), named=True)},

@@ -15,10 +15,11 @@ from timely_llm_ros.engines import Cancel, Resume, RobotIdleAt, Suspend
 from timely_llm_ros.engines.commands import GenerationRequest
 from timely_llm_ros.engines.core.options import CoreOptions
 from timely_llm_ros.engines.engine import GenerationEnded, SegmentGenerated
+from timely_llm_ros.engines.texts.token_codec import TokenCodec
 from timely_llm_ros.engines.vllm.plugin import contract as vllm_contract
 from timely_llm_ros.engines.vllm.plugin.core import FreezeCore, New, Work
 from timely_llm_ros.engines.vllm.plugin.request import decode_request, encode_request
-from timely_llm_ros.engines.vllm.plugin.uncut import UNCUT
+from timely_llm_ros.engines.vllm.plugin.uncut_text import UNCUT_TEXT
 from timely_llm_ros.errors import ConfigurationError, InvalidTaskError
 from timely_llm_ros.scheduling.generation import Phase
 from timely_llm_ros.scheduling.options import SchedulingOptions
@@ -36,16 +37,16 @@ SCENE = Scene((SceneObject('cat_1', 'cat', x_m=1.5), SceneObject('cup_2', 'cup',
 END = 256
 
 
-class Bytes:
+class Bytes(TokenCodec):
     """A tokenizer with one token per byte."""
 
-    end_ids = frozenset({END})
-    size = END
+    def __init__(self) -> None:
+        self.end_ids, self.size = frozenset({END}), END
 
     def bytes_of(self, token: int) -> bytes:
         return bytes([token])
 
-    def encode(self, text: str) -> list[int]:
+    def encode(self, text: str, *, beginning: bool = False) -> list[int]:
         return list(text.encode())
 
 
@@ -55,7 +56,7 @@ class Server:
     def __init__(self, **options: Any) -> None:
         self.appended: dict[str, list[int]] = {}
         self.core = FreezeCore(
-            Bytes(),  # type: ignore[arg-type]
+            Bytes(),
             append=lambda name, ids: self.appended.__setitem__(name, ids),
             kv_tokens=lambda: 0,
             options=CoreOptions(**options),
@@ -83,11 +84,11 @@ class Server:
             news.append(New(name, [self.left[name].pop(0)]))
         step = self.core.begin_step(rows, self.now_s)
         self.now_s += 0.005
-        self.events += self.core.take_events()
+        self.events += self.core.generations.take_events()
         decides = self.core.decides(news)
         competing = self.core.competing
         self.core.finish_step(step, news, self.now_s)
-        events = self.core.take_events()
+        events = self.core.generations.take_events()
         if not decides:
             # So it may come late: all of them may have the next step too. Only a plan that is wrong
             # has it for nothing.
@@ -95,7 +96,7 @@ class Server:
             assert all(event.reason == 'invalid_plan' for event in ended)
             assert self.core.competing == competing - len(ended)
             may_run = (Phase.RUNNING, Phase.SUSPENDED, Phase.ENDED)
-            assert all(self.core.phase(name) in may_run for name in chosen)
+            assert all(self.core.generations.table.phase(name) in may_run for name in chosen)
         self.late += not decides
         self.events += events
         self.ran.append(chosen)
@@ -109,17 +110,17 @@ class Server:
         ]
 
     def state(self) -> EngineState:
-        return self.core.state(self.now_s)
+        return self.core.generations.state(self.now_s)
 
 
 def test_a_segment_ends_with_its_token_and_suspends() -> None:
     server = Server(max_running=1)
     server.add('a', 'takeoff;goto(cat_1);')
     for _ in range(len('takeoff;')):
-        assert server.core.phase('a') is not Phase.HELD
+        assert server.core.generations.table.phase('a') is not Phase.HELD
         server.step()
     assert server.texts('a') == ['takeoff;']
-    assert server.core.phase('a') is Phase.SUSPENDED
+    assert server.core.generations.table.phase('a') is Phase.SUSPENDED
     while 'a' in server.core:
         server.step()
     assert server.texts('a') == ['takeoff;', 'goto(cat_1);']
@@ -134,7 +135,7 @@ def test_the_end_of_a_segment_decides_only_where_the_robot_must_answer() -> None
     while len(server.texts('a')) < 2:
         server.step()
     assert server.late == len('takeoff;is_visible(cat_1)')
-    assert server.core.phase('a') is Phase.HELD
+    assert server.core.generations.table.phase('a') is Phase.HELD
 
 
 def test_in_a_pipeline_the_end_of_a_segment_decides_where_others_wait() -> None:
@@ -166,13 +167,13 @@ def test_who_was_begun_again_after_a_segment_competes_anew(interrupts: bool) -> 
     core.finish_step(step, [New('a', [token])], server.now_s)
     again = core.begin_step([Work('a', 1, 101)], server.now_s)
     core.compete_anew(step)
-    assert core.phase('a') is Phase.SUSPENDED
+    assert core.generations.table.phase('a') is Phase.SUSPENDED
     assert core.choose(server.now_s) == ['b']
     core.finish_step(again, [New('a', [server.left['a'].pop(0)])], server.now_s)
     core.begin_step([Work('b', 10, 10)], server.now_s)
     # In the middle of a segment there is nothing to compete for.
     core.compete_anew(again)
-    assert core.phase('b') is Phase.RUNNING
+    assert core.generations.table.phase('b') is Phase.RUNNING
 
 
 def test_someone_urgent_takes_the_place_in_the_middle_of_a_segment() -> None:
@@ -182,7 +183,7 @@ def test_someone_urgent_takes_the_place_in_the_middle_of_a_segment() -> None:
         assert server.step() == ['slow']
     server.add('urgent', 'takeoff;', URGENT)
     assert server.step() == ['urgent']
-    assert server.core.phase('slow') is Phase.SUSPENDED
+    assert server.core.generations.table.phase('slow') is Phase.SUSPENDED
     while len(server.core):
         server.step()
     assert server.texts('slow') == ['goto(cat_1);']
@@ -195,15 +196,21 @@ def test_whoever_is_in_another_step_of_a_pipeline_runs_too() -> None:
         core.add(GenerationRequest(name, Prompt('', ''), TELLO, SCENE, NORMAL, 0.0), 10)
     first = core.begin_step([Work('a', 10, 10)], 0.0)
     second = core.begin_step([Work('b', 10, 10)], 0.0)
-    assert (core.phase('a'), core.phase('b')) == (Phase.RUNNING, Phase.RUNNING)
-    core.apply(Suspend('a'))
+    assert (core.generations.table.phase('a'), core.generations.table.phase('b')) == (
+        Phase.RUNNING,
+        Phase.RUNNING,
+    )
+    core.generations.apply(Suspend('a'))
     core.finish_step(first, [New('a', [ord('t')])], 0.2)
     third = core.begin_step([], 0.2)
-    assert (core.phase('a'), core.phase('b')) == (Phase.HELD, Phase.RUNNING)
+    assert (core.generations.table.phase('a'), core.generations.table.phase('b')) == (
+        Phase.HELD,
+        Phase.RUNNING,
+    )
     core.finish_step(second, [New('b', [ord('t')])], 0.3)
     core.finish_step(third, [], 0.3)
     core.begin_step([], 0.4)
-    assert core.phase('b') is Phase.SUSPENDED
+    assert core.generations.table.phase('b') is Phase.SUSPENDED
 
 
 def test_a_value_is_awaited_and_appended() -> None:
@@ -213,7 +220,7 @@ def test_a_value_is_awaited_and_appended() -> None:
         server.step()
     assert server.core.competing == 0
     assert server.step() == []
-    server.core.apply(Resume('a', 'true'))
+    server.core.generations.apply(Resume('a', 'true'))
     assert bytes(server.appended['a']) == b'#true '
     while 'a' in server.core:
         server.step()
@@ -233,7 +240,7 @@ def test_a_bad_plan_ends_at_once() -> None:
 
 def test_text_that_is_no_plan_is_never_cut() -> None:
     server = Server()
-    server.add('chat', 'one; two; #three', skill_set=UNCUT)
+    server.add('chat', 'one; two; #three', skill_set=UNCUT_TEXT)
     while len(server.core):
         server.step()
     (ended,) = server.events
@@ -246,7 +253,7 @@ def test_who_is_due_last_is_spilled_first() -> None:
         server.add(name, 'takeoff;hover;')
     server.step()
     for name, idle_s in (('a', 3.0), ('b', 9.0), ('c', 1.0), ('d', 5.0)):
-        server.core.apply(RobotIdleAt(name, idle_s))
+        server.core.generations.apply(RobotIdleAt(name, idle_s))
     assert server.core.victims(keep=['d']) == ['b', 'a', 'c']
     server.core.spill('b')
     assert server.core.victims(keep=()) == ['d', 'a', 'c']
@@ -270,11 +277,11 @@ def test_whatever_happens_every_generation_ends_once_with_its_own_segments(seed:
         if live:
             name, action = rng.choice(live), rng.random()
             if action < 0.1:
-                server.core.apply(Suspend(name))
+                server.core.generations.apply(Suspend(name))
             elif action < 0.3:
-                server.core.apply(Resume(name))
+                server.core.generations.apply(Resume(name))
             elif action < 0.31:
-                server.core.apply(Cancel(name))
+                server.core.generations.apply(Cancel(name))
                 canceled.add(name)
         ran = server.step()
         assert len(ran) == len(set(ran))
@@ -372,12 +379,12 @@ def test_a_prompt_that_is_partly_computed_competes_as_one_that_must_be() -> None
     assert core.choose(0.0) == ['a']
     step = core.begin_step([Work('a', 6, 6)], 0.0)
     core.finish_step(step, [], 0.5)
-    assert core.phase('a') is Phase.QUEUED
-    assert not core._generations.step_times.known
+    assert core.generations.table.phase('a') is Phase.QUEUED
+    assert not core.generations.step_times.known
     step = core.begin_step([Work('a', 4, 10)], 0.5)
-    assert core.phase('a') is Phase.RUNNING
+    assert core.generations.table.phase('a') is Phase.RUNNING
     core.finish_step(step, [New('a', [ord('l')])], 0.75)
     step = core.begin_step([Work('a', 1, 11)], 0.75)
     core.finish_step(step, [New('a', [ord('a')])], 1.0)
-    assert core._generations.step_times.expected_s(1) == 0.25
-    assert core._generations.step_times.prefill_s == pytest.approx(0.5), 'both parts, less a step'
+    assert core.generations.step_times.expected_s(1) == 0.25
+    assert core.generations.step_times.prefill_s == pytest.approx(0.5), 'both parts, less a step'

@@ -12,6 +12,7 @@ pytest.importorskip('vllm', reason='vLLM is left out on this machine')
 
 from support.engines.scheduler_bench import BLOCK, PLANS, Bench, tear
 
+from timely_llm_ros.engines.commands import Resume, Suspend
 from timely_llm_ros.engines.texts.loading import load_texts
 from timely_llm_ros.engines.tokens.model_files import SHIPPED_MODEL, find_model
 from timely_llm_ros.engines.vllm.plugin.control import has_seed
@@ -153,9 +154,9 @@ def test_more_suspended_than_slots_are_spilled(texts: TokenTexts, asynchronous: 
 def test_nobody_waits_while_all_are_held(texts: TokenTexts, asynchronous: bool) -> None:
     bench = Bench(texts, asynchronous=asynchronous, blocks=200)
     bench.add('a', PLANS[0], random.Random(0))
-    bench.scheduler.control('suspend', 'a', None)
+    bench.scheduler.control(Suspend('a'))
     assert not bench.scheduler.has_unfinished_requests()
-    bench.scheduler.control('resume', 'a', None)
+    bench.scheduler.control(Resume('a'))
     assert bench.scheduler.has_unfinished_requests()
     while bench.step():
         pass

@@ -1,17 +1,18 @@
-"""What runs inside vLLM's engine core, and what a client must know of it."""
+"""The scheduler that runs inside vLLM's engine core, and what its clients need."""
 
 from timely_llm_ros.engines.vllm.plugin.contract import (
     ASYNC_SCHEDULER,
     SCHEDULER,
+    check_contract,
     describe_range,
     installed,
     require_contract,
 )
 from timely_llm_ros.engines.vllm.plugin.core import FreezeCore, New, Work
 from timely_llm_ros.engines.vllm.plugin.request import KEY, encode_request
-from timely_llm_ros.engines.vllm.plugin.uncut import UNCUT
+from timely_llm_ros.engines.vllm.plugin.uncut_text import UNCUT_TEXT
 
 __all__ = [
-    'ASYNC_SCHEDULER', 'KEY', 'SCHEDULER', 'UNCUT', 'FreezeCore', 'New', 'Work', 'describe_range',
-    'encode_request', 'installed', 'require_contract',
+    'ASYNC_SCHEDULER', 'KEY', 'SCHEDULER', 'UNCUT_TEXT', 'FreezeCore', 'New', 'Work',
+    'check_contract', 'describe_range', 'encode_request', 'installed', 'require_contract',
 ]  # fmt: skip

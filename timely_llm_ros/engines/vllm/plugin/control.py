@@ -1,4 +1,4 @@
-"""What the scheduler inside vLLM is told: its options, and what each request says of itself."""
+"""Reads the options of the scheduler inside vLLM and what each request says of its generation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.engines.commands import GenerationRequest
 from timely_llm_ros.engines.vllm.plugin.request import KEY, decode_request
-from timely_llm_ros.engines.vllm.plugin.uncut import UNCUT
+from timely_llm_ros.engines.vllm.plugin.uncut_text import UNCUT_TEXT
 from timely_llm_ros.errors import ConfigurationError, InvalidTaskError
 from timely_llm_ros.skills import Prompt, Scene
 from timely_llm_ros.skills.loading import find_skill_set
@@ -28,17 +28,12 @@ class PluginOptions:
     """``additional_config['timely']``.
 
     Attributes:
-        mode: The serving mode.
-        policy: Name of the policy.
-        max_running: Most generations in one step.
         scheduling: Keyword arguments of :class:`SchedulingOptions`.
         skill_sets: Names and files of skill sets that requests may name.
         report: Socket to which events go; empty where nobody listens.
-        micro_batches: Between how many steps in a pipeline of stages tokens are shared at most,
-            see :mod:`timely_llm_ros.engines.vllm.plugin.token_budget`; 0 for as many as there are
-            stages, 1 to let vLLM fill every step.
-        tokens: Whether vLLM's own client gets the tokens of requests that are named in them;
-            without, it hears of their endings only.
+        micro_batches: See :class:`VllmConfig`.
+        tokens: Whether vLLM's own client gets the tokens of generations that have an id of their
+            own; otherwise it hears only of their ends.
     """
 
     mode: ServingMode = 'segmented'
@@ -55,7 +50,7 @@ class PluginOptions:
         """Read them from vLLM's configuration.
 
         Raises:
-            ConfigurationError: There is no such option, or vLLM would make an order of its own.
+            ConfigurationError: An option is unknown, or vLLM would order requests itself.
         """
         try:
             options = cls(**config.additional_config.get(KEY, {}))
@@ -70,19 +65,15 @@ class PluginOptions:
 
 
 def has_seed(request: Any) -> bool:
-    """Whether a request of vLLM draws its tokens from a seed of its own."""
+    """Whether a request of vLLM has a seed of its own."""
     return getattr(request.sampling_params, 'seed', None) is not None
 
 
 class RequestReader:
-    """Reads what vLLM's requests say of themselves.
-
-    Args:
-        skill_sets: Names and files of skill sets that requests may name.
-    """
+    """Reads vLLM's requests, which may name skill sets given by names and files."""
 
     def __init__(self, skill_sets: Iterable[str]) -> None:
-        self._skill_sets: dict[str, SkillSet] = {UNCUT.name: UNCUT}
+        self._skill_sets: dict[str, SkillSet] = {UNCUT_TEXT.name: UNCUT_TEXT}
         for name in skill_sets:
             self.learn(find_skill_set(name))
 
@@ -91,13 +82,7 @@ class RequestReader:
         self._skill_sets[skill_set.name] = skill_set
 
     def read(self, request: Any, taken: Container[str], now_s: float) -> GenerationRequest:
-        """Return what our core is to know of a request of vLLM.
-
-        Args:
-            request: The request.
-            taken: Ids of generations that are in use.
-            now_s: The present time (s).
-        """
+        """Return a request of vLLM as our core takes it; ids in ``taken`` are in use."""
         request_id, max_tokens = request.request_id, request.max_tokens
         parameters = request.sampling_params
         extra = getattr(parameters, 'extra_args', None) or {}
@@ -118,5 +103,5 @@ class RequestReader:
             # An exception would end the engine core, and everybody's generations with it.
             _logger.warning('request %s is served uncut: %s', request_id, err)
         return GenerationRequest(
-            request_id, Prompt('', ''), UNCUT, Scene(), NORMAL, now_s, max_tokens=max_tokens
+            request_id, Prompt('', ''), UNCUT_TEXT, Scene(), NORMAL, now_s, max_tokens=max_tokens
         )

@@ -1,7 +1,7 @@
-"""What the scheduler inside vLLM knows of its generations: an engine core without KV and model.
+"""The engine core inside vLLM's scheduler, without KV and model.
 
-The same table, policies, costs and segmenters as in every other engine; vLLM does the rest. A
-step is::
+It has the table, policies, costs and segmenters of every other engine; vLLM does the rest. A step
+is::
 
     ids = core.choose(now_s)            # best rank first
     step = core.begin_step(rows, now_s) # what vLLM made of them
@@ -18,22 +18,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from timely_llm_ros.engines.commands import Submit
 from timely_llm_ros.engines.core import CoreOptions, ForeignKv, Generations
 from timely_llm_ros.engines.vllm.plugin.context_texts import ContextTexts
-from timely_llm_ros.engines.vllm.plugin.uncut import UNCUT, Uncut
+from timely_llm_ros.engines.vllm.plugin.uncut_text import UNCUT_TEXT, UncutText
 from timely_llm_ros.scheduling import Phase
 from timely_llm_ros.skills import segmenter_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from timely_llm_ros.engines.commands import Command, GenerationRequest
+    from timely_llm_ros.engines.commands import GenerationRequest
     from timely_llm_ros.engines.core import Generation
-    from timely_llm_ros.engines.engine import (
-        EndReason,
-        EngineEvent,
-        EngineState,
-        EngineStateChanged,
-    )
-    from timely_llm_ros.engines.texts import TokenTexts
+    from timely_llm_ros.engines.engine import EndReason
+    from timely_llm_ros.engines.texts import TokenCodec
     from timely_llm_ros.skills import TextSegmenter
 
 
@@ -41,9 +36,8 @@ class Work(NamedTuple):
     """One generation's part in a step.
 
     Attributes:
-        name: Whose.
         tokens: Tokens computed for it in this step.
-        computed: Tokens of its whose KV is there after it.
+        computed: Its tokens whose KV is there after the step.
     """
 
     name: str
@@ -52,7 +46,7 @@ class Work(NamedTuple):
 
 
 class New(NamedTuple):
-    """What a step brought to one generation: new tokens, and vLLM's reason to end it."""
+    """One generation's new tokens, and vLLM's reason to end it."""
 
     name: str
     token_ids: Sequence[int]
@@ -64,10 +58,9 @@ class Step:
     """A step that was begun.
 
     Attributes:
-        generations: Who is in it.
         begun: How many prompts it completes.
         parts: Of how many prompts something is left after it.
-        decodes_only: Whether it computes just the latest token of each.
+        decodes_only: Whether it computes only each generation's latest token.
         started_s: When it was scheduled (s).
     """
 
@@ -90,7 +83,7 @@ class FreezeCore:
 
     def __init__(
         self,
-        texts: TokenTexts,
+        texts: TokenCodec,
         *,
         append: Callable[[str, list[int]], None],
         kv_tokens: Callable[[], int],
@@ -99,56 +92,41 @@ class FreezeCore:
         self._texts = ContextTexts(texts, append)
         self._kv = ForeignKv(options.max_kv_tokens, kv_tokens)
         self._whole_plan = options.mode == 'whole_plan'
-        self._generations = Generations(
+        self.generations = Generations(
             self._texts,
             self._kv,
             options,
             context_limit=options.context_limit,
-            segmenter=self._cut,
+            segmenter=self._segmenter,
         )
+        """The generations, for commands, events and states."""
         self._last_end_s = 0.0
         self._unread_s = 0.0
         self._crowded = True
         self.pipeline = False
-        """Whether several steps, each of other generations, are under way in stages."""
+        """Whether several steps, each of other generations, are under way in vLLM's stages."""
         self._under_way: list[Step] = []
 
     def __len__(self) -> int:
-        return len(self._generations)
+        return len(self.generations)
 
     def __contains__(self, generation_id: object) -> bool:
-        return generation_id in self._generations
+        return generation_id in self.generations
 
     def add(self, request: GenerationRequest, prompt_tokens: int) -> None:
         """Take a generation whose prompt has that many tokens."""
         self._texts.prompt_tokens = prompt_tokens
-        self._generations.apply(Submit(request))
-
-    def apply(self, command: Command) -> None:
-        """Do what a command asks for; one that names no generation of these is ignored."""
-        self._generations.apply(command)
-
-    def take_events(self) -> list[EngineEvent]:
-        """Return the events since the last call, oldest first."""
-        return self._generations.take_events()
-
-    def take_state(self, now_s: float, *, at_once: bool = False) -> EngineStateChanged | None:
-        """Return the state where it changed; see :meth:`Generations.take_state`."""
-        return self._generations.take_state(now_s, at_once=at_once)
-
-    def state(self, now_s: float) -> EngineState:
-        """Return a snapshot."""
-        return self._generations.state(now_s)
+        self.generations.apply(Submit(request))
 
     @property
     def competing(self) -> int:
         """Generations that could run: all but those that are held."""
-        table = self._generations.table
+        table = self.generations.table
         return len(table) - table.count(Phase.HELD)
 
     def choose(self, now_s: float) -> list[str]:
         """Return who is to run next, best rank first."""
-        chosen = self._generations.choose(now_s)
+        chosen = self.generations.choose(now_s)
         self._crowded = self.competing > len(chosen)
         return [generation.generation_id for generation in chosen]
 
@@ -158,32 +136,28 @@ class FreezeCore:
         Raises:
             KeyError: There is no such generation.
         """
-        generation = self._generations.get(name)
+        generation = self.generations.get(name)
         if generation is None:
             raise KeyError(name)
-        return self._generations.due_s(generation)
-
-    def phase(self, name: str) -> Phase:
-        """Return where a generation stands."""
-        return self._generations.table.phase(name)
+        return self.generations.due_s(generation)
 
     def awaits_value(self, name: str) -> bool:
         """Whether a generation waits for its robot's value."""
-        generation = self._generations.get(name)
+        generation = self.generations.get(name)
         return generation is not None and generation.awaits_value
 
     def victims(self, keep: Collection[str]) -> list[str]:
         """Return who may lose its KV, least harmful first: none of ``keep``."""
         others = [
             generation
-            for generation in self._generations
+            for generation in self.generations
             if generation.context.computed and generation.generation_id not in keep
         ]
-        return [item.generation_id for item in sorted(others, key=self._generations.harm)]
+        return [item.generation_id for item in sorted(others, key=self.generations.harm)]
 
     def spill(self, name: str) -> None:
         """Note that a generation's KV was dropped."""
-        generation = self._generations.get(name)
+        generation = self.generations.get(name)
         if generation is not None:
             self._kv.spill(generation.context)
 
@@ -192,7 +166,7 @@ class FreezeCore:
         generations, unread = [], []
         begun, parts, decodes_only = 0, 0, True
         for name, tokens, computed in rows:
-            generation = self._generations.get(name)
+            generation = self.generations.get(name)
             if generation is None:
                 continue
             generations.append(generation)
@@ -209,11 +183,11 @@ class FreezeCore:
         running = list(generations)
         for step in self._under_way:
             running += (item for item in step.generations if self._still_runs(item, running))
-        self._generations.run(running)
+        self.generations.run(running)
         if not self.pipeline:
-            # What is left of a prompt costs the next step as much as a new one's: it competes so.
+            # The rest of a prompt costs the next step as much as a new prompt, so it is one.
             for generation in unread:
-                self._generations.set_phase(generation, Phase.QUEUED)
+                self.generations.set_phase(generation, Phase.QUEUED)
         begun_step = Step(tuple(generations), begun, parts, decodes_only, now_s)
         if self.pipeline:
             self._under_way.append(begun_step)
@@ -222,14 +196,14 @@ class FreezeCore:
     def decides(self, news: Iterable[New]) -> bool:
         """Whether a step's tokens may change who is to run in the very next one.
 
-        They do where a generation ends and where its robot must answer first. Whoever completes a
-        segment goes on for one more token, which is not lost, and then competes anew, see
-        :meth:`compete_anew`; only in a pipeline, where that token would come a round later, it
-        gives way at once if others wait. Where nothing is decided, :meth:`finish_step` has time
-        while the next step is computed.
+        They do where a generation ends or must wait for its robot's value. A generation that
+        completes a segment goes on for one more token, which is not lost, and then competes anew,
+        see :meth:`compete_anew`. Only in a pipeline, where that token would come a round later, it
+        gives way at once if others wait. Where nothing is decided, :meth:`finish_step` may be
+        called while the next step is computed.
         """
         for name, token_ids, reason in news:
-            generation = self._generations.get(name)
+            generation = self.generations.get(name)
             if reason is not None or generation is None:
                 return True
             segmenter = generation.segmenter
@@ -237,57 +211,57 @@ class FreezeCore:
             if decisive is None or not decisive.isdisjoint(token_ids):
                 if not self._texts.ends.isdisjoint(token_ids) or (self.pipeline and self._crowded):
                     return True
-                if segmenter.may_await(self._texts.raw(token_ids)):
+                if segmenter.may_await(self._texts.decode(token_ids)):
                     return True
         return False
 
     def finish_step(self, step: Step, news: Iterable[New], now_s: float) -> None:
         """Take a step's tokens."""
         if step in self._under_way:
-            # Steps end in their order; what lies before this one was given up.
+            # Steps end in their order; those before this one were given up.
             del self._under_way[: self._under_way.index(step) + 1]
         # With asynchronous scheduling steps overlap: each counts from the end of the one before.
-        step_s = self._generations.step_s = now_s - max(step.started_s, self._last_end_s)
+        step_s = self.generations.step_s = now_s - max(step.started_s, self._last_end_s)
         self._last_end_s = now_s
         batch = len(step.generations)
         if batch and step.decodes_only:
-            self._generations.step_times.observe(batch, step_s)
+            self.generations.step_times.observe(batch, step_s)
         elif batch:
             self._observe_prompts(step, step_s)
         for generation in step.generations:
             generation.segment_s += step_s
             generation.total_s += step_s
         for name, token_ids, reason in news:
-            generation_now = self._generations.get(name)
+            generation_now = self.generations.get(name)
             if generation_now is not None:
                 self._take_all(generation_now, token_ids, reason, now_s)
         alive = [generation for generation in step.generations if not generation.ended]
-        self._generations.count(alive)
+        self.generations.count(alive)
 
     def compete_anew(self, step: Step) -> None:
-        """Let those compete who completed a segment in that step and were begun again since."""
-        if self._generations.mode != 'segmented' or self.pipeline:
+        """Let those compete that completed a segment in a step and have been begun again since."""
+        if self.generations.mode != 'segmented' or self.pipeline:
             return
         for generation in step.generations:
             between = generation.segments and not generation.segment_tokens
-            if between and self._generations.phase(generation) is Phase.RUNNING:
-                self._generations.set_phase(generation, Phase.SUSPENDED)
+            if between and self.generations.phase(generation) is Phase.RUNNING:
+                self.generations.set_phase(generation, Phase.SUSPENDED)
 
     def _observe_prompts(self, step: Step, step_s: float) -> None:
-        """Learn from a step with prompts; parts of them count with the step that completes one."""
+        """Learn from a step with prompts; a part's time counts with the step that completes it."""
         sampling = len(step.generations) - step.parts
         if step.begun:
-            self._generations.step_times.observe_prefill(
+            self.generations.step_times.observe_prefill(
                 sampling, step.begun, step_s + self._unread_s
             )
             self._unread_s = 0.0
         else:
-            decode_s = self._generations.step_times.expected_s(sampling) if sampling else 0.0
+            decode_s = self.generations.step_times.expected_s(sampling) if sampling else 0.0
             self._unread_s += max(0.0, step_s - (decode_s or 0.0))
 
     def _still_runs(self, generation: Generation, others: list[Generation]) -> bool:
-        """Whether a generation of another step runs too; one that was held meanwhile does not."""
-        runs = not generation.ended and self._generations.phase(generation) is Phase.RUNNING
+        """Whether a generation of another step still runs."""
+        runs = not generation.ended and self.generations.phase(generation) is Phase.RUNNING
         return runs and generation not in others
 
     def _take_all(
@@ -300,14 +274,14 @@ class FreezeCore:
         for token in token_ids:
             if generation.ended:
                 return
-            self._generations.take(
+            self.generations.take(
                 generation, self._texts.output(generation.generation_id, token), now_s
             )
         if reason is not None and not generation.ended:
             text = '' if reason in ('length', 'canceled') else 'vLLM ended the generation'
-            self._generations.end(generation, 'error' if text else reason, text)
+            self.generations.end(generation, 'error' if text else reason, text)
 
-    def _cut(self, request: GenerationRequest) -> TextSegmenter:
-        if request.skill_set is UNCUT:
-            return Uncut()
+    def _segmenter(self, request: GenerationRequest) -> TextSegmenter:
+        if request.skill_set is UNCUT_TEXT:
+            return UncutText()
         return segmenter_for(request.skill_set, request.scene, whole_plan=self._whole_plan)

@@ -1,7 +1,7 @@
-"""KV and worker slots for those who are to run, taken from generations that are frozen.
+"""Takes KV and worker slots from frozen generations for those that are to run.
 
-vLLM preempts running requests when KV runs out; frozen ones it does not see. So before it
-schedules, room is made here, and only from those who do not run.
+When KV runs out, vLLM preempts running requests, because it does not see the frozen ones. So room
+is made here before vLLM schedules.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class KvSpill(_Vllm):  # type: ignore[misc, valid-type]
                 self._spill(name, request)
 
     def _frozen(self, running: Collection[Any]) -> dict[str, Any]:
-        """Return those who hold KV and a worker's slot and do not run."""
+        """Return those that hold KV and a worker's slot and do not run."""
         inside = {request.request_id for request in running}
         return {
             name: request
@@ -66,12 +66,12 @@ class KvSpill(_Vllm):  # type: ignore[misc, valid-type]
         }
 
     def _spill(self, name: str, request: Any) -> None:
-        """Give up a frozen generation's KV; what others do not overwrite is found again."""
+        """Give up a frozen generation's KV; vLLM finds blocks again that are not overwritten."""
         status, request.status = request.status, RequestStatus.RUNNING
         self._preempt_request(request, time.monotonic())
         self.waiting.remove_requests([request])
         if status == RequestStatus.WAITING:
-            # The worker does not know of its observation yet: it must enter as a new one.
+            # The worker does not know its observation yet, so it must enter as a new one.
             request.status = status
         self._outside[request.request_id] = request
         self._core.spill(name)

@@ -1,4 +1,4 @@
-"""What a robot answers, as a part of a request's context inside vLLM."""
+"""Puts a robot's answer into a request's context inside vLLM."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from timely_llm_ros.errors import InvalidTaskError
 
 
 def append_observation(request: Any, token_ids: list[int]) -> None:
-    """Append what the robot answered: all before it becomes prompt, as in vLLM's sessions.
+    """Append a robot's answer; all before it becomes prompt, as in vLLM's sessions.
 
     Raises:
         InvalidTaskError: The request's grammar does not allow it.
@@ -31,7 +31,7 @@ def append_observation(request: Any, token_ids: list[int]) -> None:
 
 
 def drop_in_flight(request: Any) -> None:
-    """Give up a token that is being computed behind a call whose value must come first."""
+    """Give up the token that is being computed behind a call whose value must come first."""
     request.num_computed_tokens -= request.num_output_placeholders
     request.spec_token_ids = []
     request.drop_stale_output = True

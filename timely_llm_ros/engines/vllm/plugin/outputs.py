@@ -1,4 +1,4 @@
-"""What goes from the scheduler inside vLLM to vLLM's own clients."""
+"""The outputs of the scheduler inside vLLM for vLLM's own clients."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def tell_ended(outputs: dict[int, Any], requests: Iterable[Any]) -> None:
 
 
 def drop_tokens(outputs: dict[int, Any], name_of: Mapping[str, str]) -> None:
-    """Leave only the ends of the engine's own requests: their segments go another way.
+    """Leave only the ends of the engine's own requests, whose segments go another way.
 
     Args:
         outputs: By client.
-        name_of: Names of generations by the id of their request; who named none has its id.
+        name_of: Generations by their request's id; the name is that id where a request has none.
     """
     for client, group in tuple(outputs.items()):
         group.outputs = [

@@ -1,11 +1,9 @@
-"""The events of a scheduler inside vLLM's engine core, on their way to the engine that started it.
+"""Brings events from the scheduler inside vLLM's engine core to the engine that started it.
 
-Frames as between the torch engine and its worker, over a socket in a folder that only this user
-may enter. The other way come corrections of when robots are idle: there is one for every segment,
-and the next choice is early enough for them, so they need neither an answer nor a wake-up, which
-vLLM's own control channel has for everything. The socket also ties the two lives together: when
-the engine's process is gone, by whatever hand, the engine core ends itself, and when the engine
-core is gone, the engine sees it at once.
+They travel in frames, as between the torch engine and its worker, over a socket in a folder that
+only this user may enter. Corrections of when robots are idle come the other way: there is one for
+every segment, and it needs neither the answer nor the wake-up of vLLM's own control channel. Either
+process also notices by the socket that the other is gone. The engine core then ends itself.
 """
 
 from __future__ import annotations
@@ -23,11 +21,7 @@ if TYPE_CHECKING:
 
 
 class Report:
-    """The engine core's end.
-
-    Args:
-        path: The engine's socket.
-    """
+    """The engine core's end of the engine's socket at ``path``."""
 
     def __init__(self, path: str) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -40,7 +34,7 @@ class Report:
         self._socket.sendall(frame(list(messages)))
 
     def heard(self) -> Iterator[Any]:
-        """Yield what came from the engine since the last call."""
+        """Yield the engine's messages since the last call."""
         while self._heard:
             yield self._heard.popleft()
 

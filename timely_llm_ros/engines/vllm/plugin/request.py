@@ -1,8 +1,8 @@
-"""What a vLLM request says about its generation, in plain types that cross any process border.
+"""A generation's request in plain types, as a part of a vLLM request.
 
 It travels in ``SamplingParams.extra_args['timely']``, over HTTP as JSON text in ``vllm_xargs``, and
-is read by the scheduler inside vLLM's engine core. It comes from clients, so nothing in it is
-looked up anywhere but in the skill sets that the server knows. This module imports no vLLM.
+the scheduler inside vLLM's engine core reads it. It comes from clients, so names are looked up only
+among the skill sets that the server knows. This module imports no vLLM.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ KEY = 'timely'
 
 
 def encode_request(request: GenerationRequest, now_s: float, *, named: bool) -> dict[str, Any]:
-    """Return a request as what goes into ``extra_args``.
+    """Return a request for ``extra_args``.
 
     Args:
         request: The request.
         now_s: The present time on the clock of ``request.arrival_s`` (s).
-        named: Whether it keeps its ``generation_id`` in the engine core, so that the control
-            channel finds it. Only for the one client that made the engine core.
+        named: Whether it keeps its ``generation_id`` in the engine core, where the control channel
+            finds it. Only the client that made the engine core may ask for this.
     """
     utility = request.utility
     payload: dict[str, Any] = {
@@ -59,10 +59,10 @@ def decode_request(
     skill_sets: Mapping[str, SkillSet],
     now_s: float,
 ) -> GenerationRequest:
-    """Return the request that a payload stands for; its prompt is empty.
+    """Return the request of a payload, a mapping or its JSON text; its prompt is empty.
 
     Args:
-        payload: A mapping or its JSON text.
+        payload: What :func:`encode_request` returned.
         name: The generation's id where the payload has none.
         max_tokens: Tokens after which the generation ends.
         skill_sets: Those that it may name.

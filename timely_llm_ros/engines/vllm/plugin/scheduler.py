@@ -1,18 +1,17 @@
-"""A scheduler for vLLM that knows robots: suspension inside the engine core, by freezing.
+"""A scheduler for vLLM that suspends generations inside the engine core by freezing them.
 
-A suspended generation stays RUNNING for vLLM but is withheld from ``self.running``. So its blocks,
-its state in the worker, its random numbers, its grammar's state and a token in flight all stay
-valid, and it goes on with the very next step that it is chosen for. vLLM sees in every step only
-those who are to run in it; who that is says the same code as in every other engine.
+A frozen generation stays RUNNING for vLLM but is withheld from ``self.running``. So its blocks, its
+state in the worker, its random numbers, its grammar's state and a token in flight stay valid, and
+it goes on with the next step that it is chosen for. In every step vLLM sees only the generations
+that are to run, which the same code chooses as in every other engine.
 
-Named in ``scheduler_cls`` and imported in vLLM's engine core process. Options come in vLLM's
+vLLM's engine core process imports this module by ``scheduler_cls``. Options come in vLLM's
 ``additional_config['timely']``, see :class:`PluginOptions`, and a request's own part in its
-``extra_args['timely']``, see :mod:`timely_llm_ros.engines.vllm.plugin.request`. Requests without
-one are served too, as ordinary text that is never cut.
+``extra_args['timely']``, see :mod:`timely_llm_ros.engines.vllm.plugin.request`. A request without
+that part is served as text that is never cut.
 
-A step's critical path is what happens between the worker's answer and its next order. On it is only
-what decides who runs next; everything else, and the choice of the step after, is done while the
-worker computes.
+The worker waits from its answer to its next order. In that time the scheduler only decides who runs
+next. It does everything else, and chooses for the step after, while the worker computes.
 """
 
 from __future__ import annotations
@@ -41,6 +40,7 @@ from timely_llm_ros.engines.vllm.plugin.outputs import drop_tokens, end_reason, 
 from timely_llm_ros.engines.vllm.plugin.report import Report
 from timely_llm_ros.engines.vllm.plugin.token_budget import PipelineBudget
 from timely_llm_ros.scheduling import SchedulingOptions
+from timely_llm_ros.skills import SkillSet
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -52,10 +52,10 @@ _logger = logging.getLogger(__name__)
 
 
 class FreezeMixin(KvSpill):
-    """What the two schedulers share; comes before vLLM's own in the order of inheritance."""
+    """What the two schedulers share; comes before vLLM's scheduler in the order of inheritance."""
 
     pipeline_budget: ClassVar[type[PipelineBudget]] = PipelineBudget
-    """Composes steps where there are stages; tests put one here that writes down what it does."""
+    """Composes steps where there are stages; tests put one here that writes them down."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -125,15 +125,15 @@ class FreezeMixin(KvSpill):
             if most > self._seed_tokens:
                 text = 'request %s is ended: seed with %d tokens, expected at most %d on a CPU'
                 _logger.warning(text, request.request_id, most, self._seed_tokens)
-                self._core.apply(Cancel(name))
+                self._core.generations.apply(Cancel(name))
         if request.status == RequestStatus.WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR:
             self._compiling[name] = False
-            self._core.apply(Suspend(name))
+            self._core.generations.apply(Suspend(name))
         if name not in self._core:
             self.finish_requests(request.request_id, RequestStatus.FINISHED_ABORTED)
 
     def schedule(self, *args: Any, **kwargs: Any) -> Any:
-        """Let vLLM schedule those who are to run, and nobody else."""
+        """Let vLLM schedule those that are to run, and no others."""
         now_s = time.monotonic()
         core, request_of = self._core, self._request_of
         if self._compiling:
@@ -148,7 +148,7 @@ class FreezeMixin(KvSpill):
             if request.status != RequestStatus.RUNNING:
                 entering.append(request)
             elif not request.num_output_placeholders or request.request_id in self._last:
-                # Else its latest token is still on its way, and the worker has dropped its place.
+                # Otherwise its latest token is on its way and the worker has dropped its place.
                 running.append(request)
         self.running = running
         if entering and self._whole_seeds:
@@ -173,7 +173,7 @@ class FreezeMixin(KvSpill):
         return output
 
     def get_grammar_bitmask(self, scheduler_output: Any) -> Any:
-        """Use the time while the worker computes: for the books, and to choose the next step."""
+        """Take the step's tokens and choose the next step while the worker computes."""
         bitmask = super().get_grammar_bitmask(scheduler_output)
         self._catch_up()
         now_s = time.monotonic()
@@ -182,7 +182,7 @@ class FreezeMixin(KvSpill):
         return bitmask
 
     def update_from_output(self, scheduler_output: Any, model_runner_output: Any) -> Any:
-        """Take the tokens; who is at the end of a segment competes anew in the next step."""
+        """Take the tokens; a generation at the end of a segment competes anew in the next step."""
         self._catch_up()
         outputs = super().update_from_output(scheduler_output, model_runner_output)
         now_s = time.monotonic()
@@ -209,7 +209,7 @@ class FreezeMixin(KvSpill):
         if not self._tokens:
             drop_tokens(outputs, name_of)
         if not self.get_num_unfinished_requests() or not self._last:
-            # No step follows at once in which there would be time.
+            # No step follows at once that would leave time for this.
             self._catch_up()
             self._tell(now_s)
         return outputs
@@ -222,12 +222,12 @@ class FreezeMixin(KvSpill):
             name = self._name_of.pop(request.request_id, None)
             if name is not None:
                 self._drop(request, name)
-                self._core.apply(Cancel(name))
+                self._core.generations.apply(Cancel(name))
         self._tell(time.monotonic())
         return finished
 
     def get_num_unfinished_requests(self) -> int:
-        """Count those who could run: held ones let the engine core sleep."""
+        """Count those that could run, so that held ones let the engine core sleep."""
         if self._pause_state is PauseState.PAUSED_ALL:
             return 0
         if self._competing is None:
@@ -236,30 +236,22 @@ class FreezeMixin(KvSpill):
 
     # The control channel -------------------------------------------------------------------------
 
-    def control(self, command: str, name: str, value: Any) -> Future[None] | None:
-        """Do what the engine asks for; unknown names are no error.
+    def control(self, message: Suspend | Resume | SkillSet) -> Future[None] | None:
+        """Obey a command, or learn a skill set; unknown generations are no error.
 
         Returns:
-            What is done when the answer may go: where there is a step to make, that goes first.
-
-        Raises:
-            ValueError: There is no such command.
+            What is done once the answer may go, if a step goes before it.
         """
         self._disturb()
-        match command:
-            case 'skill_set':
-                self._reader.learn(pickle.loads(value))  # noqa: S301  the engine's own
-            case 'suspend' | 'resume' if name in self._compiling:
-                self._compiling[name] = command == 'suspend'
-            case 'suspend':
-                self._core.apply(Suspend(name))
-            case 'resume':
-                self._core.apply(Resume(name, value))
-            case _:
-                raise ValueError(f'command {command!r}: expected one that the plug-in knows')
-        request = self._request_of.get(name)
-        if request is not None and name not in self._core:
-            self.finish_requests(request.request_id, RequestStatus.FINISHED_ABORTED)
+        if isinstance(message, SkillSet):
+            self._reader.learn(message)
+        elif message.generation_id in self._compiling:
+            self._compiling[message.generation_id] = isinstance(message, Suspend)
+        else:
+            self._core.generations.apply(message)
+            request = self._request_of.get(message.generation_id)
+            if request is not None and message.generation_id not in self._core:
+                self.finish_requests(request.request_id, RequestStatus.FINISHED_ABORTED)
         if not self.get_num_unfinished_requests():
             self._tell(time.monotonic())
             return None
@@ -270,29 +262,29 @@ class FreezeMixin(KvSpill):
     # The parts -----------------------------------------------------------------------------------
 
     def _choose(self, now_s: float) -> list[str]:
-        """Choose who is to run, by the latest of what robots say."""
+        """Choose who is to run, after the latest corrections of when robots are idle."""
         if self._report is not None:
             for message in self._report.heard():
-                self._core.apply(message)
+                self._core.generations.apply(message)
         return self._core.choose(now_s)
 
     def _release_compiled(self) -> None:
-        """Let those compete whose grammar is ready, or could not be compiled."""
+        """Let those compete whose grammar is ready or could not be compiled."""
         for name, held in list(self._compiling.items()):
             if self._request_of[name].structured_output_request.is_grammar_ready:
                 del self._compiling[name]
                 self._disturb()
                 if not held:
-                    self._core.apply(Resume(name))
+                    self._core.generations.apply(Resume(name))
 
     def _keep_whole(self, entering: list[Any]) -> list[Any]:
-        """Return who may enter this step: no prompt with a seed is cut."""
+        """Return who may enter this step so that no prompt with a seed is cut."""
         seeded = has_seed(entering[0])
         self.scheduler_config.enable_chunked_prefill = not seeded
         return [request for request in entering if has_seed(request) == seeded]
 
     def _take_outside(self) -> None:
-        """Take out of vLLM's queues what it left there: all who wait are ordered by us."""
+        """Empty vLLM's queues, because our core orders all that wait."""
         for waiting in (self.waiting, self.kv_holding_waiting):
             while waiting:
                 request = waiting.pop_request()
@@ -309,12 +301,12 @@ class FreezeMixin(KvSpill):
         self._outside[request.request_id] = request
 
     def _disturb(self) -> None:
-        """Something happens that the next step's choice has not seen."""
+        """Note that something happens that the next step's choice has not seen."""
         self._catch_up()
         self._chosen = self._competing = None
 
     def _catch_up(self) -> None:
-        """Do what could wait: take a step's tokens, note the step that was scheduled behind it."""
+        """Take a step's tokens, then note the step that was scheduled behind it."""
         unread, self._unread = self._unread, None
         if unread is not None:
             step, news, taken_s = unread
@@ -336,7 +328,7 @@ class FreezeMixin(KvSpill):
                 self._core.compete_anew(unread[0])
 
     def _end(self, name: str) -> None:
-        """Drop a generation that has ended here, and end it in vLLM where it goes on."""
+        """Drop a generation that has ended here, and end it in vLLM if it goes on there."""
         request = self._request_of[name]
         del self._name_of[request.request_id]
         self._drop(request, name)
@@ -362,14 +354,15 @@ class FreezeMixin(KvSpill):
         return round(float(self.kv_cache_manager.usage) * float(capacity))
 
     def _tell(self, now_s: float) -> None:
-        """Send what happened to the engine, and the state at times or before a sleep."""
+        """Send events to the engine, and the state from time to time and before a sleep."""
         answers, self._answers = self._answers, []
         for answer in answers:
             answer.set_result(None)
-        events: list[Any] = self._core.take_events()
+        events: list[Any] = self._core.generations.take_events()
         if self._report is None:
             return
-        state = self._core.take_state(now_s, at_once=not self.get_num_unfinished_requests())
+        at_once = not self.get_num_unfinished_requests()
+        state = self._core.generations.take_state(now_s, at_once=at_once)
         if state is not None:
             events.append(state)
         if events:
@@ -377,18 +370,18 @@ class FreezeMixin(KvSpill):
 
 
 class TimelyScheduler(FreezeMixin, Scheduler):  # type: ignore[misc]
-    """Freezing, for synchronous scheduling."""
+    """Freezes generations where vLLM schedules synchronously."""
 
 
 class TimelyAsyncScheduler(FreezeMixin, AsyncScheduler):  # type: ignore[misc]
-    """Freezing, for asynchronous scheduling."""
+    """Freezes generations where vLLM schedules asynchronously."""
 
 
-def _control(self: Any, command: str, name: str, value: Any = None) -> Future[None] | None:
-    """The utility call ``timely`` of the engine core."""
+def _control(self: Any, message: bytes) -> Future[None] | None:
+    """Pass the utility call ``timely`` of the engine core on."""
     if not isinstance(self.scheduler, FreezeMixin):
         raise TypeError(f'scheduler {type(self.scheduler).__name__}: expected the timely plug-in')
-    return self.scheduler.control(command, name, value)
+    return self.scheduler.control(pickle.loads(message))  # noqa: S301  of the engine's process
 
 
 EngineCore.timely = _control

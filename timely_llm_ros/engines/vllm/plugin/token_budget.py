@@ -1,10 +1,9 @@
 """How many tokens vLLM may schedule in its next step where its model is a pipeline of stages.
 
-vLLM by itself puts all that can run into the first step, and the steps behind it, which the other
-stages wait for, get nothing. Here every step gets its share: of those that decode, and of what is
-to be prefilled; urgent prompts go first and as a whole. The number of micro-batches that tokens
-are shared between follows from times that were measured, among those that leave the tightest live
-deadline in time.
+By itself vLLM puts all that can run into the first step and leaves nothing for the steps behind it,
+which the other stages wait for. Here every step gets its share of the generations that decode and
+of the prompts; urgent prompts go first and as a whole. The number of micro-batches follows from
+measured times, among those numbers that keep the tightest deadline.
 
 The scheduler calls :meth:`PipelineBudget.compose` once per step. This module imports no vLLM.
 """
@@ -20,13 +19,7 @@ if TYPE_CHECKING:
 
 
 class Composed(NamedTuple):
-    """A step.
-
-    Attributes:
-        running: Requests inside vLLM that take part.
-        entering: Requests that enter with it.
-        tokens: Most tokens that it may have.
-    """
+    """A step: requests inside vLLM that take part, requests that enter, and most tokens."""
 
     running: list[Any]
     entering: list[Any]
@@ -41,7 +34,7 @@ class _Prefill(NamedTuple):
 
 
 class _Round(NamedTuple):
-    """What the coming micro-batches share."""
+    """What the next micro-batches share."""
 
     decoding: int
     context_tokens: int
@@ -53,12 +46,12 @@ class _Round(NamedTuple):
 
 
 class PipelineBudget:
-    """Composes steps. What it learns it learns from the steps that it composed.
+    """Composes steps and learns from their times.
 
     Args:
         stages: Stages of the pipeline.
-        most_micro_batches: The most that tokens are shared between.
-        most_tokens: The most tokens of a step, ``max_num_batched_tokens``.
+        most_micro_batches: Most micro-batches that share tokens.
+        most_tokens: Most tokens of a step, ``max_num_batched_tokens``.
         due_s: Returns when a request's first token is due (s).
 
     Raises:
@@ -78,14 +71,14 @@ class PipelineBudget:
         self._budget = TokenBudget(most_tokens)
         self.times = PipelineTimes(stages)
         self.micro_batches = min(stages, most_micro_batches)
-        """Between how many micro-batches tokens are shared now."""
+        """How many micro-batches share tokens now."""
 
     def compose(self, running: Sequence[Any], entering: Sequence[Any], now_s: float) -> Composed:
-        """Return the next step's part of those who are to run, best rank first in either list.
+        """Return the next step's part of the requests that are to run.
 
         Args:
-            running: vLLM's requests that are in its worker, those in flight among them.
-            entering: Those that are not.
+            running: Those in vLLM's worker, in flight or not, best rank first.
+            entering: The others, best rank first.
             now_s: The time (s).
         """
         decodes: list[Any] = []
@@ -116,7 +109,7 @@ class PipelineBudget:
         new = self._new(_sum(others), urgent=False), self._new(_sum(urgent), urgent=True)
         share = self._budget.issue(count, decoding, *new)
         while not share.total and prefills:
-            # Fewer tokens than micro-batches: no step is to be empty while there are any.
+            # There are fewer tokens than micro-batches, but no step is to be empty.
             share = self._budget.issue(count, decoding)
         taken = decodes[: share.decode]
         if not share.prefill:
@@ -131,17 +124,17 @@ class PipelineBudget:
         )
 
     def entered(self, tokens: int, now_s: float, context_tokens: int) -> None:
-        """A step with so many tokens, which attend to so many, goes into the pipeline."""
+        """Note that a step with so many tokens goes into the pipeline."""
         if tokens:
             self.times.enter(tokens, now_s, context_tokens)
 
     def left(self, tokens: int, now_s: float) -> None:
-        """A step with so many tokens comes out; in the order in which they went in."""
+        """Note that the oldest step in the pipeline, with so many tokens, comes out."""
         if tokens:
             self.times.leave(now_s)
 
     def _count(self, work: _Round, model: PipelineModel | None) -> int:
-        """Return between how many micro-batches tokens are shared."""
+        """Return how many micro-batches share tokens."""
         if model is None:
             return min(self._stages, self._most)
         contexts = work.context_tokens
@@ -159,14 +152,14 @@ class PipelineBudget:
             context_tokens=contexts,
         )
         if not found.in_time:
-            # Late if it were shared out: it will go first, and as a whole.
+            # It would be late in shares, so it will go first and as a whole.
             found = model.count_in_time(
                 work.decoding, tightest.tokens, tightest.left_s, context_tokens=contexts
             )
         return found.micro_batches
 
     def _new(self, tokens: int, *, urgent: bool) -> int:
-        """Return what has come of the tokens that really wait: unused shares come back with it."""
+        """Return how many of the waiting tokens are new, and take unused shares back."""
         budget = self._budget
         known = budget.urgent_waiting if urgent else budget.waiting - budget.urgent_waiting
         if tokens < known:
