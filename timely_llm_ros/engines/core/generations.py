@@ -141,9 +141,11 @@ class Generations:
         # Ending the new one would read as the end of the old one, so the old one goes first.
         self.end_repeated(name)
         predicted = request.predicted_tokens
+        if not (predicted is None or predicted > 0):
+            error = f'predicted length {predicted!r}: expected a number > 0 or None'
+            self._events.append(GenerationEnded(name, 'error', error, 0, 0.0))
+            return
         try:
-            if not (predicted is None or predicted > 0):
-                raise EngineError(f'predicted length {predicted!r}: expected a number > 0 or None')
             key, prefix_tokens, own_tokens = self._backend.open(request)
         except EngineError as err:
             self._events.append(GenerationEnded(name, 'error', str(err), 0, 0.0))

@@ -77,7 +77,7 @@ class Completions(Protocol):
         ...
 
     async def close(self) -> None:
-        """Leave it."""
+        """Close its connections, or end it where it is ours."""
         ...
 
 

@@ -90,7 +90,7 @@ class ServerOptions:
         check_options(self)
 
     def ssl_context(self) -> ssl.SSLContext:
-        """Return the check of certificates, which never is off and uses ``ca_file`` if given.
+        """Return a context that checks certificates always, against ``ca_file`` if it is given.
 
         Raises:
             ConfigurationError: The file cannot be read or has no certificate.

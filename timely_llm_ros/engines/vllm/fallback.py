@@ -23,7 +23,7 @@ _logger = logging.getLogger(__name__)
 
 
 class VllmWithFallback(Engine):
-    """Generates with :class:`VllmEngine`, or with ``StockVllmEngine`` where that does not fit."""
+    """Generates with :class:`VllmEngine`, or with ``StockVllmEngine`` if vLLM is another one."""
 
     def __init__(self, config: VllmConfig) -> None:
         self._config = config

@@ -103,7 +103,7 @@ class VllmProcess:
         task.add_done_callback(self._replied)
 
     async def stop(self) -> None:
-        """End it, by force where it does not listen."""
+        """End it, by force if it does not end itself."""
         self._closing = True
         llm, self._llm = self._llm, None
         if self._writer is not None:

@@ -24,7 +24,7 @@ else:
 
 
 class KvSpill(_Vllm):  # type: ignore[misc, valid-type]
-    """Spills frozen generations; a part of the scheduler that has this table of them."""
+    """The part of the scheduler that spills frozen generations."""
 
     _core: FreezeCore
     _name_of: dict[str, str]
@@ -32,7 +32,7 @@ class KvSpill(_Vllm):  # type: ignore[misc, valid-type]
     _outside: dict[str, Any]
 
     def _relieve(self, running: Sequence[Any], entering: Sequence[Any]) -> None:
-        """Spill frozen generations until there is room for those who are to run."""
+        """Spill frozen generations until there is room for those that are to run."""
         manager = self.kv_cache_manager
         block = self.block_size
         needed = manager.watermark_blocks if entering else 0

@@ -240,7 +240,7 @@ class FreezeMixin(KvSpill):
         """Obey a command, or learn a skill set; unknown generations are no error.
 
         Returns:
-            What is done once the answer may go, if a step goes before it.
+            A future that is done once the answer may go; None if it may go at once.
         """
         self._disturb()
         if isinstance(message, SkillSet):
