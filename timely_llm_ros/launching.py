@@ -100,11 +100,7 @@ def node(
 ) -> Node:
     """Return a node of the package that follows the common arguments.
 
-    Args:
-        executable: Its program.
-        name: Its name.
-        parameters: Its parameters besides ``use_sim_time``; they win over the file's.
-        file: Argument that says which parameter file it takes; None for none.
+    Its parameters win over those of the file that the launch argument ``file`` names.
     """
     files = [] if file is None else [LaunchConfiguration(file)]
     return Node(

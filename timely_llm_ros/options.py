@@ -76,24 +76,14 @@ def option(
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A field whose own fields are options.
-
-    Attributes:
-        record: The dataclass of these options.
-        prefix: What stands before their names in a flat list of options.
-    """
+    """A field whose own fields are options; ``prefix`` goes before their names in a flat list."""
 
     record: type[Any]
     prefix: str = ''
 
 
 def group(default: Any, *, prefix: str = '') -> Any:
-    """Return the dataclass field of a group of options.
-
-    Args:
-        default: The group's default values, or its type where a caller has to give the values.
-        prefix: What stands before their names in a flat list of options.
-    """
+    """Return the dataclass field of a group; ``default`` is its type where it has no defaults."""
     if isinstance(default, type):
         return field(metadata={_GROUP: Group(default, prefix)})
     return field(default=default, metadata={_GROUP: Group(type(default), prefix)})
@@ -101,13 +91,7 @@ def group(default: Any, *, prefix: str = '') -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Variants:
-    """A field that is one of several dataclasses of options, chosen by name.
-
-    Attributes:
-        records: The dataclasses by name.
-        default: Name of the one that the field has by default.
-        description: What is chosen.
-    """
+    """A field that is one of several dataclasses of options, chosen by name."""
 
     records: Mapping[str, type[Any]]
     default: str

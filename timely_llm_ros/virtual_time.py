@@ -4,9 +4,6 @@ Only for programs that wait for timers and for each other: there are no sockets,
 processes or threads on it. Equal programs run equally, to the last bit.
 """
 
-# A loop works on the private state of its handles, as asyncio's own loops do.
-# ruff: noqa: SLF001
-
 from __future__ import annotations
 
 import asyncio
@@ -47,7 +44,7 @@ class _Callback(asyncio.Handle):
         self._cancelled = False
 
 
-class _Timer(asyncio.TimerHandle):
+class _Timer(_Callback, asyncio.TimerHandle):
     """A timer, made without what only debugging needs."""
 
     __slots__ = ()
@@ -62,10 +59,7 @@ class _Timer(asyncio.TimerHandle):
         loop: VirtualTimeLoop,
         context: Context | None,
     ) -> None:
-        self._context = copy_context() if context is None else context
-        self._loop, self._callback, self._args = loop, callback, args
-        self._repr = self._source_traceback = None
-        self._cancelled = False
+        super().__init__(callback, args, loop, context)
         self._when, self._scheduled = when, True
 
     def cancel(self) -> None:

@@ -25,7 +25,7 @@ from rich.progress import Progress
 
 from benchmarks.common import Target, arguments, save
 from lrtrace.statistics import percentile
-from timely_llm_ros.demo import Children, Robot, TimedTask, find_program
+from timely_llm_ros.demo import Children, Robot, TimedTask, node_command
 from timely_llm_ros.engines import (
     GenerationEnded,
     GenerationRequest,
@@ -218,17 +218,14 @@ async def delivery(count: int) -> dict[str, Any]:
 
 
 async def _deliver(count: int, children: Children, folder: Path) -> dict[str, Any]:
-    robots = json.dumps([f'{robot.name}:{robot.skill_set}' for robot in ROBOTS])
-    children.start('planner', [*find_program('planner'), '--ros-args', '-p', f'robots:={robots}'])
+    robots = [f'{robot.name}:{robot.skill_set}' for robot in ROBOTS]
+    children.start('planner', node_command('planner', {'robots': robots}))
     for robot in ROBOTS:
         parameters = {
             'robot': robot.name, 'skill_set': robot.skill_set, 'time_scale': 0.0,
             'journal_path': str(folder / f'{robot.name}.jsonl'),
         }  # fmt: skip
-        command = [*find_program('executor'), '--ros-args']
-        for name, value in parameters.items():
-            command += ['-p', f'{name}:={json.dumps(value)}']
-        children.start(robot.name, command)
+        children.start(robot.name, node_command('executor', parameters))
     python = [sys.executable, '-m']
     names = [robot.name for robot in ROBOTS]
     client = children.start(

@@ -28,12 +28,9 @@ _ENDED = 'the ROS client ended; its output above says why'
 
 
 class ClientProcess:
-    """A plan client for the length of a ``with`` block; at its end, open tasks are canceled.
+    """Speaks to the planner of a namespace; the end of its ``with`` block cancels open tasks.
 
     Ctrl-C does not reach the program: whoever uses it decides what becomes of its tasks.
-
-    Args:
-        namespace: Of the planner, empty for the root.
     """
 
     def __init__(self, namespace: str) -> None:

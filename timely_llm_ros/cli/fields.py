@@ -28,7 +28,7 @@ def add_fields(parser: argparse.ArgumentParser, record: type[Any], *names: str) 
     for name, declared, default in _options_of(record):
         if names and name not in names:
             continue
-        kind = type(declared.off if default is None else default)
+        kind: type[object] = type(declared.off if default is None else default)
         settings: dict[str, Any] = {'dest': name, 'default': default}
         if kind is bool:
             settings['action'] = 'store_true'

@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING
 
 from timely_llm_ros.cli.fields import add_fields, read_fields
 from timely_llm_ros.command_line import require_range
+from timely_llm_ros.engines import TorchConfig
+from timely_llm_ros.engines.tokens import PREDICTORS, SHIPPED_MODEL, Sampling, find_model
 from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.offline import BinOptions, RequestMaker, generate
+from timely_llm_ros.planner.prompts import Answer, AnswerFile, read_prompts
+from timely_llm_ros.prediction.lengths import read_rlp
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator, Sequence
 
-    from timely_llm_ros.engines.tokens import Sampling
     from timely_llm_ros.engines.torch.compute import Generated
-    from timely_llm_ros.offline import BinOptions, RequestMaker
-    from timely_llm_ros.planner.prompts import Answer, OfflinePrompt
+    from timely_llm_ros.planner.prompts import OfflinePrompt
 
 _EXAMPLES = """\
 examples:
@@ -41,10 +44,6 @@ _POLL_S = {'static': 0.05, 'continuous': 0.002}
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Say what the command is for and what it takes."""
-    from timely_llm_ros.engines import TorchConfig
-    from timely_llm_ros.engines.tokens import Sampling
-    from timely_llm_ros.offline import BinOptions
-
     parser.description = (
         'Generate plans for thousands of prompts with the torch engine. Continuous '
         'batching is the fastest here; static batches, with bins of like length, are for what '
@@ -67,9 +66,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _generate(options: argparse.Namespace) -> int:
-    from timely_llm_ros.engines.tokens import Sampling
-    from timely_llm_ros.offline import BinOptions
-
     bins = read_fields(options, BinOptions)
     sampling = read_fields(options, Sampling)
     for name in ('max_tokens', 'threads', 'max_kv_tokens'):
@@ -82,8 +78,6 @@ def _generate(options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace, bins: BinOptions, sampling: Sampling) -> int:
     from rich.console import Console
     from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
-
-    from timely_llm_ros.planner.prompts import AnswerFile, read_prompts
 
     output = Path(options.output)
     known: list[OfflinePrompt] | None = None
@@ -122,10 +116,7 @@ def _serve(
     source: Iterator[OfflinePrompt | None],
 ) -> Iterator[list[Answer]]:
     """Load the model and generate."""
-    from timely_llm_ros.engines.tokens import SHIPPED_MODEL, find_model
     from timely_llm_ros.engines.torch.compute import StaticBatches, load_model, serve_continuously
-    from timely_llm_ros.offline import RequestMaker, generate
-    from timely_llm_ros.planner.prompts import Answer
 
     path = find_model(options.model_path or SHIPPED_MODEL)
     request = RequestMaker(options.max_tokens)
@@ -147,14 +138,7 @@ def _serve(
 
 
 def _reader(model_path: str, request: RequestMaker) -> Callable[[OfflinePrompt], float]:
-    """Return what reads from a prompt how long the model's plan will be (tokens).
-
-    Raises:
-        ModelLoadError: The model came without a response-length predictor.
-    """
-    from timely_llm_ros.engines.tokens import PREDICTORS
-    from timely_llm_ros.prediction.lengths import read_rlp
-
+    """Return what reads from a prompt how long the model's plan will be (tokens)."""
     rlp = read_rlp(Path(model_path) / PREDICTORS)
 
     def read(prompt: OfflinePrompt) -> float:
@@ -175,8 +159,6 @@ def _lines(path: str) -> list[str]:
 
 def _from_stdin(done: set[str], batching: str) -> Iterator[OfflinePrompt | None]:
     """Yield prompts as they come, and None whenever none has for a moment."""
-    from timely_llm_ros.planner.prompts import read_prompts
-
     coming: queue.SimpleQueue[str | None] = queue.SimpleQueue()
 
     def read() -> None:

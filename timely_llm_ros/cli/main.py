@@ -63,7 +63,7 @@ COMMANDS = {
     ),
     'compose': ('compose_command.add_options', 'make a workload of recorded tasks'),
 }
-"""By name: the function that says what a command takes, and what the list of commands says."""
+"""The function that says what a command takes, and what the list of commands says of it."""
 
 
 def build_parser(command: str | None = None) -> argparse.ArgumentParser:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import statistics
 import time
 from dataclasses import asdict
 from importlib import metadata
@@ -14,7 +15,18 @@ from timely_llm_ros.cli.fields import add_fields
 from timely_llm_ros.cli.shared import add_force, add_model, progress_bar
 from timely_llm_ros.command_line import require_new, require_range
 from timely_llm_ros.engines import TorchConfig
+from timely_llm_ros.engines.tokens import find_model, require_model_files
 from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.prediction.times import (
+    PrefillPoint,
+    Profile,
+    ProfilePlan,
+    StepPoint,
+    fit_profile,
+    measure,
+    profile_errors,
+    write_profile,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -24,9 +36,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.engines.torch.compute import LoadedModel
     from timely_llm_ros.prediction.times import (
         ExecutionTimeModel,
-        Profile,
         ProfileErrors,
-        ProfilePlan,
         RequestOverhead,
         SizeErrors,
         Timings,
@@ -105,15 +115,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     from rich.console import Console
 
-    from timely_llm_ros.engines.tokens import find_model, require_model_files
-    from timely_llm_ros.prediction.times import (
-        Profile,
-        ProfilePlan,
-        fit_profile,
-        profile_errors,
-        write_profile,
-    )
-
     for name in ('threads', 'kv_tokens', 'prefill_chunk'):
         require_range(options, name, 1)
     # Checked as far as it goes without the model, because loading one takes its time.
@@ -173,8 +174,6 @@ def _measure(
     options: argparse.Namespace, path: str, screen: Console
 ) -> tuple[LoadedModel, ProfilePlan, Timings]:
     """Load the model and time it."""
-    from timely_llm_ros.prediction.times import ProfilePlan, StepPoint, measure
-
     with screen.status(f'Loading {Path(path).name}'):
         from timely_llm_ros.engines.torch.compute import TorchStopwatch, load_model
 
@@ -253,10 +252,6 @@ def _error_fields(errors: ProfileErrors) -> dict[str, Any]:
 
 def _measurements(timings: Timings) -> dict[str, list[dict[str, Any]]]:
     """Return medians by size, so that a fit can be judged or made anew."""
-    import statistics
-
-    from timely_llm_ros.prediction.times import PrefillPoint
-
     rows: dict[str, list[dict[str, Any]]] = {'prefill': [], 'step': []}
     for point, times_s in timings.items():
         kind = 'prefill' if isinstance(point, PrefillPoint) else 'step'

@@ -130,41 +130,41 @@ def _run_rlp(options: argparse.Namespace) -> int:
         write_rlp,
     )
     from timely_llm_ros.training import (
+        LONGEST,
+        PROMPT_TOKENS,
         RlpTraining,
         body_weights,
         build_network,
         network_scores,
+        rlp_samples,
+        target_embedding,
         train_network,
     )
 
-    samples = _samples(options, folder, screen, layers=False)
-    from timely_llm_ros.training import LONGEST, PROMPT_TOKENS, rlp_samples, target_embedding
-
+    learned, held_out = _split(_samples(options, folder, screen, layers=False))
     training = RlpTraining(
         size=options.bucket, longest=LONGEST, seed=options.seed, threads=options.threads
     )
     if options.epochs:
         training = replace(training, epochs=options.epochs)
     scene = options.tasks == 'open'
-    prompts, lengths = rlp_samples(folder, samples, scene=scene)
-    learned = [row for row in range(len(prompts)) if row % HELD_OUT_SHARE]
-    held_out = [row for row in range(len(prompts)) if not row % HELD_OUT_SHARE]
+    prompts, lengths = rlp_samples(folder, learned, scene=scene)
+    new_prompts, new_lengths = rlp_samples(folder, held_out, scene=scene)
     vocabulary, embedding = target_embedding(folder)
     network = build_network(training, vocabulary, embedding)
     with progress_bar(screen) as progress:
         task = progress.add_task('Learning', total=training.steps(len(learned)))
         train_network(
-            network,
-            training,
-            [prompts[row] for row in learned],
-            [lengths[row] for row in learned],
-            advance=lambda _loss: progress.advance(task),
+            network, training, prompts, lengths, advance=lambda _loss: progress.advance(task)
         )
-    buckets = [bucket_of(length, options.bucket, training.longest) for length in lengths]
+
+    def buckets(lengths: Sequence[int]) -> list[int]:
+        return [bucket_of(length, options.bucket, training.longest) for length in lengths]
+
     calibration = calibrate(
-        network_scores(network, [prompts[row] for row in held_out]),
-        [buckets[row] for row in held_out],
-        bucket_prior([buckets[row] for row in learned], training.classes),
+        network_scores(network, new_prompts),
+        buckets(new_lengths),
+        bucket_prior(buckets(lengths), training.classes),
     )
     settings = RlpSettings(
         options.bucket, training.longest, PROMPT_TOKENS, training.shape, calibration, scene
@@ -174,8 +174,11 @@ def _run_rlp(options: argparse.Namespace) -> int:
     if output.resolve().parent != folder.resolve():
         shutil.copyfile(folder / 'tokenizer.json', output / 'tokenizer.json')
     model = read_rlp(output)
-    found = [(model.distribution(prompts[row]), lengths[row]) for row in held_out]
-    mean = sum(lengths) / len(lengths)
+    found = [
+        (model.distribution(it), length)
+        for it, length in zip(new_prompts, new_lengths, strict=True)
+    ]
+    mean = fmean([*lengths, *new_lengths])
     Console(highlight=False).print(
         f'{len(held_out)} plans that it did not learn from: mean error '
         f'{fmean(abs(it.mean - length) for it, length in found):.2f} tokens (their mean as the '
@@ -221,8 +224,7 @@ def _run_probe(options: argparse.Namespace) -> int:
     training = ProbeTraining(bins=bins, seed=options.seed, threads=options.threads)
     if options.epochs:
         training = replace(training, epochs=options.epochs)
-    learned = [sample for row, sample in enumerate(samples) if row % HELD_OUT_SHARE]
-    held_out = [sample for row, sample in enumerate(samples) if not row % HELD_OUT_SHARE]
+    learned, held_out = _split(samples)
     forecasts = _forecasts(output, held_out)
     layers = samples[0].states.shape[1]
     found = {}
@@ -255,6 +257,15 @@ def _run_probe(options: argparse.Namespace) -> int:
         soft_wrap=True,
     )
     return 0
+
+
+def _split(samples: Sequence[LengthSample]) -> tuple[list[LengthSample], list[LengthSample]]:
+    """Return the samples to learn from, and those that judge what was learned."""
+    rows = list(enumerate(samples))
+    return (
+        [sample for row, sample in rows if row % HELD_OUT_SHARE],
+        [sample for row, sample in rows if not row % HELD_OUT_SHARE],
+    )
 
 
 def _states(samples: Sequence[LengthSample], layer: int) -> list[NDArray[np.float16]]:

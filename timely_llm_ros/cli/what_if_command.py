@@ -5,19 +5,37 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
+from lrtrace.report import write_report
+from lrtrace.storage import Trace
+from lrtrace.timeline import read_run
+from timely_llm_ros.engines import ModelConfig, create_engine, find_engine
 from timely_llm_ros.errors import ConfigurationError, TraceError
+from timely_llm_ros.evaluation.what_if import (
+    WhatIf,
+    draw,
+    hardware_of,
+    model_error,
+    outcome,
+    own_way,
+    recording_of,
+    replay,
+    replay_live,
+    require_matplotlib,
+    table,
+    what_ifs,
+)
+from timely_llm_ros.scheduling import SchedulingOptions
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
     from lrtrace.run import Run
-    from lrtrace.storage import Trace
     from timely_llm_ros.engines import Engine
-    from timely_llm_ros.evaluation.what_if import ModelError, Outcome, Recording, WhatIf
+    from timely_llm_ros.evaluation.what_if import ModelError, Outcome, Recording
 
 MOST_ROBOTS = 100_000
 """A larger fleet than anybody has: more is a slip of the keyboard, and would never end."""
@@ -75,19 +93,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _replay(options: argparse.Namespace) -> int:
-    from lrtrace.report import write_report
-    from lrtrace.storage import Trace
-    from lrtrace.timeline import read_run
-    from timely_llm_ros.evaluation.what_if import (
-        draw,
-        model_error,
-        outcome,
-        own_way,
-        recording_of,
-        replay,
-        require_matplotlib,
-    )
-
     chosen = _chosen(options)
     if options.engine != 'simulated':
         _require_live(options)
@@ -133,8 +138,6 @@ def _replay(options: argparse.Namespace) -> int:
 
 
 def _require_live(options: argparse.Namespace) -> None:
-    from timely_llm_ros.engines import find_engine
-
     find_engine(options.engine)
     for name, default in (('hardware', 'recorded'), ('robots', '')):
         value = getattr(options, name)
@@ -146,9 +149,6 @@ def _require_live(options: argparse.Namespace) -> None:
 
 
 def _live(options: argparse.Namespace, trace: Trace, recording: Recording, what_if: WhatIf) -> Run:
-    from timely_llm_ros.engines import ModelConfig, create_engine, find_engine
-    from timely_llm_ros.evaluation.what_if import replay_live
-
     def make() -> Engine:
         config = find_engine(options.engine)(
             mode=what_if.mode,
@@ -179,9 +179,6 @@ def _live(options: argparse.Namespace, trace: Trace, recording: Recording, what_
 
 
 def _chosen(options: argparse.Namespace) -> list[WhatIf]:
-    from timely_llm_ros.evaluation.what_if import what_ifs
-    from timely_llm_ros.scheduling import SchedulingOptions
-
     return what_ifs(
         policies=_words('policy', options.policy),
         modes=_words('mode', options.mode),
@@ -220,8 +217,6 @@ def _print(
     outcomes: Sequence[Outcome],
     error: ModelError | None,
 ) -> None:
-    from timely_llm_ros.evaluation.what_if import hardware_of, table
-
     run = recording.run
     way = ', '.join(filter(None, (run.mode.replace('_', ' '), run.policy))) or 'not in the trace'
     load = len(recording.tasks) - recording.compared
@@ -274,8 +269,6 @@ def _as_json(
         'network_s': recording.network_s,
         'recorded': recorded.as_dict(),
         'replays': [outcome.as_dict() for outcome in outcomes],
-        'model_error': None
-        if error is None
-        else {name: getattr(error, name) for name in type(error).__slots__},
+        'model_error': None if error is None else asdict(error),
     }
     return json.dumps(content, indent=1, allow_nan=False)

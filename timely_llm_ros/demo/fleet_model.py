@@ -1,4 +1,4 @@
-"""What the fleet is doing, kept up to date by events. Plain data, no ROS, no terminal."""
+"""What the fleet is doing, kept up to date by events: plain data, no ROS, no terminal."""
 
 from __future__ import annotations
 
@@ -13,70 +13,42 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class RobotView:
-    """One robot.
+class TaskView:
+    """One task.
 
     Attributes:
-        name: Its name.
-        body: What its executor says: idle, executing, waiting, safe, lost, or unknown.
-        call: Text of the call in hand.
-        segment: Index of the segment in hand.
-        plan: Id of its current task; empty without one.
-        kind: Kind of its current task.
-        instruction: Of its current task.
-        utility: Time utility of its current task.
-        received_s: When its current task was received.
-        response_s: How long its current task took to its first action; None before that.
-        generated: Segments generated for its current task.
-        started: Segments started of its current task.
-        done: Tasks that succeeded.
-        failed: Tasks that did not.
-        last_error: Why the latest of those did not.
+        plan: Its id.
+        utility: Its time utility; None where the planner names none that is valid.
+        response_s: How long it took to its first action; None before that.
+        generated: How many segments are generated.
+        started: How many segments were started.
     """
 
-    name: str
-    body: str = 'unknown'
-    call: str = ''
-    segment: int = 0
-    plan: str = ''
-    kind: str = ''
-    instruction: str = ''
-    utility: TimeUtility | None = None
-    received_s: float = 0.0
+    robot: str
+    plan: str
+    kind: str
+    utility: TimeUtility | None
+    received_s: float
     response_s: float | None = None
     generated: int = 0
     started: int = 0
-    done: int = 0
-    failed: int = 0
-    last_error: str = ''
 
     @property
-    def phase(self) -> str:
-        """What it does, in one word."""
-        if self.body in ('lost', 'unknown'):
-            return self.body
-        if not self.plan:
-            return self.body if self.body == 'safe' else 'idle'
-        if self.response_s is None:
-            return 'generating'
-        return self.body if self.body in ('executing', 'safe') else 'waiting'
-
-    @property
-    def next_ready(self) -> bool | None:
-        """Whether it has a further segment at hand; None without a task."""
-        return self.generated > self.started if self.plan else None
+    def next_ready(self) -> bool:
+        """Whether a further segment is at hand."""
+        return self.generated > self.started
 
     def deadline_left_s(self, now_s: float) -> float | None:
-        """Time until its task's expected response time (s); negative once it has passed.
+        """Time until its expected response time (s); None after its robot has started.
 
-        None without a task and after the robot has started.
+        It is negative once that time has passed.
         """
         if self.utility is None or self.response_s is not None:
             return None
         return self.utility.expected_response_s - (now_s - self.received_s)
 
     def utility_now(self, now_s: float) -> float | None:
-        """Utility of its task: achieved, or what starting now would be worth; None without one."""
+        """Its utility: achieved, or what starting now would be worth."""
         if self.utility is None:
             return None
         waited_s = now_s - self.received_s if self.response_s is None else self.response_s
@@ -84,8 +56,38 @@ class RobotView:
 
 
 @dataclass(slots=True)
+class RobotView:
+    """One robot.
+
+    Attributes:
+        body: What its executor says: idle, executing, waiting, safe, lost, or unknown.
+        call: Text of the call in hand.
+        done: How many of its tasks succeeded.
+        failed: How many did not.
+    """
+
+    name: str
+    body: str = 'unknown'
+    call: str = ''
+    task: TaskView | None = None
+    done: int = 0
+    failed: int = 0
+
+    @property
+    def phase(self) -> str:
+        """What it does, in one word."""
+        if self.body in ('lost', 'unknown'):
+            return self.body
+        if self.task is None:
+            return self.body if self.body == 'safe' else 'idle'
+        if self.task.response_s is None:
+            return 'generating'
+        return self.body if self.body in ('executing', 'safe') else 'waiting'
+
+
+@dataclass(slots=True)
 class EngineView:
-    """The engine: generations by phase, tokens of KV, duration of a step (s)."""
+    """The engine: how many generations are in each phase, tokens of KV, duration of a step."""
 
     engine: str = ''
     mode: str = ''
@@ -106,22 +108,18 @@ class FleetModel:
     Attributes:
         robots: By name, in the order of the view.
         engine: The engine.
-        accepted: Tasks accepted.
         done: Tasks that succeeded.
-        failed: Tasks that did not, refused ones included.
         responses_s: Response times so far.
         late: How many of those came after the expected response time.
     """
 
     robots: dict[str, RobotView]
     engine: EngineView = field(default_factory=EngineView)
-    accepted: int = 0
     done: int = 0
-    failed: int = 0
     responses_s: list[float] = field(default_factory=list)
     late: int = 0
     _ready: dict[str, int] = field(default_factory=dict)
-    _queued: dict[str, RobotView] = field(default_factory=dict)
+    _queued: dict[str, TaskView] = field(default_factory=dict)
 
     @classmethod
     def of(cls, names: Iterable[str]) -> FleetModel:
@@ -138,74 +136,58 @@ class FleetModel:
         match event.get('event'):
             case 'scheduler':
                 self.engine = EngineView(**{name: event[name] for name in EngineView.__slots__})
-            case 'robot':
-                robot = self.robots.get(event['robot'])
-                if robot is not None:
-                    robot.body, robot.call = event['phase'], event['call']
-                    robot.segment = event['segment']
+            case 'robot' if (robot := self.robots.get(event['robot'])) is not None:
+                robot.body, robot.call = event['phase'], event['call']
             case 'segment':
                 plan = event['plan']
                 self._ready[plan] = max(self._ready.get(plan, 0), event['index'] + 1)
                 robot = self.robots.get(event['robot'])
-                if robot is not None and robot.plan == plan:
-                    robot.generated = self._ready[plan]
-            case 'task':
-                robot = self.robots.get(event['robot'])
-                if robot is not None:
-                    self._apply_task(robot, event, now_s)
+                if robot is not None and robot.task is not None and robot.task.plan == plan:
+                    robot.task.generated = self._ready[plan]
+            case 'task' if (robot := self.robots.get(event['robot'])) is not None:
+                self._apply_task(robot, event, now_s)
 
     def _apply_task(self, robot: RobotView, event: Mapping[str, Any], now_s: float) -> None:
         plan = event['plan']
         match event['what']:
             case 'accepted':
-                self.accepted += 1
-                self._queued[plan] = RobotView(
-                    robot.name,
-                    plan=plan,
-                    kind=event['kind'],
-                    instruction=event['instruction'],
-                    utility=_utility(event),
-                    received_s=now_s - event['at_s'],
-                )
-                if not robot.plan:
+                received_s = now_s - event['at_s']
+                task = TaskView(robot.name, plan, event['kind'], _utility(event), received_s)
+                self._queued[plan] = task
+                if robot.task is None:
                     self._begin(robot, plan)
             case 'refused':
-                self.failed += 1
                 robot.failed += 1
-                robot.last_error = event['error']
             case 'segment_started':
-                if robot.plan != plan and plan in self._queued:
+                if (robot.task is None or robot.task.plan != plan) and plan in self._queued:
                     self._begin(robot, plan)
-                if robot.plan == plan:
-                    robot.started = max(robot.started, event['segment'] + 1)
-                    if robot.response_s is None:
-                        robot.response_s = event['at_s']
-                        self.responses_s.append(event['at_s'])
-                        self.late += event['at_s'] > event['expected_response_s']
+                task_now = robot.task
+                if task_now is None or task_now.plan != plan:
+                    return
+                task_now.started = max(task_now.started, event['segment'] + 1)
+                if task_now.response_s is None:
+                    task_now.response_s = event['at_s']
+                    self.responses_s.append(event['at_s'])
+                    self.late += event['at_s'] > event['expected_response_s']
             case 'ended':
-                self._end(robot, plan, event)
+                self._end(robot, plan, failed=bool(event['error']))
 
     def _begin(self, robot: RobotView, plan: str) -> None:
-        task = self._queued.pop(plan)
-        robot.plan, robot.kind, robot.instruction = plan, task.kind, task.instruction
-        robot.utility, robot.received_s, robot.response_s = task.utility, task.received_s, None
-        robot.generated, robot.started = self._ready.get(plan, 0), 0
+        robot.task = self._queued.pop(plan)
+        robot.task.generated = self._ready.get(plan, 0)
 
-    def _end(self, robot: RobotView, plan: str, event: Mapping[str, Any]) -> None:
+    def _end(self, robot: RobotView, plan: str, *, failed: bool) -> None:
         self._queued.pop(plan, None)
         self._ready.pop(plan, None)
-        if event['error']:
-            self.failed += 1
+        if failed:
             robot.failed += 1
-            robot.last_error = event['error']
         else:
             self.done += 1
             robot.done += 1
-        if robot.plan != plan:
+        if robot.task is None or robot.task.plan != plan:
             return
-        robot.plan = robot.kind = robot.instruction = ''
-        robot.utility = robot.response_s = None
-        waiting = [task.plan for task in self._queued.values() if task.name == robot.name]
+        robot.task = None
+        waiting = [task.plan for task in self._queued.values() if task.robot == robot.name]
         if waiting:
             self._begin(robot, waiting[0])
 

@@ -14,7 +14,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from timely_llm_ros.demo.fleet_model import FleetModel, RobotView
+    from timely_llm_ros.demo.fleet_model import FleetModel, RobotView, TaskView
 
 _PHASE_STYLES = {
     'executing': 'bold green',
@@ -28,14 +28,7 @@ _PHASE_STYLES = {
 
 
 def render(model: FleetModel, *, title: str, progress: str, now_s: float) -> RenderableType:
-    """Return the view of a fleet at a moment.
-
-    Args:
-        model: The fleet.
-        title: What runs.
-        progress: How far it is, in a few words.
-        now_s: The present time on the clock of the model's events (s).
-    """
+    """Return the view of a fleet at a moment of the clock of the model's events (s)."""
     # Eighty columns are enough for all but long skill calls; wider terminals show those too.
     table = Table(box=box.SIMPLE_HEAD, expand=True, padding=0, pad_edge=False)
     table.add_column('robot', style='bold', no_wrap=True, min_width=8)
@@ -71,46 +64,44 @@ def plain_line(model: FleetModel, *, title: str, progress: str) -> str:
 
 
 def _row(robot: RobotView, now_s: float) -> list[Text]:
-    urgent = robot.utility is not None and robot.utility.peak > 1.0
-    task = Text(robot.kind.replace('_', ' '), style='bold red' if urgent else '')
-    ready = robot.next_ready
-    if ready is None:
-        following = Text('')
-    else:
-        following = Text('ready', style='green') if ready else Text('not yet', style='dim')
     failed = f' ({robot.failed})' if robot.failed else ''
     done = Text(f'{robot.done}{failed}', style='red' if robot.failed else '')
+    name, phase = Text(robot.name), Text(robot.phase, style=_PHASE_STYLES.get(robot.phase, ''))
+    task = robot.task
+    if task is None:
+        return [name, phase, *[Text('')] * 5, done]
+    urgent = task.utility is not None and task.utility.peak > 1.0
     return [
-        Text(robot.name),
-        Text(robot.phase, style=_PHASE_STYLES.get(robot.phase, '')),
-        task,
-        Text(robot.call if robot.plan else ''),
-        following,
-        _deadline(robot, now_s),
-        _utility(robot, now_s),
+        name,
+        phase,
+        Text(task.kind.replace('_', ' '), style='bold red' if urgent else ''),
+        Text(robot.call),
+        Text('ready', style='green') if task.next_ready else Text('not yet', style='dim'),
+        _deadline(task, now_s),
+        _utility(task, now_s),
         done,
     ]
 
 
-def _deadline(robot: RobotView, now_s: float) -> Text:
-    if robot.utility is None:
+def _deadline(task: TaskView, now_s: float) -> Text:
+    if task.utility is None:
         return Text('')
-    if robot.response_s is not None:
-        kept = robot.response_s <= robot.utility.expected_response_s
+    if task.response_s is not None:
+        kept = task.response_s <= task.utility.expected_response_s
         return Text(
-            f'{"kept" if kept else "late"} {robot.response_s:.2f} s',
+            f'{"kept" if kept else "late"} {task.response_s:.2f} s',
             style='green' if kept else 'red',
         )
-    left_s = robot.deadline_left_s(now_s) or 0.0
+    left_s = task.deadline_left_s(now_s) or 0.0
     return Text(f'{left_s:.1f} s left' if left_s >= 0 else f'{-left_s:.1f} s over',
                 style='yellow' if left_s >= 0 else 'bold red')  # fmt: skip
 
 
-def _utility(robot: RobotView, now_s: float) -> Text:
-    value = robot.utility_now(now_s)
-    if value is None or robot.utility is None:
+def _utility(task: TaskView, now_s: float) -> Text:
+    value = task.utility_now(now_s)
+    if value is None or task.utility is None:
         return Text('')
-    full = value >= robot.utility.peak - 1e-9
+    full = value >= task.utility.peak - 1e-9
     return Text(f'{value:.2f}', style='green' if full else 'red' if value < 0 else 'yellow')
 
 

@@ -36,15 +36,10 @@ def start_server(children: Children, max_running: int) -> tuple[Child, str]:
 async def wait_until_served(
     child: Child, children: Children, tell: Callable[[float], None]
 ) -> None:
-    """Wait until the server answers.
-
-    Args:
-        child: The server.
-        children: Looked after meanwhile.
-        tell: Called now and then with the seconds that it has taken.
+    """Wait until the server answers; ``tell`` now and then how long it has taken (s).
 
     Raises:
-        TimelyError: It does not within the limit, or ended.
+        TimelyError: It does not answer within the limit, or one of the children ended.
     """
     started_s = told_s = time.monotonic()
     while 'is served at' not in child.log_tail(lines=50):

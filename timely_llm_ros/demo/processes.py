@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
 import sys
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.errors import ConfigurationError, TimelyError
 from timely_llm_ros.installation import checkout, prefixes
 from timely_llm_ros.processes import end_with_parent
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 
@@ -46,21 +47,24 @@ def find_program(name: str) -> list[str]:
     )
 
 
+def node_command(program: str, parameters: Mapping[str, Any]) -> list[str]:
+    """Return the command of a node's program with its ROS parameters."""
+    command = [*find_program(program), '--ros-args']
+    for name, value in parameters.items():
+        # JSON is YAML, and its quotes keep the colons in names apart from YAML's own.
+        command += ['-p', f'{name}:={json.dumps(value)}']
+    return command
+
+
 @dataclass(slots=True)
 class Child:
-    """One process.
-
-    Attributes:
-        name: What people call it.
-        process: The process.
-        log: Where its output goes.
-        expected_to_end: Whether its end is no fault.
-    """
+    """One process with the file that its output goes to."""
 
     name: str
     process: subprocess.Popen[bytes]
     log: Path
     expected_to_end: bool = False
+    """Whether its end is no fault."""
 
     def log_tail(self, lines: int = 15) -> str:
         """Return the end of its output."""
@@ -69,11 +73,7 @@ class Child:
 
 
 class Children:
-    """Starts, watches and ends processes.
-
-    Args:
-        log_folder: Where their output goes, one file each.
-    """
+    """Starts, watches and ends processes, each with a log of its own in a folder."""
 
     def __init__(self, log_folder: Path) -> None:
         self._log_folder = log_folder
@@ -82,10 +82,7 @@ class Children:
     def start(self, name: str, command: Sequence[str], *, pipes: bool = False) -> Child:
         """Start a process in a session of its own, so that Ctrl-C reaches only the demo.
 
-        Args:
-            name: What people and its log call it.
-            command: What to run.
-            pipes: Whether its input and output are pipes to the demo; only errors are logged then.
+        With ``pipes`` its input and output are pipes to the demo, and only errors are logged.
         """
         log = self._log_folder / f'{name}.log'
         with log.open('ab') as stream:
@@ -114,12 +111,7 @@ class Children:
                 raise ProcessEndedError(child.name, code, child.log_tail())
 
     async def stop(self, *children: Child, limit_s: float = 8.0) -> None:
-        """End processes, politely first; returns when they have ended, never later than asked.
-
-        Args:
-            children: Which ones.
-            limit_s: After this time (s) they are killed.
-        """
+        """Interrupt processes; those that have not ended after ``limit_s`` (s) are killed."""
         for child in children:
             child.expected_to_end = True
             if child.process.stdin is not None:

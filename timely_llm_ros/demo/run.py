@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lrtrace.storage import Trace
 from timely_llm_ros.demo.fleet_model import FleetModel
-from timely_llm_ros.demo.processes import find_program
+from timely_llm_ros.demo.processes import node_command
 from timely_llm_ros.demo.task_outcome import TaskOutcome
 from timely_llm_ros.errors import TimelyError
 
@@ -51,8 +51,8 @@ class DemoRun:
         mode: Serving mode of the engine, which also names the trace.
         policy: What ranks generations.
         robots: The fleet.
-        tasks: What it is to do.
-        folder: Where the trace goes, below it.
+        tasks: What the fleet is to do.
+        folder: Where the trace's folder is made.
         children: Starts the processes.
         bodies: What stands in for the robots' bodies.
     """
@@ -194,49 +194,37 @@ class DemoRun:
 
     def _start_processes(self) -> None:
         options = self.options
-        servers = {'server_urls': list(options.servers)} if options.servers else {}
-        self._start(
-            'planner',
-            {
-                **servers,
-                'robots': [f'{robot.name}:{robot.skill_set}' for robot in self._robots],
-                'engine': options.engine,
-                'mode': self.mode,
-                'policy': self.policy,
-                'max_running': options.batch,
-                'min_step_s': options.pace_s,
-                'robot_timeout_s': PATIENCE_S,
-            },
-        )
+        servers: dict[str, Any] = {'server_urls': list(options.servers)} if options.servers else {}
+        planner = servers | {
+            'robots': [f'{robot.name}:{robot.skill_set}' for robot in self._robots],
+            'engine': options.engine,
+            'mode': self.mode,
+            'policy': self.policy,
+            'max_running': options.batch,
+            'min_step_s': options.pace_s,
+            'robot_timeout_s': PATIENCE_S,
+        }
+        self._launch('planner', node_command('planner', planner))
         names = [robot.name for robot in self._robots]
         client = [sys.executable, '-m', 'timely_llm_ros.nodes.tools.plan_client', '--watch', *names]
         self._client = self._launch('client', client, pipes=True)
         self._reader = asyncio.create_task(self._read(self._client))
         notes = options.notes | {'robots_are': self._bodies.note}
-        self._start(
-            'recorder',
-            {
-                'output': str(self.trace),
-                'robots': names,
-                'custom_data': [f'{name}={value}' for name, value in notes.items()],
-            },
-        )
+        recorder = {
+            'output': str(self.trace),
+            'robots': names,
+            'custom_data': [f'{name}={value}' for name, value in notes.items()],
+        }
+        self._launch('recorder', node_command('recorder', recorder))
         for name, command in self._bodies.commands():
             self._launch(name, command)
         for name, group in self._bodies.groups(self._robots):
-            parameters = {
+            executor = self._bodies.parameters | {
                 'robots': [f'{robot.name}:{robot.skill_set}' for robot in group],
                 'seed': options.seed,
                 'planner_timeout_s': PATIENCE_S,
             }
-            self._start('executor', parameters | self._bodies.parameters, name=name)
-
-    def _start(self, program: str, parameters: dict[str, Any], *, name: str = '') -> None:
-        command = [*find_program(program), '--ros-args']
-        for key, value in parameters.items():
-            # JSON is YAML, and its quotes keep the colons in names apart from YAML's own.
-            command += ['-p', f'{key}:={json.dumps(value)}']
-        self._launch(name or program, command)
+            self._launch(name, node_command('executor', executor))
 
     def _launch(self, name: str, command: Sequence[str], *, pipes: bool = False) -> Child:
         child = self._children.start(f'{self.mode}.{name}', command, pipes=pipes)

@@ -44,8 +44,7 @@ def read_argument(
         spec: What the skill asks for.
         sort: What plan text has there: a ``name``, a ``number`` or a ``string``.
         text: How plan text writes it, a string without its quotes.
-        object_names: The names of the scene's objects. Kinds are checked too where this is a
-            ``Scene``.
+        object_names: The objects that may be named; a ``Scene`` also tells their kinds.
 
     Raises:
         ValueError: It is not what the skill asks for; the message says what is.

@@ -46,8 +46,7 @@ def parse(
     Args:
         text: Complete statements.
         skill_set: The skills that may be called.
-        object_names: The names that may be given to them. Kinds are checked too where this is a
-            ``Scene``.
+        object_names: The objects that may be named; a ``Scene`` also tells their kinds.
         offset: Where ``text`` begins in its plan, for errors.
 
     Raises:

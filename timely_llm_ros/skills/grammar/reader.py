@@ -69,11 +69,7 @@ def _rule_leaf(token: str) -> Item:
 class _Reader:
     """Reads a choice of sequences of counted leaves, as both rules and patterns are.
 
-    Args:
-        what: What errors call the text.
-        text: The text.
-        token: Matches a ``leaf``, a ``mark`` or a ``count``.
-        leaf: Returns the item of a leaf's text.
+    A ``token`` is a leaf, a mark or a count; ``leaf`` returns the item of a leaf's text.
     """
 
     def __init__(

@@ -37,11 +37,8 @@ if TYPE_CHECKING:
 class RemainingGrammar:
     """A grammar, and where in it a text has come.
 
-    Args:
-        grammar: The grammar of the whole text.
-
     Raises:
-        EngineError: It is not in the dialect that is read here.
+        EngineError: The grammar is not in the dialect that is read here.
     """
 
     def __init__(self, grammar: str) -> None:

@@ -30,10 +30,7 @@ def parse_skill_set(text: str, source: str = '<string>') -> SkillSet:
             duration: {model: constant, seconds: 0.2}
         ''')
 
-    Args:
-        text: The YAML text.
-        source: What errors call it; where an overlay extends a path, it is relative to the folder
-            of this one.
+    Errors call the text ``source``. The path that an overlay extends is relative to its folder.
 
     Raises:
         SkillSetError: It is not valid; names source, line, key and what was expected.
@@ -44,10 +41,6 @@ def parse_skill_set(text: str, source: str = '<string>') -> SkillSet:
 
 def load_skill_set(path: str | Path) -> SkillSet:
     """Read a YAML file: a skill set, or an overlay that ``extends`` one.
-
-    For example::
-
-        tello = load_skill_set('skills/tello.yaml')
 
     Raises:
         SkillSetError: It cannot be read or is not valid; names file, line, key and what was

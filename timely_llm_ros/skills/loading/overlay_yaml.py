@@ -51,11 +51,9 @@ def quantile_key(share: float) -> str:
 
 
 def read_overlay(item: YamlValue, source: str) -> SkillSet:
-    """Read an overlay and return its skill set with the durations that the overlay gives.
+    """Return the skill set that an overlay extends, with the durations that the overlay gives.
 
-    Args:
-        item: The file's content.
-        source: Name of the file: where ``extends`` is a path, it is relative to its folder.
+    Where ``extends`` is a path, it is relative to the folder of ``source``.
 
     Raises:
         SkillSetError: The overlay or the skill set that it extends is not valid.

@@ -24,10 +24,8 @@ def segmenter_for(
 ) -> TextSegmenter:
     """Return a new segmenter for one generation.
 
-    Args:
-        skill_set: The robot's skills.
-        object_names: The scene, or another container of the names that plans may use.
-        whole_plan: Whether everything is one single segment, which ``finish`` returns.
+    Plans may name the objects of ``object_names``, which is a scene or any container of names.
+    With ``whole_plan`` everything is one single segment, which ``finish`` returns.
     """
     if skill_set.free_text is not None:
         return FreeTextSegmenter(skill_set, whole_plan=whole_plan)

@@ -53,11 +53,6 @@ class FreeTextSegmenter(TextSegmenter):
     one character after the white space behind it, which most vocabularies have in one token. Each
     segment becomes one call of the skill set's ``free_text`` skill.
 
-    Args:
-        skill_set: Says which skill gets the text and where segments end.
-        whole_plan: Whether the text is one single segment, which ``finish`` returns, with a call
-            for each of its sentences or paragraphs.
-
     Raises:
         ConfigurationError: The skill set takes no free text.
     """
@@ -74,11 +69,7 @@ class FreeTextSegmenter(TextSegmenter):
         self._whole: list[str] = []
 
     def finish(self) -> list[Segment]:
-        """Take the end of the generation; return the text behind the last end, or all of it.
-
-        Raises:
-            PlanError: Text went wrong before.
-        """
+        """Take the end of the generation; return the text behind the last end, or all of it."""
         self._raise_error()
         rest = self._rest.rstrip()
         self._rest = ''

@@ -35,15 +35,9 @@ _NOT_IN_VALUE = re.compile(rf'[^{VALUE_CHARACTERS}]')
 
 
 class PlanSegmenter(TextSegmenter):
-    """Cuts a plan into its statements.
+    """Cuts a plan into its statements; the work is linear in the length of the text.
 
-    Total work is linear in the length of the text, which is bounded.
-
-    Args:
-        skill_set: The robot's skills.
-        object_names: The scene, or another container of the names that plans may use.
-        whole_plan: Whether the plan is one single segment, which ``finish`` returns. The values
-            of blocking calls outside of conditions are then not awaited.
+    With ``whole_plan`` the values of blocking calls outside of conditions are not awaited.
     """
 
     marks = _MARKS
@@ -74,13 +68,7 @@ class PlanSegmenter(TextSegmenter):
         return any(name in pending for name in self._blocking)
 
     def observe(self, value: str) -> str:
-        """Take the value of the awaited call; return the text to append to the context.
-
-        Raises:
-            PlanError: Text went wrong before.
-            ExecutionError: The value is not what the skill returns.
-            RuntimeError: No value is awaited.
-        """
+        """Take the value of the awaited call; return the text to append to the context."""
         self._raise_error()
         if self._awaited is None:
             return super().observe(value)
@@ -103,8 +91,7 @@ class PlanSegmenter(TextSegmenter):
         """Take the end of the generation; return the whole plan's segment in ``whole_plan`` mode.
 
         Raises:
-            IncompletePlanError: The text ends in the middle of a statement.
-            PlanError: Text went wrong before.
+            PlanError: The text ends in the middle of a statement, or went wrong before.
         """
         self._raise_error()
         rest = ''.join(self._pieces).strip(' \t\r\n')

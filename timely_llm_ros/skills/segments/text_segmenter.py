@@ -84,11 +84,7 @@ class TextSegmenter(ABC):
 
     @abstractmethod
     def _scan(self, text: str, segments: list[Segment]) -> None:
-        """Read ``text`` once and add the segments that it completes, up to what is wrong in it.
-
-        Raises:
-            PlanError: Something is wrong in it.
-        """
+        """Read ``text`` once and add the segments that it completes, up to the first error."""
 
     def _segment(
         self,
