@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from dataclasses import Field
 
-_OPTION, _GROUP, _VARIANTS = 'option', 'group', 'variants'
+_OPTION = 'option'
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +85,8 @@ class Group:
 def group(default: Any, *, prefix: str = '') -> Any:
     """Return the dataclass field of a group; ``default`` is its type where it has no defaults."""
     if isinstance(default, type):
-        return field(metadata={_GROUP: Group(default, prefix)})
-    return field(default=default, metadata={_GROUP: Group(type(default), prefix)})
+        return field(metadata={_OPTION: Group(default, prefix)})
+    return field(default=default, metadata={_OPTION: Group(type(default), prefix)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +101,13 @@ class Variants:
 def one_of(records: Mapping[str, type[Any]], default: str, description: str) -> Any:
     """Return the dataclass field of a variant; the arguments are those of :class:`Variants`."""
     variants = Variants(records, default, description)
-    return field(default_factory=records[default], metadata={_VARIANTS: variants})
+    return field(default_factory=records[default], metadata={_OPTION: variants})
 
 
 def option_of(item: Field[Any]) -> Option | Group | Variants | None:
     """Return what a dataclass field is as an option; None for a field that is none."""
-    for key in (_OPTION, _GROUP, _VARIANTS):
-        if key in item.metadata:
-            return item.metadata[key]  # type: ignore[no-any-return]
-    return None
+    found: Option | Group | Variants | None = item.metadata.get(_OPTION)
+    return found
 
 
 def check_options(record: Any) -> None:

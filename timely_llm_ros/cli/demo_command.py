@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.cli.fields import add_fields, read_fields
 from timely_llm_ros.cli.serve_command import vllm_obstacle
+from timely_llm_ros.cli.shared import add_fields, read_fields
 from timely_llm_ros.demo import PACE_S, DemoOptions, run_demo
 from timely_llm_ros.engines.openai import ServerOptions
 from timely_llm_ros.engines.tokens import SHIPPED_MODEL, find_model

@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.cli.fields import add_fields, read_fields
+from timely_llm_ros.cli.shared import add_fields, read_fields
 from timely_llm_ros.command_line import require_range
 from timely_llm_ros.engines import TorchConfig
 from timely_llm_ros.engines.tokens import PREDICTORS, SHIPPED_MODEL, Sampling, find_model

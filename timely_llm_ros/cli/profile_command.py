@@ -11,8 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from timely_llm_ros.cli.fields import add_fields
-from timely_llm_ros.cli.shared import add_force, add_model, progress_bar
+from timely_llm_ros.cli.shared import add_fields, add_force, add_model, progress_bar
 from timely_llm_ros.command_line import require_new, require_range
 from timely_llm_ros.engines import TorchConfig
 from timely_llm_ros.engines.tokens import find_model, require_model_files

@@ -17,7 +17,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.cli.fields import add_fields, read_fields
+from timely_llm_ros.cli.shared import add_fields, read_fields
 from timely_llm_ros.command_line import require_range
 from timely_llm_ros.engines.openai import API_KEY_VARIABLE, read_api_key
 from timely_llm_ros.engines.tokens import SHIPPED_MODEL, find_model

@@ -48,11 +48,11 @@ class DemoRun:
 
     Args:
         options: What the demo runs.
-        mode: Serving mode of the engine, which also names the trace.
+        mode: Serving mode of the engine, which also names the trace's folder.
         policy: What ranks generations.
         robots: The fleet.
         tasks: What the fleet is to do.
-        folder: Where the trace's folder is made.
+        folder: Where the trace goes.
         children: Starts the processes.
         bodies: What stands in for the robots' bodies.
     """

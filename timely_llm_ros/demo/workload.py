@@ -73,9 +73,6 @@ class TimedTask:
     Attributes:
         key: Unique in the workload.
         at_s: When it arrives, since the run began (s).
-        robot: Whose.
-        kind: Name of its kind.
-        sample: What is asked for.
         expected_execution_s: How long the right plan should take (s).
         time_budget_s: Time within which its plan must have been generated (s); None for none.
     """
