@@ -45,12 +45,11 @@ def test_later(case: dict) -> None:  # type: ignore[type-arg]
 def test_cutoff(case: dict) -> None:  # type: ignore[type-arg]
     given_ = case['inputs']
     utility = TimeUtility(given_['ERT'], given_['alpha'], given_['beta'])
-    assert utility.cutoff_s == pytest.approx(case['expected'], abs=case['tol'])
-    assert utility.first(utility.cutoff_s) == pytest.approx(0, abs=1e-9)
+    assert utility.first(case['expected']) == pytest.approx(0, abs=-given_['alpha'] * case['tol'])
 
 
 def test_a_flat_utility_never_crosses_zero() -> None:
-    assert TimeUtility(1, 0, 1).cutoff_s == math.inf
+    assert TimeUtility(1, 0, 1).first(1e9) == 1
 
 
 def test_the_papers_settings() -> None:

@@ -45,13 +45,6 @@ class TimeUtility:
         """Return the utility of a later segment: eq. 1 with ERT = 0, early counts as on time."""
         return min(self.peak, self.slope_per_s * max(waiting_s, 0.0) + self.peak)
 
-    @property
-    def cutoff_s(self) -> float:
-        """The waiting time (s) at which utility crosses zero; infinite for a slope of 0."""
-        if self.slope_per_s == 0:
-            return math.inf
-        return self.expected_response_s - self.peak / self.slope_per_s
-
 
 NORMAL = TimeUtility(expected_response_s=1.0, slope_per_s=-2.0, peak=1.0)
 """TimelyLLM's normal robot task (section 7.1)."""

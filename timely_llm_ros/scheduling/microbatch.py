@@ -116,8 +116,8 @@ class PipelineModel:
     def round_s(self, count: int, tokens: int, context_tokens: float = 0.0) -> float:
         """Return how long a round of ``count`` micro-batches takes in the long run.
 
-        Either the first stage, a link, or the way of the largest micro-batch through the pipeline
-        and back decides; the paper's eq. 2 leaves the link out.
+        The first stage, a link, or the way of the largest micro-batch through the pipeline and back
+        decides, whichever takes longest; the paper's eq. 2 leaves the link out.
         """
         costs, context = self.costs, context_tokens / count
         small, larger = divmod(tokens, count)
@@ -133,7 +133,7 @@ class PipelineModel:
         return max(busy_s, self.way_s(largest, context) + self.return_s)
 
     def least_gap_count(self, tokens: int) -> int:
-        """Return algorithm 2's number: least difference between eq. 1 and eq. 2, the smallest wins.
+        """Return algorithm 2's number: where eq. 1 and eq. 2 differ least, the smallest of equals.
 
         As printed, it is never below the number of stages.
         """
@@ -148,11 +148,9 @@ class PipelineModel:
     def best_count(self, tokens: int, context_tokens: float = 0.0) -> int:
         """Return the number of micro-batches with the shortest round; the smallest of equals.
 
-        Where a link decides, rounds of many numbers last all but equally long, and they differ in
-        how long it takes to fill the pipeline: ``REFILL_SHARE`` of that counts with the round.
-
-        The number may be below that of the stages: where links decide, one more micro-batch can
-        cost more than it hides.
+        Where a link decides, many numbers have rounds of nearly the same length and differ in how
+        long it takes to fill the pipeline, so ``REFILL_SHARE`` of that time counts with the round.
+        One more micro-batch can then cost more than it hides: the number may be below ``stages``.
         """
         if not tokens:
             return min(self.stages, self.most)
@@ -161,9 +159,9 @@ class PipelineModel:
         )
 
     def sure_count(self, tokens: int, context_tokens: float = 0.0) -> int:
-        """Return algorithm 2's number, or :meth:`best_count`'s where it gains ``SURE_GAIN``.
+        """Return algorithm 2's number, within what is possible here.
 
-        Algorithm 2's number is held within ``most`` and the number of tokens.
+        Where the round of :meth:`best_count`'s number is shorter by ``SURE_GAIN``, return that one.
         """
         best = self.best_count(tokens, context_tokens)
         if not tokens:
@@ -184,8 +182,8 @@ class PipelineModel:
     ) -> float:
         """Return when a prefill that has just come has its first token, at worst.
 
-        It waits for the next micro-batch. An urgent one is in that as a whole; others are spread
-        over all micro-batches of a round, and the last of them has the token.
+        It waits for the next micro-batch, which takes all of an urgent prefill. Others are spread
+        over all micro-batches of a round, and the token comes with the last of them.
 
         Args:
             count: Micro-batches in a round.

@@ -40,9 +40,9 @@ class FormedBatch(Generic[Item]):
 class MultiBinQueue(Generic[Item]):
     """Requests on their way into batches. Pure: every method is told the time.
 
-    Batches are served in the order in which they were formed. A batch is formed when a bin has
-    ``batch`` requests, or when its oldest one has waited ``max_wait_s``: without the latter, up to
-    ``k (B - 1)`` requests would never be served.
+    A batch is formed when a bin has ``batch`` requests, or when its oldest one has waited
+    ``max_wait_s``; without that, up to ``k (B - 1)`` requests would never be served. Batches are
+    served in the order in which they were formed.
 
     Args:
         boundaries: ``k + 1`` increasing numbers (see ``bin_boundaries.py``).

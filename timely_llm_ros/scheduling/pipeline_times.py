@@ -73,7 +73,7 @@ class PipelineTimes:
     def enter(self, tokens: int, now_s: float, context_tokens: int = 0) -> None:
         """Note that a micro-batch goes in, whose tokens attend to so many computed ones.
 
-        One without tokens takes no time and is not to be told.
+        Leave out one without tokens: it takes no time.
         """
         self._inside.append((tokens, context_tokens, now_s, not self._inside))
 
@@ -130,5 +130,5 @@ class _Rows:
         self.took_s: Floats = took_s
 
     def fit(self, took_s: Floats, columns: int = 3) -> Floats:
-        """Return what each of the first columns costs, never less than nothing (s)."""
+        """Return what each of the first columns costs (s), 0 at least."""
         return nonnegative_least_squares(self.columns[:, :columns], took_s)

@@ -45,7 +45,7 @@ _OVERDUE_RANK = 1e12
 """Above every rank that a policy gives; the wait (s) is added for those beyond the age bound."""
 
 _OVERDUE_LOSS_PER_S = 1e9
-"""What those beyond the age bound count for the batch limit: more than all others together."""
+"""Loss of those beyond the age bound, for the batch limit: more than all others together."""
 
 
 class Scheduler:
@@ -62,8 +62,8 @@ class Scheduler:
         limit: How many run together.
         mode: The serving mode.
         interrupts: Whether a generation that the policy ranks may be interrupted.
-        age_bound_s: A generation whose robot has waited longer than this (s) goes before all that
-            have not, wherever the policy ranks; None for no bound.
+        age_bound_s: A generation whose robot has waited longer than this (s) goes before all
+            others, wherever the policy ranks; None for no bound.
         few: Up to so many generations are ranked without numpy; no result depends on it.
     """
 

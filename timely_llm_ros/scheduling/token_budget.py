@@ -30,7 +30,7 @@ class Budget(NamedTuple):
 
     @property
     def total(self) -> int:
-        """All of them together."""
+        """The sum of the three."""
         return self.decode + self.urgent + self.prefill
 
 
@@ -38,8 +38,8 @@ class TokenBudget:
     """Spreads prefill over the coming micro-batches. Pure state: no clock.
 
     Every prefill token that is announced is issued in exactly one budget: what was issued and what
-    is :attr:`waiting` add up to what was announced. What was issued and not used, for example for
-    want of memory, is to be announced again.
+    is :attr:`waiting` add up to what was announced. Announce again what was issued and not used,
+    for example for want of memory.
 
     Args:
         most: The most tokens in a micro-batch (``max_num_batched_tokens``); None for no limit.
@@ -63,7 +63,7 @@ class TokenBudget:
 
     @property
     def urgent_waiting(self) -> int:
-        """Those of them that are urgent."""
+        """Urgent prefill tokens that are not issued yet."""
         return self._urgent
 
     @property

@@ -101,7 +101,7 @@ class BackgroundCore:
 
     @property
     def wants_more(self) -> bool:
-        """Whether one more is to be opened before its next step."""
+        """Whether it opens one more generation before its next step."""
         return bool(self._unopened) and len(self.generations) < self._batch
 
     def open_next(self) -> None:
@@ -160,7 +160,7 @@ class BackgroundCore:
     def complete(
         self, plan: StepPlan, outputs: Sequence[Output], started_s: float, ended_s: float
     ) -> None:
-        """Take a step's tokens, and how long it, or what was left of it, took."""
+        """Take a step's tokens and its time; of an interrupted one, that of its latest part."""
         if self._interrupted is not None:
             started_s -= self._interrupted.spent_s
             self._interrupted = None
@@ -197,7 +197,7 @@ class BackgroundCore:
         return [step for step in steps[:: -1 if len(decoding) >= most else 1] if step]
 
     def _later_than(self, generation: Generation) -> list[Generation]:
-        """Return those that came after it: it may drop their KV, so that the first gets on."""
+        """Return those that came after it; it may drop their KV."""
         order = list(self.generations)
         return order[order.index(generation) + 1 :]
 

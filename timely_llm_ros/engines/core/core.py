@@ -1,4 +1,4 @@
-"""An engine core for a model of our own: commands in, a step's plan out, its tokens in, events out.
+"""An engine core for a model whose steps are ours: commands and tokens in, plans and events out.
 
 It has no thread, no clock and no model. An engine drives it::
 

@@ -206,7 +206,7 @@ class Generations:
         self.changed = True
 
     def end(self, generation: Generation, reason: EndReason, error: str = '') -> None:
-        """Forget a generation, free its KV and say so."""
+        """Forget a generation, free its KV and tell of its end."""
         generation.ended = True
         self.remove(generation, complete=reason == 'stop')
         name = generation.generation_id
@@ -271,7 +271,7 @@ class Generations:
             generation.segment_tokens += 1
 
     def count(self, served: Sequence[Generation]) -> None:
-        """Count the tokens that these got, once all of a step's are taken."""
+        """Count the tokens of those served, once all of a step's tokens are taken."""
         self._forecast.step(served, len(self.current))
         self.changed = True
 

@@ -1,4 +1,4 @@
-"""What generations must know of the KV that is held for them, whoever holds it."""
+"""Accounts of the KV that is held for generations, here or elsewhere."""
 
 from __future__ import annotations
 

@@ -15,11 +15,7 @@ from timely_llm_ros.scheduling import SchedulingOptions
 
 @dataclass(frozen=True, kw_only=True)
 class TorchConfig(StepOptions, LocalOptions, ModelConfig):
-    """Options of :class:`TorchEngine`.
-
-    Attributes:
-        device: A torch device.
-    """
+    """Options of :class:`TorchEngine`."""
 
     name: ClassVar[str] = 'torch'
 

@@ -1,7 +1,6 @@
 """The torch engine: a worker process that generates, and this end of its socket.
 
-Neither the asyncio loop nor a ROS callback ever waits for a forward pass, and this module imports
-no torch.
+The asyncio loop never waits for a forward pass. This module imports no torch.
 """
 
 from __future__ import annotations
@@ -47,12 +46,7 @@ _CLOSE_TIMEOUT_S = 2.0
 
 
 class _Worker(asyncio.Protocol):
-    """A worker process and the loop's end of its socket.
-
-    Args:
-        config: The options of its engine.
-        supervisor: Is told of its events and of its end.
-    """
+    """A worker process and the loop's end of its socket."""
 
     def __init__(self, config: TorchConfig, supervisor: Supervisor) -> None:
         self._config, self._supervisor = config, supervisor
@@ -65,7 +59,7 @@ class _Worker(asyncio.Protocol):
 
     @property
     def pid(self) -> int | None:
-        """Its process id; None before it was started."""
+        """The process id; None before it was started."""
         return None if self._process is None else self._process.pid
 
     async def start(self) -> None:
@@ -139,7 +133,7 @@ class _Worker(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Take what it says."""
+        """Pass on the worker's messages."""
         for message in self._reader.push(data):
             match message:
                 case WorkerFailed(error, loading):
@@ -153,7 +147,7 @@ class _Worker(asyncio.Protocol):
                     self._supervisor.tell(event)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  asyncio's signature
-        """Its socket is closed: it died or gave up."""
+        """Note that the worker died or gave up."""
         if not self._info.done():
             self._info.set_result(None)
         else:
@@ -163,8 +157,8 @@ class _Worker(asyncio.Protocol):
 class TorchEngine(Engine):
     """Generates with a causal language model of transformers in a process of its own.
 
-    The worker takes commands between steps. If it dies, every generation on it ends with
-    ``error``, :class:`EngineFailed` says why and a new one is started.
+    The worker takes commands between steps. If it dies, a :class:`Supervisor` ends its generations
+    and starts another one.
     """
 
     def __init__(self, config: TorchConfig) -> None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 FEW = 4
-"""Generations in a step below which answers are rare: such a step is shorter, an answer is not, and
+"""With fewer generations in a step answers are rare: an answer takes as long as in other steps, and
 there are few to choose among."""
 
 RARE = 3
@@ -42,11 +42,7 @@ RARE = 3
 
 
 class PromptReader:
-    """Predicts lengths from prompts on a thread of its own.
-
-    Args:
-        model: The predictor.
-    """
+    """Predicts lengths from prompts on a thread of its own."""
 
     def __init__(self, model: ResponseLengthModel) -> None:
         self._model = model
@@ -79,8 +75,8 @@ class StateReader:
         loaded: The model that generates; its layer is watched from now on.
         probe: The probe.
         every: Steps between two answers; :data:`RARE` times as many where fewer generations than
-            :data:`FEW` run. A plan's first token is answered for at once in any case: that is the
-            first time that the model itself says something of a plan, and corrects the most.
+            :data:`FEW` run. A plan's first token is answered for at once, because then the model
+            itself says something of the plan for the first time, which corrects the most.
 
     Raises:
         ConfigurationError: The model has no such layer.
@@ -98,14 +94,14 @@ class StateReader:
         self._latest: tuple[list[str], NDArray[np.float64]] = [], np.empty((0, 0))
 
     def expect(self, generation_id: str, forecast: LengthDistribution) -> None:
-        """Learn what a prompt says, also when hidden states have spoken already."""
+        """Learn what a prompt says, even if hidden states have said something already."""
         lengths = self._probe.filter
         known = self._known.get(generation_id, lengths.start)
         self._known[generation_id] = lengths.told(known, forecast)
         self._latest = [], np.empty((0, 0))
 
     def after_step(self, plan: StepPlan, backend: TorchBackend) -> dict[str, float]:
-        """Return what is left (tokens) of the plans that got a token; mostly nothing.
+        """Return how many tokens are left of plans; after most steps it says nothing.
 
         Call it after every step, when its tokens have been counted.
         """
@@ -153,13 +149,7 @@ class StateReader:
 
 
 class WorkerLengths:
-    """What a worker's loop asks and tells about lengths.
-
-    Args:
-        core: Takes the predictions.
-        prompts: Reads prompts; None for no first predictions but the requests' own.
-        states: Reads hidden states; None for no later predictions.
-    """
+    """Tells a core what prompts and hidden states say of lengths, where there are such readers."""
 
     def __init__(
         self, core: LanedCore, prompts: PromptReader | None, states: StateReader | None

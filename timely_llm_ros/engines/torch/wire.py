@@ -1,7 +1,7 @@
 """What goes between an engine and its worker process: commands there, events back.
 
-Both ways it is frames of a length and a pickled list. The worker is started by the engine and
-connected by a socket pair that nobody else has.
+Both are frames of a length and a pickled list. The engine starts the worker and connects it by a
+socket pair that nobody else has.
 """
 
 from __future__ import annotations
@@ -33,12 +33,7 @@ class WorkerReady:
 
 @dataclass(frozen=True, slots=True)
 class WorkerFailed:
-    """The worker ends.
-
-    Attributes:
-        error: Why.
-        loading: Whether the model could not be loaded.
-    """
+    """The worker ends because of this error; ``loading`` if the model could not be loaded."""
 
     error: str
     loading: bool

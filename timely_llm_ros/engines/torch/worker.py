@@ -1,7 +1,7 @@
 """The torch engine's worker process: one loop of commands, steps and events.
 
-Started as ``python -m timely_llm_ros.engines.torch.worker FD OPTIONS``, never by hand. It ends
-when the other end of its socket is closed, and by the kernel's hand when its parent dies while it
+The engine starts it, as ``python -m timely_llm_ros.engines.torch.worker FD PARENT OPTIONS``. It
+ends when the other end of its socket is closed; the kernel ends it if its parent dies while it
 computes.
 """
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.prediction.times import ExecutionTimeModel
 
 COARSE_ROUNDS = 5
-"""Rounds of the profile that a worker measures: the fewest with a margin of 95 %."""
+"""Rounds of the profile that a worker measures: the fewest that give a margin of 95 %."""
 
 
 class Link:
@@ -128,7 +128,7 @@ def serve(
 def _robot_waits(link: Link, core: LanedCore) -> bool:
     """Return whether a command is there that must not wait for the background.
 
-    One that gives a robot's generation something to do, or the last one.
+    Such a command gives a robot's generation something to do, or ends the worker.
     """
     return link.closed or any(_concerns_robots(command, core) for command in link.peek())
 
@@ -142,7 +142,7 @@ def _concerns_robots(command: Command | Stop, core: LanedCore) -> bool:
         case Stop():
             return True
         case _:
-            # Who ends, waits or is due at another time has nothing more to compute for it.
+            # A generation that ends, waits or is due at another time needs no step for that.
             return False
 
 
@@ -176,7 +176,7 @@ def warm_up(loaded: LoadedModel) -> None:
 def _measured(
     loaded: LoadedModel, options: TorchConfig, eviction: EvictionMethod | None
 ) -> ExecutionTimeModel:
-    """Measure a coarse profile: a few sizes and requests, a few times, some three seconds."""
+    """Measure a coarse profile of a few sizes and requests, in some three seconds."""
     from timely_llm_ros.engines.torch.compute import TorchStopwatch, measure_requests
     from timely_llm_ros.prediction.times import ProfilePlan, fit_profile, measure
 
@@ -195,7 +195,6 @@ def _measured(
 
 
 def _run(link: Link, options: TorchConfig, started_s: float) -> None:
-    """Load the model, then serve."""
     # Only here, because importing torch takes seconds in which nothing else would answer.
     from timely_llm_ros.engines.core import LanedCore
     from timely_llm_ros.engines.torch.compute import TorchBackend, find_method, load_model

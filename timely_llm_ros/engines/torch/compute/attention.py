@@ -1,7 +1,7 @@
 """Attention over the KV pool for generations of different lengths in one step.
 
 All tokens of a step go through the model as one row of text; only attention tells generations
-apart. It is registered with transformers, so that any model with standard attention can use it.
+apart. It is registered with transformers, and any model with standard attention can use it.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class AttentionStep:
 
     Attributes:
         written: The slot of every token.
-        single_slots: Slots of the single tokens' contexts, flattened ``[contexts, longest]``;
-            what exceeds a context's length is any slot.
+        single_slots: Slots of the single tokens' contexts, flattened ``[contexts, longest]``, with
+            any slot beyond a context's length.
         single_lengths: Lengths of these contexts.
         chunks: The chunks.
         observed: Rows whose queries somebody gathers: first row, number, and who.
@@ -92,10 +92,7 @@ class AttentionStep:
         )
 
     def single_mask(self, window: int | None) -> torch.Tensor | None:
-        """Return which positions the single tokens see, ``[contexts, 1, 1, longest]``.
-
-        None where that is all.
-        """
+        """Return which positions single tokens see, ``[contexts, 1, 1, longest]``; None for all."""
         if window not in self.masks:
             lengths = np.asarray(self.single_lengths)[:, None]
             positions = np.arange(max(self.single_lengths))
@@ -155,17 +152,9 @@ class PagedAttention:
     ) -> torch.Tensor:
         """Store a step's keys and values and attend.
 
-        Args:
-            layer: Index of the layer.
-            step: Where the tokens are.
-            query: ``[tokens, heads, width]``.
-            key: ``[tokens, key-value heads, width]``.
-            value: As ``key``.
-            scaling: Factor of the scores.
-            window: Positions that a token sees, itself included; None for all.
-
-        Returns:
-            ``[tokens, heads, width]``.
+        Queries and the result are ``[tokens, heads, width]``, keys and values ``[tokens, key-value
+        heads, width]``. ``scaling`` is the factor of the scores, ``window`` the number of positions
+        that a token sees, itself included; None for all.
         """
         keys, values = self._pool.write(layer, step.written, key, value)
         for row, count, gathered in step.observed:
@@ -201,8 +190,8 @@ class PagedAttention:
     def _gather(self, part: int, storage: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
         """Return rows of a layer's keys (0) or values (1), good until the next call for that part.
 
-        Into memory that stays: what is allocated anew for every layer, some megabytes with long
-        contexts, comes page by page from the kernel, which takes longer than copying.
+        They are copied into memory that stays. With long contexts, memory that is allocated anew
+        for every layer comes page by page from the kernel, which takes longer than copying.
         """
         rows = self._gathered.get((part, storage.dtype))
         if rows is None or len(rows) < len(slots) or rows.shape[1:] != storage.shape[1:]:

@@ -47,8 +47,8 @@ class _Sequence:
     """One generation.
 
     ``ids`` are the tokens after the prefix. ``slots`` begin with the prefix's and cover what was
-    computed; once something is ``evicted``, all of them are its own. ``window`` gathers the
-    queries that eviction asks for, ``kept`` are the positions that it chose, by layer.
+    computed; once tokens are ``evicted``, all slots are its own. ``window`` gathers the queries
+    that eviction asks for, and ``kept`` are the positions that it chose, by layer.
     """
 
     prefix: _Prefix
@@ -68,17 +68,17 @@ class _Sequence:
 
     @property
     def observed_by(self) -> QueryWindow | None:
-        """Who wants the queries of what is computed now: only the prompt's are of interest."""
+        """What gathers the queries of the tokens computed now: the prompt's alone are gathered."""
         return self.window if self.computed <= self.prompt else None
 
     @property
     def position(self) -> int:
-        """Tokens of its context that were computed, the prefix included."""
+        """How many tokens of its context were computed, the prefix included."""
         return len(self.slots) + self.evicted
 
     @property
     def computed(self) -> int:
-        """Tokens of its own that were computed."""
+        """How many tokens of its own were computed."""
         return max(0, self.position - len(self.prefix.ids))
 
 
@@ -97,9 +97,9 @@ class TorchBackend:
     Args:
         loaded: The model.
         observations: Whether grammars demand observations after blocking calls.
-        eviction: Chooses what of a prompt is kept where a request's rule evicts; None keeps all.
+        eviction: Chooses what is kept of a prompt where a request's rule evicts; None keeps all.
         sampling: How tokens are chosen; None for the likeliest always.
-        pauses: Whether steps may be interrupted between layers, where the model can.
+        pauses: Whether steps may be interrupted between layers, if the model can.
     """
 
     def __init__(
@@ -245,10 +245,11 @@ class TorchBackend:
         return self._sample(names, scores)
 
     def advance(self, plan: StepPlan, stop: Callable[[], bool]) -> list[Output] | None:
-        """Compute a step until ``stop`` interrupts it; None where it did.
+        """Compute a step until ``stop`` interrupts it; return None where it did.
 
-        It goes on with the next call for the same plan; other steps may be computed meanwhile, but
-        none that reads what this one computes. Where the model does not pause, it is one piece.
+        The step goes on with the next call for the same plan. Other steps may be computed
+        meanwhile, but none that reads what this one computes. A model that cannot pause computes
+        the whole step.
         """
         model = self._model.fused
         if not self.pauses or model is None:
@@ -282,9 +283,8 @@ class TorchBackend:
     ) -> tuple[list[str], list[int], tuple[list[int], list[int], AttentionStep]]:
         """Give a step's tokens their KV slots and places.
 
-        Returns:
-            The generations that sample, the places of their tokens, and the forward pass's
-            inputs: token ids, positions, and where they are.
+        Returns the generations that sample, the places of their tokens, and the forward pass's
+        inputs: token ids, positions, and where they are.
         """
         ids: list[int] = []
         positions: list[int] = []

@@ -1,9 +1,9 @@
 """Eviction on torch tensors: SnapKV, key norms, first and last tokens.
 
-SnapKV looks from the prompt's last tokens, which hold the question, at all that is before them:
-the attention weights of their queries, averaged over the queries and the heads that share a
+SnapKV looks from the prompt's last tokens, which hold the question, at all that is before them. It
+takes the attention weights of their queries, averaged over the queries, over the heads that share a
 key-value head, and over neighbouring positions, so that what is kept stays connected. Those last
-tokens are kept themselves. Every layer and key-value head keeps its own tokens.
+tokens themselves are kept. Every layer and key-value head keeps its own tokens.
 """
 
 from __future__ import annotations
@@ -78,11 +78,7 @@ class KeyNorm:
 
 @dataclass(frozen=True, slots=True)
 class Streaming:
-    """The first tokens, into which attention sinks, and the last ones.
-
-    Attributes:
-        sinks: How many of the first.
-    """
+    """The first tokens, into which attention sinks, and the last ones."""
 
     window: int = 0
     sinks: int = 4
@@ -124,7 +120,7 @@ def find_method(name: str) -> EvictionMethod:
 def best(scores: torch.Tensor, keep: int) -> torch.Tensor:
     """Return where the highest scores are, ascending: ``[heads, tokens]`` to ``[heads, keep]``.
 
-    Of those that are infinite the last ones count first, as the latest tokens matter most.
+    Among infinite scores the last ones come first, because the latest tokens matter most.
     """
     sure = torch.isposinf(scores[0])
     if int(sure.sum()) >= keep:
@@ -135,11 +131,7 @@ def best(scores: torch.Tensor, keep: int) -> torch.Tensor:
 
 @dataclass(slots=True)
 class QueryWindow:
-    """The queries of a context's latest tokens, layer by layer.
-
-    Attributes:
-        size: How many are kept, at least 1.
-    """
+    """The queries of a context's latest ``size`` tokens, layer by layer."""
 
     size: int
     scaling: float = 1.0

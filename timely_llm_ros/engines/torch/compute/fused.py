@@ -1,10 +1,10 @@
 """A faster forward pass for models built like Llama, on the CPU in float32.
 
-On a small model most of a step in transformers is not arithmetic but the number of operations,
-some forty per layer. Here it is about fifteen: projections that read the same input are one
-matrix, and rotary embedding is one complex product (the rows of the query and key projections are
-reordered for that, which leaves every attention score as it was). What comes out is compared with
-transformers when a model is loaded.
+On a small model a step in transformers takes long not for its arithmetic but for its number of
+operations, some forty per layer. Here there are about fifteen: projections that read the same input
+are one matrix, and rotary embedding is one complex product. The rows of the query and key
+projections are reordered for that, which leaves every attention score as it was. When a model is
+loaded, its logits are compared with those of transformers.
 """
 
 from __future__ import annotations
@@ -48,23 +48,20 @@ class _Layer:
 class ForwardPass:
     """A forward pass that can be interrupted within and between layers, and goes on from there.
 
-    Other passes may run meanwhile, as long as none reads what this one writes.
-
-    Args:
-        parts: Computes one part after the other and returns the logits.
+    Other passes may run meanwhile, as long as none reads what this one writes. ``parts`` computes
+    one part after the other and returns the logits.
     """
 
     logits: torch.Tensor
-    """What comes out, ``[wanted, vocabulary]``, once it has ended."""
+    """The result once it has ended, ``[wanted, vocabulary]``."""
 
     def __init__(self, parts: Generator[None, None, torch.Tensor]) -> None:
         self._parts = parts
 
     def advance(self, stop: Callable[[], bool] | None = None) -> bool:
-        """Go on until it ends, or until ``stop``, asked after each part, interrupts it.
+        """Go on until it ends or ``stop`` interrupts it; return whether it has ended.
 
-        Returns:
-            Whether it has ended. Every call gets on by one part at least.
+        ``stop`` is asked after each part, so every call computes at least one.
         """
         while True:
             try:
@@ -77,12 +74,7 @@ class ForwardPass:
 
 
 class FusedDecoder:
-    """A model's weights, arranged for few operations.
-
-    Args:
-        model: A model for which :meth:`fits` is true.
-        attention: Attends for it.
-    """
+    """The weights of a model that :meth:`fits`, arranged for few operations."""
 
     def __init__(self, model: Any, attention: PagedAttention) -> None:
         config, inner = model.config, model.model
@@ -107,7 +99,7 @@ class FusedDecoder:
 
     @staticmethod
     def fits(model: Any) -> bool:
-        """Return whether a model is built from the parts that this knows."""
+        """Return whether a model is built from the parts that this class knows."""
         config = model.config
         rotary = getattr(getattr(model, 'model', None), 'rotary_emb', None)
         return (
@@ -119,19 +111,6 @@ class FusedDecoder:
             and getattr(rotary, 'rope_type', 'default') in STATIC_ROTARY
         )
 
-    def forward(
-        self,
-        ids: list[int],
-        positions: list[int],
-        step: AttentionStep,
-        wanted: list[int],
-        tap: LayerTap | None = None,
-    ) -> torch.Tensor:
-        """Return the logits of the ``wanted`` tokens, ``[wanted, vocabulary]``."""
-        whole = self.begin(ids, positions, step, wanted, tap)
-        whole.advance()
-        return whole.logits
-
     def begin(
         self,
         ids: list[int],
@@ -140,7 +119,7 @@ class FusedDecoder:
         wanted: list[int],
         tap: LayerTap | None = None,
     ) -> ForwardPass:
-        """Return the same pass, of which nothing is computed yet."""
+        """Return a pass that gives the logits of the ``wanted`` tokens; nothing is computed yet."""
         return ForwardPass(self._parts(ids, positions, step, wanted, tap))
 
     def _parts(
@@ -151,7 +130,7 @@ class FusedDecoder:
         wanted: list[int],
         tap: LayerTap | None,
     ) -> Generator[None, None, torch.Tensor]:
-        """Compute a pass half a layer at a time; yields where the rest may be put off."""
+        """Compute a pass half a layer at a time; yield where the rest may be put off."""
         hidden = embedding(torch.tensor(ids), self._embedding)
         if tap is not None:
             tap.see(0, hidden)
@@ -171,7 +150,7 @@ class FusedDecoder:
     def _attend(
         self, layer: _Layer, hidden: torch.Tensor, rotation: torch.Tensor, step: AttentionStep
     ) -> torch.Tensor:
-        """Return what comes out of a layer's first half."""
+        """Return the hidden states after a layer's first half."""
         tokens, rotated, width = len(hidden), self._heads + self._kv_heads, self._width
         normal = self._normal(hidden, layer.input_norm)
         inner = linear(normal, layer.inner, layer.inner_bias).view(tokens, -1, width)
@@ -195,7 +174,7 @@ class FusedDecoder:
         return torch.addmm(hidden, mixed, layer.output)
 
     def _mix(self, layer: _Layer, hidden: torch.Tensor) -> torch.Tensor:
-        """Return what comes out of its second half."""
+        """Return the hidden states after its second half."""
         wide = linear(self._normal(hidden, layer.middle_norm), layer.gate)
         size = wide.shape[1] // 2
         return torch.addmm(hidden, silu(wide[:, :size]).mul_(wide[:, size:]), layer.down)
@@ -245,7 +224,7 @@ class FusedDecoder:
         )
 
     def _paired(self, weight: torch.Tensor, *, turns: bool) -> torch.Tensor:
-        """Bring the two numbers that rotary embedding turns together next to each other."""
+        """Put the two numbers that rotary embedding turns together next to each other."""
         if not turns:
             return weight
         heads = weight.reshape(-1, self._width, *weight.shape[1:])

@@ -22,12 +22,8 @@ if TYPE_CHECKING:
 class KvPool:
     """Keys and values of ``capacity`` tokens for every layer.
 
-    A layer's storage is made when it is first written, so that it has the shape and dtype that the
-    model really uses.
-
-    Args:
-        capacity: Tokens that fit.
-        device: Where they are kept.
+    A layer's storage is made when it is first written, with the shape and dtype that the model
+    really uses.
     """
 
     def __init__(self, capacity: int, device: torch.device) -> None:
@@ -46,7 +42,7 @@ class KvPool:
         """Return ``count`` free slots.
 
         Raises:
-            RuntimeError: There are not as many: the account of tokens is wrong.
+            RuntimeError: There are not that many, so the account of tokens is wrong.
         """
         if count > self._free_count:
             raise RuntimeError(f'{count} KV slots: expected at most {self._free_count}')

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +34,7 @@ _CHECK_TOLERANCE = {torch.float32: 1e-3, torch.float16: 3e-2, torch.bfloat16: 1.
 
 @dataclass(slots=True)
 class LoadedModel:
-    """A model that is ready to generate; ``fused`` is there in place of ``model`` where it fits."""
+    """A model that is ready to generate; ``fused`` takes the place of ``model`` where it fits."""
 
     model: Any
     texts: TokenTexts
@@ -50,7 +49,7 @@ class LoadedModel:
     """How many decoder layers it has."""
 
     sliding: bool = False
-    """Whether a layer sees only a window of positions, so that nothing may be evicted: what is
+    """Whether a layer sees only a window of positions. Then nothing may be evicted, because what is
     kept would seem nearer than it is."""
 
     def watch(self, layers: Sequence[int]) -> LayerTap:
@@ -74,7 +73,9 @@ class LoadedModel:
     ) -> torch.Tensor:
         """Run one step and return the logits of the ``wanted`` tokens, ``[wanted, vocabulary]``."""
         if self.fused is not None:
-            return self.fused.forward(ids, positions, step, wanted, self.tap)
+            whole = self.fused.begin(ids, positions, step, wanted, self.tap)
+            whole.advance()
+            return whole.logits
         self.attention.step = step
         inputs = torch.tensor([ids, positions], device=self.device)
         out = self.model(
@@ -92,17 +93,12 @@ def load_model(
 ) -> LoadedModel:
     """Load a model and its tokenizer, and check that it computes what transformers would.
 
-    Args:
-        path: A folder with ``config.json``, ``*.safetensors`` and ``tokenizer.json``.
-        max_kv_tokens: Tokens whose KV fits.
-        device: A torch device.
-        dtype: A key of ``DTYPES``.
-        threads: Threads of a step on the CPU.
+    The folder has ``config.json``, ``*.safetensors`` and ``tokenizer.json``. ``threads`` are those
+    of a step on the CPU.
 
     Raises:
         ModelLoadError: It cannot be loaded or does not use standard attention.
     """
-    started_s = time.monotonic()
     require_model_files(path)
     if dtype not in DTYPES:
         raise ModelLoadError(f'dtype {dtype!r}: expected one of {sorted(DTYPES)}')
@@ -133,6 +129,7 @@ def load_model(
             'transformers with its tokenizer'
         ) from err
     vocabulary = model.get_output_embeddings().weight.shape[0]
+    parameters = sum(parameter.numel() for parameter in model.parameters())
     texts = load_texts(path, vocabulary)
     loaded = LoadedModel(
         model,
@@ -141,15 +138,11 @@ def load_model(
         attention,
         place,
         int(getattr(model.config, 'max_position_embeddings', None) or 1 << 30),
-        EngineInfo('torch', path, 0, dtype, vocabulary, max_kv_tokens, 0.0),
+        EngineInfo('torch', path, parameters, dtype, vocabulary, max_kv_tokens, 0.0),
         layers=int(getattr(model.config, 'num_hidden_layers', 0)),
         sliding=bool(getattr(model.config, 'sliding_window', None)),
     )
-    parameters = sum(parameter.numel() for parameter in model.parameters())
     _prepare(loaded, path, DTYPES[dtype])
-    loaded.info = EngineInfo(
-        'torch', path, parameters, dtype, vocabulary, max_kv_tokens, time.monotonic() - started_s
-    )
     return loaded
 
 
@@ -191,9 +184,9 @@ def _prepare(loaded: LoadedModel, path: str, dtype: torch.dtype) -> None:
 
 
 def _error(loaded: LoadedModel, contexts: list[list[int]], expected: list[torch.Tensor]) -> float:
-    """Return the largest error of the last four logits of contexts, relative to the largest logit.
+    """Return the largest error of the last four tokens' logits, relative to the largest logit.
 
-    All but the last four tokens are computed as chunks of one step, the others one by one.
+    All tokens before these four are computed as chunks of one step, the four one by one.
     """
     slots = [loaded.pool.allocate(len(ids)) for ids in contexts]
     ready = [len(ids) - 4 for ids in contexts]

@@ -1,7 +1,7 @@
 """Times the torch engine's model: prompts of any length, steps of any batch and context.
 
-What is timed is what a step of the engine does on the model: forward pass, scores to the host,
-choice of tokens. Grammars and the engine's own account are not in it.
+The times are those of the model's part of a step: forward pass, scores to the host, choice of
+tokens. Grammars and the engine's own account are not in them.
 """
 
 from __future__ import annotations
@@ -21,21 +21,16 @@ if TYPE_CHECKING:
     from timely_llm_ros.engines.torch.compute.model import LoadedModel
 
 STEPS = 6
-"""Steps timed one after the other, as in decoding; by default."""
+"""Steps timed one after the other, by default."""
 
 WARMING = 3
-"""One step in so many goes before, untimed: the first ones after something else are slower."""
+"""For so many timed steps one goes before, untimed: the first steps are slower."""
 
 
 class TorchStopwatch:
-    """Times a loaded model.
+    """Times a loaded model, ``prefill_chunk`` prompt tokens at once, as in the engine.
 
     Tokens are random and contexts hold whatever is in the pool: times do not depend on either.
-
-    Args:
-        loaded: The model.
-        prefill_chunk: Most prompt tokens computed at once, as in the engine.
-        steps: Steps timed one after the other.
 
     Raises:
         ConfigurationError: No tokens at once, or no steps.

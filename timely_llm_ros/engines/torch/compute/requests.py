@@ -1,10 +1,10 @@
 """What a request takes beyond its forward passes: text to tokens, grammar, the engine's account.
 
-A stopwatch times the model alone (``torch_profile.py``). A budget holds for whole requests, so some
-are served here as the engine's worker serves them, and what they take longer is added to the fitted
-model: once for each prompt, for each step by how many generations share it, and for evicting. Steps
-are compared with bare ones of the same size that are timed just before them, since what a request
-adds is less than what a machine's pace changes from one minute to the next.
+A :class:`TorchStopwatch` times the model alone, but a budget holds for whole requests. So some are
+served here as the engine's worker serves them, and the time that they take longer is added to the
+fitted model: for each prompt, for each step by how many generations share it, and for evicting.
+Steps are compared with bare ones of the same size that are timed just before them, because a
+machine's pace changes more from one minute to the next than a request adds.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     from timely_llm_ros.prediction.times import ExecutionTimeModel
 
 OBJECTS = (4, 6, 9, 13, 19, 28, 40)
-"""In their scenes, in turn: the model takes so little time for these that the rest is seen."""
+"""Objects in the requests' scenes, in turn: few, so that the model takes little of the time."""
 
 STEPS = 12
-"""Tokens generated of each."""
+"""Tokens generated for each request."""
 
 EVICTED = 0.5
-"""Share evicted to see how long that takes."""
+"""Share evicted to time evicting."""
 
 EVICTED_OBJECTS = 60
-"""In scenes of prompts that are evicted from: the time of long ones is what matters."""
+"""Objects in the scene of the prompt that is evicted from: long ones are what matters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +71,16 @@ def measure_requests(
 ) -> RequestOverhead:
     """Serve some requests alone and together; return what they take longer than the model alone.
 
-    What the model or its KV pool has no room for is left out; where that is all, nothing is added.
+    Requests that the model or its KV pool has no room for are left out; where that leaves none,
+    nothing is added.
 
     Args:
         loaded: The model.
         times: What was fitted to its forward passes; prompts are compared with it.
         prefill_chunk: Most prompt tokens computed at once, as in the engine.
-        rounds: How often each batch size is measured; once more before that, untimed.
-        batches: Requests together.
-        eviction: What would evict; prompts are watched for it.
+        rounds: How often each batch size is measured, after one round that is not.
+        batches: How many requests are served together.
+        eviction: The engine's method; None where it has none.
     """
     backend = TorchBackend(loaded, eviction=eviction)
     stopwatch = TorchStopwatch(loaded, prefill_chunk=prefill_chunk)
@@ -142,8 +143,8 @@ def _evicting_s(
 ) -> float:
     """Return what a prompt takes longer with eviction, per token (s).
 
-    It is the same one every time, so its grammar is there after the first turn. Which goes first
-    changes with every turn, so that the second one's warm caches do not decide.
+    The prompt is the same every time, so its grammar is there after the first turn. Which of the
+    two goes first changes with every turn, because the second one finds warm caches.
     """
     took_s: dict[float, float] = {}
     for share in (0.0, EVICTED) if turn % 2 else (EVICTED, 0.0):

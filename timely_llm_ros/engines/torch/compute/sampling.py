@@ -19,9 +19,8 @@ def allowed_tokens(masks: NDArray[np.int32], width: int) -> NDArray[np.bool_]:
 def choose(logits: NDArray[np.float32], masks: NDArray[np.int32]) -> NDArray[np.int64]:
     """Return each row's best allowed token, -1 where none is allowed.
 
-    Args:
-        logits: One row per generation; only its first tokens, as many as have a text.
-        masks: One bit per token in little-endian words, one row per generation.
+    Both have a row per generation: logits for the tokens that have a text, masks one bit per token
+    in little-endian words.
     """
     allowed = allowed_tokens(masks, logits.shape[1])
     best: NDArray[np.int64] = np.where(allowed, logits, -np.inf).argmax(axis=1)
@@ -39,12 +38,8 @@ def draw(
 ) -> NDArray[np.int64]:
     """Return a token for each row, drawn from the allowed ones; -1 where none is allowed.
 
-    Args:
-        logits: As for :func:`choose`.
-        masks: As for :func:`choose`.
-        chances: A number from 0 up to 1 for each row, which decides.
-        temperature: Above 0.
-        top_p: Only the likeliest tokens that together have this probability may come.
+    The number from 0 up to 1 in ``chances`` decides for its row. Only the likeliest tokens that
+    together have the probability ``top_p`` may come. The rest is as for :func:`choose`.
     """
     allowed = allowed_tokens(masks, logits.shape[1])
     some = allowed.any(axis=1)

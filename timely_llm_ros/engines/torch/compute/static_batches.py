@@ -1,8 +1,8 @@
 """Static batches on a loaded model: what begins together is computed until its longest has ended.
 
-That is how accelerators work that cannot batch continuously: a batch's shape is fixed, so rows
-whose text has ended are computed on as padding. Here it serves offline generation, and to measure
-what multi-bin batching gains. The torch engine itself batches continuously, which is faster.
+Accelerators that cannot batch continuously work like that: a batch's shape is fixed, so rows whose
+text has ended are computed on as padding. Here static batches serve offline generation, and they
+show what multi-bin batching gains. The torch engine itself batches continuously, which is faster.
 """
 
 from __future__ import annotations
@@ -39,15 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """What became of one request.
-
-    Attributes:
-        generation_id: Whose.
-        reason: Why it ended.
-        error: What went wrong, empty for ``stop`` and ``length``.
-        text: The text, as far as it came.
-        tokens: Tokens generated.
-    """
+    """What became of one request: the fields of :class:`GenerationEnded`, and the text so far."""
 
     generation_id: str
     reason: EndReason
@@ -87,7 +79,7 @@ class StaticBatches:
         """Steps computed so far."""
 
     def serve(self, requests: Sequence[GenerationRequest]) -> list[Generated]:
-        """Generate all of them together; return what came, in their order.
+        """Generate all of them together; return the results in their order.
 
         Raises:
             ConfigurationError: The batch does not fit into the KV pool.
@@ -202,12 +194,8 @@ def serve_continuously(
 ) -> Iterator[Generated]:
     """Generate all of them, a new one as soon as another has ended; yield each when it ends.
 
-    Args:
-        loaded: The model.
-        requests: In the order in which they begin; None where none has come for a moment.
-        batch: Most of them in one step.
-        prefill_chunk: Most prompt tokens computed in one step.
-        sampling: How tokens are chosen; None for the likeliest always.
+    They begin in their order, at most ``batch`` in one step; None among them says that none has
+    come for a moment.
     """
     backend = TorchBackend(loaded, observations=False, sampling=sampling)
     core = EngineCore(

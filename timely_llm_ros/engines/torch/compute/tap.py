@@ -18,12 +18,8 @@ if TYPE_CHECKING:
 class LayerTap:
     """Keeps the states that chosen layers had in the latest step: references, no copies.
 
-    Layer 0 is the embedding, layer n what comes out of the n-th decoder layer, before any final
-    norm.
-
-    Args:
-        layers: Which ones, ascending.
-        count: How many decoder layers the model has.
+    Layer 0 is the embedding, layer n the output of the n-th of ``count`` decoder layers, before any
+    final norm. ``layers`` are ascending.
 
     Raises:
         ConfigurationError: There is no such layer.
@@ -56,8 +52,8 @@ class LayerTap:
     def rows(self, tokens: list[int]) -> NDArray[np.float32]:
         """Return the same of the lowest layer alone, ``[tokens, width]``.
 
-        In the CPU's memory they are read where they are: torch's own indexing costs more than the
-        probe that asks.
+        States in the CPU's memory are read there by numpy, because torch's own indexing costs more
+        than the probe that asks.
         """
         state = self._states[min(self._states)]
         if self._readable is None:
@@ -75,7 +71,13 @@ def hook(model: Any, tap: LayerTap) -> None:
     Raises:
         ConfigurationError: Its layers are not where decoders have them.
     """
-    layers = decoder_layers(model)
+    found = (getattr(model.base_model, name, None) for name in ('layers', 'h', 'blocks'))
+    layers: Any = next((it for it in found if it is not None), None)
+    if layers is None:
+        raise ConfigurationError(
+            f'{type(model).__name__}: no list of layers; expected a decoder-only model of '
+            'transformers'
+        )
 
     def before(_module: Any, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         hidden = inputs[0] if inputs else keywords['hidden_states']
@@ -91,19 +93,3 @@ def hook(model: Any, tap: LayerTap) -> None:
     layers[0].register_forward_pre_hook(before, with_kwargs=True)
     for number, layer in enumerate(layers, 1):
         layer.register_forward_hook(after(number))
-
-
-def decoder_layers(model: Any) -> Any:
-    """Return a transformers model's list of decoder layers.
-
-    Raises:
-        ConfigurationError: There is none where decoders have it.
-    """
-    base = model.base_model
-    for name in ('layers', 'h', 'blocks'):
-        layers = getattr(base, name, None)
-        if layers is not None:
-            return layers
-    raise ConfigurationError(
-        f'{type(model).__name__}: no list of layers; expected a decoder-only model of transformers'
-    )
