@@ -37,7 +37,6 @@ from timely_llm_ros.execution import (
     SegmentExecutor,
     SegmentOutcome,
     SegmentProgress,
-    cut_power,
 )
 from timely_llm_ros.skills import Call, Scene, Segment, parse
 from timely_llm_ros.skills.loading import find_skill_set
@@ -212,7 +211,7 @@ async def fault_of(kind: str, pilot: Pilot, rng: random.Random) -> tuple[float, 
             await pilot.executor.stop()
         case 'emergency':
             since_s = time.monotonic()
-            await cut_power(pilot.executor, 'benchmark')
+            await pilot.executor.cut_power('benchmark')
         case 'low battery':
             since_s = await mocks.until_fault(host, 'battery 9')
         case 'silence':

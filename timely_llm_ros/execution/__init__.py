@@ -1,7 +1,6 @@
 """What makes a robot do segments and keeps it safe, whatever its driver."""
 
 from timely_llm_ros.execution.driver import CallValue, Driver
-from timely_llm_ros.execution.emergency_stop import cut_power
 from timely_llm_ros.execution.executor import ExecutorState, SegmentExecutor
 from timely_llm_ros.execution.guard import Guard, run_guarded
 from timely_llm_ros.execution.limits import ExecutorLimits
@@ -19,6 +18,5 @@ from timely_llm_ros.execution.safe_action_retry import SafeActionRetry
 __all__ = [
     'CallValue', 'Driver', 'ExecutorLimits', 'ExecutorState', 'Guard', 'LocalRobotLink',
     'NoPerception', 'Perception', 'RobotLink', 'SafeActionRetry', 'SegmentCode', 'SegmentExecutor',
-    'SegmentOutcome', 'SegmentProgress', 'SimulatedPerception', 'TimedSegment', 'cut_power',
-    'run_guarded',
+    'SegmentOutcome', 'SegmentProgress', 'SimulatedPerception', 'TimedSegment', 'run_guarded',
 ]  # fmt: skip

@@ -17,13 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One call to make.
-
-    Attributes:
-        call: The call.
-        expected_s: How long it is expected to take (s).
-        after_s: How long everything after it is expected to take (s).
-    """
+    """One call to make, and how long it and everything after it should take (s)."""
 
     call: Call
     expected_s: float
@@ -36,10 +30,10 @@ def steps(
     """Yield the calls that statements make; ``send`` the value that each returned.
 
     Args:
-        statements: What to walk.
-        skill_set: Has every skill that they call.
-        scene: Has every object that they name.
-        after_s: Expected time (s) of what follows the statements.
+        statements: Their skills and objects are in the skill set and the scene.
+        skill_set: The robot's.
+        scene: The task's.
+        after_s: Expected time of what follows the statements (s).
 
     Raises:
         SkillFailedError: The skill of a condition returned no bool.

@@ -1,8 +1,8 @@
-"""The protocol of a driver, which makes one robot do skills. The drivers are in ``drivers/``."""
+"""The protocol of drivers, each of which makes one robot do skills; they are in ``drivers/``."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from timely_llm_ros.skills import Call, Scene
@@ -18,8 +18,7 @@ class Driver(Protocol):
         """Open the connection.
 
         Raises:
-            ConfigurationError: It cannot be opened as it is configured; the robot has heard
-                nothing.
+            ConfigurationError: The configuration is wrong; the robot has heard nothing.
             RobotUnavailableError: The robot does not answer.
         """
         ...
@@ -31,10 +30,10 @@ class Driver(Protocol):
     async def execute(self, call: Call, scene: Scene) -> CallValue:
         """Do one skill to its end and return its value.
 
-        Cancelling it stops the robot where it is; the caller then asks for the safe action.
+        Cancelling this stops the robot where it is; the caller then asks for the safe action.
 
         Raises:
-            SkillFailedError: The robot refused it or reported failure.
+            SkillFailedError: The robot refused the skill or reported failure.
             DriverTimeoutError: The robot stopped answering in the middle.
             RobotUnavailableError: The connection is lost.
         """
@@ -47,5 +46,18 @@ class Driver(Protocol):
 
         Raises:
             RobotUnavailableError: The connection is lost.
+        """
+        ...
+
+
+@runtime_checkable
+class EmergencyDriver(Protocol):
+    """A driver of a robot whose power can be cut."""
+
+    async def emergency(self) -> None:
+        """Cut the power at once, whatever the robot does; the call in hand fails.
+
+        Raises:
+            RobotUnavailableError: The robot cannot be told.
         """
         ...

@@ -1,8 +1,8 @@
-"""Runs plans on one driver: it executes segments in order and keeps the robot safe.
+"""Runs plans on one driver: executes segments in order and keeps the robot safe.
 
-If a segment ends other than with success, the executor issues the robot's safe action before it
-tells anybody the outcome. If the safe action cannot be issued, the executor counts the robot as
-lost, and issues it before anything else once the robot is back.
+If a segment does not succeed, the executor issues the robot's safe action before it tells anybody the
+outcome. If the safe action cannot be issued, the executor counts the robot as lost, and issues it
+before anything else once the robot is back.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from timely_llm_ros.errors import Ending, RobotUnavailableError
+from timely_llm_ros.execution.driver import EmergencyDriver
 from timely_llm_ros.execution.limits import ExecutorLimits
 from timely_llm_ros.execution.robot_link import SegmentCode, SegmentOutcome
 from timely_llm_ros.execution.segment_job import SegmentJob
@@ -29,11 +30,11 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 ExecutorPhase = Literal['idle', 'executing', 'waiting', 'safe', 'lost']
-"""``idle``: nothing to do. ``waiting``: between two segments of a plan. ``safe``: was brought to
-its safe action after an abnormal end. ``lost``: the driver has no contact."""
+"""``idle``: nothing to do. ``waiting``: between two segments of a plan. ``safe``: brought to its safe
+action after an abnormal end. ``lost``: the driver has no contact."""
 
 ENDED_PLANS_KEPT = 64
-"""Plans that ended, of which a late segment is still recognised and refused."""
+"""A late segment is recognised and refused if its plan is among the last so many that ended."""
 
 _DEFAULT_LIMITS = ExecutorLimits()
 _CUT_SHORT = Ending(SegmentCode.SHUTDOWN, 'the executor was cut short')
@@ -49,8 +50,8 @@ class ExecutorState:
         plan_id: The plan in hand; empty when idle.
         index: Index of the segment in hand, or of the latest one.
         call: Text of the call in hand; empty where there is none.
-        elapsed_s: In the segment in hand (s).
-        remaining_s: Expected, of the segments in hand and queued (s).
+        elapsed_s: Time spent in the segment in hand (s).
+        remaining_s: Expected time of the segments in hand and queued (s).
         queued: Segments that wait for their turn.
     """
 
@@ -69,12 +70,6 @@ class SegmentExecutor:
     Segments of one plan may come early and in any order; they run in the order of their index. A
     segment of another plan supersedes the plan in hand. After a segment that did not succeed no
     other of its plan runs.
-
-    Args:
-        driver: Makes the robot do single skills.
-        skill_set: The robot's skills.
-        clock: Measures durations.
-        limits: How long things may take.
     """
 
     def __init__(
@@ -102,10 +97,8 @@ class SegmentExecutor:
         self._owes_safe_action = False
         self._closing = self._released = False
 
-    # Life
-
     async def start(self) -> None:
-        """Connect the driver; also to be tried again after contact was lost.
+        """Connect the driver, at first or again after contact was lost.
 
         Raises:
             RobotUnavailableError: The robot does not answer, or the executor goes down.
@@ -124,10 +117,10 @@ class SegmentExecutor:
         """Bring the robot to its safe action and release it; idempotent.
 
         Returns:
-            Whether nothing is left for others to do: the safe action was issued.
+            Whether the safe action was issued, so that nothing is left for others to do.
         """
-        # From here on nothing starts: the driver is released, and a call could not be ended any
-        # more, not even by this program's guard, which trusts in the exit code.
+        # From here on nothing starts: once the driver is released, nobody could end a call, not
+        # even this program's guard, which trusts the exit code.
         self._closing = True
         if not self._released and (self._connected or self._runner is not None):
             await self.stop(SegmentCode.SHUTDOWN, 'the executor goes down')
@@ -165,8 +158,6 @@ class SegmentExecutor:
         index = max(0, self._next_index - 1)
         return ExecutorState(phase, self._plan_id, index, '', 0.0, remaining_s, len(self._jobs))
 
-    # What it is told
-
     async def execute(
         self,
         plan_id: str,
@@ -174,7 +165,7 @@ class SegmentExecutor:
         scene: Scene,
         on_progress: Callable[[SegmentProgress], None],
     ) -> SegmentOutcome:
-        """Run one segment when its turn comes; as ``RobotLink.execute``, but never raises."""
+        """Run one segment when its turn comes, like ``RobotLink.execute``, but never raise."""
         refusal = self._refusal(plan_id, segment)
         if refusal is not None:
             return SegmentOutcome(segment.index, refusal)
@@ -195,9 +186,9 @@ class SegmentExecutor:
             raise
 
     def end_plan(self, plan_id: str) -> None:
-        """Note that nothing more of a plan will come; no-op if it is not the one in hand.
+        """Note that a plan has no more segments; no-op if it is not the plan in hand.
 
-        A plan whose end is not announced counts as waiting until the idle limit.
+        Without this the robot counts as waiting until the idle limit.
         """
         if plan_id == self._plan_id and self._runner is None and not self._jobs:
             self._ended.append(plan_id)
@@ -227,7 +218,24 @@ class SegmentExecutor:
                 await self._make_safe()
             return self._was_made_safe
 
-    # The order of segments
+    async def cut_power(self, why: str) -> bool:
+        """Cut the robot's power, whatever runs; take the safe action if the driver cannot.
+
+        What runs or waits ends CANCELED, with ``why`` in its text.
+
+        Returns:
+            Whether the robot was told.
+
+        Raises:
+            RobotUnavailableError: The robot cannot be told.
+        """
+        stop = asyncio.create_task(self.stop(SegmentCode.CANCELED, f'emergency: {why}'))
+        try:
+            if isinstance(self.driver, EmergencyDriver):
+                await self.driver.emergency()
+        finally:
+            told = await stop
+        return told or isinstance(self.driver, EmergencyDriver)
 
     def _refusal(self, plan_id: str, segment: Segment) -> Ending | None:
         if self._closing:
@@ -271,7 +279,7 @@ class SegmentExecutor:
                     self._was_made_safe = False
                     self._conclude(job, await self._run(job))
         finally:
-            # Also when a fault or the loop's end cuts it short: nobody may wait for ever.
+            # Nobody may wait for ever, even if a fault or the loop's end cuts this short.
             if self._running is not None:
                 self._conclude(self._running, self._running.ended(_CUT_SHORT))
             self._runner = None
@@ -279,7 +287,7 @@ class SegmentExecutor:
 
     async def _run(self, job: SegmentJob) -> SegmentOutcome:
         if not self._connected:
-            # Lost while the job waited, perhaps in the middle of what it did before.
+            # Contact was lost while the job waited.
             return job.ended(_NO_CONTACT)
         try:
             outcome = await job.run(self.driver, self._limits)
@@ -301,7 +309,7 @@ class SegmentExecutor:
         job.outcome.set_result(outcome)
 
     def _halt_plan(self, ending: Ending) -> None:
-        """Halt everything of the plan in hand and have none."""
+        """Halt everything of the plan in hand, and have no plan."""
         if self._plan_id:
             self._ended.append(self._plan_id)
         self._end_queued(0, ending)
@@ -310,7 +318,7 @@ class SegmentExecutor:
             self._running.halt(ending)
 
     def _halt_from(self, job: SegmentJob, ending: Ending) -> None:
-        """Halt one segment and those after it; the ones before it go on."""
+        """Halt one segment and those after it; earlier ones go on."""
         if job is self._running:
             self._halt_plan(ending)
         elif self._jobs.get(job.segment.index) is job:
@@ -321,8 +329,6 @@ class SegmentExecutor:
         for index in sorted(index for index in self._jobs if index >= from_index):
             job = self._jobs.pop(index)
             job.outcome.set_result(job.ended(ending))
-
-    # Safety
 
     async def _make_safe(self) -> None:
         """Issue the safe action; the driver's lock is held."""
@@ -340,7 +346,7 @@ class SegmentExecutor:
         else:
             self._was_made_safe, self._owes_safe_action = True, False
             return
-        # Nobody may take it for safe, nor use it as it is.
+        # Nobody may take the robot for safe, nor use it as it is.
         self._was_made_safe, self._owes_safe_action, self._connected = False, True, False
 
     def _watch_idle(self) -> None:
@@ -371,7 +377,7 @@ class SegmentExecutor:
 
     def _drop_idle_watch(self) -> None:
         watch, self._idle_watch = self._idle_watch, None
-        # Once the watch holds the lock it is at the safe action, which is not to be cut short.
+        # A watch that holds the lock issues the safe action, which must not be cut short.
         is_safe_action = isinstance(watch, asyncio.Task) and self._driver_lock.locked()
         if watch is not None and not is_safe_action:
             watch.cancel()

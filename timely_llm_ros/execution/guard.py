@@ -1,8 +1,8 @@
-"""A program in two processes that watch each other, so that a robot is never left moving.
+"""Runs a program as two processes that watch each other, so that a robot is never left moving.
 
-The worker drives the robot; the guard does nothing but wait. Whichever of the two is killed, even
-by ``kill -9``, the other brings the robot to its safe action and exits. Only losing both at once,
-or the machine, is beyond this; what a robot then does by itself is up to its driver.
+The worker drives the robot; the guard does nothing but wait. If one of the two is killed, even by
+``kill -9``, the other brings the robot to its safe action and exits. Nothing here helps if both are
+lost at once, or the machine.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     MakeSafe = Callable[[], Awaitable[None]]
 
 EXIT_GUARD_LOST = 70
-"""Exit code of a worker that made the robot safe because its guard was gone."""
+"""Exit code of a worker whose guard was gone, after it made the robot safe."""
 
 EXIT_HUNG = 71
-"""Exit code of a guard that killed its worker because the worker no longer gave a sign of life."""
+"""Exit code of a guard that killed its worker for giving no sign of life."""
 
 FORWARDED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""Signals that the guard passes on, so that whoever started the program can end it as usual."""
+"""The guard passes these signals on to the worker."""
 
 SAFE_ATTEMPTS = 3
 """How often the safe action is tried before giving up."""
@@ -76,20 +76,20 @@ class Guard:
             return
 
     def on_lost(self, callback: Callable[[], object]) -> None:
-        """Have ``callback`` called, on another thread, when the guard is gone.
+        """Have ``callback`` called on another thread when the guard is gone.
 
-        It should make the robot safe with the driver at hand and end the process. If the process
-        is still there after the grace time, a driver of its own is opened for it.
+        It should make the robot safe with the driver in use and end the process. If the process
+        still exists after the grace time, another driver is opened to make the robot safe.
         """
         self._callback = callback
         if self.lost:
             callback()
 
     def leave(self, code: int) -> NoReturn:
-        """End the worker; if its guard is gone and the robot may move on, make it safe first."""
+        """End the worker; if its guard is gone and the robot may still move, make it safe first."""
         if code != 0 and self.lost:
             self._work_over.set()
-            # It ends the process once the robot is safe.
+            # That thread ends the process once the robot is safe.
             self._thread.join()
         _leave(code)
 
@@ -121,25 +121,25 @@ def run_guarded(
     beat_limit_s: float = 5.0,
     grace_s: float = 2.0,
 ) -> int:
-    """Run ``work`` in a child process under a guard; call it first thing in a program's main.
+    """Run ``work`` in a child process under a guard. A program's main calls this first of all.
 
     Args:
         work: Drives the robot in the child; returns its exit code, 0 only if the robot is safe.
-        make_safe: Opens a driver, issues the safe action and closes it. Called in either process,
-            on a loop of its own.
-        prepare: Called in the guard after the first sign of life, so that ``make_safe`` need not
-            do it when every millisecond counts: imports.
-        at_risk: Says whether the robot may have been moved, so that it has to be made safe. Called
-            in either process, at its end.
+        make_safe: Opens a driver, issues the safe action and closes the driver. Either process may
+            call it, on a loop of its own.
+        prepare: Does in advance what ``make_safe`` need not lose time with, such as imports. The
+            guard calls it after the worker's first sign of life.
+        at_risk: Says whether the robot may have moved, so that it has to be made safe. Either
+            process calls it at its end.
         beat_limit_s: A worker that gave signs of life and then none for this long (s) is killed.
-        grace_s: How long a worker has, after its guard is gone, to make the robot safe itself (s).
+        grace_s: How long a worker whose guard is gone has to make the robot safe itself (s).
 
     Returns:
-        In the guard, for the program to exit with: the worker's exit code, 128 plus the number of
-        the signal that killed it, or ``EXIT_HUNG``. The child never returns.
+        The exit code for the program: that of the worker, 128 plus the number of the signal that
+        killed it, or ``EXIT_HUNG``. Only the guard returns; the child never does.
 
     Raises:
-        ConfigurationError: Threads are running already, which a fork would not take along.
+        ConfigurationError: Threads are running already, which a fork would lose.
     """
     if threading.active_count() > 1:
         names = ', '.join(thread.name for thread in threading.enumerate())
@@ -150,7 +150,7 @@ def run_guarded(
     worker = os.fork()
     if worker == 0:
         guards_end.close()
-        # Out of the terminal's foreground group: the guard alone gets Ctrl-C and passes it on.
+        # Out of the terminal's foreground group: only the guard gets Ctrl-C, and passes it on.
         os.setpgid(0, 0)
         _work(work, Guard(workers_end, make_safe, at_risk, grace_s))
     workers_end.close()
@@ -176,7 +176,7 @@ def _work(work: Callable[[Guard], int], guard: Guard) -> None:
 def _keep_watch(
     worker: int, channel: socket.socket, beat_limit_s: float, prepare: Callable[[], None]
 ) -> int:
-    """Wait for the worker's end; return the exit code that stands for it."""
+    """Wait for the worker's end; return the program's exit code."""
 
     def forward(number: int, _frame: FrameType | None) -> None:
         try:
@@ -213,7 +213,7 @@ def _prepare(prepare: Callable[[], None]) -> None:
     try:
         prepare()
     except Exception:  # noqa: BLE001
-        # It was for speed only; whatever is wrong shows when it matters, and is said then.
+        # It only saves time; what is wrong shows again when the robot is made safe.
         traceback.print_exc()
 
 
@@ -233,12 +233,12 @@ def _issue_safe_action(who: str, make_safe: MakeSafe) -> None:
 
 
 def _say(text: str) -> None:
-    # Straight to the descriptor: the other process may have died with a lock of logging held.
+    # Straight to the descriptor: a thread that hangs may hold a lock of logging.
     os.write(2, f'[{os.getpid()}] {text}\n'.encode())
 
 
 def _leave(code: int) -> NoReturn:
-    """End the process at once: threads that linger must not keep a dead robot's worker alive."""
+    """End the process at once, without waiting for threads."""
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):
         stream.flush()

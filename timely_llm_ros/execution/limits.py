@@ -13,8 +13,8 @@ class ExecutorLimits:
 
     Attributes:
         safe_limit_s: How long the driver may take to stop a call and to issue the safe action (s).
-        progress_period_s: Progress is repeated this often (s) during a long call; None: only at
-            the start of calls.
+        progress_period_s: How often progress is repeated during a long call (s); None: it comes
+            only at the start of calls.
     """
 
     idle_limit_s: float = option(
@@ -37,5 +37,5 @@ class ExecutorLimits:
     progress_period_s: float | None = 1.0
 
     def call_s(self, expected_s: float) -> float:
-        """Return how long a call may take that is expected to take ``expected_s`` (s)."""
+        """Return how long a call may take (s)."""
         return max(self.timeout_factor * expected_s, expected_s + self.timeout_margin_s)

@@ -19,13 +19,10 @@ if TYPE_CHECKING:
 
 
 class LocalRobotLink:
-    """Hands segments to an executor of the same process.
+    """Hands segments to a started executor of the same process.
 
-    Args:
-        executor: The robot's executor, started.
-        clock: What delays are measured on.
-        latency_s: Delay (s) from the planner to the robot. Answers come back without delay, so
-            that times are those the robot itself sees.
+    They reach it after ``latency_s``. Its answers come back without delay, so that all times are
+    those that the robot itself sees.
     """
 
     def __init__(self, executor: SegmentExecutor, clock: Clock, *, latency_s: float = 0.0) -> None:
@@ -40,7 +37,7 @@ class LocalRobotLink:
     async def execute(
         self, timed: TimedSegment, on_progress: Callable[[SegmentProgress], None]
     ) -> SegmentOutcome:
-        """Run one segment; see ``RobotLink``."""
+        """Run one segment."""
         if not self.available:
             raise RobotUnavailableError('robot: expected its driver to have contact')
         if self._latency_s > 0:
@@ -48,6 +45,6 @@ class LocalRobotLink:
         return await self.executor.execute(timed.plan_id, timed.segment, timed.scene, on_progress)
 
     async def stop(self) -> None:
-        """Bring the robot to its safe action; see ``RobotLink``."""
+        """Bring the robot to its safe action."""
         if not await self.executor.stop():
             raise RobotUnavailableError('robot: expected it to take its safe action')

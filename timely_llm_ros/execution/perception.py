@@ -1,4 +1,4 @@
-"""Tells drivers what their robot sees. The one over ROS is in ``nodes/executor/``."""
+"""What robots see. The perception over ROS is in ``nodes/executor/``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Perception(Protocol):
         """Return the names of the scene's objects that the robot sees now.
 
         Raises:
-            SkillFailedError: Nothing is heard from whatever does the seeing.
+            SkillFailedError: Whatever does the seeing is silent.
         """
         ...
 
@@ -48,11 +48,7 @@ def _blind() -> SkillFailedError:
 
 
 class SimulatedPerception:
-    """Eyes that are not there: each object is seen, or not, by a draw.
-
-    Args:
-        seed: Equal seeds see equal things.
-        probability: How likely an object is seen at a look.
+    """Sees each object of a scene, or not, by a draw of a given probability.
 
     Raises:
         ConfigurationError: The probability is out of range.
@@ -66,12 +62,11 @@ class SimulatedPerception:
         self._random = random.Random(seed)
         self._probability = probability
         self.pictures = 0
-        """Pictures that were taken."""
 
     async def look(self, scene: Scene) -> frozenset[str]:
-        """Draw what is seen."""
+        """Draw which objects are seen."""
         return frozenset(name for name in scene.names if self._random.random() < self._probability)
 
     async def take_picture(self) -> None:
-        """Count it."""
+        """Count the picture."""
         self.pictures += 1

@@ -1,6 +1,6 @@
 """What the planner knows of a robot: a link that runs segments and can be stopped.
 
-Over ROS the link is an action client; in simulation and tests it is a ``LocalRobotLink``.
+Over ROS the link is a ``RosRobotLink``; in simulation and tests it is a ``LocalRobotLink``.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class SegmentCode(IntEnum):
 
 
 SUCCESS = Ending(SegmentCode.NONE)
-"""How a segment ends of which every call was done."""
+"""How a segment ends if every call was done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,10 @@ class TimedSegment:
 
     Attributes:
         plan_id: The task's id; segments of one plan share it.
-        segment: What to run.
-        scene: What its object arguments refer to.
-        token_at_s: When the engine knew its closing token (s), on the planner's clock.
-        generation_s: Engine time spent on it (s).
+        segment: The statements to run.
+        scene: Has the objects that they name.
+        token_at_s: When the engine knew the segment's last token (s), on the planner's clock.
+        generation_s: Engine time spent on the segment (s).
         expected_execution_s: How long the robot should take, by its skill set's durations (s).
     """
 
@@ -67,14 +67,14 @@ class TimedSegment:
 
 @dataclass(frozen=True, slots=True)
 class SegmentProgress:
-    """How far a segment is. The first one is sent at the moment its first call starts.
+    """How far a segment is, for the first time at the moment when its first call starts.
 
     Attributes:
         index: Which segment of its plan.
         current_call: Text of the call that runs.
-        elapsed_s: Since the segment's first call started (s).
-        remaining_s: Expected until the segment ends (s), never negative.
-        call_number: Calls started so far, the current one included; 0 where that is not known.
+        elapsed_s: Time since the segment's first call started (s).
+        remaining_s: Expected time until the segment ends (s), never negative.
+        call_number: Calls started so far, the current one included; 0 if unknown.
     """
 
     index: int
@@ -90,10 +90,10 @@ class SegmentOutcome:
 
     Attributes:
         index: Which segment of its plan.
-        ending: How; its code is a :class:`SegmentCode`.
+        ending: Its code is a :class:`SegmentCode`.
         calls: Texts of the calls that were started, in order, loops unrolled.
         call_durations_s: How long each of them took (s).
-        execution_s: First call's start to the end (s); 0 if none started.
+        execution_s: Time from the first call's start to the end (s); 0 if none started.
         value: What the awaited blocking call returned, ``true``/``false`` for a bool; else None.
     """
 
@@ -123,14 +123,11 @@ class RobotLink(Protocol):
     ) -> SegmentOutcome:
         """Run one segment and return how it ended.
 
-        Called as soon as a segment is generated, so several of one plan may be under way: the
-        robot queues them and runs them in index order. After one that did not succeed it starts
-        no other of that plan. Cancelling the awaiting coroutine cancels the segment; the
-        coroutine ends only when the robot has been told its safe action.
-
-        Args:
-            timed: What to run.
-            on_progress: Called on the loop's thread, 10 times per second at most.
+        The planner sends a segment as soon as it is generated, so several of one plan may be under
+        way: the robot queues them and runs them in index order. After one that did not succeed it
+        starts no other of that plan. Cancelling the awaiting coroutine cancels the segment; the
+        coroutine ends only when the robot has been told its safe action. ``on_progress`` is called
+        on the loop's thread, 10 times per second at most.
 
         Raises:
             RobotUnavailableError: The executor cannot be reached or went away.

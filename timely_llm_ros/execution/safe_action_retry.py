@@ -1,4 +1,4 @@
-"""Tries a safe action again that a robot did not take, until the robot takes it."""
+"""Repeats a safe action that a robot did not take, until the robot takes it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 PERIOD_S = 0.1
-"""Pause between two tries (s): a robot that is back is safe soon after, whoever else notices."""
+"""Pause between two tries (s)."""
 
 
 class SafeActionRetry:
     """Tries a safe action again and again. Used from one asyncio loop.
 
     Args:
-        attempt: Takes the safe action; raises a ``TimelyError`` where the robot does not take it.
+        attempt: Has the robot take it, or raises a ``TimelyError``.
     """
 
     def __init__(self, attempt: Callable[[], Awaitable[None]]) -> None:
@@ -29,12 +29,12 @@ class SafeActionRetry:
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Try from now on; no-op while it does."""
+        """Try from now on; no-op while it tries."""
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._try())
 
     async def end(self) -> bool:
-        """Try no more; return whether the safe action was still owed. Idempotent."""
+        """Stop trying; return whether the safe action was still owed. Idempotent."""
         task, self._task = self._task, None
         if task is None or task.done():
             return False

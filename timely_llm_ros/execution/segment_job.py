@@ -1,4 +1,4 @@
-"""Does one segment on one driver: makes its calls one by one, and times and limits each."""
+"""Does one segment on one driver: makes its calls one by one, times each and limits it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _TIME_STEP_S = 1e-6
 
 
 class _HaltedError(Exception):
-    """The job was told to halt."""
+    """The segment was told to end."""
 
     def __init__(self, ending: Ending) -> None:
         super().__init__(ending.message)
@@ -49,16 +49,7 @@ class _HaltedError(Exception):
 
 
 class SegmentJob:
-    """One segment that an executor was given.
-
-    Args:
-        plan_id: Whose it is.
-        segment: What to run.
-        scene: What it refers to.
-        on_progress: Called with progress; may raise, which is logged.
-        skill_set: The robot's skills.
-        clock: Measures durations.
-    """
+    """One segment that an executor was given. What ``on_progress`` raises is logged."""
 
     def __init__(
         self,
@@ -73,7 +64,7 @@ class SegmentJob:
         self.plan_id, self.segment, self.scene = plan_id, segment, scene
         loop = asyncio.get_running_loop()
         self.outcome: asyncio.Future[SegmentOutcome] = loop.create_future()
-        """How it ended; the executor sets it once the robot is safe."""
+        """How the segment ended; the executor sets it once the robot is safe."""
         self._on_progress, self._skill_set, self._clock = on_progress, skill_set, clock
         self._halt: Ending | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -91,24 +82,24 @@ class SegmentJob:
 
     @property
     def elapsed_s(self) -> float:
-        """Since its first call started (s)."""
+        """Time since its first call started."""
         return 0.0 if self._started_s is None else self._clock.now() - self._started_s
 
     @property
     def remaining_s(self) -> float:
-        """Expected until it ends (s)."""
+        """Expected time until it ends."""
         if self._remaining_as_of_s is None:
             return self._remaining_s
         return max(0.0, self._remaining_s - (self._clock.now() - self._remaining_as_of_s))
 
     def halt(self, ending: Ending) -> None:
-        """Have it end at once; the first reason counts."""
+        """Have the segment end at once; of several endings the first counts."""
         if self._halt is None:
             self._halt = ending
             self._wake()
 
     def ended(self, ending: Ending, value: str | None = None) -> SegmentOutcome:
-        """Return the outcome of its ending now."""
+        """Return the outcome if the segment ends now."""
         return SegmentOutcome(
             self.segment.index,
             ending,
@@ -119,7 +110,7 @@ class SegmentJob:
         )
 
     async def run(self, driver: Driver, limits: ExecutorLimits) -> SegmentOutcome:
-        """Make the calls; whatever goes wrong is in the outcome. The caller makes it safe."""
+        """Make the calls; the outcome says what went wrong. The caller makes the robot safe."""
         try:
             value = await self._walk(driver, limits)
         except _HaltedError as err:
@@ -152,7 +143,6 @@ class SegmentJob:
         return value if isinstance(value, str) else 'true' if value else 'false'
 
     async def _make(self, step: Step, driver: Driver, limits: ExecutorLimits) -> CallValue:
-        """Make one call, unless the job is halted."""
         if self._halt is not None:
             raise _HaltedError(self._halt)
         started_s = self._clock.now()
@@ -162,6 +152,7 @@ class SegmentJob:
         self._calls.append(text)
         limit_s = limits.call_s(step.expected_s)
         call = asyncio.get_running_loop().create_task(driver.execute(step.call, self.scene))
+        call.add_done_callback(_look_at)
         try:
             while not call.done():
                 left_s = started_s + limit_s - self._clock.now()
@@ -177,17 +168,15 @@ class SegmentJob:
             return call.result()
         finally:
             self._durations_s.append(self._clock.now() - started_s)
-            if call.done():
-                _look_at(call)
-            else:
-                await _end(call, limits.safe_limit_s)
+            if not call.done():
+                call.cancel()
+                await asyncio.wait({call}, timeout=limits.safe_limit_s)
+            if not call.done():
+                text = 'the driver does not end a call within %g s of a cancel'
+                _logger.error(text, limits.safe_limit_s)
 
     async def _wait(self, call: asyncio.Future[CallValue], limit_s: float) -> Ending | None:
-        """Wait until the call has ended, the job is to halt, or ``limit_s`` (s) have passed.
-
-        Returns:
-            Why the job is to halt; None if it is not.
-        """
+        """Wait for the call's end, a halt or the limit; return how to halt, None for not."""
         if self._halt is not None:
             return self._halt
         loop = asyncio.get_running_loop()
@@ -207,7 +196,7 @@ class SegmentJob:
             self._waiter.set_result(None)
 
     def _report(self, step: Step, call_started_s: float, period_s: float | None) -> float:
-        """Report progress if it is due; return how long until it is again (s)."""
+        """Report progress if it is due; return after what time it is due again (s)."""
         now_s = self._clock.now()
         in_call_s = now_s - call_started_s
         self._remaining_s = max(0.0, step.expected_s - in_call_s) + step.after_s
@@ -234,17 +223,7 @@ class SegmentJob:
         return float('inf') if period_s is None else period_s
 
 
-async def _end(call: asyncio.Future[CallValue], limit_s: float) -> None:
-    """See to it that a call does not run on."""
-    call.cancel()
-    await asyncio.wait({call}, timeout=limit_s)
-    if call.done():
-        _look_at(call)
-    else:
-        _logger.error('the driver does not end a call within %g s of a cancel', limit_s)
-
-
 def _look_at(call: asyncio.Future[CallValue]) -> None:
-    """See a call's error, so that one while stopping is not reported as never retrieved."""
+    """Retrieve a call's error, so that asyncio does not report it as never retrieved."""
     if not call.cancelled():
         call.exception()

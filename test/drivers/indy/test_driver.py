@@ -307,9 +307,9 @@ def test_mocks_say_what_is_wrong(
     assert main(['--jitter', '2']) == 1
     assert main(['--index', '5']) == 1
     assert capsys.readouterr().err.splitlines() == [
-        'error: speed 0.0: expected a number above 0, at most 1000',
-        'error: jitter 2.0: expected a number from 0 to 0.3',
-        'error: index 5: expected 0 or 1',
+        'error: speed 0.0: expected 0.001 to 1000',
+        'error: jitter 2.0: expected 0 to 0.3',
+        'error: index 5: expected 0 to 1',
     ]
     with pytest.raises(SystemExit):
         main(['--help'])

@@ -73,9 +73,7 @@ class Bench:
         return self.body.status()
 
     def line(self, *target: float, velocity: float = 25.0) -> tuple[Refusal, str]:
-        return self.body.move_line(
-            [*target, 0.0, 180.0, 0.0], relative=False, velocity=velocity, acceleration=100.0
-        )
+        return self.body.move_line([*target, 0.0, 180.0, 0.0], velocity, 100.0)
 
     @property
     def names(self) -> list[str]:
@@ -149,12 +147,11 @@ def test_what_befalls_it_stops_it_until_it_is_recovered(befall: Any, state: OpSt
 
 def test_what_cannot_be_is_refused() -> None:
     bench = Bench()
-    assert bench.line(900, 0, 300) == (
+    assert bench.line(900.0, 0.0, 300.0) == (
         Refusal.OUT_OF_REACH,
         'no inverse kinematics for [900.0, 0.0, 300.0, 0.0, 180.0, 0.0]',
     )
-    joints: dict[str, Any] = {'relative': True, 'velocity': 25.0, 'acceleration': 100.0}
-    assert bench.body.move_joints([0, 0, 100, 0, 0, 0], **joints)[0] == Refusal.JOINT_LIMIT
+    assert bench.body.move_joints([0, 0, 200, 0, 0, 0], 25.0, 100.0)[0] == Refusal.JOINT_LIMIT
     assert bench.line(350, 0, 150) == (Refusal.NONE, '')
     assert bench.line(350, 0, 150) == (Refusal.NOT_READY, 'a motion is under way')
     assert bench.names == ['still', 'refused', 'refused', 'move', 'refused']
@@ -182,5 +179,5 @@ def test_it_begins_at_home() -> None:
     assert bench.body.status()['p'] == pytest.approx(HOME_POSE)
     bench.line(350, 0, 150)
     bench.after(2.0)
-    bench.body.move_joints(bench.body.home, relative=False, velocity=25.0, acceleration=100.0)
+    bench.body.move_joints(bench.body.home, 25.0, 100.0)
     assert bench.after(3.0)['p'] == pytest.approx(HOME_POSE, abs=1e-6)

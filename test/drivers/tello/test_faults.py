@@ -13,7 +13,6 @@ from support.robots.tello_bench import Bench, bench
 
 from timely_llm_ros.drivers.tello.mock.pose import Phase
 from timely_llm_ros.execution import ExecutorLimits, SegmentCode
-from timely_llm_ros.execution.emergency_stop import cut_power
 
 if TYPE_CHECKING:
     import asyncio
@@ -118,7 +117,7 @@ async def test_while_it_is_lost_nothing_is_asked_of_it() -> None:
 async def test_an_emergency_cuts_the_motors_and_says_so() -> None:
     async with bench(**SLOW) as flight:
         segment = await long_move(flight)
-        assert await cut_power(flight.executor, 'pressed by a test')
+        assert await flight.executor.cut_power('pressed by a test')
         outcome = await segment
         assert outcome.ending.code == SegmentCode.CANCELED
         assert outcome.ending.message == 'emergency: pressed by a test'

@@ -1,7 +1,7 @@
-"""Any arm that follows joint trajectories, between named poses from a file.
+"""Drives any arm that follows joint trajectories, between named poses from a file.
 
-A skill is a list of poses. Each motion is a trajectory of one point at rest, whose time follows
-from the joints' limits, and is over when the joints are there.
+A skill is a list of poses. Each motion is a trajectory of one point at rest. Its time follows from
+the joints' limits, and it is over when the joints are there.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from timely_llm_ros.drivers.trajectory.joint_poses import read_joint_poses
 from timely_llm_ros.errors import ConfigurationError, RobotUnavailableError, SkillFailedError
-from timely_llm_ros.execution import SafeActionRetry
+from timely_llm_ros.execution import NoPerception, SafeActionRetry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.skills import Call, Scene, SkillSet
 
 CONNECT_LIMIT_S = 5.0
-"""How long the arm may take to be heard of (s)."""
+"""How long it may take until the arm is heard (s)."""
 
 MIN_MOTION_S = 0.1
 """The shortest trajectory (s)."""
@@ -38,7 +38,7 @@ REST_SPEED = 0.02
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """A motion that was asked for: from rest to rest, as a controller interpolates one point."""
+    """A motion that was asked for, from rest to rest as a controller interpolates one point."""
 
     start: Mapping[str, float]
     end: Mapping[str, float]
@@ -46,7 +46,7 @@ class _Way:
     duration_s: float
 
     def at(self, now_s: float) -> dict[str, float]:
-        """Return where each joint should be at a time of the loop (s)."""
+        """Return where each joint should be at a time of the loop's clock."""
         share = min(1.0, max(0.0, (now_s - self.began_s) / self.duration_s))
         eased = share**2 * (3 - 2 * share)
         return {name: way + eased * (self.end[name] - way) for name, way in self.start.items()}
@@ -60,8 +60,8 @@ class TrajectoryDriver:
             the poses that the file names for it, or to the pose of its own name.
         options: How it is driven.
         link: The arm's joints.
-        perception: What sees, once the arm is there, for skills that return whether an object can
-            be seen; without one they fail.
+        perception: Sees, once the arm is there, whether an object can be seen; without it the
+            skills that return this fail.
 
     Raises:
         ConfigurationError: The poses file does not fit the skill set.
@@ -90,14 +90,14 @@ class TrajectoryDriver:
         }
         self._skill_set, self._options, self._link = skill_set, options, link
         self._poses = read_joint_poses(options.poses_file, moves)
-        self._perception = perception
+        self._perception = perception or NoPerception()
         self._goal: dict[str, float] = {}
         self._way: _Way | None = None
         self._retry = SafeActionRetry(self._hold_when_heard)
         self._connected = False
 
     async def connect(self) -> None:
-        """Wait until every joint is heard of and somebody takes trajectories."""
+        """Wait until every joint is heard and somebody takes trajectories."""
         await self._link.open()
         loop = asyncio.get_running_loop()
         end_s = loop.time() + CONNECT_LIMIT_S
@@ -116,7 +116,7 @@ class TrajectoryDriver:
         await self._link.close()
 
     async def execute(self, call: Call, scene: Scene) -> CallValue:
-        """Go through a skill's poses; a cancelled one ends with the arm told to hold."""
+        """Go through a skill's poses; when it is cancelled, tell the arm to hold."""
         self._require_connection()
         if call.skill not in self._skill_set.skills:
             raise SkillFailedError(
@@ -130,7 +130,7 @@ class TrajectoryDriver:
                 for pose in self._poses.steps(call):
                     await self._go(pose, call)
                 if self._skill_set.skills[call.skill].blocking:
-                    return await self._see(call, scene)
+                    return call.arguments[0].value in await self._perception.look(scene)
         except asyncio.CancelledError:
             # Whoever cancels asks for the safe action next, and that reports its failures.
             with contextlib.suppress(RobotUnavailableError):
@@ -139,10 +139,10 @@ class TrajectoryDriver:
         return None
 
     async def safe(self) -> None:
-        """Hold where it is, or where it comes to rest when it slows down from its speed.
+        """Have the arm hold where it is, or where it comes to rest as it slows down.
 
-        One that is not heard of is told to hold on the way that it was told to go, and again, from
-        a reading, as soon as there is one, also after this has raised.
+        An arm that is not heard is told to hold on the way that it was told to go. After this has
+        raised, it is told again, from a reading, as soon as there is one.
         """
         self._require_connection()
         await self._retry.end()
@@ -168,10 +168,7 @@ class TrajectoryDriver:
         await self._hold()
 
     def _hold_unseen(self) -> None:
-        """Have an arm whose states stopped rest where it should be, if it follows its trajectory.
-
-        Whatever it does, this is between where it was and where it was told to go.
-        """
+        """Have an arm whose states stopped rest where its trajectory should have it by now."""
         if self._way is not None:
             now_s = asyncio.get_running_loop().time()
             self._rest_at(self._way.at(now_s + 0.5 * self._options.stop_s))
@@ -218,11 +215,6 @@ class TrajectoryDriver:
                     'the controller may have refused the trajectory'
                 )
 
-    async def _see(self, call: Call, scene: Scene) -> bool:
-        if self._perception is None:
-            raise SkillFailedError(f'{call.text}: the arm has no perception')
-        return call.arguments[0].value in await self._perception.look(scene)
-
     async def _until_at_rest(self, call: Call) -> None:
         loop = asyncio.get_running_loop()
         end_s = loop.time() + self._options.stop_s + self._options.goal_time_s
@@ -232,18 +224,14 @@ class TrajectoryDriver:
             await self._link.heard(self._options.state_limit_s)
 
     def _joints(self) -> dict[str, JointReading]:
-        """Return a fresh reading of every joint.
-
-        Raises:
-            RobotUnavailableError: There is none.
-        """
+        """Return a fresh reading of every joint; raise ``RobotUnavailableError`` without one."""
         missing = self._missing()
         if missing is not None:
             raise RobotUnavailableError(missing)
         return {name: self._link.readings[name] for name in self._poses.joints}
 
     def _missing(self) -> str | None:
-        """Return what is missing of a link, as text; None where nothing is."""
+        """Return what the link lacks, as text; None where it lacks nothing."""
         now_s = asyncio.get_running_loop().time()
         for name in self._poses.joints:
             reading = self._link.readings.get(name)

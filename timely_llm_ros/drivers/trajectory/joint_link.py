@@ -1,4 +1,4 @@
-"""The protocol by which a driver commands and watches joints; over ROS, ``JointTopics``."""
+"""The protocol by which a driver commands and watches joints. ``JointTopics`` has it over ROS."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class JointReading:
     """What was last heard of one joint.
 
     Attributes:
-        position: Where it is (rad or m).
-        velocity: How fast it moves (rad/s or m/s); 0 where that is not told.
-        heard_s: When that was heard (s on the loop's clock).
+        position: In rad, or in m for a sliding joint.
+        velocity: In rad/s or m/s; 0 where the arm does not tell it.
+        heard_s: When it was heard (s on the loop's clock).
     """
 
     position: float
@@ -50,5 +50,5 @@ class JointLink(Protocol):
         ...
 
     async def heard(self, limit_s: float) -> None:
-        """Return once a new reading is there, after ``limit_s`` (s) in any case."""
+        """Return once there is a new reading, and after ``limit_s`` (s) at the latest."""
         ...

@@ -1,4 +1,4 @@
-"""What an arm of joints can do, from a YAML file: its joints' limits, named poses, and skills."""
+"""Reads an arm's YAML file: the limits of its joints, named poses, and the poses of its skills."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import yaml
 
@@ -17,19 +17,13 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.skills import Call
 
+_KEYS = ('joints', 'poses', 'skills')
 _PLACE = re.compile(r'\{(\w+)\}')
 
 
 @dataclass(frozen=True, slots=True)
 class Joint:
-    """One joint.
-
-    Attributes:
-        max_velocity: Greatest speed (rad/s, or m/s of a sliding one).
-        max_acceleration: Greatest acceleration (rad/s^2 or m/s^2).
-        lower: Least position (rad or m).
-        upper: Greatest position (rad or m).
-    """
+    """The limits of one joint, in rad and s; in m and s for a sliding one."""
 
     max_velocity: float
     max_acceleration: float = math.inf
@@ -37,10 +31,10 @@ class Joint:
     upper: float = math.inf
 
     def least_s(self, way: float) -> float:
-        """Return the least time (s) of a cubic motion from rest to rest over a way (rad or m).
+        """Return the least time (s) of a cubic motion over a way (rad or m) from rest to rest.
 
-        Its greatest speed is 1.5 times the mean one, its greatest acceleration 6 ways over the time
-        squared.
+        Such a motion is at most 1.5 times as fast as on average, and accelerates by at most 6 ways
+        over the time squared.
         """
         way = abs(way)
         return max(1.5 * way / self.max_velocity, math.sqrt(6.0 * way / self.max_acceleration))
@@ -48,13 +42,13 @@ class Joint:
 
 @dataclass(frozen=True, slots=True)
 class JointPoses:
-    """An arm's file.
+    """The content of an arm's file.
 
     Attributes:
         source: Path of the file.
-        joints: By name, in the order of trajectories.
-        poses: Positions (rad or m) by joint, by pose; joints that a pose leaves out stay.
-        skills: The poses that a skill goes through; ``{argument}`` stands for an argument.
+        joints: The joints by name, in the order of trajectories.
+        poses: Positions by joint (rad or m) of each pose; joints that a pose leaves out stay.
+        skills: The poses that each skill goes through; ``{name}`` stands for that argument.
     """
 
     source: str
@@ -66,7 +60,7 @@ class JointPoses:
         """Return the positions that a call goes through.
 
         Raises:
-            SkillFailedError: There is no pose of a name that follows from its arguments.
+            SkillFailedError: Its arguments name a pose that there is not.
         """
         words = {argument.name: argument.text for argument in call.arguments}
         found = []
@@ -85,26 +79,34 @@ def read_joint_poses(path: str, arguments: Mapping[str, tuple[str, ...]]) -> Joi
 
     Args:
         path: The file.
-        arguments: Names of the arguments of each skill that the arm is to have. A skill that the
-            file says nothing of goes to the pose of its own name.
+        arguments: The argument names of each skill that the arm is to have. A skill that the file
+            does not mention goes to the pose of its own name.
 
     Raises:
-        ConfigurationError: It cannot be read, or does not say what each skill does.
+        ConfigurationError: The file cannot be read, or does not say what each skill does.
     """
     where = f'poses file {path!r}'
     try:
         content = yaml.safe_load(Path(path).expanduser().read_text(encoding='utf-8'))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as err:
         raise ConfigurationError(f'{where}: expected a readable YAML file: {err}') from err
-    _require_keys(where, content, required={'joints', 'poses'}, allowed={'skills'})
+    if not isinstance(content, dict):
+        raise ConfigurationError(f'{where}: expected mappings joints and poses')
+    for key in ('joints', 'poses'):
+        if key not in content:
+            raise ConfigurationError(f'{where}: expected a key {key!r}')
+    for key, entries in content.items():
+        if key not in _KEYS:
+            raise ConfigurationError(f'{where}: key {key!r}: expected one of {", ".join(_KEYS)}')
+        if not isinstance(entries, dict) and (key, entries) != ('skills', None):
+            raise ConfigurationError(f'{where}: {key}: expected a mapping')
     joints = {str(name): _joint(where, name, entry) for name, entry in content['joints'].items()}
     if not joints:
         raise ConfigurationError(f'{where}: joints: expected at least one')
-    poses = {str(name): _pose(where, name, entry, joints) for name, entry in _items(where, content)}
-    given = content.get('skills') or {}
-    if not isinstance(given, dict):
-        raise ConfigurationError(f'{where}: skills: expected a mapping of skills to lists of poses')
-    skills = {}
+    poses = {
+        str(name): _pose(where, name, entry, joints) for name, entry in content['poses'].items()
+    }
+    given, skills = content.get('skills') or {}, {}
     for skill, names in arguments.items():
         steps = given.get(skill, [skill])
         if not isinstance(steps, list) or not all(isinstance(step, str) for step in steps):
@@ -120,25 +122,6 @@ def read_joint_poses(path: str, arguments: Mapping[str, tuple[str, ...]]) -> Joi
                 )
         skills[skill] = tuple(steps)
     return JointPoses(path, joints, poses, skills)
-
-
-def _items(where: str, content: dict[str, Any]) -> list[tuple[str, object]]:
-    poses = content['poses']
-    if not isinstance(poses, dict):
-        raise ConfigurationError(f'{where}: poses: expected a mapping')
-    return list(poses.items())
-
-
-def _require_keys(where: str, value: object, *, required: set[str], allowed: set[str]) -> None:
-    if not isinstance(value, dict) or not isinstance(value.get('joints', {}), dict):
-        raise ConfigurationError(f'{where}: expected mappings joints and poses')
-    for key in required:
-        if key not in value:
-            raise ConfigurationError(f'{where}: expected a key {key!r}')
-    for key in value:
-        if key not in required | allowed:
-            expected = ', '.join(sorted(required | allowed))
-            raise ConfigurationError(f'{where}: key {key!r}: expected one of {expected}')
 
 
 def _joint(where: str, name: object, entry: object) -> Joint:

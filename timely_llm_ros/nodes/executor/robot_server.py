@@ -14,7 +14,7 @@ from std_srvs.srv import Trigger
 
 from timely_llm_ros.action import ExecuteSegment
 from timely_llm_ros.errors import Ending, TimelyError
-from timely_llm_ros.execution import SegmentCode, SegmentOutcome, cut_power
+from timely_llm_ros.execution import SegmentCode, SegmentOutcome
 from timely_llm_ros.msg import RobotState
 from timely_llm_ros.nodes.executor.planner_watch import PlannerWatch
 from timely_llm_ros.ros import STATE_QOS, DeferredActionServer, create_deferred_service
@@ -184,7 +184,7 @@ class RobotServer:
 
     async def _cut_power(self, send: Send) -> None:
         try:
-            self._answer(send, await cut_power(self.executor, 'asked for over ROS'), '')
+            self._answer(send, await self.executor.cut_power('asked for over ROS'), '')
         except TimelyError as err:
             self._answer(send, False, str(err))
 

@@ -1,19 +1,21 @@
 """The command line of a mock Indy7: ``python -m timely_llm_ros.drivers.indy.mock``.
 
-The mock is the controller's gRPC services over an arm that is not there. It runs in the SDK's
-environment, because it is built on the SDK's own stubs.
+The mock serves the controller's gRPC services with the SDK's own stubs, so it runs in the SDK's
+environment.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.command_line import make_parser, run_command
 from timely_llm_ros.drivers.indy.environment import sdk_command
 from timely_llm_ros.drivers.indy.mock.arm import SERVER
 from timely_llm_ros.drivers.indy.mock.options import MockIndyOptions
+from timely_llm_ros.options import Option, option_of
 
 if TYPE_CHECKING:
     import argparse
@@ -45,31 +47,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description='A mock Indy7: the gRPC services of its controller, on loopback.',
         examples=_EXAMPLES,
     )
-    defaults = MockIndyOptions()
-    for name, help_ in (
-        ('host', 'its address'),
-        ('index', "which of the SDK's port sets, 0 or 1"),
-        ('speed', 'times as fast as a real one'),
-        ('jitter', "how much motions' durations vary"),
-        ('seed', 'of that variation'),
-        ('record', 'file for what the arm does, as JSON lines'),
-    ):
-        default = getattr(defaults, name)
-        parser.add_argument(
-            f'--{name}', type=type(default), default=default, help=f'{help_} (default: %(default)s)'
-        )
+    for item in fields(MockIndyOptions):
+        declared = option_of(item)
+        if isinstance(declared, Option):
+            parser.add_argument(
+                f'--{item.name}',
+                type=type(item.default),
+                default=item.default,
+                help=f'{declared.description} (default: %(default)s)',
+            )
     parser.set_defaults(run=_run)
     return run_command(parser, arguments)
 
 
 def _run(given: argparse.Namespace) -> int:
     options = MockIndyOptions(
-        host=given.host,
-        index=given.index,
-        speed=given.speed,
-        jitter=given.jitter,
-        seed=given.seed,
-        record=given.record,
+        **{name: value for name, value in vars(given).items() if name != 'run'}
     )
     command = sdk_command(SERVER, options.to_json())
     sys.stdout.flush()

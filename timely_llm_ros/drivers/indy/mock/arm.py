@@ -19,9 +19,8 @@ class MockIndy:
 
     Args:
         folder: Where its record goes.
-        host: Its address. A random one of this machine by default, so that many can be at once.
-        index: Which of the SDK's two sets of ports it has.
-        speed: It is this many times as fast as a real one.
+        host: Its address; by default a random one of this machine.
+        speed: How many times as fast as a real one it is.
         jitter: Relative standard deviation of the durations of its motions.
         seed: Equal seeds draw equal deviations.
 
@@ -34,17 +33,15 @@ class MockIndy:
         folder: str | Path,
         *,
         host: str | None = None,
-        index: int = 0,
         speed: float = 1.0,
         jitter: float = 0.0,
         seed: int = 0,
     ) -> None:
         draw = random.SystemRandom()
         self.host = host or '.'.join(('127', *(str(draw.randint(1, 254)) for _ in range(3))))
-        self.record_path = Path(folder) / f'indy_{self.host}_{index}.jsonl'
+        self.record_path = Path(folder) / f'indy_{self.host}.jsonl'
         options = MockIndyOptions(
             host=self.host,
-            index=index,
             speed=speed,
             jitter=jitter,
             seed=seed,
@@ -64,10 +61,10 @@ class MockIndy:
         self._expect('ready')
 
     def command(self, line: str) -> None:
-        """Have something happen to the arm; returns once it has.
+        """Have something happen to the arm; return once it has.
 
         Raises:
-            ConfigurationError: There is no such thing, or the mock is gone.
+            ConfigurationError: There is no such command, or the mock is gone.
         """
         self._input.write(line + '\n')
         self._input.flush()
@@ -75,12 +72,12 @@ class MockIndy:
 
     @property
     def record(self) -> list[dict[str, object]]:
-        """What happened to the arm so far, the oldest first."""
+        """What has happened to the arm, the oldest event first."""
         return read_journal(self.record_path)
 
     @property
     def stands_still(self) -> bool:
-        """Whether no motion has begun since the arm last stood still, by its own record."""
+        """Whether the arm stands still, by its own record."""
         for event in reversed(self.record):
             if event['event'] in ('move', 'still'):
                 return event['event'] == 'still'

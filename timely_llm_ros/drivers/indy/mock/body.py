@@ -1,11 +1,12 @@
-"""The controller and the body of an Indy7 that is not there; no network, and time from outside.
+"""The controller and the body of a mock Indy7, without a network.
 
-Everything that happens to it is told to a record, so that a test sees what the arm did and not what
-a driver believes. Units are the SDK's: millimetres, degrees, seconds.
+A record is told everything that happens to the arm, so that a test sees what the arm did and not
+what a driver believes. Units are the SDK's: millimetres, degrees, seconds.
 """
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 import time
@@ -36,14 +37,14 @@ RAMP_S = 0.1
 """Time in which an acceleration ratio of 100 % reaches a velocity ratio of 25 %."""
 
 START_S = 0.02
-"""A motion begins this long after its command; until then the state tells of the one before."""
+"""A motion begins this long after its command; until then the state is that of the one before."""
 
 RECOVERY_S = 0.3
 """How long a recovery takes."""
 
 
 class OpState(IntEnum):
-    """The controller's states, of which the mock has these; numbers are the SDK's."""
+    """The controller's states that the mock has, with the SDK's numbers."""
 
     VIOLATE = 2
     RECOVER_SOFT = 4
@@ -54,7 +55,7 @@ class OpState(IntEnum):
 
 
 class Refusal(IntEnum):
-    """Codes with which the mock refuses; any but 0 is a refusal."""
+    """The codes of the mock's answers; any but 0 is a refusal."""
 
     NONE = 0
     NOT_READY = 1
@@ -65,7 +66,7 @@ class Refusal(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Motion:
-    """One motion, or the rest of one that is being stopped; times on its own, scaled clock."""
+    """One motion, or the rest of one that is being stopped, at a pace of its own."""
 
     start: Numbers
     end: Numbers
@@ -78,7 +79,7 @@ class _Motion:
     stopping: bool = False
 
     def share(self, now_s: float) -> float:
-        """Return how much of the whole path is behind."""
+        """Return which share of the whole path is behind."""
         if self.length <= 0:
             return 1.0
         return min(1.0, (self.offset + self.profile.travelled(self.local_s(now_s))) / self.length)
@@ -95,7 +96,7 @@ class IndyBody:
 
     Args:
         record: Told each event as a record of plain values.
-        clock: Seconds; the machine's by default.
+        clock: Tells the time (s).
         speed: The arm is this many times as fast as its ratios say.
         jitter: Relative standard deviation of the durations of motions, up to 0.3.
         seed: Equal seeds draw equal deviations.
@@ -115,7 +116,6 @@ class IndyBody:
         self._lock = threading.RLock()
         self._state = OpState.IDLE
         self._motion: _Motion | None = None
-        self._motions = 0
         self._reached = True
         self.home = arm_motion.inverse(HOME_POSE) or ()
         """The home position's joint angles (deg)."""
@@ -124,33 +124,28 @@ class IndyBody:
         self._refuse_next = ''
         self._pressed = False
         self._recovered_s = 0.0
-        self.outputs: dict[str, list[int]] = {}
-        """States of the tool's and the box's outputs, by port or address."""
         self._note('still')
 
-    # What it is asked
-
     def move_joints(
-        self, target: Sequence[float], *, relative: bool, velocity: float, acceleration: float
+        self, target: Sequence[float], velocity: float, acceleration: float
     ) -> tuple[Refusal, str]:
         """Begin a motion to joint angles (deg), at ratios (%); return why not."""
         with self._lock:
-            end = _target(self._joints, target, relative=relative)
-            ratio = velocity / 100.0
+            end, ratio = tuple(target), velocity / 100.0
             length = max(abs(b - a) for a, b in zip(self._joints, end, strict=True))
             speed = JOINT_DEG_PER_S * ratio
             ramp = JOINT_DEG_PER_S * 0.25 / RAMP_S * acceleration / 100.0
             return self._begin(end, end, Profile(length, speed, ramp), joints=True)
 
     def move_line(
-        self, target: Sequence[float], *, relative: bool, velocity: float, acceleration: float
+        self, target: Sequence[float], velocity: float, acceleration: float
     ) -> tuple[Refusal, str]:
         """Begin a straight motion to a pose (mm, deg), at ratios (%); return why not."""
         with self._lock:
-            end = _target(self._pose, target, relative=relative)
+            end = tuple(target)
             ratio, ramp = velocity / 100.0, 0.25 / RAMP_S * acceleration / 100.0
-            length_mm = sum((b - a) ** 2 for a, b in zip(self._pose[:3], end[:3], strict=True))
-            straight = Profile(length_mm**0.5, MM_PER_S * ratio, MM_PER_S * ramp)
+            length_mm = math.dist(self._pose[:3], end[:3])
+            straight = Profile(length_mm, MM_PER_S * ratio, MM_PER_S * ramp)
             turn = arm_motion.turn_deg(self._pose, end)
             turning = Profile(turn, DEG_PER_S * ratio, DEG_PER_S * ramp)
             slower = max(straight, turning, key=lambda profile: profile.duration_s)
@@ -187,11 +182,8 @@ class IndyBody:
             self._advance()
             if self._state not in (OpState.IDLE, OpState.MOVING):
                 return self._refused(Refusal.NOT_READY, self._not_ready())
-            self.outputs[name] = list(states)
             self._note('output', name=name, states=list(states))
             return Refusal.NONE, ''
-
-    # What is seen of it
 
     def status(self) -> dict[str, Any]:
         """Return its state as plain values, in the SDK's names."""
@@ -199,21 +191,12 @@ class IndyBody:
             now_s = self._advance()
             motion = self._motion
             begun = motion is not None and now_s >= motion.began_s
-            share = motion.share(now_s) if motion is not None and begun else 1.0
-            left = 0.0
-            if motion is not None and begun:
-                left = (1.0 - share) * motion.length
             return {
                 'op_state': int(self._state),
                 'q': list(self._joints),
                 'p': list(self._pose),
                 'is_in_motion': begun,
                 'is_target_reached': self._reached and not begun,
-                'is_stopping': motion is not None and motion.stopping,
-                'has_motion': begun,
-                'traj_progress': round(100 * share),
-                'remain_distance': left,
-                'motion_id': self._motions,
                 'violation': self._violation,
             }
 
@@ -222,15 +205,13 @@ class IndyBody:
         with self._lock:
             self._advance()
 
-    # What may happen to it
-
     def refuse_next(self, text: str) -> None:
         """Refuse the next motion with this text."""
         with self._lock:
             self._refuse_next = text or 'told to refuse'
 
     def violate(self, text: str) -> None:
-        """Break a limit: the arm brakes and tells why until it is recovered."""
+        """Break a limit: the arm brakes, and says why until it is recovered."""
         self._fall(OpState.VIOLATE, text or 'joint 2: torque limit exceeded')
 
     def collide(self, text: str = '') -> None:
@@ -238,7 +219,7 @@ class IndyBody:
         self._fall(OpState.COLLISION, text or 'collision detected at joint 3')
 
     def press_emergency_stop(self) -> None:
-        """Cut the power of the motors: brakes, until it is released and recovered."""
+        """Cut the power of the motors: the arm brakes until released and recovered."""
         with self._lock:
             self._pressed = True
             self._fall(OpState.STOP_AND_OFF, 'emergency stop')
@@ -258,7 +239,6 @@ class IndyBody:
             self._joints, self._pose = self.home, arm_motion.forward(self.home)
             self._violation = self._refuse_next = ''
             self._pressed = False
-            self.outputs.clear()
             self._note('still')
 
     # Inside, with the lock held
@@ -279,7 +259,6 @@ class IndyBody:
             if abs(angle_deg) > JOINT_LIMIT_DEG:
                 text = f'joint {index} at {angle_deg:.1f} deg: limit {JOINT_LIMIT_DEG:g} deg'
                 return self._refused(Refusal.JOINT_LIMIT, text)
-        self._motions += 1
         deviation = max(-2.0, min(2.0, self._random.gauss(0.0, 1.0)))
         pace = self._speed / (1.0 + self._jitter * deviation)
         self._motion = _Motion(
@@ -317,7 +296,7 @@ class IndyBody:
             self._pose = arm_motion.forward(self._joints)
             return
         self._pose = arm_motion.pose_between(motion.start, motion.end, share)
-        # Both ends can be reached and what lies between may not be: the arm then stays folded.
+        # Between two points in reach there may be one that is not: the arm then stays folded.
         self._joints = arm_motion.inverse(self._pose) or self._joints
 
     def _slow_down(self, now_s: float) -> None:
@@ -373,8 +352,3 @@ class IndyBody:
                 **more,
             }
         )
-
-
-def _target(start: Numbers, values: Sequence[float], *, relative: bool) -> Numbers:
-    """Return where a motion ends that is given as positions, or as ways from the start."""
-    return tuple((a if relative else 0.0) + value for a, value in zip(start, values, strict=True))

@@ -37,7 +37,7 @@ class Profile:
 
     @property
     def peak(self) -> float:
-        """Speed that is reached: a short path ends before the greatest one."""
+        """Greatest speed that is reached: a short path has no time for more."""
         return min(self.speed, math.sqrt(self.length * self.acceleration))
 
     @property
@@ -48,7 +48,7 @@ class Profile:
         return self.length / self.peak + self.peak / self.acceleration
 
     def travelled(self, elapsed_s: float) -> float:
-        """Return how much of the path is behind after so long (s)."""
+        """Return how much of the path is behind after a time (s)."""
         if elapsed_s >= self.duration_s:
             return self.length
         ramp_s = self.peak / self.acceleration
@@ -60,7 +60,7 @@ class Profile:
         return self.peak * (elapsed_s - 0.5 * ramp_s)
 
     def speed_at(self, elapsed_s: float) -> float:
-        """Return the speed after so long (s)."""
+        """Return the speed after a time (s)."""
         left_s = self.duration_s - elapsed_s
         return max(0.0, min(self.peak, self.acceleration * min(elapsed_s, left_s)))
 
@@ -110,12 +110,12 @@ def turn_deg(start: Sequence[float], end: Sequence[float]) -> float:
 
 
 def between(start: Sequence[float], end: Sequence[float], share: float) -> Numbers:
-    """Return what lies a share of the way from one to the other."""
+    """Return the point at a share of the way from one to the other."""
     return tuple(a + share * (b - a) for a, b in zip(start, end, strict=True))
 
 
 def pose_between(start: Sequence[float], end: Sequence[float], share: float) -> Numbers:
-    """Return a pose a share of the way to another; its angles take the short way round."""
+    """Return the pose at a share of the way; its angles take the short way round."""
     angles = tuple(
         _wrapped(a + share * _wrapped(b - a)) for a, b in zip(start[3:], end[3:], strict=True)
     )

@@ -17,17 +17,17 @@ from timely_llm_ros.drivers.journal import Journal
 from timely_llm_ros.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 RATIOS = {'velocity ratio': (1, 100), 'acceleration ratio': (1, 900)}
 """What the SDK's ``Limits`` allow (%)."""
 
 TICK_S = 0.005
-"""How often time passes for the body, asked or not (s)."""
+"""How often time passes for the body (s)."""
 
 
 class Gate(grpc.ServerInterceptor):  # type: ignore[misc]
-    """Lets requests through, or none: a controller that hangs answers nobody."""
+    """Lets requests through, or holds them: a controller that hangs answers nobody."""
 
     def __init__(self) -> None:
         self._open = threading.Event()
@@ -42,7 +42,7 @@ class Gate(grpc.ServerInterceptor):  # type: ignore[misc]
         self._open.set()
 
     def intercept_service(self, continuation: Callable[[Any], Any], details: Any) -> Any:
-        """Have a request wait for the gate before it is answered."""
+        """Have a request wait for the gate."""
         handler = continuation(details)
 
         def answer(request: Any, context: Any) -> Any:
@@ -57,29 +57,24 @@ class Gate(grpc.ServerInterceptor):  # type: ignore[misc]
         )
 
 
-class _Service:
-    """A part of the controller.
-
-    Args:
-        body: What it tells of and moves.
-    """
+class Controller(  # type: ignore[misc]
+    proto.ControlServicer,
+    proto.DeviceServicer,
+    proto.ConfigServicer,
+    proto.RTDataExchangeServicer,
+):
+    """Answers the requests of the driver from a body; other requests are unimplemented."""
 
     def __init__(self, body: IndyBody) -> None:
         self._body = body
 
-
-class Control(_Service, proto.ControlServicer):  # type: ignore[misc]
-    """Motions."""
-
     def MoveJ(self, request: Any, _context: Any) -> Any:  # noqa: N802
-        """Begin a joint motion."""
-        relative = request.target.base_type == proto.control_msgs.RELATIVE_JOINT
-        return self._move(self._body.move_joints, request.target.j_target, relative, request)
+        """Begin a joint motion to absolute angles."""
+        return self._move(self._body.move_joints, request.target.j_target, request)
 
     def MoveL(self, request: Any, _context: Any) -> Any:  # noqa: N802
-        """Begin a straight motion."""
-        relative = request.target.base_type == proto.control_msgs.RELATIVE_TASK
-        return self._move(self._body.move_line, request.target.t_target, relative, request)
+        """Begin a straight motion to an absolute pose."""
+        return self._move(self._body.move_line, request.target.t_target, request)
 
     def StopMotion(self, request: Any, _context: Any) -> Any:  # noqa: N802
         """Stop."""
@@ -90,28 +85,6 @@ class Control(_Service, proto.ControlServicer):  # type: ignore[misc]
         """Recover from a violation."""
         return _response(self._body.recover())
 
-    def _move(
-        self,
-        begin: Callable[..., tuple[Refusal, str]],
-        target: Sequence[float],
-        relative: bool,
-        request: Any,
-    ) -> Any:
-        ratios = (request.vel_ratio, request.acc_ratio)
-        for (name, (least, most)), value in zip(RATIOS.items(), ratios, strict=True):
-            if not least <= value <= most:
-                text = f'{name} {value:g}: expected {least} to {most}'
-                return _response((Refusal.NOT_READY, text))
-        if len(target) != 6:
-            return _response((Refusal.NOT_READY, f'{len(target)} values: expected 6'))
-        return _response(
-            begin(list(target), relative=relative, velocity=ratios[0], acceleration=ratios[1])
-        )
-
-
-class Device(_Service, proto.DeviceServicer):  # type: ignore[misc]
-    """Outputs of the tool and of the control box."""
-
     def SetEndDO(self, request: Any, _context: Any) -> Any:  # noqa: N802
         """Switch outputs of the tool."""
         return self._set((signal.port, list(signal.states)) for signal in request.signals)
@@ -120,33 +93,9 @@ class Device(_Service, proto.DeviceServicer):  # type: ignore[misc]
         """Switch outputs of the control box."""
         return self._set((str(signal.address), [signal.state]) for signal in request.signals)
 
-    def GetEndDO(self, _request: Any, _context: Any) -> Any:  # noqa: N802
-        """Tell the outputs of the tool."""
-        signals = [
-            proto.device_msgs.EndtoolSignal(port=port, states=states)
-            for port, states in self._body.outputs.items()
-            if not port.isdigit()
-        ]
-        return proto.device_msgs.EndtoolSignalList(signals=signals)
-
-    def _set(self, signals: Any) -> Any:
-        for name, states in signals:
-            answer = self._body.set_output(name, states)
-            if answer[0]:
-                return _response(answer)
-        return _response((Refusal.NONE, ''))
-
-
-class Config(_Service, proto.ConfigServicer):  # type: ignore[misc]
-    """The home position."""
-
     def GetHomePosition(self, _request: Any, _context: Any) -> Any:  # noqa: N802
         """Tell the joint angles of the home position."""
         return proto.config_msgs.JointPos(jpos=self._body.home)
-
-
-class State(_Service, proto.RTDataExchangeServicer):  # type: ignore[misc]
-    """What the arm does."""
 
     def GetControlData(self, _request: Any, _context: Any) -> Any:  # noqa: N802
         """Tell position and state."""
@@ -156,22 +105,40 @@ class State(_Service, proto.RTDataExchangeServicer):  # type: ignore[misc]
         )
 
     def GetMotionData(self, _request: Any, _context: Any) -> Any:  # noqa: N802
-        """Tell how far the motion is."""
+        """Tell whether the arm moves."""
         status = self._body.status()
-        names = (
-            'is_in_motion', 'is_target_reached', 'is_stopping', 'has_motion', 'traj_progress',
-            'remain_distance', 'motion_id',
-        )  # fmt: skip
-        return proto.rtde_msgs.MotionData(speed_ratio=100, **{name: status[name] for name in names})
+        return proto.rtde_msgs.MotionData(
+            is_in_motion=status['is_in_motion'], is_target_reached=status['is_target_reached']
+        )
 
     def GetViolationData(self, _request: Any, _context: Any) -> Any:  # noqa: N802
         """Tell what is wrong."""
         text = str(self._body.status()['violation'])
         return proto.rtde_msgs.ViolationData(violation_code=int(bool(text)), violation_str=text)
 
+    def _move(
+        self,
+        begin: Callable[[Sequence[float], float, float], tuple[Refusal, str]],
+        target: Sequence[float],
+        request: Any,
+    ) -> Any:
+        ratios = (request.vel_ratio, request.acc_ratio)
+        for (name, (least, most)), value in zip(RATIOS.items(), ratios, strict=True):
+            if not least <= value <= most:
+                text = f'{name} {value:g}: expected {least} to {most}'
+                return _response((Refusal.NOT_READY, text))
+        return _response(begin(list(target), *ratios))
+
+    def _set(self, signals: Iterable[tuple[str, list[int]]]) -> Any:
+        for name, states in signals:
+            answer = self._body.set_output(name, states)
+            if answer[0]:
+                return _response(answer)
+        return _response((Refusal.NONE, ''))
+
 
 class Link:
-    """The four ports that the driver uses, served until unplugged.
+    """Serves the four ports that the driver uses, until unplugged.
 
     Raises:
         ConfigurationError: A port is taken.
@@ -184,11 +151,11 @@ class Link:
 
     def plug(self) -> None:
         """Serve."""
-        for ports, add, servicer in (
-            (indydcp3.CONTROL_SOCKET_PORT, proto.add_ControlServicer_to_server, Control),
-            (indydcp3.DEVICE_SOCKET_PORT, proto.add_DeviceServicer_to_server, Device),
-            (indydcp3.CONFIG_SOCKET_PORT, proto.add_ConfigServicer_to_server, Config),
-            (indydcp3.RTDE_SOCKET_PORT, proto.add_RTDataExchangeServicer_to_server, State),
+        for ports, add in (
+            (indydcp3.CONTROL_SOCKET_PORT, proto.add_ControlServicer_to_server),
+            (indydcp3.DEVICE_SOCKET_PORT, proto.add_DeviceServicer_to_server),
+            (indydcp3.CONFIG_SOCKET_PORT, proto.add_ConfigServicer_to_server),
+            (indydcp3.RTDE_SOCKET_PORT, proto.add_RTDataExchangeServicer_to_server),
         ):
             server = grpc.server(
                 ThreadPoolExecutor(4),
@@ -196,7 +163,7 @@ class Link:
                 options=[('grpc.so_reuseport', 0)],
                 maximum_concurrent_rpcs=64,
             )
-            add(servicer(self._body), server)
+            add(Controller(self._body), server)
             address = f'{self._host}:{ports[self._index]}'
             try:
                 server.add_insecure_port(address)
@@ -206,7 +173,7 @@ class Link:
             self._servers.append(server)
 
     def unplug(self) -> None:
-        """Cut every connection and take none; the arm goes on with what it does."""
+        """Cut every connection; the arm goes on with what it does."""
         for server in self._servers:
             server.stop(0).wait()
         self._servers.clear()

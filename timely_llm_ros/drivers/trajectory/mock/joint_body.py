@@ -1,38 +1,17 @@
-"""The joints of an arm that is not there, and the controller that moves them along trajectories."""
+"""The joints of a mock arm, and the controller that moves them along trajectories."""
 
 from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from scipy.interpolate import CubicHermiteSpline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     Record = Callable[[dict[str, object]], None]
-
-
-@dataclass(frozen=True, slots=True)
-class _Cubic:
-    """One joint's motion: from a position and speed to rest elsewhere, after so long (s)."""
-
-    start: float
-    start_speed: float
-    end: float
-    duration_s: float
-
-    def at(self, elapsed_s: float) -> tuple[float, float]:
-        """Return position and speed."""
-        if elapsed_s >= self.duration_s:
-            return self.end, 0.0
-        way, whole_s = self.end - self.start, self.duration_s
-        share = elapsed_s / whole_s
-        eased = share**2 * (3 - 2 * share)
-        drift = self.start_speed * whole_s * share * (1 - share) ** 2
-        speed = 6 * way / whole_s * share * (1 - share)
-        speed += self.start_speed * (1 - share) * (1 - 3 * share)
-        return self.start + way * eased + drift, speed
 
 
 class JointBody:
@@ -43,7 +22,7 @@ class JointBody:
     Args:
         positions: Where each joint is at first (rad or m), by name.
         record: Told each event as a record of plain values.
-        clock: Seconds; the machine's by default.
+        clock: Tells the time (s).
     """
 
     def __init__(
@@ -58,17 +37,17 @@ class JointBody:
         self._speeds = dict.fromkeys(self._names, 0.0)
         self._record, self._clock = record, clock
         self._lock = threading.Lock()
-        self._motion: dict[str, _Cubic] = {}
+        self._motion: CubicHermiteSpline | None = None
         self._began_s = 0.0
         self._deaf = self._jammed = False
         self._note('still')
 
     def follow(self, names: Sequence[str], positions: Sequence[float], duration_s: float) -> bool:
-        """Begin a motion to rest at these positions, in place of what is under way.
+        """Begin a motion to rest at these positions, in place of the one under way.
 
         Returns:
-            Whether it was taken: as the real controller, it drops what does not name every joint
-            once, and says nothing.
+            Whether it was taken: like the real controller, the mock silently drops a trajectory
+            that does not name every joint once.
         """
         with self._lock:
             now_s = self._advance()
@@ -83,12 +62,13 @@ class JointBody:
             if self._jammed:
                 self._note('jammed')
                 return True
-            self._motion = {
-                name: _Cubic(self._positions[name], self._speeds[name], end, duration_s)
-                for name, end in zip(names, positions, strict=True)
-            }
-            self._began_s = now_s
             goal = dict(zip(names, positions, strict=True))
+            self._motion = CubicHermiteSpline(
+                (0.0, duration_s),
+                (list(self._positions.values()), [goal[name] for name in self._names]),
+                (list(self._speeds.values()), [0.0] * len(goal)),
+            )
+            self._began_s = now_s
             self._note('move', goal=goal, duration_s=duration_s)
             return True
 
@@ -104,25 +84,29 @@ class JointBody:
             self._deaf = drop
 
     def jam(self, jammed: bool) -> None:
-        """Brake at once and stay, as behind an emergency stop; or be free again."""
+        """Brake at once and stay, as after an emergency stop; or be free again."""
         with self._lock:
             self._advance()
             self._jammed = jammed
             if jammed:
-                self._motion.clear()
+                self._motion = None
                 self._speeds = dict.fromkeys(self._names, 0.0)
                 self._note('still')
 
     def _advance(self) -> float:
         now_s = self._clock()
-        if self._motion:
-            elapsed_s = now_s - self._began_s
-            for name, motion in self._motion.items():
-                self._positions[name], self._speeds[name] = motion.at(elapsed_s)
-            if all(elapsed_s >= motion.duration_s for motion in self._motion.values()):
-                self._motion.clear()
+        if self._motion is not None:
+            duration_s = float(self._motion.x[-1])
+            elapsed_s = min(now_s - self._began_s, duration_s)
+            self._positions = self._by_name(self._motion(elapsed_s))
+            self._speeds = self._by_name(self._motion(elapsed_s, 1))
+            if elapsed_s == duration_s:
+                self._motion, self._speeds = None, dict.fromkeys(self._names, 0.0)
                 self._note('still')
         return now_s
+
+    def _by_name(self, values: Any) -> dict[str, float]:
+        return dict(zip(self._names, values.tolist(), strict=True))
 
     def _note(self, event: str, **more: object) -> None:
         positions = {name: round(value, 6) for name, value in self._positions.items()}
