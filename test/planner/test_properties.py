@@ -104,6 +104,7 @@ class Scenario:
         self.plans: dict[str, str] = {}
         self.scripts: dict[str, Script] = {}
         self.handles: dict[str, TaskHandle] = {}
+        self.connecting: list[asyncio.Task[None]] = []
         self.fleet: Fleet = run_virtual(self._run())
 
     async def _run(self) -> Fleet:
@@ -161,7 +162,7 @@ class Scenario:
             case 'back':
                 driver.gone = False
                 loop = asyncio.get_running_loop()
-                fleet.keep.append(loop.create_task(self._connect(fleet, op.robot)))
+                self.connecting.append(loop.create_task(self._connect(fleet, op.robot)))
 
     async def _connect(self, fleet: Fleet, robot: str) -> None:
         # Refused by a robot that is gone again, or broken and so cannot be made safe.

@@ -1,4 +1,4 @@
-"""What a robot that is not there is told and does, written down as JSON lines."""
+"""Writes down as JSON lines what a simulated or mock robot is told and does."""
 
 from __future__ import annotations
 
@@ -13,10 +13,7 @@ if TYPE_CHECKING:
 
 
 class Journal:
-    """Appends events to a file and flushes each. Any thread may use it.
-
-    Args:
-        path: The file; where it is empty, events go nowhere.
+    """Appends events to a file and flushes each; without a path it drops them. Thread-safe.
 
     Raises:
         OSError: The file cannot be written.
@@ -36,7 +33,7 @@ class Journal:
                 self._file.flush()
 
     def close(self) -> None:
-        """Close the file; later events go nowhere. Idempotent."""
+        """Close the file; later events are dropped. Idempotent."""
         with self._lock:
             if self._file is not None:
                 self._file.close()
@@ -44,7 +41,7 @@ class Journal:
 
 
 def read_journal(path: str | Path) -> list[dict[str, Any]]:
-    """Return the events of a journal so far, the oldest first; none where there is no file."""
+    """Return the events of a journal so far, the oldest first; none if there is no file."""
     file = Path(path)
     text = file.read_text(encoding='utf-8') if file.exists() else ''
     return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith('\n')]

@@ -1,4 +1,4 @@
-"""A robot that is not there: skills take the time that their duration models say, and vary."""
+"""A simulated robot: its skills take a time drawn from their duration models."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Runs plans on one driver: executes segments in order and keeps the robot safe.
 
-If a segment does not succeed, the executor issues the robot's safe action before it tells anybody the
-outcome. If the safe action cannot be issued, the executor counts the robot as lost, and issues it
-before anything else once the robot is back.
+If a segment does not succeed, the executor issues the robot's safe action before it tells anybody
+the outcome. If the safe action cannot be issued, the executor counts the robot as lost, and issues
+it before anything else once the robot is back.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 ExecutorPhase = Literal['idle', 'executing', 'waiting', 'safe', 'lost']
-"""``idle``: nothing to do. ``waiting``: between two segments of a plan. ``safe``: brought to its safe
-action after an abnormal end. ``lost``: the driver has no contact."""
+"""``idle``: nothing to do. ``waiting``: between two segments of a plan. ``safe``: brought to its
+safe action after an abnormal end. ``lost``: the driver has no contact."""
 
 ENDED_PLANS_KEPT = 64
 """A late segment is recognised and refused if its plan is among the last so many that ended."""

@@ -1,4 +1,4 @@
-"""A skill set whose calls take exactly the time that the plan says, and a scene to go with it."""
+"""A skill set whose calls take exactly the time that the plan says, and a scene for it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ skills:
     description: stop
     duration: {model: constant, seconds: 0.0}
 """)
-"""The skills ``act(ms)``, which takes that long, ``look(object)``, which holds up the plan until it
-has said whether the object is there, and ``halt``, the safe action."""
+"""``act(ms)`` takes that long. ``look(object)`` holds the plan up until it has said whether the
+object is there. ``halt`` is the safe action."""
 
 EXACT_SCENE = Scene((SceneObject('cup_1', 'cup'),))
 """A scene of one cup, which ``look(cup_1)`` may name."""

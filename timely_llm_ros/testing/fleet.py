@@ -1,8 +1,8 @@
-"""A whole fleet for one test: a planner, its engine and its robots, on virtual time."""
+"""A whole fleet for one test: a planner, its engine and its robots."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.clock import LoopClock
@@ -33,10 +33,8 @@ class Fleet:
         skill_sets: The skill sets that the planner knows, by name.
         drivers: The drivers that record, by robot.
         executors: The executors by robot.
-        links: What connects the planner to each robot.
-        journal: What the robots were told, in order.
-        events: What the planner said, in order.
-        log: Journal and events, as they happened.
+        links: The planner's links to the robots.
+        log: What the robots were told and what the planner said, in order.
     """
 
     planner: Planner
@@ -45,11 +43,17 @@ class Fleet:
     drivers: dict[str, RecordingDriver]
     executors: dict[str, SegmentExecutor]
     links: dict[str, LocalRobotLink]
-    journal: list[Note]
-    events: list[PlannerEvent]
     log: list[Note | PlannerEvent]
-    keep: list[object] = field(default_factory=list)
-    """Whatever a test has to hold on to until the fleet is closed."""
+
+    @property
+    def journal(self) -> list[Note]:
+        """What the robots were told, in order."""
+        return [entry for entry in self.log if isinstance(entry, Note)]
+
+    @property
+    def events(self) -> list[PlannerEvent]:
+        """What the planner said, in order."""
+        return [entry for entry in self.log if not isinstance(entry, Note)]
 
     def task(
         self,
@@ -76,7 +80,7 @@ class Fleet:
         return [(note.event, note.call) for note in self.journal if note.robot == robot]
 
     def events_of(self, task_id: str, kind: type[PlannerEvent] | None = None) -> list[PlannerEvent]:
-        """Return what the planner said of a task, in order; on request events of one kind."""
+        """Return what the planner said of a task, in order; of one kind of event if asked."""
         return [
             event
             for event in self.events
@@ -84,7 +88,7 @@ class Fleet:
         ]
 
     async def add_robot(self, robot: str, driver: Driver, skill_set: SkillSet) -> None:
-        """Connect a robot with a driver of one's own; the planner takes tasks for it at once."""
+        """Connect a robot with a driver of your own; the planner takes tasks for it at once."""
         clock = LoopClock()
         executor = SegmentExecutor(driver, skill_set, clock)
         await executor.start()
@@ -106,7 +110,6 @@ async def make_fleet(
     robots: tuple[str, ...] = ('r1', 'r2'),
     latency_s: float = 0.0,
     skill_set: SkillSet = EXACT_SKILLS,
-    executor_options: dict[str, Any] | None = None,
     **planner_options: Any,
 ) -> Fleet:
     """Return a fleet that has started.
@@ -114,30 +117,17 @@ async def make_fleet(
     Args:
         script: Returns what the generation of a request does; by default the instruction lists
             the durations of the calls to plan (s).
-        engine: Another engine than a :class:`ScriptedEngine` with that script.
+        engine: Takes the place of a :class:`ScriptedEngine` with that script.
         robots: Names of the robots that record what they are told.
         latency_s: How long a segment takes from the planner to a robot (s).
         skill_set: The robots' skills.
-        executor_options: Options of the robots' ``SegmentExecutor``.
         planner_options: Options of the ``Planner``.
     """
     clock = LoopClock()
-    journal: list[Note] = []
-    events: list[PlannerEvent] = []
     log: list[Note | PlannerEvent] = []
-
-    def write_down(note: Note) -> None:
-        journal.append(note)
-        log.append(note)
-
-    def see(event: PlannerEvent) -> None:
-        events.append(event)
-        log.append(event)
-
-    drivers = {robot: RecordingDriver(skill_set, robot, write_down) for robot in robots}
+    drivers = {robot: RecordingDriver(skill_set, robot, log.append) for robot in robots}
     executors = {
-        robot: SegmentExecutor(driver, skill_set, clock, **(executor_options or {}))
-        for robot, driver in drivers.items()
+        robot: SegmentExecutor(driver, skill_set, clock) for robot, driver in drivers.items()
     }
     links = {
         robot: LocalRobotLink(executor, clock, latency_s=latency_s)
@@ -150,13 +140,13 @@ async def make_fleet(
         robots=links,
         skill_sets=skill_sets,
         clock=clock,
-        on_event=see,
+        on_event=log.append,
         **planner_options,
     )
     for executor in executors.values():
         await executor.start()
     await planner.start()
-    return Fleet(planner, used, skill_sets, drivers, executors, links, journal, events, log)
+    return Fleet(planner, used, skill_sets, drivers, executors, links, log)
 
 
 def in_fleet(
@@ -164,10 +154,10 @@ def in_fleet(
     script: Callable[[GenerationRequest], Script] = by_instruction,
     **options: Any,
 ) -> Fleet:
-    """Run ``body`` with a fleet on virtual time and close it; return what is left to look at.
+    """Run ``body`` with a fleet on virtual time; close the fleet and return it.
 
-    Virtual time passes only where everything waits: a minute of flight takes milliseconds, and the
-    same test sees the same times on every machine. Options are those of :func:`make_fleet`.
+    Virtual time passes only while everything waits: a minute of flight takes milliseconds, and a
+    test sees the same times on every machine. Options are those of :func:`make_fleet`.
     """
 
     async def main() -> Fleet:

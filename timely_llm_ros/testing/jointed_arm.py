@@ -50,31 +50,28 @@ skills:
 
 JOINTED_SKILLS = parse_skill_set(JOINTED_YAML)
 """That skill set, read."""
+
 JOINTED_HOME = {'base': 0.0, 'elbow': 0.5, 'finger': 0.04}
 """Where its joints are at first (rad, m)."""
 
 
 class LocalJoints:
-    """The joints of an arm in this process, in place of those behind ROS topics.
+    """The joints of an arm in this process, to be given to ``create_driver(..., joints=...)``.
 
-    Give it to ``create_driver('trajectory', ..., link=...)``. Must be made while a loop runs: the
-    joints move on the loop's clock and are read fifty times a second.
-
-    Args:
-        positions: Where joints are at first, if not at ``JOINTED_HOME``.
+    They move on the clock of the running loop, and are read fifty times a second.
 
     Attributes:
         record: What the arm's body was told and what it did, in order.
-        body: The body.
+        body: The body, at first at ``JOINTED_HOME``.
         has_controller: Whether there is a controller that takes commands.
-        silent: The joints' states stop coming.
+        silent: Whether the joints' states have stopped coming.
         velocities: Whether the states tell speeds too.
     """
 
-    def __init__(self, **positions: float) -> None:
+    def __init__(self) -> None:
         self.record: list[dict[str, Any]] = []
         loop = asyncio.get_running_loop()
-        self.body = JointBody({**JOINTED_HOME, **positions}, self.record.append, clock=loop.time)
+        self.body = JointBody(JOINTED_HOME, self.record.append, clock=loop.time)
         self.has_controller = True
         self.silent = False
         self.velocities = True
@@ -98,7 +95,7 @@ class LocalJoints:
         """Do nothing: there is no connection."""
 
     def command(self, positions: Mapping[str, float], duration_s: float) -> None:
-        """Send the arm to positions that it reaches after a time (s)."""
+        """Send the arm to positions."""
         self.body.follow(list(positions), list(positions.values()), duration_s)
 
     async def heard(self, limit_s: float) -> None:

@@ -22,7 +22,7 @@ class Note:
 
     Attributes:
         at_s: When, on the loop's clock (s).
-        robot: Which robot.
+        robot: The robot's name.
         event: ``start`` or ``end`` of a call, or ``safe`` for the safe action.
         call: The call's text.
     """
@@ -34,22 +34,17 @@ class Note:
 
 
 class RecordingDriver(SimulatedDriver):
-    """Does every skill by sleeping its expected time, and keeps its journal in memory.
-
-    Args:
-        skill_set: The robot's skills.
-        robot: The robot's name in the notes.
-        on_note: Called with every note.
+    """Does every skill by sleeping for its expected time, and notes what it is told.
 
     Attributes:
         value: What blocking skills return.
         on_end: Called when a call ends.
         fails_at: The text of the call at which the robot reports failure.
         hangs_at: The text of the call that never ends.
-        broken: Every call fails.
-        gone: There is no contact with the robot: everything it is asked raises.
-        was_gone: Somebody asked something of it while it was gone.
-        safe_s: How long the robot takes to be told its safe action (s).
+        broken: Whether every call fails.
+        gone: Whether contact with the robot is lost, so that every request raises.
+        was_gone: Whether there was a request while contact was lost.
+        safe_s: How long it takes to tell the robot its safe action (s).
     """
 
     def __init__(self, skill_set: SkillSet, robot: str, on_note: Callable[[Note], object]) -> None:
@@ -65,7 +60,7 @@ class RecordingDriver(SimulatedDriver):
         self.safe_s = 0.0
 
     async def execute(self, call: Call, scene: Scene) -> CallValue:
-        """Do a call, unless it is one that fails or hangs."""
+        """Do a call, or fail or hang at it."""
         self._require_contact()
         if self.broken or call.text == self.fails_at:
             self._note('start', call.text)

@@ -6,14 +6,13 @@ import os
 import socket
 
 _DOMAINS = 100
-"""With higher numbers DDS would use ports that Linux gives to anybody."""
+"""Higher numbers would have DDS use ports that Linux hands out to anybody."""
 
 
 def free_domain() -> int:
-    """Return a ROS domain that nobody on this machine uses.
+    """Return a ROS domain of which no program on this machine has the first participant's port.
 
-    A domain counts as free if no program has bound the port of its first participant. Under
-    pytest-xdist every worker draws from domains of its own, so two workers never pick the same one.
+    Under pytest-xdist every worker has domains of its own, so two workers never pick the same one.
     """
     workers = int(os.environ.get('PYTEST_XDIST_WORKER_COUNT', '1'))
     worker = int(os.environ.get('PYTEST_XDIST_WORKER', 'gw0').removeprefix('gw'))

@@ -37,7 +37,7 @@ class Script:
     Attributes:
         plan: The plan's text. Every top-level statement becomes a segment of its own.
         every_s: How long each segment takes to generate (s).
-        at_s: When each segment is complete, from the begin of the generation (s); in place of
+        at_s: When each segment is complete (s from the generation's begin), in place of
             ``every_s``.
         reason: How the generation ends.
         error: What went wrong, where the reason is ``error``.
@@ -53,7 +53,7 @@ class Script:
 
 
 def by_instruction(request: GenerationRequest) -> Script:
-    """Plan ``act`` calls of the durations (s) that the instruction lists, 0.1 s of generation each.
+    """Plan an ``act`` call for each duration (s) in the instruction.
 
     ``'do 1.5 and 2'`` becomes ``act(1500);act(2000);``.
     """
@@ -63,14 +63,14 @@ def by_instruction(request: GenerationRequest) -> Script:
 
 @dataclass(slots=True)
 class ScriptedEngine(Engine):
-    """Generates what a script says. Generations run side by side: none waits for another.
+    """Generates what a script says; generations do not wait for each other.
 
     Attributes:
         script: Returns what the generation of a request does.
         requests: The requests so far, in order.
         canceled: Ids of the generations that the planner cancelled.
         resumed: Ids of the generations that went on, each with the observation it was given.
-        idle_at_s: When the planner said that a generation's robot would be idle (s), by id.
+        idle_at_s: At what times the planner expected each generation's robot to be idle (s), by id.
     """
 
     script: Callable[[GenerationRequest], Script] = by_instruction
@@ -90,7 +90,7 @@ class ScriptedEngine(Engine):
         return self.INFO
 
     async def close(self) -> None:
-        """Drop every generation without a word."""
+        """Drop every generation silently."""
         self._on_event = None
         for task in self._tasks.values():
             task.cancel()
@@ -104,7 +104,7 @@ class ScriptedEngine(Engine):
         """Do what a command asks for.
 
         Raises:
-            EngineError: It suspends, which the planner leaves to the engine.
+            EngineError: The command suspends, which the planner leaves to the engine.
         """
         match command:
             case Submit(request):
@@ -142,7 +142,7 @@ class ScriptedEngine(Engine):
             self._end(generation_id, 'canceled', '')
 
     def fail(self, error: str) -> None:
-        """Break down, as if the engine's process had died: every generation is lost."""
+        """Break down as if the engine's process had died: every generation is lost."""
         for task in self._tasks.values():
             task.cancel()
         self.emit(EngineFailed(error))

@@ -57,11 +57,11 @@ class Gate(grpc.ServerInterceptor):  # type: ignore[misc]
         )
 
 
-class Controller(  # type: ignore[misc]
-    proto.ControlServicer,
-    proto.DeviceServicer,
-    proto.ConfigServicer,
-    proto.RTDataExchangeServicer,
+class Controller(
+    proto.ControlServicer,  # type: ignore[misc]
+    proto.DeviceServicer,  # type: ignore[misc]
+    proto.ConfigServicer,  # type: ignore[misc]
+    proto.RTDataExchangeServicer,  # type: ignore[misc]
 ):
     """Answers the requests of the driver from a body; other requests are unimplemented."""
 
