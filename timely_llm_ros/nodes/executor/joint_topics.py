@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
+ARRIVAL_LIMIT_S = 2.0
+"""How long the last trajectory may take to arrive before the node is destroyed (s)."""
+
 _SPIN_S = 60.0
 """One round of spinning (s); see ``RosThread``."""
 
@@ -95,9 +98,15 @@ class JointTopics:
         node, thread, context = self._node, self._thread, self._context
         if node is None or thread is None or context is None:
             return
+        from rclpy.duration import Duration
+
         self._node = self._thread = None
+        loop = asyncio.get_running_loop()
+        # A hold that was published just now would be lost with its publisher.
+        limit = Duration(seconds=ARRIVAL_LIMIT_S)
+        await loop.run_in_executor(None, self._commands.wait_for_all_acked, limit)
         context.try_shutdown()
-        await asyncio.get_running_loop().run_in_executor(None, thread.join)
+        await loop.run_in_executor(None, thread.join)
         node.destroy_node()
 
     def command(self, positions: Mapping[str, float], duration_s: float) -> None:
