@@ -26,14 +26,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.progress import Progress
 
-from benchmarks.common import QUIET_CORES, Others, Target, arguments, save
+from benchmarks.common import QUIET_CORES, Others, Target, arguments, running_fleet, save
 from benchmarks.micro_batch.background_figures import Part, figures_of, quiet_rounds
 from timely_llm_ros.clock import WallClock
-from timely_llm_ros.drivers import SimulatedDriver, SimulatedOptions
 from timely_llm_ros.engines import EngineEvent, EngineStateChanged, GenerationEnded
 from timely_llm_ros.engines.torch import TorchConfig, TorchEngine
-from timely_llm_ros.execution import ExecutorLimits, LocalRobotLink, SegmentExecutor
-from timely_llm_ros.planner import BackgroundTask, Planner, Task, TaskHandle
+from timely_llm_ros.planner import BackgroundTask, Task, TaskHandle
 from timely_llm_ros.sample_tasks import TaskSample, sample_task
 from timely_llm_ros.scheduling import SchedulingOptions
 from timely_llm_ros.skills import ConstantDuration, SkillSet
@@ -92,31 +90,14 @@ class Bench:
 
         A round is quiet where other programs left the machine alone in all its parts.
         """
-        clock = WallClock()
-        executors = {
-            f'robot_{number}': SegmentExecutor(
-                SimulatedDriver(self.skill_set, SimulatedOptions(seed=number), clock=clock),
-                self.skill_set,
-                clock,
-                ExecutorLimits(progress_period_s=None),
-            )
-            for number in range(ROBOTS)
-        }
-        self._clock = clock
+        self._clock = WallClock()
         engine = TorchEngine(TorchConfig(scheduling=self._scheduling))
-        self._planner = Planner(
-            engine=engine,
-            robots={name: LocalRobotLink(one, clock) for name, one in executors.items()},
-            skill_sets={self.skill_set.name: self.skill_set},
-            clock=clock,
-            on_engine_event=self._see,
-        )
-        for executor in executors.values():
-            await executor.start()
-        await self._planner.start()
-        self._others = Others(engine.worker_pid)
+        robots = (f'robot_{number}' for number in range(ROBOTS))
         found: list[Part] = []
-        try:
+        async with running_fleet(
+            engine, robots, self.skill_set, self._clock, on_engine_event=self._see
+        ) as self._planner:
+            self._others = Others(engine.worker_pid)
             with Progress() as progress:
                 bar = progress.add_task('quiet rounds', total=rounds)
                 await self._part('both' if rounds else 'background', 0)
@@ -136,10 +117,6 @@ class Bench:
                     progress.update(bar, completed=quiet)
                     if quiet == rounds:
                         break
-        finally:
-            await self._planner.close()
-            for executor in executors.values():
-                await executor.close()
         return found
 
     async def _part(self, name: str, number: int) -> Part:

@@ -161,10 +161,10 @@ def samples(options: argparse.Namespace) -> tuple[list[LengthSample], list[Lengt
     else:
         loaded = load_model(str(FOLDER), max_kv_tokens=32768)
         requests = draw_requests(options.plans, 0, 'trained', sizes=ALL_SIZES)
-        learned = generate_samples(loaded, requests)
+        learned = list(generate_samples(loaded, requests).values())
     loaded = load_model(str(FOLDER), max_kv_tokens=32768)
     requests = draw_requests(options.held_out, 1, 'held_out', sizes=ALL_SIZES)
-    return learned, generate_samples(loaded, requests)
+    return learned, list(generate_samples(loaded, requests).values())
 
 
 def main() -> None:

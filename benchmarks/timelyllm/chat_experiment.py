@@ -10,12 +10,11 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from benchmarks.common import running_fleet
 from benchmarks.workloads import GROUP, NETWORK_S, ServedTask, chat_task
 from timely_llm_ros.clock import LoopClock
-from timely_llm_ros.drivers import SimulatedDriver, SimulatedOptions
-from timely_llm_ros.engines.simulated import SimulatedConfig, SimulatedEngine
-from timely_llm_ros.execution import ExecutorLimits, LocalRobotLink, SegmentExecutor
-from timely_llm_ros.planner import Planner, PlannerConfig, Task
+from timely_llm_ros.execution import ExecutorLimits
+from timely_llm_ros.planner import PlannerConfig, Task
 from timely_llm_ros.skills import FreeText, Scene, SkillSet
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.utility import NORMAL
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from benchmarks.workloads import Chat, System
-    from timely_llm_ros.engines import GenerationRequest
-    from timely_llm_ros.engines.simulated import Hardware
+    from timely_llm_ros.engines.simulated import Hardware, SimulatedEngine
     from timely_llm_ros.planner import TaskResult
     from timely_llm_ros.skills import SegmentEnd
 
@@ -60,21 +58,8 @@ def run_chats(
     Raises:
         ConfigurationError: An option is not known or out of range.
     """
-    answers = {f'chat {number}': chat.tokens for number, chat in enumerate(chats)}
-
-    def answer_of(request: GenerationRequest) -> Sequence[str]:
-        return answers[request.generation_id]
-
-    engine = SimulatedEngine(
-        SimulatedConfig(
-            plan_text=answer_of,
-            step_time=hardware.step_time,
-            mode=system.mode,
-            policy=system.policy,
-            max_running=system.max_running,
-            max_kv_tokens=hardware.kv_capacity_tokens,
-            scheduling=system.scheduling,
-        )
+    engine = system.engine(
+        hardware, {f'chat {number}': chat.tokens for number, chat in enumerate(chats)}
     )
     results = run_virtual(_serve(chats, engine, skill_set, network_s))
     return tuple(
@@ -87,31 +72,17 @@ async def _serve(
     chats: Sequence[Chat], engine: SimulatedEngine, skill_set: SkillSet, network_s: float
 ) -> list[TaskResult]:
     clock = LoopClock()
-    executors = [
-        SegmentExecutor(
-            SimulatedDriver(skill_set, SimulatedOptions(seed=number), clock=clock),
-            skill_set,
-            clock,
-            # A reader who waits is not to be made safe.
-            ExecutorLimits(idle_limit_s=1e9, progress_period_s=None),
-        )
-        for number in range(len(chats))
-    ]
-    planner = Planner(
-        engine=engine,
-        robots={
-            f'reader {number}': LocalRobotLink(executor, clock, latency_s=network_s)
-            for number, executor in enumerate(executors)
-        },
-        skill_sets={skill_set.name: skill_set},
-        clock=clock,
+    async with running_fleet(
+        engine,
+        (f'reader {number}' for number in range(len(chats))),
+        skill_set,
+        clock,
+        network_s=network_s,
+        # A reader who waits is not to be made safe.
+        limits=ExecutorLimits(idle_limit_s=1e9, progress_period_s=None),
         config=PlannerConfig(max_tokens=max((len(chat.tokens) for chat in chats), default=1) + 1),
-    )
-    for executor in executors:
-        await executor.start()
-    await planner.start()
-    handles = []
-    try:
+    ) as planner:
+        handles = []
         for number, chat in enumerate(chats):
             if chat.at_s > clock.now():
                 await clock.sleep(chat.at_s - clock.now())
@@ -126,7 +97,3 @@ async def _serve(
             )
             handles.append(planner.submit(planner.prepare(task)))
         return list(await asyncio.gather(*(handle.result() for handle in handles)))
-    finally:
-        await planner.close()
-        for executor in executors:
-            await executor.close()

@@ -25,16 +25,14 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import Progress
 
-from benchmarks.common import arguments, save
+from benchmarks.common import arguments, running_fleet, save
 from benchmarks.timelyllm.systems import WAYS, Served, Way, show, targets
 from benchmarks.workloads import WORKLOADS, compose
 from timely_llm_ros.clock import WallClock
-from timely_llm_ros.drivers import SimulatedDriver, SimulatedOptions
 from timely_llm_ros.engines import create_engine
 from timely_llm_ros.engines.simulated import find_hardware
 from timely_llm_ros.engines.torch import TorchConfig
-from timely_llm_ros.execution import ExecutorLimits, LocalRobotLink, SegmentExecutor
-from timely_llm_ros.planner import Planner, Task, TaskEnded
+from timely_llm_ros.planner import Task, TaskEnded
 from timely_llm_ros.sample_tasks import KINDS, TaskSample, sample_task
 from timely_llm_ros.skills import (
     ConstantDuration,
@@ -123,26 +121,9 @@ class Fleet:
     async def serve(self) -> None:
         """Serve all tasks."""
         clock = WallClock()
-        executors = {
-            robot: SegmentExecutor(
-                SimulatedDriver(self._skill_set, SimulatedOptions(seed=number), clock=clock),
-                self._skill_set,
-                clock,
-                ExecutorLimits(progress_period_s=None),
-            )
-            for number, robot in enumerate(self._free)
-        }
-        self._planner = Planner(
-            engine=self._engine,
-            robots={name: LocalRobotLink(one, clock) for name, one in executors.items()},
-            skill_sets={self._skill_set.name: self._skill_set},
-            clock=clock,
-            on_event=self._see,
-        )
-        for executor in executors.values():
-            await executor.start()
-        await self._planner.start()
-        try:
+        async with running_fleet(
+            self._engine, self._free, self._skill_set, clock, on_event=self._see
+        ) as self._planner:
             start_s = clock.now()
             for number, task in enumerate(self._workload.tasks):
                 await clock.sleep(start_s + task.at_s * self._factor - clock.now())
@@ -150,10 +131,6 @@ class Fleet:
                 self._assign()
             async with asyncio.timeout(120):
                 await self._ended.wait()
-        finally:
-            await self._planner.close()
-            for executor in executors.values():
-                await executor.close()
 
     def _assign(self) -> None:
         while self._pending and self._free:

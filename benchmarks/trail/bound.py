@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.trail.probe import Followed, predictors, readings
 from benchmarks.trail.replay import Spoken
 from timely_llm_ros.engines.tokens import Sampling
-from timely_llm_ros.training import generate_each
+from timely_llm_ros.training import generate_samples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -129,9 +129,8 @@ def branch(
 
     drawn = BranchedSampling(sampling.temperature, sampling.top_p, sampling.seed)
     found: list[list[float]] = [[] for _ in states]
-    for name, sample in generate_each(loaded, continued(), sampling=drawn).items():
-        if sample is not None:
-            found[int(name.rpartition(MARK)[2].partition('.')[0])].append(sample.length)
+    for name, sample in generate_samples(loaded, continued(), sampling=drawn).items():
+        found[int(name.rpartition(MARK)[2].partition('.')[0])].append(sample.length)
     return [
         Branched(place, age, np.array(lengths))
         for (place, age), lengths in zip(states, found, strict=True)

@@ -21,7 +21,7 @@ from timely_llm_ros.engines.torch import RARE
 from timely_llm_ros.engines.torch.compute import find_method
 from timely_llm_ros.prediction.lengths import EVERY, read_probe, read_rlp
 from timely_llm_ros.skills.loading import find_skill_set
-from timely_llm_ros.training import LONGEST, generate_each, remaining_lengths
+from timely_llm_ros.training import LONGEST, generate_samples, remaining_lengths
 from timely_llm_ros.utility import NORMAL
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def follow(
     probe, rlp = predictors(name)
     plain = uncalibrated(rlp)
     rule = FixedEviction(evicted) if evicted else None
-    samples = generate_each(
+    samples = generate_samples(
         loaded,
         (replace(it, eviction=rule) for it in requests),
         layers=[probe.settings.layer],
@@ -160,8 +160,6 @@ def follow(
     )
     rows = []
     for made, sample in samples.items():
-        if sample is None:
-            continue
         states = sample.states[:, 0].astype(np.float32)
         said, before = (
             model.predict(sample.prompt.fixed, sample.prompt.body) for model in (rlp, plain)

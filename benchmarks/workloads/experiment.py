@@ -12,21 +12,21 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from benchmarks.common import running_fleet
 from timely_llm_ros.clock import LoopClock
-from timely_llm_ros.drivers import SimulatedDriver
 from timely_llm_ros.engines.simulated import SimulatedConfig, SimulatedEngine, find_hardware
 from timely_llm_ros.errors import TimelyError
-from timely_llm_ros.execution import ExecutorLimits, LocalRobotLink, SegmentExecutor
-from timely_llm_ros.planner import Planner, PlannerConfig, Task, TaskEnded
+from timely_llm_ros.planner import PlannerConfig, Task, TaskEnded
 from timely_llm_ros.scheduling import SchedulingOptions
 from timely_llm_ros.skills import Scene
 from timely_llm_ros.skills.loading import parse_skill_set
 from timely_llm_ros.virtual_time import run_virtual
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from timely_llm_ros.engines import Engine, GenerationRequest
+    from timely_llm_ros.engines.simulated import Hardware
     from timely_llm_ros.evaluation import Workload, WorkloadTask
     from timely_llm_ros.planner import PlannerEvent, TaskResult
     from timely_llm_ros.scheduling import ServingMode
@@ -73,6 +73,24 @@ class System:
     max_running: int = 8
     scheduling: SchedulingOptions = field(default_factory=SchedulingOptions)
 
+    def engine(self, hardware: Hardware, plans: Mapping[str, Sequence[str]]) -> SimulatedEngine:
+        """Return the engine that writes these plans, token by token, by their generations' ids."""
+
+        def plan_of(request: GenerationRequest) -> Sequence[str]:
+            return plans[request.generation_id]
+
+        return SimulatedEngine(
+            SimulatedConfig(
+                plan_text=plan_of,
+                step_time=hardware.step_time,
+                mode=self.mode,
+                policy=self.policy,
+                max_running=self.max_running,
+                max_kv_tokens=hardware.kv_capacity_tokens,
+                scheduling=self.scheduling,
+            )
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ServedTask:
@@ -114,22 +132,8 @@ def run_workload(
         ConfigurationError: An option is not known or out of range.
         TimelyError: A task ended with an error, which a simulated one never should.
     """
-    preset = find_hardware(hardware)
-
-    def plan_of(request: GenerationRequest) -> list[str]:
-        return plan_tokens(workload.tasks[int(request.generation_id)])
-
-    engine = SimulatedEngine(
-        SimulatedConfig(
-            plan_text=plan_of,
-            step_time=preset.step_time,
-            mode=system.mode,
-            policy=system.policy,
-            max_running=system.max_running,
-            max_kv_tokens=preset.kv_capacity_tokens,
-            scheduling=system.scheduling,
-        )
-    )
+    plans = {str(number): plan_tokens(task) for number, task in enumerate(workload.tasks)}
+    engine = system.engine(find_hardware(hardware), plans)
     fleet = _Fleet(workload, engine, network_s, on_event)
     return run_virtual(fleet.serve())
 
@@ -164,32 +168,16 @@ class _Fleet:
 
     async def serve(self) -> tuple[ServedTask, ...]:
         clock = LoopClock()
-        executors = {
-            robot: SegmentExecutor(
-                SimulatedDriver(TIMED, clock=clock),
-                TIMED,
-                clock,
-                ExecutorLimits(progress_period_s=None),
-            )
-            for robot in self._free
-        }
-        self._planner = Planner(
-            engine=self._engine,
-            robots={
-                robot: LocalRobotLink(executor, clock, latency_s=self._network_s)
-                for robot, executor in executors.items()
-            },
-            skill_sets={TIMED.name: TIMED},
-            clock=clock,
+        most = max((task.tokens for task in self._workload.tasks), default=1)
+        async with running_fleet(
+            self._engine,
+            self._free,
+            TIMED,
+            clock,
+            network_s=self._network_s,
             on_event=self._see,
-            config=PlannerConfig(
-                max_tokens=max((task.tokens for task in self._workload.tasks), default=1) + 1
-            ),
-        )
-        for executor in executors.values():
-            await executor.start()
-        await self._planner.start()
-        try:
+            config=PlannerConfig(max_tokens=most + 1),
+        ) as self._planner:
             for number, task in enumerate(self._workload.tasks):
                 # Tasks of one moment come in one go: the engine must not begin in between.
                 if task.at_s > clock.now():
@@ -198,10 +186,6 @@ class _Fleet:
                 self._assign()
             if self._workload.tasks:
                 await self._all_ended.wait()
-        finally:
-            await self._planner.close()
-            for executor in executors.values():
-                await executor.close()
         return tuple(self._records[number] for number in range(len(self._workload.tasks)))
 
     def _assign(self) -> None:

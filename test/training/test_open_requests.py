@@ -50,7 +50,7 @@ def test_one_prompt_has_plans_of_several_lengths_where_tokens_are_drawn() -> Non
     spreads = {}
     for name, sampling in (('greedy', None), ('drawn', Sampling(2.0))):
         lengths: dict[str, set[int]] = {}
-        for sample in generate_samples(loaded, iter(many), sampling=sampling):
+        for sample in generate_samples(loaded, iter(many), sampling=sampling).values():
             lengths.setdefault(sample.prompt.body, set()).add(sample.length)
         spreads[name] = [len(it) for it in lengths.values()]
     assert max(spreads['greedy']) == 1
@@ -74,12 +74,13 @@ def test_predictors_learn_from_drawn_plans_of_open_tasks(
 def test_the_shipped_ones_know_more_than_the_mean() -> None:
     folder = f'{MODEL}/predictors_open'
     probe, rlp = read_probe(folder), read_rlp(folder)
-    samples = generate_samples(
+    found = generate_samples(
         load_model(MODEL, max_kv_tokens=16384),
         draw_open_requests(12, 21, 'held_out', sizes=(16, 24)),
         layers=[probe.settings.layer],
         sampling=DRAWN,
     )
+    samples = list(found.values())
     watched, mean = [], np.mean([it.length for it in samples])
     forecasts = [rlp.predict(it.prompt.fixed, it.prompt.body) for it in samples]
     assert all(10 < it.mean < 80 for it in forecasts)

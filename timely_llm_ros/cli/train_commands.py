@@ -347,13 +347,14 @@ def _samples(
         )
     with progress_bar(screen) as progress:
         task = progress.add_task('Generating', total=options.plans)
-        samples = generate_samples(
+        found = generate_samples(
             loaded,
             draw(options.plans, options.seed, 'trained', sizes=tuple(options.objects or default)),
             sampling=sampling,
             layers=range(loaded.layers + 1) if layers or options.keep_samples else (),
             advance=lambda: progress.advance(task),
         )
+    samples = list(found.values())
     if options.keep_samples is not None:
         write_samples(samples, options.keep_samples)
     return samples

@@ -1,11 +1,10 @@
-"""How the length predictors are trained."""
+"""Trains the predictors of lengths, on plans that the embedded planner generates."""
 
 from timely_llm_ros.training.length_samples import (
     ALL_SIZES,
     LONGEST,
     LengthSample,
     draw_requests,
-    generate_each,
     generate_samples,
     read_samples,
     write_samples,
@@ -31,7 +30,7 @@ from timely_llm_ros.training.rlp_training import (
 __all__ = [
     'ALL_SIZES', 'BINS', 'DRAWN', 'LONGEST', 'PROMPT_TOKENS', 'SIZES', 'LengthSample',
     'ProbeTraining', 'RlpTraining', 'body_weights', 'build_network', 'calibrated',
-    'draw_open_requests', 'draw_requests', 'generate_each', 'generate_samples', 'network_scores',
+    'draw_open_requests', 'draw_requests', 'generate_samples', 'network_scores',
     'probe_errors', 'read_samples', 'remaining_lengths', 'rlp_samples', 'target_embedding',
     'train_network', 'train_probe', 'write_samples',
 ]  # fmt: skip

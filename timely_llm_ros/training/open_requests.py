@@ -1,8 +1,8 @@
-"""Tasks that leave open what is to be done, as people say them: "tidy up".
+"""Draws tasks that leave open what is to be done, as people say them: "tidy up".
 
-Which things an arm picks up, where it puts them and when it is done: the prompt does not say, so
-the planner decides. A small predictor that reads the prompt can tell little of what it will decide,
-as with questions to a chat, and one that watches the planner has something to see.
+The planner decides what the arm picks up, where it puts things and when it is done. A predictor
+that reads only the prompt can tell little of that, as with questions to a chat; one that watches
+the planner has something to see.
 """
 
 from __future__ import annotations
@@ -10,20 +10,18 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.engines import GenerationRequest
 from timely_llm_ros.engines.tokens import Sampling
 from timely_llm_ros.sample_tasks import is_held_out, sample_scene
-from timely_llm_ros.skills import build_prompt
 from timely_llm_ros.skills.loading import find_skill_set
-from timely_llm_ros.training.length_samples import LONGEST
-from timely_llm_ros.utility import NORMAL
+from timely_llm_ros.training.length_samples import draw_size, request_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from timely_llm_ros.training.length_samples import Part
+    from timely_llm_ros.engines import GenerationRequest
+    from timely_llm_ros.sample_tasks import Wordings
 
-WORDINGS: Mapping[Part, Sequence[str]] = {
+WORDINGS: Mapping[Wordings, Sequence[str]] = {
     'trained': (
         'clean up', 'tidy up', 'clean up now', 'clean it', 'please clean up for me',
         'get everything clean', 'clear everything', 'throw away everything',
@@ -35,38 +33,30 @@ WORDINGS: Mapping[Part, Sequence[str]] = {
         'sort the fruit and the vegetables',
     ),
 }  # fmt: skip
-"""What is said: all in words that the embedded planner knows, none as it was trained on."""
+"""Instructions in words that the embedded planner knows, none of which it was trained on."""
 
 KINDS = (10, 11)
 """Scenes are those of tidying and of sorting."""
 
 SIZES = (16, 48)
-"""Objects in the smallest and in the largest scene, all orders of size alike."""
+"""Objects in the smallest and in the largest scene, drawn evenly on a logarithmic scale."""
 
 DRAWN = Sampling(temperature=1.0)
 """Plans are drawn by the planner's own probabilities."""
 
 
 def draw_open_requests(
-    number: int, seed: int, part: Part, *, sizes: tuple[int, int] = SIZES
+    number: int, seed: int, part: Wordings, *, sizes: tuple[int, int] = SIZES
 ) -> Iterator[GenerationRequest]:
     """Return that many such tasks; ids are ``<part> <seed> <place>:<kind>``."""
     rng = random.Random(f'open {seed} {part}')
     skill_set = find_skill_set('arm')
-    smallest, largest = sizes
     for place in range(number):
         kind = rng.choice(KINDS)
-        objects = round(smallest * (largest / smallest) ** rng.random())
+        objects = draw_size(rng, sizes)
         while True:
             scene = sample_scene(rng, (kind,), objects)
             if is_held_out(scene) == (part == 'held_out'):
                 break
-        yield GenerationRequest(
-            f'{part} {seed} {place}:{kind}',
-            build_prompt(skill_set, scene, rng.choice(WORDINGS[part])),
-            skill_set,
-            scene,
-            NORMAL,
-            0.0,
-            max_tokens=LONGEST,
-        )
+        instruction = rng.choice(WORDINGS[part])
+        yield request_for(f'{part} {seed} {place}:{kind}', skill_set, scene, instruction)

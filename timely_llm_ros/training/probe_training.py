@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     Forecasts = Sequence[LengthDistribution]
 
 SHARPNESSES = (2.8, 2.0, 1.4, 1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05, 0.0)
-"""Of which the one that is nearest to held-out plans is taken; 0 hears the prompt alone."""
+"""Sharpnesses to choose from on held-out plans; 0 hears the prompt alone."""
 
 PROMPT_WEIGHTS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.1, 0.0)
-"""Of which the same is true; 0 does not hear the prompt."""
+"""Weights of prompts to choose from on held-out plans; 0 ignores the prompt."""
 
 BINS = LengthBins(10, 80)
 """Ten bins, as TRAIL has them, over the lengths of the embedded planner's plans."""
@@ -63,11 +63,11 @@ class ProbeTraining:
 
 @dataclass(frozen=True, slots=True)
 class ProbeErrors:
-    """Mean errors over all tokens of held-out plans after which they still run.
+    """Mean absolute errors (tokens) over all tokens after which held-out plans still run.
 
     Attributes:
-        single: Mean absolute error of single answers (tokens).
-        refined: The same of all answers up to there together, and what the prompt said.
+        single: Of single answers.
+        refined: Of all answers up to a token together with what the prompt said.
     """
 
     single: float
@@ -87,13 +87,9 @@ def train_probe(
     *,
     advance: Callable[[], None] = lambda: None,
 ) -> RemainingLengthProbe:
-    """Train a probe, deterministically.
+    """Train a probe, deterministically; call ``advance`` after every epoch.
 
-    Args:
-        training: How.
-        layer: Whose states these are.
-        states: One array ``[tokens, width]`` per plan.
-        advance: Called after every epoch.
+    ``states`` are those of the layer, one array ``[tokens, width]`` per plan.
     """
     torch.set_num_threads(training.threads)
     bins = training.bins
@@ -119,7 +115,7 @@ def train_probe(
             optimiser.step()
             schedule.step()
         advance()
-    # Scaling of the inputs becomes part of the first layer.
+    # The first layer takes over the scaling of its inputs.
     scaled = inner.weight.detach().numpy() / spread
     counts = np.bincount(labels, minlength=bins.count) + 1.0
     weights = {
@@ -142,7 +138,7 @@ def probe_errors(
     """Return how wrong a probe is about these plans' remaining lengths.
 
     Args:
-        probe: The probe.
+        probe: The probe, which answers ``every`` so many tokens.
         states: Of its layer, one array ``[tokens, width]`` per plan.
         forecasts: What their prompts say; None for nothing.
         every: Tokens between two answers.
@@ -150,7 +146,7 @@ def probe_errors(
     bins, lengths = probe.settings.bins, probe.filter
     single, refined = [], []
     for plan, forecast in zip(states, forecasts or repeat(None, len(states)), strict=True):
-        # At its last token a plan has ended, and nobody asks what is left of it.
+        # At its last token a plan has ended: nobody asks what is left.
         left, ages = remaining_lengths(len(plan))[:-1], np.arange(1, len(plan))
         answers, shares = probe.follow(plan.astype(np.float32), every, forecast=forecast)
         single.append(np.abs(bins.expected(answers[:-1]) - left))
@@ -167,11 +163,10 @@ def calibrated(
     forecasts: Forecasts | None = None,
     every: int = EVERY,
 ) -> RemainingLengthProbe:
-    """Return the probe with the reading of its answers that is nearest to these plans' lengths.
+    """Return the probe with the reading of its answers that errs least on these plans.
 
-    Nearest on average, because policies rank by the mean. The likeliest reading is somewhat less
-    sure. Probe alone and prompt alone are among what is tried, so on these plans both together are
-    no worse than either.
+    It errs least on average, because policies rank by the mean. The probe alone and the prompt
+    alone are tried too, so both together are no worse than either on these plans.
 
     Args:
         probe: The probe.
@@ -206,17 +201,10 @@ def _reading_errors(
     forecast: LengthDistribution | None,
     every: int,
 ) -> NDArray[np.float64]:
-    """Return the sum of a plan's errors with each reading, without following it for each anew.
+    """Return the sum of a plan's errors with each reading.
 
-    In logarithms exponents are factors, so what answers say is added up once.
-
-    Args:
-        filters: Whose sharpness and weight are 1, by whether they divide.
-        readings: What to try.
-        answers: Every so many tokens.
-        length: Of the plan (tokens).
-        forecast: What its prompt says.
-        every: Tokens between two answers.
+    The exponents of the ``filters`` are 1. In logarithms exponents are factors, so what the answers
+    say is added up once for all readings.
     """
     ages, sums = np.arange(1, length), {}
     for divides, lengths in filters.items():

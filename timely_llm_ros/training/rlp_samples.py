@@ -1,4 +1,4 @@
-"""Plans as the response-length predictor's training takes them."""
+"""Turns plans into what the response-length predictor's training takes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Trains response-length predictors on a target model's own lengths (TimeBill, section 4.1).
 
-The body is a small language model of transformers. Its embedding begins as the target model's,
-projected onto fewer numbers, so that it knows from the start which words are alike.
+The body is a small language model of transformers. Its embedding begins as a projection of the
+target model's, so that it knows from the start which words are alike.
 """
 
 from __future__ import annotations
@@ -69,10 +69,7 @@ def build_network(
 ) -> Any:
     """Return an untrained network of transformers; id ``vocabulary`` is padding.
 
-    Args:
-        training: How it will be trained.
-        vocabulary: Of the target model.
-        embedding: The target model's, ``[vocabulary, width]``, to begin with.
+    Its embedding begins as that of the target model, ``[vocabulary, width]``, where one is given.
     """
     import transformers
 

@@ -184,7 +184,7 @@ def test_commands_train_what_the_engine_serves_with(
 ) -> None:
     loaded = load_model(MODEL, max_kv_tokens=8192)
     requests = list(draw_requests(40, 3, 'trained', kinds=(1, 2, 6, 9)))
-    samples = generate_samples(loaded, iter(requests), layers=range(5))
+    samples = list(generate_samples(loaded, iter(requests), layers=range(5)).values())
     assert [len(sample.states) for sample in samples] == [sample.length for sample in samples]
     write_samples(samples, tmp_path / 'plans.npz')
     again = read_samples(tmp_path / 'plans.npz')

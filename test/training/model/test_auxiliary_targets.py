@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import random
 import re
+from typing import TYPE_CHECKING
 
 import pytest
 from support.skills.plan_texts import first_group
-from tokenizers import Encoding, Tokenizer
 
 from timely_llm_ros.sample_tasks import TaskSample
 from timely_llm_ros.sample_tasks import words as data_words
 from timely_llm_ros.sample_tasks.generator import sample_task
 from timely_llm_ros.training.model.auxiliary_targets import NOTHING, Hinter
-from timely_llm_ros.training.model.tokenizer import EOS_ID, tokenizer_json, vocabulary
+from timely_llm_ros.training.model.tokenizer import EOS_ID, make_tokenizer, vocabulary
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding, Tokenizer
 
 
 @pytest.fixture(scope='module')
 def tokenizer() -> Tokenizer:
-    return Tokenizer.from_str(json.dumps(tokenizer_json(vocabulary())))
+    return make_tokenizer(vocabulary())
 
 
 @pytest.fixture(scope='module')

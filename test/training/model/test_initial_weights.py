@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import random
 import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-from tokenizers import Tokenizer
 from transformers import LlamaForCausalLM
 
 from timely_llm_ros.sample_tasks.generator import sample_task
@@ -18,10 +16,12 @@ from timely_llm_ros.training.model.auxiliary_targets import Hinter
 from timely_llm_ros.training.model.export import export
 from timely_llm_ros.training.model.initial_weights import LOOK_BACK, initialise
 from timely_llm_ros.training.model.network import NetworkShape, PlannerNetwork
-from timely_llm_ros.training.model.tokenizer import EOS_ID, tokenizer_json, vocabulary
+from timely_llm_ros.training.model.tokenizer import EOS_ID, make_tokenizer, vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from tokenizers import Tokenizer
 
     from timely_llm_ros.sample_tasks import TaskSample
 
@@ -37,7 +37,7 @@ white dog under bed +1.5 -0.7=dog_4
 
 @pytest.fixture(scope='module')
 def tokenizer() -> Tokenizer:
-    return Tokenizer.from_str(json.dumps(tokenizer_json(vocabulary())))
+    return make_tokenizer(vocabulary())
 
 
 @pytest.fixture(scope='module')

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from typing import TYPE_CHECKING
 
 import pytest
 import torch
-from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import LlamaForCausalLM
 
@@ -17,17 +15,19 @@ from timely_llm_ros.training.model.export import export
 from timely_llm_ros.training.model.initial_weights import LOOK_BACK, PLAN_LOOK_BACK, initialise
 from timely_llm_ros.training.model.muon import orthogonalised
 from timely_llm_ros.training.model.network import NetworkShape, PackedBatch, PlannerNetwork
-from timely_llm_ros.training.model.tokenizer import tokenizer_json, vocabulary
+from timely_llm_ros.training.model.tokenizer import make_tokenizer, vocabulary
 from timely_llm_ros.training.model.train import Recipe, main
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from tokenizers import Tokenizer
+
 
 @pytest.fixture(scope='module')
 def tokenizer() -> Tokenizer:
-    return Tokenizer.from_str(json.dumps(tokenizer_json(vocabulary())))
+    return make_tokenizer(vocabulary())
 
 
 @pytest.fixture(scope='module')

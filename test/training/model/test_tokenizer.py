@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import random
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer
 
 from timely_llm_ros.sample_tasks.generator import KINDS, sample_task
 from timely_llm_ros.skills.loading import find_skill_set
@@ -20,9 +19,12 @@ from timely_llm_ros.training.model.tokenizer import (
     EOS_ID,
     PAD,
     PAD_ID,
-    tokenizer_json,
+    make_tokenizer,
     vocabulary,
 )
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 LINE_TOKENS = 12
 PLAN_LIMITS = {'tello': 40, 'arm': 100}
@@ -30,7 +32,7 @@ PLAN_LIMITS = {'tello': 40, 'arm': 100}
 
 @pytest.fixture(scope='module')
 def tokenizer() -> Tokenizer:
-    return Tokenizer.from_str(json.dumps(tokenizer_json(vocabulary())))
+    return make_tokenizer(vocabulary())
 
 
 @settings(max_examples=300, deadline=None)

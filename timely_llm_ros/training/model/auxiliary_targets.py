@@ -1,11 +1,14 @@
-"""What training tells the network besides the right plan, so that it learns sooner how to find it.
+"""Finds hints that training gives the network besides the right plan, so that it learns sooner.
 
-Late hints, at the output: where a plan names an object or moves away from one, that object's number
-is a second, less likely answer. Early hints, after the second layer: at a noun of the instruction,
-the number of the one object that it can mean and, in danger, the moves away from it; at a surface
-to tend, the first thing on it; at a container, what goes into it; at a thing taken, the next one
-and what sort of thing it is; at a thing described by its place, the place. Hints lose their weight
-as training goes on; a trained model never sees or writes any.
+Late hints count at the output: where a plan names an object or moves away from one, that object's
+number is a second, less likely answer. Early hints count after the second layer. They tell
+
+* at a noun of the instruction the number of the one object that it can mean and, in danger, the
+  moves away from it;
+* at a surface to tend the first thing on it, at a container what goes into it;
+* at a thing taken the next one and its sort, at a thing described by its place the place.
+
+Hints lose their weight as training goes on; a trained model never sees or writes any.
 """
 
 from __future__ import annotations
@@ -38,13 +41,14 @@ NOTHING = -100
 """No hint here; cross entropy ignores this target."""
 
 _SPACE = 'Ġ'
-_MOVE = re.compile(r'move_(?:left|right|forward|backward)')
+MOVES = ('move_left', 'move_right', 'move_forward', 'move_backward')
+_MOVE = re.compile('|'.join(MOVES))
 _FLOWN_TO = re.compile(r'goto\((\w+)\)')
 _TAKE = re.compile(r'(?:pick|sort_into)\((\w+)_(\d+)')
 
 
 class Hinter:
-    """Finds the hints for scenes, instructions and plans in the tokenizer's ids."""
+    """Finds the hints as ids of the tokenizer."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         vocabulary = tokenizer.get_vocab()
@@ -54,8 +58,7 @@ class Hinter:
             if re.fullmatch(r'_\d+', token)
         }
         self._numbers = set(self._number.values())
-        moves = ('move_left', 'move_right', 'move_forward', 'move_backward')
-        self._moves = {move: vocabulary[move] for move in moves}
+        self._moves = {move: vocabulary[move] for move in MOVES}
         self._goto = vocabulary['goto']
         self._takes = {vocabulary['pick'], vocabulary['sort_into']}
         self._vocabulary = vocabulary
@@ -84,11 +87,7 @@ class Hinter:
         return hints
 
     def instruction(self, task: TaskSample, prompt: Sequence[int]) -> list[tuple[int, int]]:
-        """Return (place in the prompt, what the network should know there).
-
-        At a noun: the number of the only object that it can mean. At the noun of a danger: the
-        moves away from it as well. At a surface to tend: kind and number of the first thing on it.
-        """
+        """Return the early hints: (place in the prompt, what the network should know there)."""
         hints = []
         danger = task.scene.get(task.danger)
         for place, token in enumerate(prompt):
@@ -102,7 +101,8 @@ class Hinter:
             if len(meant) == 1:
                 hints.append((place, self._number_of(meant[0])))
                 if meant[0] is danger:
-                    hints += [(place, move) for move in self._moves_in(task.plan)]
+                    moves = _MOVE.findall(task.plan)
+                    hints += [(place, self._moves[move]) for move in moves]
             if KINDS[task.kind].name == 'sort' and kind in CONTAINERS and len(meant) == 1:
                 hints += [(place, token) for token in self._sort_of_content(task, meant[0].name)]
             if kind in SURFACES and (first := self._first_taken(task)):
@@ -128,17 +128,8 @@ class Hinter:
     def _number_of(self, item: SceneObject) -> int:
         return self._number[int(item.name.rpartition('_')[2])]
 
-    def _moves_in(self, plan: str) -> list[int]:
-        """Return the moves of an urgent plan that depend on where the danger is."""
-        return [self._moves[move] for move in _MOVE.findall(plan)]
-
     def plan(self, task: TaskSample, plan: Sequence[int]) -> list[tuple[int, int]]:
-        """Return (place in the plan, what the network should know there).
-
-        At an object taken from a surface: kind and number of the one after it, or the end token.
-        At food to sort: of which sort it is. At the kind of an object to fly to that was described
-        by its place: the place.
-        """
+        """Return the early hints: (place in the plan, what the network should know there)."""
         name = KINDS[task.kind].name
         if name in ('check_on', 'find_under'):
             place = plan.index(self._goto) + 2

@@ -1,4 +1,4 @@
-"""Batches for training: scenes of one size with many instructions each, from a seed."""
+"""Draws batches for training from a seed: scenes of one size with many instructions each."""
 
 from __future__ import annotations
 
@@ -85,10 +85,7 @@ class _Drawn:
 class BatchSource:
     """Draws one packed batch after another; the same seed gives the same batches.
 
-    Args:
-        tokenizer: The planner's tokenizer.
-        seed: Seed of everything drawn.
-        tokens: About how many tokens of scenes and blocks a batch has.
+    A batch has about ``tokens`` tokens of scenes and blocks.
     """
 
     def __init__(self, tokenizer: Tokenizer, *, seed: int, tokens: int = 1400) -> None:
@@ -113,7 +110,7 @@ class BatchSource:
         size = 0 if n_objects <= 10 else 1 if n_objects <= 40 else 2
         n_rows = ROWS[size]
         n_scenes = max(1, round(self._tokens / (12 * n_objects + n_rows * ROW_TOKENS)))
-        # Scenes of as many objects differ in how many places they have: those of one length meet.
+        # Scenes of as many objects differ in length; a batch has those of one length.
         by_length: dict[int, list[_Drawn]] = {}
         drawn: list[_Drawn] = []
         while len(drawn) < n_scenes:
@@ -206,7 +203,7 @@ class BatchSource:
         return encode(body[:cut]).ids, encode(body[cut:]).ids, plan
 
     def _targets(self, plan: Sequence[int]) -> list[int]:
-        """Return what to predict: the plan without what the runtime writes into it."""
+        """Return the plan with nothing to predict where the runtime writes observations."""
         observations = {
             self._tokenizer.token_to_id('#trueĠ'),
             self._tokenizer.token_to_id('#falseĠ'),

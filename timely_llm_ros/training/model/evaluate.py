@@ -1,9 +1,8 @@
 """Measures how often the planner model writes exactly the right plan.
 
-Scenes are held-out ones only; wordings are held-out or trained ones, reported apart. Greedy
-decoding without a grammar writes the right plan exactly if the most probable token is the right one
-at every place of it; that is what is counted, in one pass per task. What the runtime writes into
-plans (observations) is given, not counted.
+All scenes are held-out ones; held-out and trained wordings are reported apart. Greedy decoding
+without a grammar writes the right plan exactly if the most probable token is the right one at every
+place, which one pass per task shows. Observations, which the runtime writes, are not counted.
 """
 
 from __future__ import annotations

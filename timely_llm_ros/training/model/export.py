@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,17 +73,14 @@ def llama_config(shape: NetworkShape) -> dict[str, Any]:
         'tie_word_embeddings': True,
         'torch_dtype': 'bfloat16',
         'use_cache': True,
-        **shape.as_dict(),
+        **asdict(shape),
     }
 
 
 def export(network: PlannerNetwork, folder: Path, training: Mapping[str, Any]) -> None:
     """Write the model folder; an existing one is replaced only when the new one is whole.
 
-    Args:
-        network: The trained network.
-        folder: Where the model goes.
-        training: What ``training.json`` says of how it came about.
+    ``training.json`` gets ``training``, which says how the network came about.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix=f'.{folder.name}-', dir=folder.parent))

@@ -28,13 +28,12 @@ if TYPE_CHECKING:
     from timely_llm_ros.training.model.network import PlannerNetwork
 
 LOOK_BACK = (1, 4, 6, 7, 8, 10, 12, 13)
-"""How far each head of the first layer looks back: the distances from an object's number to its
-name, the signs of y and x, its support, relation and attribute, and to number and name of the
-object on the line above."""
+"""How far each head of the first layer looks back: from an object's number to its name, the signs
+of y and x, its support, relation and attribute, and to number and name on the line above."""
 
 PLAN_LOOK_BACK = (4, 6, 7, 8, 9)
-"""How far heads of the third layer look back: from the end of a step of a plan, from the name that
-comes next and from its number, to the number of the object taken last (sorting, cleaning)."""
+"""How far heads of the third layer look back to the number of the object taken last (sorting,
+cleaning): from the end of a plan's step, from the name that comes next and from its number."""
 
 _NAME, _SUPPORT, _ATTRIBUTE, _NUMBER_ABOVE, _NAME_ABOVE = 1, 7, 10, 12, 13
 _LOOK_BACK_STRENGTH = 8.0
@@ -51,9 +50,9 @@ _WRITE_GAIN = 0.3
 """Makes a code as dense in the residual stream as an embedding is."""
 _COPY_GAIN = 0.7
 _NUMBER_BIAS = 8.0
-"""What an object's number is preferred by, before the softmax."""
+"""By how much an object's number is preferred, before the softmax."""
 _NOTHING_FOUND = 18.0
-"""What stands for nothing below: less than a true match, more than half of one."""
+"""Score of the token that stands for "nothing": less than a true match, more than half of one."""
 _NORMED_LENGTH = 9.8
 """About how long an embedding is after the second layer's norm."""
 _LINES = 1
@@ -69,11 +68,8 @@ def initialise(
 ) -> None:
     """Set all matrices, the embeddings and the biases of the first three layers.
 
-    Args:
-        network: What to set; its other parameters keep their values.
-        seed: Of all that is random.
-        vocab: The tokenizer's tokens and their ids. Without one there are no words to look for,
-            and the embeddings are plain noise.
+    Without ``vocab``, the tokenizer's tokens and their ids, there are no words to look for and the
+    embeddings are plain noise.
     """
     generator = torch.Generator().manual_seed(seed)
     for stack, gain in (
@@ -138,8 +134,8 @@ class _Circuits:
     def find_by_looks_and_lines(self, vocab: dict[str, int]) -> None:
         """Let three heads of the second layer find an object: by its looks, the line above, place.
 
-        What a number is compared by are two of its codes; what with, the token itself and the code
-        of the one before it (a support: itself alone, so that training can prefer what it likes).
+        Two codes of a number are compared with the token that asks and with the code of the token
+        before it. A support asks for itself alone, so that training is free to prefer one object.
         """
         first, second = self._rows(14, 12, 10, 9, 7, 5), self._rows(13, 11, 8, 6)
         self._network.down[1] *= 0.3

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 _ITERATIONS = 5
+_MOMENTUM = 0.95
+"""Decay of the running gradient (Nesterov)."""
+_WEIGHT_DECAY = 0.1
+"""Decay per step and unit of learning rate."""
 
 
 def orthogonalised(matrices: Tensor) -> Tensor:
@@ -35,19 +39,13 @@ def orthogonalised(matrices: Tensor) -> Tensor:
 
 
 class Muon:
-    """Updates stacks of matrices from their gradients, which must be equal on all processes.
+    """Updates stacks of matrices, ``[layer, rows, columns]``, from their gradients.
 
-    Args:
-        stacks: Parameters ``[layer, rows, columns]``.
-        momentum: Decay of the running gradient (Nesterov).
-        weight_decay: Decay per step and unit of learning rate.
+    The gradients must be equal on all processes.
     """
 
-    def __init__(
-        self, stacks: Sequence[nn.Parameter], *, momentum: float = 0.95, weight_decay: float = 0.1
-    ) -> None:
+    def __init__(self, stacks: Sequence[nn.Parameter]) -> None:
         self._stacks = list(stacks)
-        self._momentum, self._weight_decay = momentum, weight_decay
         self._running = [torch.zeros_like(stack) for stack in self._stacks]
         self._owners = self._share_out()
 
@@ -71,15 +69,15 @@ class Muon:
             gradient = stack.grad
             if gradient is None:
                 raise RuntimeError('a matrix without a gradient: expected one for every parameter')
-            running.lerp_(gradient, 1 - self._momentum)
+            running.lerp_(gradient, 1 - _MOMENTUM)
             if owner == rank:
-                updates.append(orthogonalised(gradient.lerp(running, self._momentum)))
+                updates.append(orthogonalised(gradient.lerp(running, _MOMENTUM)))
             else:
                 updates.append(torch.zeros_like(stack))
         if dist.is_initialized():
             share_sum(updates)
         for stack, update in zip(self._stacks, updates, strict=True):
-            stack.mul_(1 - learning_rate * self._weight_decay)
+            stack.mul_(1 - learning_rate * _WEIGHT_DECAY)
             rows, columns = stack.shape[1:]
             stack.sub_(update, alpha=learning_rate * max(1.0, rows / columns) ** 0.5)
 

@@ -1,14 +1,14 @@
 """The planner's Llama network, written for fast training of short blocks behind shared scenes.
 
-A step computes the skill set's fixed prompt once, each scene behind it, and behind each scene many
-blocks (one instruction and its plan each). A block sees the fixed prompt, its scene and itself, at
-the positions that it has at inference, so that training equals inference. All tokens of the three
-parts go through the linear layers as one matrix; only attention tells them apart.
+A step computes the skill set's fixed prompt once, each scene behind it, and many blocks (one
+instruction and its plan each) behind each scene. A block sees the fixed prompt, its scene and
+itself, at the positions that it has at inference. All tokens go through the linear layers as one
+matrix; only attention tells the three parts apart.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -35,10 +35,6 @@ class NetworkShape:
         """Width of one attention head."""
         return self.hidden_size // self.num_attention_heads
 
-    def as_dict(self) -> dict[str, float]:
-        """Return the sizes by name."""
-        return asdict(self)
-
 
 @dataclass(slots=True)
 class PackedBatch:
@@ -53,10 +49,9 @@ class PackedBatch:
         block_index: ``[S, R, B]``, which block of its row a token belongs to; -1 is padding.
         block_offset: ``[S, R, B]``, the token's place in its block.
         targets: ``[S, R, B]``, the token to predict there, -100 where none is.
-        hints: ``[S, R, B]``, a second answer there, -100 where none is; see
-            ``auxiliary_targets.py``.
+        hints: ``[S, R, B]``, a second answer there (``auxiliary_targets.py``), -100 where none is.
         early_hints: ``[H, 2]``, a place among all tokens (fixed prompt, scenes, rows, in this
-            order) and the token that the network should know of there after its second layer.
+            order) and the token that the network should know there after its second layer.
     """
 
     fixed: Tensor
@@ -78,9 +73,6 @@ class PlannerNetwork(nn.Module):
     """Weights of all layers, stacked by role, and the training pass over a packed batch.
 
     Its matrices are zero until :func:`initialise` or a checkpoint sets them.
-
-    Args:
-        shape: Sizes.
     """
 
     frequencies: Tensor
@@ -140,13 +132,10 @@ class PlannerNetwork(nn.Module):
     def loss(
         self, batch: PackedBatch, *, hint_weight: float = 0.0, dtype: torch.dtype = torch.bfloat16
     ) -> Tensor:
-        """Return the mean cross entropy over the batch's targets.
+        """Return the mean cross entropy over the batch's targets, computed in ``dtype``.
 
-        Args:
-            batch: What to learn from.
-            hint_weight: How much the hints count, which tell the network from which object a token
-                follows: it learns to look objects up long before it could guess why.
-            dtype: Of the computation.
+        Hints count ``hint_weight``: with them the network learns to look objects up long before it
+        could guess why.
         """
         early: list[Tensor] = []
         hidden = self.blocks_hidden(batch, dtype=dtype, early=early if hint_weight else None)
@@ -298,8 +287,7 @@ def _causal(length: int) -> Tensor:
 class _MaskedAttention(torch.autograd.Function):
     """Attention by plain matrix products, with the scores masked and normalised once.
 
-    For heads this narrow and parts this short it is about twice as fast on a CPU as the fused
-    kernel, which wins on long causal sequences only.
+    For such narrow heads and short parts it is about twice as fast on a CPU as the fused kernel.
     """
 
     @staticmethod

@@ -1,8 +1,8 @@
 """The planner model's tokenizer: one token per word of its corpus, bytes for everything else.
 
-A Hugging Face fast tokenizer: byte-level BPE without merges, whose pre-tokenizer cuts text so that
-names (``cat`` ``_3``), signed positions and the plan language's punctuation are short. Any text can
-be encoded and is decoded byte for byte.
+It is a byte-level BPE of Hugging Face without merges. Its pre-tokenizer cuts text so that names
+(``cat`` ``_3``), signed positions and the plan language's punctuation are short. Any text can be
+encoded and is decoded byte for byte.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 import json
 import random
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 
 from timely_llm_ros.sample_tasks import (
     ATTRIBUTES,
@@ -93,11 +95,11 @@ def _corpus() -> Iterator[str]:
             yield build_prompt(skill_set, task.scene, task.instruction).body + task.plan
 
 
-def vocabulary(corpus: Iterable[str] | None = None) -> dict[str, int]:
+def vocabulary() -> dict[str, int]:
     """Return token -> id: special tokens, 256 bytes, then the corpus' pieces in sorted order."""
     pattern = re.compile(PIECES)
     pieces: set[str] = set()
-    for text in _corpus() if corpus is None else corpus:
+    for text in _corpus():
         pieces.update(pattern.findall(text))
     table = _bytes_to_text()
     tokens = [EOS, PAD, *(table[byte] for byte in range(256))]
@@ -152,42 +154,23 @@ def word_families(vocab: dict[str, int]) -> dict[str, list[int]]:
     }
 
 
-def tokenizer_json(vocab: dict[str, int]) -> dict[str, Any]:
-    """Return the content of a Hugging Face ``tokenizer.json``."""
-    special = {
-        'single_word': False, 'lstrip': False, 'rstrip': False, 'normalized': False,
-        'special': True,
-    }  # fmt: skip
-    byte_level = {
-        'type': 'ByteLevel', 'add_prefix_space': False, 'trim_offsets': False, 'use_regex': False,
-    }  # fmt: skip
-    split = {
-        'type': 'Split', 'pattern': {'Regex': PIECES}, 'behavior': 'Isolated', 'invert': False,
-    }  # fmt: skip
-    return {
-        'version': '1.0',
-        'truncation': None,
-        'padding': None,
-        'added_tokens': [
-            {'id': EOS_ID, 'content': EOS, **special},
-            {'id': PAD_ID, 'content': PAD, **special},
-        ],
-        'normalizer': None,
-        'pre_tokenizer': {'type': 'Sequence', 'pretokenizers': [split, byte_level]},
-        'post_processor': None,
-        'decoder': byte_level,
-        'model': {
-            'type': 'BPE', 'dropout': None, 'unk_token': None, 'continuing_subword_prefix': None,
-            'end_of_word_suffix': None, 'fuse_unk': False, 'byte_fallback': False,
-            'ignore_merges': True, 'vocab': vocab, 'merges': [],
-        },
-    }  # fmt: skip
+def make_tokenizer(vocab: dict[str, int]) -> Tokenizer:
+    """Return the tokenizer with that vocabulary."""
+    tokenizer = Tokenizer(models.BPE(vocab, [], ignore_merges=True))
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(PIECES), 'isolated'),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens([EOS, PAD])
+    return tokenizer
 
 
 def write_tokenizer(folder: Path, *, max_length: int) -> None:
     """Write ``tokenizer.json`` and ``tokenizer_config.json`` into an existing folder."""
-    content = json.dumps(tokenizer_json(vocabulary()), ensure_ascii=False, indent=0)
-    (folder / 'tokenizer.json').write_text(content + '\n', encoding='utf-8')
+    make_tokenizer(vocabulary()).save(str(folder / 'tokenizer.json'))
     config = {
         'tokenizer_class': 'PreTrainedTokenizerFast',
         'eos_token': EOS,

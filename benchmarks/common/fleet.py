@@ -1,0 +1,72 @@
+"""A planner and simulated robots around an engine, for as long as a benchmark serves."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from timely_llm_ros.drivers import SimulatedDriver, SimulatedOptions
+from timely_llm_ros.execution import ExecutorLimits, LocalRobotLink, SegmentExecutor
+from timely_llm_ros.planner import Planner
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable
+
+    from timely_llm_ros.clock import Clock
+    from timely_llm_ros.engines import Engine
+    from timely_llm_ros.skills import SkillSet
+
+LIMITS = ExecutorLimits(progress_period_s=None)
+"""Of robots whose progress nobody watches."""
+
+
+@asynccontextmanager
+async def running_fleet(
+    engine: Engine,
+    robots: Iterable[str],
+    skill_set: SkillSet,
+    clock: Clock,
+    *,
+    network_s: float = 0.0,
+    limits: ExecutorLimits = LIMITS,
+    **options: Any,
+) -> AsyncIterator[Planner]:
+    """Yield a planner that has started; close it and its robots at the end.
+
+    Args:
+        engine: What generates the plans.
+        robots: Names of the robots, each with a seed of its own.
+        skill_set: What every robot can do.
+        clock: What planner and robots see time through.
+        network_s: One-way time from the engine to a robot (s).
+        limits: Of every robot's executor.
+        options: Further ones of the planner.
+    """
+    executors = {
+        robot: SegmentExecutor(
+            SimulatedDriver(skill_set, SimulatedOptions(seed=number), clock=clock),
+            skill_set,
+            clock,
+            limits,
+        )
+        for number, robot in enumerate(robots)
+    }
+    planner = Planner(
+        engine=engine,
+        robots={
+            robot: LocalRobotLink(executor, clock, latency_s=network_s)
+            for robot, executor in executors.items()
+        },
+        skill_sets={skill_set.name: skill_set},
+        clock=clock,
+        **options,
+    )
+    for executor in executors.values():
+        await executor.start()
+    await planner.start()
+    try:
+        yield planner
+    finally:
+        await planner.close()
+        for executor in executors.values():
+            await executor.close()
