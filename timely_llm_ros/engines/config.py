@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, get_args
 
-from timely_llm_ros.engines.core import CoreOptions, EvictionName
+from timely_llm_ros.engines.core import PREFILL_CHUNK, CoreOptions, EvictionName
 from timely_llm_ros.engines.tokens import Sampling
 from timely_llm_ros.options import check_options, group, option
 from timely_llm_ros.scheduling import POLICIES, SchedulingOptions, ServingMode
@@ -21,12 +21,14 @@ class EngineConfig:
 
     Attributes:
         name: The engine's name; no option.
+        default_chunk: What ``prefill_chunk`` 0 stands for; no option.
 
     Raises:
         ConfigurationError: An option is out of range.
     """
 
     name: ClassVar[str]
+    default_chunk: ClassVar[int] = PREFILL_CHUNK
 
     mode: ServingMode = option(
         'segmented',
@@ -52,7 +54,12 @@ class EngineConfig:
     def __post_init__(self) -> None:
         check_options(self)
 
-    def core_options(self, *, prefill_chunk: int, context_limit: int = 1 << 30) -> CoreOptions:
+    @property
+    def chunk(self) -> int:
+        """Most prompt tokens computed in one step."""
+        return self.prefill_chunk or self.default_chunk
+
+    def core_options(self, *, context_limit: int = 1 << 30) -> CoreOptions:
         """Return the options of the engine's core; the limits are in tokens."""
         return CoreOptions(
             mode=self.mode,
@@ -60,7 +67,7 @@ class EngineConfig:
             max_running=self.max_running,
             max_kv_tokens=self.max_kv_tokens,
             context_limit=context_limit,
-            prefill_chunk=prefill_chunk,
+            prefill_chunk=self.chunk,
             scheduling=self.scheduling,
         )
 

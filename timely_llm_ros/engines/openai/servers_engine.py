@@ -195,7 +195,7 @@ class ServersEngine(Engine):
         self._vocabulary = texts.size
         observations = self._config.mode != 'whole_plan'
         sequences = ServerSequences(texts, self._config.sampling, observations=observations)
-        options = self._config.core_options(prefill_chunk=_WHOLE_PROMPT)
+        options = replace(self._config.core_options(), prefill_chunk=_WHOLE_PROMPT)
         for client in clients:
             self._servers.append(
                 Server(

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 PlanText = Callable[['GenerationRequest'], str | Sequence[str]]
 """A request's plan: its text, or its tokens, of which the last one also ends the plan."""
 
-_PREFILL_CHUNK = 2048
-
 
 class LengthSource(Protocol):
     """Predicts how long named generations will be, given how long they really are (tokens)."""
@@ -46,15 +44,11 @@ class SimulatedConfig(StepOptions, EngineConfig):
     """
 
     name: ClassVar[str] = 'simulated'
+    default_chunk: ClassVar[int] = 2048
 
     plan_text: PlanText = safe_action_plan
     step_time: StepTimeModel = StepTimeModel()
     lengths: LengthSource | None = None
-
-    @property
-    def chunk(self) -> int:
-        """Most prompt tokens computed in one step."""
-        return self.prefill_chunk or _PREFILL_CHUNK
 
     @property
     def paced(self) -> StepTimeModel:

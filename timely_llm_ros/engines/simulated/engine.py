@@ -110,7 +110,7 @@ class SimulatedEngine(Engine):
         self._lengths = config.lengths
         self._texts = PlanTexts(config.plan_text, evicts=bool(config.eviction))
         self._step_time = config.paced
-        self._core = LanedCore(self._texts, config.core_options(prefill_chunk=config.chunk))
+        self._core = LanedCore(self._texts, config.core_options())
         self._max_kv_tokens = config.max_kv_tokens
         self._on_event: Callable[[EngineEvent], None] | None = None
         self._started = False

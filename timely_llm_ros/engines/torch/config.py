@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from typing import ClassVar
 
 from timely_llm_ros.engines.config import LocalOptions, ModelConfig, StepOptions
-from timely_llm_ros.engines.core import PREFILL_CHUNK
 from timely_llm_ros.engines.tokens import Sampling
 from timely_llm_ros.options import option
 from timely_llm_ros.scheduling import SchedulingOptions
@@ -20,11 +19,6 @@ class TorchConfig(StepOptions, LocalOptions, ModelConfig):
     name: ClassVar[str] = 'torch'
 
     device: str = option('cpu', 'Where torch computes, e.g. cpu or cuda.')
-
-    @property
-    def chunk(self) -> int:
-        """Most prompt tokens computed in one step."""
-        return self.prefill_chunk or PREFILL_CHUNK
 
     @classmethod
     def from_json(cls, text: str) -> TorchConfig:

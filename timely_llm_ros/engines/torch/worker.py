@@ -219,7 +219,7 @@ def _run(link: Link, options: TorchConfig, started_s: float) -> None:
     )
     core = LanedCore(
         backend,
-        options.core_options(prefill_chunk=options.chunk, context_limit=loaded.context_limit),
+        options.core_options(context_limit=loaded.context_limit),
     )
     times = _measured(loaded, options, method) if options.measure else None
     lengths = WorkerLengths.load(options.predictors, core, loaded)

@@ -26,6 +26,7 @@ class VllmConfig(LocalOptions, ModelConfig):
     """
 
     name: ClassVar[str] = 'vllm'
+    default_chunk: ClassVar[int] = 2048
 
     max_suspended: int = 248
     block_size: int = 32
@@ -43,11 +44,6 @@ class VllmConfig(LocalOptions, ModelConfig):
         ):
             if value < least:
                 raise ConfigurationError(f'{name} {value!r}: expected at least {least}')
-
-    @property
-    def chunk(self) -> int:
-        """Most tokens computed in one step."""
-        return self.prefill_chunk or 2048
 
     @property
     def kv_tokens(self) -> int:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, cast
 
 from timely_llm_ros.budget import BudgetOptions
 from timely_llm_ros.engines import ModelConfig, StepOptions
-from timely_llm_ros.engines.core import PREFILL_CHUNK
 from timely_llm_ros.engines.simulated import SimulatedConfig
 from timely_llm_ros.engines.tokens import PREDICTORS, SHIPPED_MODEL, find_model
 from timely_llm_ros.engines.torch import TorchConfig
@@ -106,7 +105,7 @@ def profiled_times(parameters: PlannerParameters) -> ExecutionTimeModel | None:
     engine = parameters.engine
     return times.paced(
         engine.min_step_s if isinstance(engine, StepOptions) else 0.0,
-        prefill_chunk=engine.prefill_chunk or PREFILL_CHUNK,
+        prefill_chunk=engine.chunk,
         longest=engine.max_kv_tokens,
     )
 
