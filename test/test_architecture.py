@@ -98,7 +98,7 @@ def imports(module: str) -> tuple[str, ...]:
 
     ``from a import b`` names the module ``a.b`` where there is one, else ``a``.
     """
-    found = []
+    found: list[str] = []
     for node in ast.walk(ast.parse(modules()[module].read_text(encoding='utf-8'))):
         if isinstance(node, ast.Import):
             found.extend(alias.name for alias in node.names)
@@ -236,7 +236,7 @@ def test_error_codes_equal_the_action_constants() -> None:
 
     from timely_llm_ros import errors
 
-    expected = {
+    expected: dict[type[errors.TimelyError], str] = {
         errors.InvalidTaskError: 'INVALID_TASK',
         errors.TaskRefusedError: 'REFUSED',
         errors.SupersededError: 'SUPERSEDED',

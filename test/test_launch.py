@@ -93,7 +93,7 @@ def performed(value: Any, context: Context) -> str:
     return value if isinstance(value, str) else value.perform(context)
 
 
-MODULES = {
+MODULES: dict[str, dict[str, Any]] = {
     'launch': {'LaunchDescription': LaunchDescription},
     'launch.actions': {
         'DeclareLaunchArgument': DeclareLaunchArgument,
@@ -125,7 +125,7 @@ def description(
     spec.loader.exec_module(module)
     yield list(module.generate_launch_description().arguments[0])
     # It was made with the stand-ins.
-    del sys.modules['timely_llm_ros.launching'], timely_llm_ros.launching
+    del sys.modules['timely_llm_ros.launching'], vars(timely_llm_ros)['launching']
 
 
 def declared(description: list[Any]) -> dict[str, dict[str, Any]]:
@@ -180,7 +180,7 @@ def test_arguments_are_described_and_closed_where_they_can_be(description: list[
     for name, options in arguments.items():
         assert options['description'].strip(), name
         assert set(options) <= {'default_value', 'description', 'choices'}, name
-        choices = options.get('choices')
+        choices = options.get('choices', [])
         if name in ('use_sim_time', 'autostart', 'together'):
             assert choices == ['true', 'false']
         if name == 'driver':

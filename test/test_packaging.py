@@ -138,7 +138,7 @@ def test_what_is_imported_is_declared() -> None:
     declared = depends('depend', 'exec_depend')
     known = {*sys.stdlib_module_names, *PACKAGES, *OPTIONAL, 'pip'}
     files = [path for top in (*PACKAGES, 'launch', 'scripts') for path in (ROOT / top).rglob('*')]
-    missing = {}
+    missing: dict[str, str] = {}
     for path in files:
         if path.is_dir() or (path.suffix != '.py' and path.parent.name != 'scripts'):
             continue

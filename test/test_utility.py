@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -26,14 +27,14 @@ utilities = st.builds(
 
 
 @pytest.mark.parametrize('case', GOLDEN['tuf'], ids=lambda c: f'{c["inputs"]["t"]}')
-def test_first(case: dict) -> None:  # type: ignore[type-arg]
+def test_first(case: dict[str, Any]) -> None:
     given_ = case['inputs']
     utility = TimeUtility(given_['ERT'], given_['alpha'], given_['beta'])
     assert utility.first(given_['t']) == pytest.approx(case['expected'], abs=case['tol'])
 
 
 @pytest.mark.parametrize('case', GOLDEN['tuf1'], ids=lambda c: f'{c["inputs"]["t"]}')
-def test_later(case: dict) -> None:  # type: ignore[type-arg]
+def test_later(case: dict[str, Any]) -> None:
     given_ = case['inputs']
     # The expected response of the first segment has no part in it.
     for expected_response_s in (0.0, 7.0):
@@ -42,7 +43,7 @@ def test_later(case: dict) -> None:  # type: ignore[type-arg]
 
 
 @pytest.mark.parametrize('case', GOLDEN['cutoff'], ids=lambda c: c['inputs']['cls'])
-def test_cutoff(case: dict) -> None:  # type: ignore[type-arg]
+def test_cutoff(case: dict[str, Any]) -> None:
     given_ = case['inputs']
     utility = TimeUtility(given_['ERT'], given_['alpha'], given_['beta'])
     assert utility.first(case['expected']) == pytest.approx(0, abs=-given_['alpha'] * case['tol'])

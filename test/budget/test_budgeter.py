@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -149,10 +150,10 @@ def test_cached_tokens_leave_more_of_the_budget() -> None:
         ({'cached_tokens': 9000}, '9000 cached tokens'),
     ],
 )
-def test_wrong_values_are_named(more: dict[str, float], message: str) -> None:
-    values = {'prompt': 8000, 'length': 100, 'budget_s': 5.0, 'most': 0.95} | more
+def test_wrong_values_are_named(more: dict[str, Any], message: str) -> None:
+    values: dict[str, Any] = {'prompt': 8000, 'length': 100, 'budget_s': 5.0, 'most': 0.95} | more
     with pytest.raises(ConfigurationError, match=message):
-        choose(C1, **values)  # type: ignore[arg-type]
+        choose(C1, **values)
 
 
 @given(prompts, shares, shares)

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from timely_llm_ros.calibration.robust_fit import fit_linear
 
 if TYPE_CHECKING:
+    import random
+
     from numpy.typing import NDArray
 
 BASE_S, SLOPE = 1.0, 2.0
@@ -80,10 +82,10 @@ def test_without_amounts_it_is_a_robust_mean() -> None:
     st.randoms(use_true_random=False),
 )
 def test_the_order_of_samples_does_not_matter(
-    samples: list[tuple[float, float]], shuffler: object
+    samples: list[tuple[float, float]], shuffler: random.Random
 ) -> None:
     mixed = list(samples)
-    shuffler.shuffle(mixed)  # type: ignore[attr-defined]
+    shuffler.shuffle(mixed)
     fits = [
         fit_linear(np.array([s[0] for s in given_]), np.array([[s[1]] for s in given_]))
         for given_ in (samples, mixed)

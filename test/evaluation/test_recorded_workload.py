@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from benchmarks.recorder.synthetic_trace import write_trace
 from benchmarks.workloads.experiment import System, check_all_succeeded, run_workload
-from benchmarks.workloads.workload_file import dumps, loads, read_workload
+from benchmarks.workloads.workload_file import loads, read_workload
 from lrtrace.run import RecordedSegment, RecordedTask, Run
 from lrtrace.storage.reader import Trace
 from lrtrace.timeline import read_run
@@ -27,6 +27,7 @@ from timely_llm_ros.evaluation.recorded_workload import (
     compose_recorded,
     task_pool,
 )
+from timely_llm_ros.evaluation.workload import dumps
 from timely_llm_ros.utility import NORMAL, URGENT, TimeUtility
 
 if TYPE_CHECKING:

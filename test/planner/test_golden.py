@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -27,7 +27,7 @@ GOLDEN = json.loads(
 
 
 @pytest.mark.parametrize('case', GOLDEN['timeline'], ids=lambda c: c['inputs']['case'])
-def test_timeline_of_a_planned_task(case: dict) -> None:  # type: ignore[type-arg]
+def test_timeline_of_a_planned_task(case: dict[str, Any]) -> None:
     given, expected = case['inputs'], case['expected']
 
     async def main() -> tuple[TaskResult, list[float]]:
@@ -56,7 +56,7 @@ def segment_objective(utility: TimeUtility, waits_s: Sequence[float]) -> float:
 
 
 @pytest.mark.parametrize('case', GOLDEN['segment_objective'])
-def test_segment_objective(case: dict) -> None:  # type: ignore[type-arg]
+def test_segment_objective(case: dict[str, Any]) -> None:
     given = case['inputs']
     utility = TimeUtility(given['ERT'], given['alpha'], given['beta'])
     value = segment_objective(utility, given['waits'])
@@ -64,7 +64,7 @@ def test_segment_objective(case: dict) -> None:  # type: ignore[type-arg]
 
 
 @pytest.mark.parametrize('case', GOLDEN['theorem1_counterexample'])
-def test_equal_objective_unequal_completion(case: dict) -> None:  # type: ignore[type-arg]
+def test_equal_objective_unequal_completion(case: dict[str, Any]) -> None:
     given, expected = case['inputs'], case['expected']
     timeline = Timeline(0.0)
     timeline.start(0, given['W'])
@@ -75,7 +75,7 @@ def test_equal_objective_unequal_completion(case: dict) -> None:  # type: ignore
 
 
 @pytest.mark.parametrize('case', GOLDEN['eq3_delay_incentive'])
-def test_delaying_the_first_action_raises_only_the_objective(case: dict) -> None:  # type: ignore[type-arg]
+def test_delaying_the_first_action_raises_only_the_objective(case: dict[str, Any]) -> None:
     given, expected = case['inputs'], case['expected']
     timeline = Timeline(0.0)
     timeline.start(0, given['start0'])

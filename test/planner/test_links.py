@@ -27,7 +27,7 @@ from timely_llm_ros.utility import NORMAL
 from timely_llm_ros.virtual_time import run_virtual
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from timely_llm_ros.skills import Segment
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 class FakeLink:
     """Answers as its ``behaviour`` says."""
 
-    behaviour: Callable[[Segment, Callable[[SegmentProgress], None]], object]
+    behaviour: Callable[[Segment, Callable[[SegmentProgress], None]], Awaitable[SegmentOutcome]]
     available: bool = True
     stops: list[float] = field(default_factory=list)
     stop_takes_s: float = 0.0
@@ -45,7 +45,7 @@ class FakeLink:
     async def execute(
         self, timed: TimedSegment, on_progress: Callable[[SegmentProgress], None]
     ) -> SegmentOutcome:
-        return await self.behaviour(timed.segment, on_progress)  # type: ignore[misc, no-any-return]
+        return await self.behaviour(timed.segment, on_progress)
 
     async def stop(self) -> None:
         self.stops.append(asyncio.get_running_loop().time())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.engines.scripted import engine_of
@@ -115,11 +115,11 @@ def test_a_missing_value_ends_the_task() -> None:
     ],
 )
 def test_invalid_tasks_are_refused_before_anything_starts(
-    changes: dict[str, object], expected: str
+    changes: dict[str, Any], expected: str
 ) -> None:
     async def body(fleet: Fleet) -> None:
         with pytest.raises(InvalidTaskError, match=expected):
-            fleet.submit(fleet.task(**{'task_id': 't', **changes}))  # type: ignore[arg-type]
+            fleet.submit(fleet.task(**{'task_id': 't', **changes}))
 
     fleet = in_fleet(body)
     assert fleet.events == []

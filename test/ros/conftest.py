@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -41,9 +41,9 @@ def start_fleet(
     """Start fleets, each in a namespace of its own; they end with the module."""
     fleets: list[Fleet] = []
 
-    def start(**options: object) -> Fleet:
+    def start(**options: Any) -> Fleet:
         folder: Path = tmp_path_factory.mktemp('fleet')
-        fleet = Fleet(client, folder, **options)  # type: ignore[arg-type]
+        fleet = Fleet(client, folder, **options)
         fleets.append(fleet)
         fleet.wait_ready()
         return fleet

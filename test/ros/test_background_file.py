@@ -23,5 +23,6 @@ def test_a_file_of_prompts(start_fleet: Callable[..., Fleet], tmp_path: Path) ->
     wait_for(lambda: answers.exists() and len(answers.read_text().splitlines()) == 5, 'the answers')
     found = [json.loads(line) for line in answers.read_text().splitlines()]
     assert {(one['text'], one['error']) for one in found} == {('delay(100);', '')}
-    assert fleet.planner is not None
-    wait_for(lambda: 'all 5 prompts have their answers' in fleet.planner.output, 'the message')
+    planner = fleet.planner
+    assert planner is not None
+    wait_for(lambda: 'all 5 prompts have their answers' in planner.output, 'the message')

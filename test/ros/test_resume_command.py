@@ -55,8 +55,9 @@ def test_open_tasks_are_done_by_the_next_planner(
     goal = fleet.plan(LONG)
     fleet.wait_started('delay(10000)')
     fleet.wait_event(goal, TaskEvent.SEGMENT_STARTED)
-    fleet.planner.process.kill()  # type: ignore[union-attr]
-    fleet.planner.wait()  # type: ignore[union-attr]
+    assert fleet.planner is not None
+    fleet.planner.process.kill()
+    fleet.planner.wait()
     events = fleet.name('task_events')
     wait_for(lambda: Trace(trace).summary().counts[events] >= 8, 'events in the trace')
     recorder.signal(signal.SIGINT)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -39,7 +40,7 @@ def fleet(start_fleet: Callable[..., Fleet]) -> Fleet:
 
 
 def seconds(duration: Duration) -> float:
-    return duration.sec + duration.nanosec / 1e9
+    return float(duration.sec + duration.nanosec / 1e9)
 
 
 def test_plan_is_executed_segment_by_segment(fleet: Fleet) -> None:
@@ -214,10 +215,10 @@ def test_full_queue_refuses_with_a_reason(fleet: Fleet) -> None:
     ],
 )
 def test_invalid_goal_is_rejected_and_the_reason_published(
-    fleet: Fleet, fields: dict[str, object], offending: str
+    fleet: Fleet, fields: dict[str, Any], offending: str
 ) -> None:
     before = len(fleet.events)
-    fleet.plan(**{'instruction': 'land;', **fields}).wait_rejected()  # type: ignore[arg-type]
+    fleet.plan(**{'instruction': 'land;', **fields}).wait_rejected()
 
     def refusals() -> list[TaskEvent]:
         # What else comes is of the tests before.
@@ -280,7 +281,7 @@ def test_suspended_generations_show_in_the_scheduler_state(fleet: Fleet) -> None
 
     # Only the latest state is kept on its way here, so each phase is waited for while it lasts.
     for phase in (GenerationState.RUNNING, GenerationState.SUSPENDED):
-        found = wait_for(lambda phase=phase: own(phase), f'phase {phase}')
+        found = wait_for(partial(own, phase), f'phase {phase}')
         assert {generation.robot for generation in found} == {'drone_1'}
     goal.cancel()
     goal.result()

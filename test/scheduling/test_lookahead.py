@@ -76,7 +76,7 @@ def test_prompts_that_cannot_all_be_in_time_are_served_in_groups() -> None:
     """Against every way to cut them into groups that follow one another."""
     times = toy_times()
     for count in range(1, 9):
-        cost = {}
+        cost: dict[int, float] = {}
         for cuts in itertools.product((False, True), repeat=count - 1):
             groups = itertools.groupby(itertools.accumulate((0, *map(int, cuts))))
             sizes = [len(list(same)) for _, same in groups]

@@ -49,17 +49,21 @@ costs = linear_costs()
 def test_algorithm_2_is_the_least_gap_in_exact_numbers(
     stages: int, most: int, tokens: int, model: LinearCosts
 ) -> None:
+    def fraction(value: float) -> Any:
+        return Fraction(value)
+
     exact = LinearCosts(
-        Fraction(model.compute_base_s),
-        Fraction(model.compute_token_s),
-        Fraction(model.transfer_base_s),
-        Fraction(model.transfer_token_s),
-    )  # type: ignore[arg-type]
+        fraction(model.compute_base_s),
+        fraction(model.compute_token_s),
+        fraction(model.transfer_base_s),
+        fraction(model.transfer_token_s),
+    )
 
     def gap(count: int) -> Fraction:
         size: Any = Fraction(tokens, count)
         compute: Any = exact.compute_s(size)
-        return abs((stages - count) * compute + (stages - 1) * exact.transfer_s(size))  # type: ignore[no-any-return]
+        found: Fraction = abs((stages - count) * compute + (stages - 1) * exact.transfer_s(size))
+        return found
 
     got = PipelineModel(stages, most, model).least_gap_count(tokens)
     counts = range(stages, min(most, tokens) + 1)

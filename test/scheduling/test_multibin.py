@@ -160,7 +160,11 @@ def test_the_simulation_forms_the_same_batches() -> None:
         (lambda: MultiBinQueue([1, math.nan], 8), ConfigurationError, 'increasing'),
         (lambda: MultiBinQueue([1, 2], 0), ConfigurationError, 'batch 0'),
         (lambda: MultiBinQueue([1, 2], 8, -1.0), ConfigurationError, 'max_wait_s -1.0'),
-        (lambda: MultiBinQueue([1, 2], 8).push('x', math.nan, 0.0), InvalidTaskError, "'x'.*nan"),
+        (
+            lambda: MultiBinQueue[str]([1, 2], 8).push('x', math.nan, 0.0),
+            InvalidTaskError,
+            "'x'.*nan",
+        ),
     ],
 )
 def test_refused(call: Any, error: Any, message: str) -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -171,6 +171,6 @@ def test_profiled_costs_do_not_learn() -> None:
         {'network_s': -0.1},
     ],
 )
-def test_an_option_out_of_range_is_refused(bad: dict[str, object]) -> None:
+def test_an_option_out_of_range_is_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(bad))):
-        SchedulingOptions(**bad)  # type: ignore[arg-type]
+        SchedulingOptions(**bad)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -75,7 +75,7 @@ def test_the_corrected_lemma_is_what_happens_and_the_printed_one_is_not(
 @pytest.mark.parametrize(
     'case', [case for case in GOLDEN['sim_mean_memory'] if case['inputs']['lam'] <= 0.7]
 )
-def test_simulated_memory(case: dict) -> None:  # type: ignore[type-arg]
+def test_simulated_memory(case: dict[str, Any]) -> None:
     given = case['inputs']
     run = simulated(given['pred'], given['lam'], given['C'], even=True)
     assert run.mean_memory == pytest.approx(case['expected'], rel=case['tol'])

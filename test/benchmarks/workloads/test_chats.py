@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -27,7 +27,7 @@ from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.utility import NORMAL
 
 if TYPE_CHECKING:
-    from timely_llm_ros.skills import SkillSet
+    from timely_llm_ros.skills import SegmentEnd, SkillSet
 
 SMALL = ChatSpec(duration_s=20.0, sentences=(1, 3), paragraphs=(1, 3))
 LLAMA3 = CHAT_HARDWARE['llama3']
@@ -70,10 +70,10 @@ def test_a_chat_as_a_workload_has_its_sentences_or_paragraphs() -> None:
     'system', [whole_plan(8), paper('utility', 4), paper('fcfs', 4)], ids=lambda item: item.name
 )
 @pytest.mark.parametrize('segments', ['sentence', 'paragraph'])
-def test_chats_fare_as_a_workload_of_the_same_shape(system: System, segments: str) -> None:
+def test_chats_fare_as_a_workload_of_the_same_shape(system: System, segments: SegmentEnd) -> None:
     """The planner needs to know nothing of text: only tokens and reading times count."""
     chats = compose_chats(SMALL, 2)
-    skill_set = chatbot(segments)  # type: ignore[arg-type]
+    skill_set = chatbot(segments)
     read = run_chats(chats, system, skill_set, LLAMA3)
     check_all_succeeded(read)
     shaped = run_workload(chat_workload(chats, skill_set, seed=2), system, network_s=NETWORK_S)
@@ -124,6 +124,6 @@ def test_the_smaller_model_is_faster_by_its_size() -> None:
         ({'second_token': 1.5}, 'second_token'),
     ],
 )
-def test_a_spec_out_of_range_is_refused(options: dict[str, float], named: str) -> None:
+def test_a_spec_out_of_range_is_refused(options: dict[str, Any], named: str) -> None:
     with pytest.raises(ConfigurationError, match=named):
-        ChatSpec(**options)  # type: ignore[arg-type]
+        ChatSpec(**options)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -22,6 +24,10 @@ from timely_llm_ros.evaluation.workload import SegmentShape, Workload, WorkloadT
 from timely_llm_ros.planner.events import PlannerEvent, SegmentStarted, TaskAccepted, TaskEnded
 from timely_llm_ros.scheduling.options import SchedulingOptions
 from timely_llm_ros.utility import NORMAL, URGENT
+
+if TYPE_CHECKING:
+    from timely_llm_ros.scheduling.options import Admission
+    from timely_llm_ros.scheduling.scheduler import ServingMode
 
 SYSTEMS = [
     whole_plan(12),
@@ -130,10 +136,10 @@ def test_a_robot_never_does_two_tasks_at_once() -> None:
 )
 def test_every_workload_is_served_whole(
     tasks: list[tuple[float, bool, list[tuple[int, float]]]],
-    mode: str,
+    mode: ServingMode,
     policy: str,
     cap: int,
-    admission: str,
+    admission: Admission,
     interrupts: bool,
 ) -> None:
     drawn = sorted(
@@ -151,10 +157,10 @@ def test_every_workload_is_served_whole(
     workload = Workload('any', 4, {'normal': NORMAL, 'urgent': URGENT}, tuple(drawn), 0)
     system = System(
         'any',
-        mode,  # type: ignore[arg-type]
+        mode,
         policy,
         cap,
-        SchedulingOptions(admission=admission, interrupts=interrupts),  # type: ignore[arg-type]
+        SchedulingOptions(admission=admission, interrupts=interrupts),
     )
     records = run_workload(workload, system)
     check_all_succeeded(records)

@@ -2,14 +2,15 @@ from __future__ import annotations
 
 import math
 import statistics
+from typing import Any
 
 import pytest
 
 from benchmarks.workloads import WORKLOADS, WorkloadSpec, compose
 from benchmarks.workloads.paper_tasks import PROFILES
-from benchmarks.workloads.workload_file import dumps, loads, read_workload, write_workload
+from benchmarks.workloads.workload_file import loads, read_workload, write_workload
 from timely_llm_ros.errors import ConfigurationError
-from timely_llm_ros.evaluation.workload import SegmentShape, Workload, WorkloadTask
+from timely_llm_ros.evaluation.workload import SegmentShape, Workload, WorkloadTask, dumps
 from timely_llm_ros.sample_tasks.generator import KINDS
 from timely_llm_ros.utility import NORMAL, URGENT
 
@@ -149,8 +150,8 @@ def test_a_file_that_is_not_there_is_named() -> None:
         {'kinds': (1, 12)},
     ],
 )
-def test_a_spec_out_of_range_is_refused(bad: dict[str, object]) -> None:
-    good = {
+def test_a_spec_out_of_range_is_refused(bad: dict[str, Any]) -> None:
+    good: dict[str, Any] = {
         'name': 'x',
         'events_per_s': 1.0,
         'most_tasks_per_event': 2,
@@ -159,4 +160,4 @@ def test_a_spec_out_of_range_is_refused(bad: dict[str, object]) -> None:
         'duration_s': 1.0,
     }
     with pytest.raises(ConfigurationError, match='expected'):
-        WorkloadSpec(**{**good, **bad})  # type: ignore[arg-type]
+        WorkloadSpec(**{**good, **bad})

@@ -50,12 +50,12 @@ class SharpEyes:
 
 class Bench:
     def __init__(
-        self, poses_file: str, perception: Perception | None = None, **options: float
+        self, poses_file: str, perception: Perception | None = None, **options: Any
     ) -> None:
         self.joints = LocalJoints()
         self.driver = TrajectoryDriver(
             JOINTED_SKILLS,
-            TrajectoryOptions(poses_file=poses_file, **options),  # type: ignore[arg-type]
+            TrajectoryOptions(poses_file=poses_file, **options),
             self.joints,
             perception=perception,
         )

@@ -27,6 +27,8 @@ from timely_llm_ros.scheduling.options import SchedulingOptions
 from timely_llm_ros.virtual_time import run_virtual
 
 if TYPE_CHECKING:
+    import pytest
+
     from timely_llm_ros.engines import EngineEvent, GenerationRequest
     from timely_llm_ros.engines.core.step import StepPlan
 
@@ -86,8 +88,8 @@ def test_the_background_gets_only_what_no_robot_needs(
         if plan is not None and is_background(plan):
             assert not runnable
             assert bench.robots_kv() == held
-            prefill = sum(row.tokens for row in (*plan.prefixes, *plan.rows) if row.tokens > 1)
-            assert prefill <= chunk
+            computed = [it.tokens for it in plan.prefixes] + [it.tokens for it in plan.rows]
+            assert sum(tokens for tokens in computed if tokens > 1) <= chunk
         elif left and not names_alive(bench):
             # No robot has a generation: the background always gets on, whatever its memory.
             assert plan is not None or bench.core.state(bench.now_s).background < left
@@ -256,7 +258,9 @@ def test_the_backgrounds_steps_are_kept_short() -> None:
         assert sorted(sizes)[len(sizes) // 2] >= 5
 
 
-def test_a_background_generation_is_opened_when_its_turn_is_near() -> None:
+def test_a_background_generation_is_opened_when_its_turn_is_near(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     bench = LanedBench(scheduling=SchedulingOptions(background_batch=2))
     opened: list[str] = []
     real = bench.texts.open
@@ -265,7 +269,7 @@ def test_a_background_generation_is_opened_when_its_turn_is_near() -> None:
         opened.append(one.generation_id)
         return real(one)
 
-    bench.texts.open = open_  # type: ignore[method-assign]
+    monkeypatch.setattr(bench.texts, 'open', open_)
     for name in ('a', 'b', 'c', 'd'):
         bench.core.apply(Submit(request(name, background=True)))
     bench.core.apply(Submit(request('r')))

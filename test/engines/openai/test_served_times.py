@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from timely_llm_ros.engines.openai import served_times
 from timely_llm_ros.engines.openai.completions import Chunk
 from timely_llm_ros.engines.openai.served_times import measure_times
 from timely_llm_ros.errors import EngineError
@@ -78,7 +78,7 @@ class Server:
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     made = Server()
-    monkeypatch.setattr(served_times.time, 'perf_counter', lambda: made.now_s)
+    monkeypatch.setattr(time, 'perf_counter', lambda: made.now_s)
     return made
 
 
@@ -115,8 +115,9 @@ async def test_a_context_without_room_is_refused(server: Server) -> None:
 
 
 async def test_a_server_that_fails_says_why() -> None:
-    async def tokens(_body: dict[str, Any]) -> AsyncGenerator[Chunk, None]:
-        raise EngineError('no more')
+    async def tokens(body: dict[str, Any]) -> AsyncGenerator[Chunk, None]:
+        if body:
+            raise EngineError('no more')
         yield Chunk(())
 
     with pytest.raises(EngineError, match='no more'):

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.engines
 LIMIT_S = 300.0
+Event = TypeVar('Event')
 
 
 class Client:
@@ -60,9 +61,14 @@ class Client:
         if isinstance(event, SegmentGenerated) and event.segment.awaits_value:
             self.engine.resume(event.generation_id, 'true')
 
-    async def wait_for(self, kind: type, count: int = 1) -> list[EngineEvent]:
+    def of(self, kind: type[Event]) -> list[Event]:
+        found: list[Event] = []
+        found.extend(event for event in self.events if isinstance(event, kind))
+        return found
+
+    async def wait_for(self, kind: type[Event], count: int = 1) -> list[Event]:
         async with asyncio.timeout(LIMIT_S):
-            while len(found := [e for e in self.events if isinstance(e, kind)]) < count:
+            while len(found := self.of(kind)) < count:
                 self._news.clear()
                 await self._news.wait()
         return found
@@ -113,16 +119,16 @@ async def test_cancel_suspend_and_unknown_ids(client: Client) -> None:
     first = client.submit(1, max_tokens=4000)
     client.engine.suspend(first.generation_id)
     client.submit(2)
-    (ended,) = await client.wait_for(GenerationEnded)
-    assert ended.generation_id == 'g2'
+    (second,) = await client.wait_for(GenerationEnded)
+    assert second.generation_id == 'g2'
     client.engine.resume(first.generation_id)
     await client.wait_for(SegmentGenerated)
     client.engine.cancel(first.generation_id)
     client.engine.cancel('nobody')
     client.engine.resume('nobody', 'true')
     client.engine.robot_idle_at('nobody', 0.0)
-    ended = (await client.wait_for(GenerationEnded, 2))[-1]
-    assert (ended.generation_id, ended.reason) == ('g1', 'canceled')
+    canceled = (await client.wait_for(GenerationEnded, 2))[-1]
+    assert (canceled.generation_id, canceled.reason) == ('g1', 'canceled')
 
 
 async def test_a_killed_worker_is_replaced(client: Client) -> None:
@@ -137,13 +143,13 @@ async def test_a_killed_worker_is_replaced(client: Client) -> None:
     ended = await client.wait_for(GenerationEnded, 2)
     assert [(e.generation_id, e.reason) for e in ended] == [('g1', 'error'), ('g2', 'error')]
     client.submit(3)
-    ended = (await client.wait_for(GenerationEnded, 3))[-1]
-    assert (ended.generation_id, ended.reason) == ('g3', 'error')
+    third = (await client.wait_for(GenerationEnded, 3))[-1]
+    assert (third.generation_id, third.reason) == ('g3', 'error')
     await client.wait_for(EngineReady)
     assert client.engine.worker_pid not in (None, pid)
     client.submit(4)
-    ended = (await client.wait_for(GenerationEnded, 4))[-1]
-    assert (ended.generation_id, ended.reason) == ('g4', 'length')
+    fourth = (await client.wait_for(GenerationEnded, 4))[-1]
+    assert (fourth.generation_id, fourth.reason) == ('g4', 'length')
 
 
 async def test_interrupts_do_not_reach_the_worker(client: Client) -> None:
@@ -261,7 +267,6 @@ async def test_a_worker_measures_itself_and_evicts(chaotic_model: Path) -> None:
         rule = BudgetedEviction(now_s - 1.0, times, 40, 0.75)
         engine.submit(replace(plan_request(1), arrival_s=now_s, eviction=rule))
         (decided,) = await client.wait_for(EvictionDecided)
-        assert isinstance(decided, EvictionDecided)
         assert decided.share == pytest.approx(0.75, abs=0.02)
         await client.wait_for(GenerationEnded)
     finally:
@@ -271,7 +276,8 @@ async def test_a_worker_measures_itself_and_evicts(chaotic_model: Path) -> None:
 async def test_models_with_a_sliding_window_do_not_evict(tmp_path: Path) -> None:
     folder = write_model(tmp_path / 'mistral', 'mistral')
     engine = create_engine(TorchConfig(model_path=str(folder), max_kv_tokens=512))
-    client = Client(engine)  # type: ignore[arg-type]
+    assert isinstance(engine, TorchEngine)
+    client = Client(engine)
     try:
         info = await engine.start(client.on_event)
         assert (info.eviction, info.times) == ('', None)

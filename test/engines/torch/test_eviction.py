@@ -120,7 +120,7 @@ def test_equal_scores_keep_the_earlier_token() -> None:
 def test_query_window_keeps_the_latest_however_they_come(sizes: tuple[int, ...]) -> None:
     queries = torch.randn(sum(sizes), 2, 3)
     window = QueryWindow(4)
-    for part in queries.split(list(sizes)):
+    for part in torch.split(queries, list(sizes)):
         window.take(0, part, 0.5)
     assert torch.equal(window.of(0), queries[-4:])
     assert window.scaling == 0.5

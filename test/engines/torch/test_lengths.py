@@ -351,7 +351,7 @@ def test_the_shipped_predictors_fit_the_shipped_model() -> None:
     assert probe.width == 256
     rlp = read_rlp(f'{MODEL}/predictors')
     requests = list(draw_requests(60, 9, 'held_out', kinds=(6, 10)))
-    means = {6: [], 10: []}  # type: ignore[var-annotated]
+    means: dict[int, list[float]] = {6: [], 10: []}
     for request in requests:
         kind = int(request.generation_id.partition(':')[2])
         means[kind].append(rlp.predict(request.prompt.fixed, request.prompt.body).mean)

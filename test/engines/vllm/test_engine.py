@@ -123,9 +123,9 @@ def test_its_segments_are_the_plan(embedded: VllmRun) -> None:
     ],
 )
 def test_what_cannot_be_served_says_why(
-    embedded: VllmRun, changes: dict[str, object], expected: str
+    embedded: VllmRun, changes: dict[str, Any], expected: str
 ) -> None:
-    (name,) = embedded.submit([replace(TASKS[0], **changes)])  # type: ignore[arg-type]
+    (name,) = embedded.submit([replace(TASKS[0], **changes)])
     embedded.do(embedded.until(lambda: name in embedded.ended))
     assert embedded.ended[name].reason == 'error'
     assert expected in embedded.ended[name].error

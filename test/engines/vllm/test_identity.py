@@ -14,6 +14,7 @@ from support.engines.vllm_runs import VllmRun, free_request, mismatches, start_a
 from support.process_table import tree, wait_gone
 
 from timely_llm_ros.engines import Resume, Submit
+from timely_llm_ros.engines.core.core import EngineCore
 from timely_llm_ros.engines.vllm.plugin.contract import ASYNC_SCHEDULER
 from timely_llm_ros.engines.vllm.plugin.uncut_text import UncutText
 from timely_llm_ros.scheduling.microbatch import LinearCosts, PipelineModel
@@ -68,6 +69,7 @@ def test_alone_it_says_what_the_torch_engine_says(
     for request in (*FREE[:4], *PLANS[:4]):
         run = Run(loaded, options={'max_running': 1})
         if not request.constrained:
+            assert isinstance(run.core, EngineCore)
             run.core.generations._segmenter = lambda _: UncutText()
         run.core.apply(Submit(request))
         while run.step() or run.awaiting:

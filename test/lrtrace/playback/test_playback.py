@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -33,12 +33,12 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def made(trace: Path, **options: object) -> Playback:
-    return Playback(Trace(trace), wanted=lambda topic: topic == '/words', **options)  # type: ignore[arg-type]
+def made(trace: Path, **options: Any) -> Playback:
+    return Playback(Trace(trace), wanted=lambda topic: topic == '/words', **options)
 
 
-def seconds_of(found: object) -> int:
-    return (found[2].log_time - 10**18) // 10**9  # type: ignore[index,no-any-return]
+def seconds_of(found: Any) -> int:
+    return int(found[2].log_time - 10**18) // 10**9
 
 
 @settings(max_examples=60, deadline=None)

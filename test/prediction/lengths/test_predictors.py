@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -127,7 +127,7 @@ def test_calibration_says_what_it_needs() -> None:
         calibrate(np.zeros((2, 3)), [1], [0.5, 0.5, 0.0])
 
 
-def probe(rng: np.random.Generator, **options: object) -> RemainingLengthProbe:
+def probe(rng: np.random.Generator, **options: Any) -> RemainingLengthProbe:
     weights = {
         'inner': rng.normal(size=(6, 4)),
         'inner_bias': rng.normal(size=6),
@@ -136,7 +136,7 @@ def probe(rng: np.random.Generator, **options: object) -> RemainingLengthProbe:
         'frequencies': np.full(10, 0.1),
     }
     return RemainingLengthProbe(
-        ProbeSettings(2, LengthBins(10, 80), **options),  # type: ignore[arg-type]
+        ProbeSettings(2, LengthBins(10, 80), **options),
         {name: it.astype(np.float32) for name, it in weights.items()},
         {'plans': 3},
     )

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -119,9 +120,9 @@ def test_a_margin_scales_prefill_and_steps() -> None:
         ({'margins': (Margin(1.0, 1.0, 1.0),)}, 'between 0 and 1'),
     ],
 )
-def test_models_that_cannot_be(changes: dict[str, object], message: str) -> None:
+def test_models_that_cannot_be(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
-        replace(MODEL, **changes)  # type: ignore[arg-type]
+        replace(MODEL, **changes)
 
 
 def test_a_batch_of_none() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -182,9 +182,9 @@ def test_what_is_held_out_is_not_fitted(
         (((1, 2, 3), (1, 2), (1,), 1, 0), '0 step visits'),
     ],
 )
-def test_plans_that_cannot_be_fitted(values: tuple[object, ...], message: str) -> None:
+def test_plans_that_cannot_be_fitted(values: tuple[Any, ...], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
-        ProfilePlan(*values)  # type: ignore[arg-type]
+        ProfilePlan(*values)
 
 
 def test_timings_of_one_kind_only() -> None:

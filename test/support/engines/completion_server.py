@@ -144,7 +144,8 @@ class CompletionServer:
         return await self._stream(writer, body, ids)
 
     def _whole(self, body: dict[str, Any], ids: list[int]) -> dict[str, Any]:
-        chooser, tokens = _Chooser(body, self.obeys_grammar), []
+        chooser = _Chooser(body, self.obeys_grammar)
+        tokens: list[int] = []
         while len(tokens) < body['max_tokens'] and tokens[-1:] != [END]:
             tokens.append(chooser.next([*ids, *tokens]))
         told = [token + self.shift for token in ids] if self.tells_ids else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from timely_llm_ros.engines import GenerationEnded, GenerationRequest, SegmentGenerated
 from timely_llm_ros.engines.core.core import EngineCore
@@ -39,9 +39,9 @@ def request(
 class Bench(Generic[Core]):
     """A core whose generations all have one plan, 10 ms per step."""
 
-    def __init__(self, kind: type[Core], plan: str, **options: object) -> None:
+    def __init__(self, kind: type[Core], plan: str, **options: Any) -> None:
         self.texts = PlanTexts(lambda _: plan)
-        self.core: Core = kind(self.texts, CoreOptions(**options))  # type: ignore[arg-type]
+        self.core: Core = kind(self.texts, CoreOptions(**options))
         self.now_s = 0.0
         self.events: list[EngineEvent] = []
 

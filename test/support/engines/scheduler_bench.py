@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from timely_llm_ros.engines.commands import GenerationRequest, Resume, RobotIdleAt, Suspend
 from timely_llm_ros.engines.engine import GenerationEnded, SegmentGenerated
@@ -168,7 +168,7 @@ class Bench:
             block_size=BLOCK,
             hash_block_size=BLOCK,
         )
-        self.scheduler._report = self
+        self.scheduler._report = cast('Any', self)
         self._texts = texts
         self._depth = max(2 if asynchronous else 1, stages)
         self._whole: dict[str, list[int]] = {}
@@ -215,7 +215,8 @@ class Bench:
         shared = [JUNK + 1 + n % 50 for n in range(40)]
         own = prompt_tokens or rng.randint(5, 60)
         prompt = shared + [rng.randrange(100, 2000) for _ in range(own)]
-        whole, sampled = list(prompt), set()
+        whole = list(prompt)
+        sampled: set[int] = set()
         for part in plan:
             text, mark, value = part.partition('#')
             ids = self._texts.encode(text)

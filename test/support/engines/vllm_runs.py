@@ -8,12 +8,10 @@ import os
 import random
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from timely_llm_ros.engines.commands import GenerationRequest
 from timely_llm_ros.engines.engine import (
-    EngineFailed,
-    EngineReady,
     EngineStateChanged,
     GenerationEnded,
     SegmentGenerated,
@@ -31,6 +29,8 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.engines.engine import EngineEvent, EngineInfo, ServerState
     from timely_llm_ros.engines.vllm.fallback import VllmWithFallback
+
+Result = TypeVar('Result')
 
 LIMIT_S = 240.0
 """Far beyond what any run takes, even on a crowded machine."""
@@ -95,14 +95,14 @@ class VllmRun:
         self.ended: dict[str, GenerationEnded] = {}
         self.segments: dict[str, list[SegmentGenerated]] = {}
         self.servers: tuple[ServerState, ...] = ()
-        self.others: list[EngineFailed | EngineReady] = []
+        self.others: list[EngineEvent] = []
         self.spilled = self.suspended = self.tokens_in_kv = 0
         self._news = asyncio.Event()
         self._runner = asyncio.Runner()
         self._runs = 0
         self.info: EngineInfo = self.do(self.engine.start(self._on_event))
 
-    def do(self, work: Coroutine[Any, Any, Any]) -> Any:
+    def do(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Run a coroutine on the engine's loop."""
         return self._runner.run(asyncio.wait_for(work, LIMIT_S))
 
@@ -191,8 +191,8 @@ class Lent:
     """A run's engine, for somebody else who starts and closes it: it runs on."""
 
     def __init__(self, run: VllmRun) -> None:
-        self._run = run
-        self._engine = run.engine
+        assert isinstance(run.engine, VllmEngine)
+        self._run, self._engine = run, run.engine
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.clock import LoopClock
 from timely_llm_ros.execution import (
@@ -55,9 +55,9 @@ class Bench:
         return [note.call for note in self.journal if note.event == 'start']
 
 
-def on_bench(body: Callable[[Bench], Awaitable[None]], **limits: float | None) -> Bench:
+def on_bench(body: Callable[[Bench], Awaitable[None]], **limits: Any) -> Bench:
     async def main() -> Bench:
-        bench = Bench(ExecutorLimits(**limits))  # type: ignore[arg-type]
+        bench = Bench(ExecutorLimits(**limits))
         await bench.executor.start()
         await body(bench)
         await bench.executor.close()

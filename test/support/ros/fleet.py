@@ -90,7 +90,7 @@ class Fleet:
     def wait_ready(self) -> None:
         """Wait until every program has met this client and, where it starts by itself, serves."""
         for robot in self.robots:
-            wait_for(lambda robot=robot: self.states[robot], f'state of {robot}')
+            wait_for(partial(self.states.get, robot), f'state of {robot}')
             wait_for(self.execute_segment[robot].server_is_ready, f'executor of {robot}')
         if self.planner is not None:
             wait_for(lambda: self.catalogue, 'catalogue', self._start_limit_s)

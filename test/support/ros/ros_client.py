@@ -111,25 +111,25 @@ class Client:
         Whatever makes or ends parts of the node belongs there: the executor may look at an action
         client that is half made, which ends its thread, and then nobody is heard any more.
         """
-        done: list[tuple[Any, BaseException | None]] = []
+        done: list[Result] = []
+        failed: list[BaseException] = []
 
         def run() -> None:
             try:
-                done.append((function(*arguments), None))
+                done.append(function(*arguments))
             except BaseException as err:
-                done.append((None, err))
+                failed.append(err)
 
         self.call(run)
 
         def over() -> bool:
             assert self._thread.is_alive(), 'the executor of the test has ended'
-            return bool(done)
+            return bool(done or failed)
 
         wait_for(over, f'{function}')
-        value, error = done[0]
-        if error is not None:
-            raise error
-        return value
+        if failed:
+            raise failed[0]
+        return done[0]
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> None:
         """Have a function called on the executor's thread."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rclpy.serialization import serialize_message
 from timely_llm_ros.msg import SceneObject, SchedulerState, SkillCall, SkillSegment, TaskEvent
@@ -26,9 +26,9 @@ def write_small_trace(
     """Write a task for each robot, 0.2 s apart; those of ``unended`` stop after a segment."""
     writer = TraceWriter(folder)
 
-    def add(topic: str, at_s: float, message: object) -> None:
+    def add(topic: str, at_s: float, message: Any) -> None:
         writer.add_topic(topic, f'timely_llm_ros/msg/{type(message).__name__}')
-        message.header.stamp = stamp(at_s)  # type: ignore[attr-defined]
+        message.header.stamp = stamp(at_s)
         writer.write(topic, serialize_message(message), log_ns=T0_NS + round(at_s * 1e9))
 
     state = SchedulerState(engine='torch', model='m', mode='segmented', policy='edf', running=1)

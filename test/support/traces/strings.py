@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lrtrace.storage.writer import TraceWriter
 
@@ -17,8 +17,8 @@ def string_bytes(text: str) -> bytes:
     return b'\0\1\0\0' + len(data).to_bytes(4, 'little') + data
 
 
-def write_parts(folder: Path, *, close: bool = True, **limits: float) -> list[str]:
-    writer = TraceWriter(folder, custom_data={'seed': '1'}, **limits)  # type: ignore[arg-type]
+def write_parts(folder: Path, *, close: bool = True, **limits: Any) -> list[str]:
+    writer = TraceWriter(folder, custom_data={'seed': '1'}, **limits)
     texts = [f'{number} ' * 300 for number in range(40)]
     for number, text in enumerate(texts):
         if number == 20:

@@ -29,7 +29,7 @@ def texts() -> TokenTexts:
 
 @pytest.fixture(params=[False, True], ids=['sync', 'async'])
 def asynchronous(request: pytest.FixtureRequest) -> bool:
-    return request.param
+    return bool(request.param)
 
 
 @pytest.mark.parametrize('blocks', [200, 14])

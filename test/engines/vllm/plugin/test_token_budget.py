@@ -257,7 +257,8 @@ def test_the_count_follows_from_what_was_measured(way_s: float, micro_batches: i
         vllm.schedule()
         vllm.now_s += way_s
         vllm.update()
-    assert vllm.budget.times.costs is None, 'no step has followed another one yet'
+    before = vllm.budget.times.costs
+    assert before is None, 'no step has followed another one yet'
     assert vllm.budget.micro_batches == 4
     for _ in range(2 * ENOUGH):
         vllm.schedule()
