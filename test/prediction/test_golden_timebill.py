@@ -25,6 +25,8 @@ from timely_llm_ros.prediction.times.profiling import PrefillPoint, profile_erro
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from timely_llm_ros.prediction.times.profiling import Point
+
 GOLDEN = golden('golden_timebill.json')
 
 IN_BUDGET = {
@@ -57,7 +59,9 @@ def _mape(given: Mapping[str, Any]) -> float:
     """All prompts are predicted to take 1 s, so what they took is the case's ratio."""
     model = ExecutionTimeModel(0, 0, 1, (DecodeCoefficients(1, 0, 0),))
     ratios = zip(given['y'], given['yhat'], strict=True)
-    timings = {PrefillPoint(tokens): [y / yhat] for tokens, (y, yhat) in enumerate(ratios)}
+    timings: dict[Point, list[float]] = {
+        PrefillPoint(tokens): [y / yhat] for tokens, (y, yhat) in enumerate(ratios)
+    }
     return profile_errors(model, timings).prefill.fitted_mape_pct
 
 

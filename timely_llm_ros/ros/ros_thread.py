@@ -35,7 +35,7 @@ _POSTS_PER_ANSWER = 5
 """More than the chain of posts by which rclpy answers a goal's waiting clients."""
 
 
-class _TaskExecutor(rclpy_implementation.EventsExecutor):  # type: ignore[misc]
+class _TaskExecutor(rclpy_implementation.EventsExecutor):
     """rclpy's executor of events, whose tasks may fail.
 
     A task that ends with an exception, be it a posted function, a future's callback or an action's
