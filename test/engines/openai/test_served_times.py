@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from timely_llm_ros.engines.openai import served_times
 from timely_llm_ros.engines.openai.completions import Chunk
 from timely_llm_ros.engines.openai.served_times import measure_times
 from timely_llm_ros.errors import EngineError

@@ -50,6 +50,10 @@ def server_of(run: Run, program: ServeProgram) -> Server:
     return next(server for server in run.engine._servers if server.url == program.url)
 
 
+def is_busy(run: Run, program: ServeProgram) -> bool:
+    return bool(server_of(run, program).core.generations.running)
+
+
 async def test_a_server_killed_under_load_loses_nothing_and_is_used_again(
     programs: list[ServeProgram], tmp_path: Path
 ) -> None:
@@ -63,7 +67,7 @@ async def test_a_server_killed_under_load_loses_nothing_and_is_used_again(
         assert len(processes) >= 3
         for number in GENERATIONS:
             run.engine.submit(request(number, max_tokens=200))
-        await run.until(lambda: len(run.segments) > 5 and server_of(run, victim).core.running)
+        await run.until(lambda: len(run.segments) > 5 and is_busy(run, victim))
         os.kill(processes[1], signal.SIGKILL)
         unfinished = len(GENERATIONS) - len(run.ended)
         assert unfinished > 5
@@ -83,7 +87,7 @@ async def test_a_server_killed_under_load_loses_nothing_and_is_used_again(
                 await asyncio.sleep(0.1)
         for number in MORE:
             run.engine.submit(request(number, max_tokens=200))
-        await run.until(lambda: server_of(run, victim).core.running)
+        await run.until(lambda: is_busy(run, victim))
         await run.all_ended(MORE)
         assert {n: run.plan(n) for n in MORE} == {n: expected[n] for n in MORE}
 

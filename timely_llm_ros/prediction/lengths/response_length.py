@@ -1,7 +1,7 @@
 """The arithmetic of TimeBill's response lengths in buckets (section 4.1, eq. 2).
 
-TimeBill predicts in which bucket of ``size`` tokens a response's length falls. Bucket ``n``, from 1,
-holds the lengths ``(n - 1) size + 1`` to ``n size``; a network's class is the number minus 1.
+TimeBill predicts in which bucket of ``size`` tokens a response's length falls. Bucket ``n``, from
+1, holds the lengths ``(n - 1) size + 1`` to ``n size``; a network's class is the number minus 1.
 """
 
 from __future__ import annotations
