@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.skills.least_time import least_s
 
 from lrtrace.call_samples import CallSample
 from timely_llm_ros.calibration.skill_fit import MAX_KEPT, LeftAlone, SkillFit, fit_skill
@@ -116,7 +117,7 @@ def test_what_no_argument_explains_is_constant_or_as_measured() -> None:
     assert fit.model.expected_s(search[0].call, Scene()) == pytest.approx(
         sum(times_s) / 40, rel=1e-3
     )
-    assert fit.model.minimum_s(search[0].call, Scene()) == pytest.approx(min(times_s), rel=1e-3)
+    assert least_s(fit.model, search[0].call, Scene()) == pytest.approx(min(times_s), rel=1e-3)
     assert (fit.outliers, fit.ranges) == (0, {})
 
 
@@ -145,7 +146,7 @@ def test_the_least_time_is_beaten_by_one_call_in_twenty_at_most() -> None:
     calls = [sample('takeoff', 5.0 + 0.002 * n) for n in range(55)]
     calls += [sample('takeoff', 4.97 - 0.002 * n) for n in range(5)]
     model = fitted('takeoff', calls).model
-    beaten = sum(one.duration_s < model.minimum_s(one.call, one.scene) for one in calls)
+    beaten = sum(one.duration_s < least_s(model, one.call, one.scene) for one in calls)
     assert beaten <= 3
 
 
@@ -221,7 +222,6 @@ def test_the_order_of_calls_does_not_matter_and_every_fit_is_a_model(
 
 def _require_model(model: DurationModel, samples: list[CallSample]) -> None:
     for one in samples:
-        least_s = model.minimum_s(one.call, one.scene)
-        assert 0 <= least_s <= model.expected_s(one.call, one.scene)
+        assert 0 <= least_s(model, one.call, one.scene) <= model.expected_s(one.call, one.scene)
     if not isinstance(model, EmpiricalDuration):
         assert 0 <= getattr(model, 'variation') <= 0.5  # noqa: B009

@@ -6,6 +6,7 @@ import statistics
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.skills.least_time import least_s
 from support.skills.plan_texts import ARM, SCENE, SKILL_SETS, TELLO, PlanWriter
 
 from timely_llm_ros.skills import DurationModel, SkillSet, expected_execution_s
@@ -56,7 +57,7 @@ def test_drawn_times_have_the_expected_mean_and_respect_the_minimum(model: Durat
     forward = call('move_forward(50)')
     rng = random.Random(3)
     samples = [model.sample_s(forward, SCENE, rng) for _ in range(4000)]
-    assert min(samples) >= model.minimum_s(forward, SCENE) >= 0.0
+    assert min(samples) >= least_s(model, forward, SCENE) >= 0.0
     assert statistics.fmean(samples) == pytest.approx(model.expected_s(forward, SCENE), rel=0.05)
     assert statistics.pstdev(samples) > 0.1
     again = random.Random(3)
@@ -89,5 +90,5 @@ def test_execution_time_is_additive_and_at_least_the_minimum_of_plain_calls(
     rng = random.Random(seed)
     for one in calls_of(statements):
         model = skill_set.skills[one.skill].duration
-        assert 0.0 <= model.minimum_s(one, SCENE) <= model.expected_s(one, SCENE)
-        assert model.sample_s(one, SCENE, rng) >= model.minimum_s(one, SCENE)
+        assert 0.0 <= least_s(model, one, SCENE) <= model.expected_s(one, SCENE)
+        assert model.sample_s(one, SCENE, rng) >= least_s(model, one, SCENE)

@@ -34,7 +34,7 @@ from timely_llm_ros.planner.robot_queue import RobotQueue
 from timely_llm_ros.planner.task_group import TaskGroup
 from timely_llm_ros.planner.task_handle import TaskHandle
 from timely_llm_ros.planner.task_run import TaskRun
-from timely_llm_ros.prediction.lengths import EmpiricalLengths, learn_length
+from timely_llm_ros.prediction.lengths import EmpiricalLengths
 from timely_llm_ros.skills import build_prompt
 
 if TYPE_CHECKING:
@@ -320,7 +320,8 @@ class Planner:
 
     def _learn(self, run: TaskRun, event: GenerationEnded) -> None:
         """Remember how long a whole plan was and how much engine time it took."""
-        learn_length(self._predictor, run.prompt.fixed, run.prompt.body, event.tokens + 1)
+        if isinstance(self._predictor, EmpiricalLengths):
+            self._predictor.observe(run.prompt.fixed, run.prompt.body, event.tokens + 1)
         skill_set = run.task.skill_set
         shortest_s = self._shortest_s.get(skill_set, event.generation_s)
         self._shortest_s[skill_set] = min(shortest_s, event.generation_s)

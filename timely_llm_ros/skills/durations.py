@@ -1,6 +1,6 @@
 """How long skills take: a model per skill.
 
-A model knows a call's expected time, the least it can take, and draws times for a simulation.
+A model knows a call's expected time and draws times for a simulation.
 Coefficients are per SI unit of an argument; an object argument counts with its distance from
 the robot's start (m).
 """
@@ -39,10 +39,6 @@ class _Varying(ABC):
     @abstractmethod
     def expected_s(self, call: Call, scene: Scene, /) -> float:
         """Return the expected time (s)."""
-
-    def minimum_s(self, call: Call, scene: Scene, /) -> float:
-        """Return the least time (s) that a call takes."""
-        return self.expected_s(call, scene) * (1.0 - SPREAD * self.variation)
 
     def sample_s(self, call: Call, scene: Scene, rng: random.Random, /) -> float:
         """Draw a time (s); its mean is the expected one."""
@@ -102,10 +98,6 @@ class EmpiricalDuration:
     def expected_s(self, _call: Call, _scene: Scene, /) -> float:
         """Return the mean of the measured times (s)."""
         return math.fsum(self.samples_s) / len(self.samples_s)
-
-    def minimum_s(self, _call: Call, _scene: Scene, /) -> float:
-        """Return the least measured time (s)."""
-        return min(self.samples_s)
 
     def sample_s(self, _call: Call, _scene: Scene, rng: random.Random, /) -> float:
         """Draw one of the measured times (s)."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.skills.least_time import least_s
 
 from timely_llm_ros.errors import ArgumentError, ConfigurationError, PlanError, PlanSyntaxError
 from timely_llm_ros.skills import expected_execution_s, read_statements, segmenter_for
@@ -232,6 +233,6 @@ def test_reading_takes_as_long_as_its_words() -> None:
     (call,) = segment.calls
     model = ReadingDuration(300.0, 0.1)
     assert model.expected_s(call, Scene()) == pytest.approx(2.0)
-    assert model.minimum_s(call, Scene()) == pytest.approx(1.6)
+    assert least_s(model, call, Scene()) == pytest.approx(1.6)
     drawn = [model.sample_s(call, Scene(), random.Random(seed)) for seed in range(50)]
     assert 1.6 <= min(drawn) < 2.0 < max(drawn) <= 2.4

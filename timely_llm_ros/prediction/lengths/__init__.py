@@ -8,7 +8,6 @@ from timely_llm_ros.prediction.lengths.length_forecast import (
     LengthForecast,
     LengthPredictor,
     find_predictor,
-    learn_length,
 )
 from timely_llm_ros.prediction.lengths.probe import (
     EVERY,
@@ -38,6 +37,6 @@ __all__ = [
     'EVERY', 'PREDICTORS', 'PROBE_NAME', 'RLP_NAME', 'BodyShape', 'EmpiricalLengths', 'LengthBins',
     'LengthDistribution', 'LengthFilter', 'LengthForecast', 'LengthPredictor', 'ProbeSettings',
     'RemainingLengthProbe', 'ResponseLengthModel', 'RlpSettings', 'SmallBody', 'bucket_of',
-    'bucket_prior', 'calibrate', 'compress_prompt', 'find_predictor', 'learn_length',
+    'bucket_prior', 'calibrate', 'compress_prompt', 'find_predictor',
     'pessimistic_length', 'read_probe', 'read_rlp', 'write_probe', 'write_rlp',
 ]  # fmt: skip

@@ -88,7 +88,7 @@ class EmpiricalLengths:
         return Sample(tuple(known))
 
     def observe(self, fixed: str, body: str, length: int) -> None:
-        """Learn from a plan of ``length`` tokens that was generated to its end."""
+        """Learn from a plan of ``length`` tokens, its end included."""
         kind = _kind(fixed, body)
         lengths = self._lengths.setdefault(kind, [])
         bisect.insort(lengths, length)
@@ -96,12 +96,6 @@ class EmpiricalLengths:
         learned.append(length)
         if len(learned) > MOST_LEARNED:
             lengths.remove(learned.pop(0))
-
-
-def learn_length(predictor: LengthPredictor, fixed: str, body: str, length: int) -> None:
-    """Let a predictor learn, if it can, from a plan of ``length`` tokens, its end included."""
-    if isinstance(predictor, EmpiricalLengths):
-        predictor.observe(fixed, body, length)
 
 
 def _kind(fixed: str, body: str) -> tuple[str, int]:
