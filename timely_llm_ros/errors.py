@@ -39,7 +39,7 @@ class SkillSetError(ConfigurationError):
 
 
 class ContractError(ConfigurationError):
-    """A library in a version, or with names and arguments, that a part of this does not fit."""
+    """A library whose version, names or arguments are not what this package expects."""
 
 
 class InvalidTaskError(TimelyError):
@@ -108,7 +108,7 @@ class ModelLoadError(EngineError):
 
 
 class ServerLostError(EngineError):
-    """A server that does not answer or is in trouble; another one, or it later, may serve."""
+    """A server that does not answer or is in trouble; another one may serve, or this one later."""
 
 
 class RequestRefusedError(EngineError):

@@ -1,4 +1,4 @@
-"""What the programs share that start processes of their own: none outlives its parent."""
+"""How a child process ends with its parent."""
 
 from __future__ import annotations
 

@@ -38,12 +38,8 @@ class TimeUtility:
             raise InvalidTaskError(f'utility peak {self.peak!r}: expected a finite number > 0')
 
     def first(self, waiting_s: float) -> float:
-        """Return the utility of a first segment that made the robot wait ``waiting_s`` (eq. 1)."""
+        """Return the utility of a first segment that made the robot wait ``waiting_s``."""
         return min(self.peak, self.slope_per_s * (waiting_s - self.expected_response_s) + self.peak)
-
-    def later(self, waiting_s: float) -> float:
-        """Return the utility of a later segment: eq. 1 with ERT = 0, early counts as on time."""
-        return min(self.peak, self.slope_per_s * max(waiting_s, 0.0) + self.peak)
 
 
 NORMAL = TimeUtility(expected_response_s=1.0, slope_per_s=-2.0, peak=1.0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -85,6 +86,8 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
         if command in (name, None):
             module, _, function = place.partition('.')
             getattr(import_module(f'timely_llm_ros.cli.{module}'), function)(one)
+            if one.description and '\n' not in one.description:
+                one.description = textwrap.fill(one.description, 100)
     return parser
 
 

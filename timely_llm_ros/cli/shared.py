@@ -39,12 +39,12 @@ def add_fields(parser: argparse.ArgumentParser, record: type[Any], *names: str) 
         elif kind is tuple:
             settings['nargs'] = '+'
         else:
-            settings |= {'type': kind, 'choices': declared.choices or None}
-        shown = ' '.join(default) if kind is tuple else default
-        suffix = (
-            f' (default: {shown})' if shown is not None and shown != '' and kind is not bool else ''
-        )
-        parser.add_argument(_flag(name), help=declared.description.rstrip('.') + suffix, **settings)
+            metavar = 'SECONDS' if name.endswith('_s') else 'N' if kind is int else None
+            settings |= {'type': kind, 'choices': declared.choices or None, 'metavar': metavar}
+        text = declared.description[0].lower() + declared.description[1:].rstrip('.')
+        if kind is not bool and default not in (None, ''):
+            text += f' (default: {" ".join(default) if kind is tuple else default})'
+        parser.add_argument(_flag(name), help=text, **settings)
 
 
 def read_fields(options: argparse.Namespace, record: Callable[..., R], **others: Any) -> R:

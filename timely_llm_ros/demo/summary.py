@@ -1,4 +1,4 @@
-"""The demo's last word: tables of what the runs measured, from their traces."""
+"""Tables of what the demo's runs measured, read from their traces."""
 
 from __future__ import annotations
 

@@ -125,8 +125,8 @@ class Scene:
 def trim_scene(scene: Scene, instruction: str, objects: int) -> Scene:
     """Return a scene of at most so many objects, in their order.
 
-    Those stay first whose name, kind, attribute or support the instruction has, more words first;
-    then those that are nearest to the robot's start.
+    Objects whose name, kind, attribute or support the instruction mentions are kept first, those
+    with most such words before others, then those that are nearest to the robot's start.
     """
     words = set(_PROSE_WORD.findall(instruction.lower()))
     words |= {word[:-1] for word in words if word.endswith('s')}
