@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from benchmarks.timebill.estimates import Estimates
     from benchmarks.timebill.record import Recorded
-    from timely_llm_ros.budget import Decides, EvictionRule
+    from timely_llm_ros.budget import EvictionChoice, EvictionRule
 
 Overrun = Literal['kill', 'skip_next']
 MAX_TOKENS = 512
@@ -53,7 +53,7 @@ class TimeBill:
     grid: Sequence[float]
     estimates: Estimates
     pessimism: float | None = None
-    decides: Decides = 'score'
+    decides: EvictionChoice = 'score'
     ended: float = ENDED
     refuses: bool = False
 
@@ -64,7 +64,7 @@ class TimeBill:
 
     def rule(self, job: Recorded, ends_by_s: float, period_s: float | None) -> EvictionRule:
         """Return what decides after the job's prefill."""
-        return BudgetOptions(coverage=COVERAGE, decides=self.decides, ended=self.ended).rule(
+        return BudgetOptions(coverage=COVERAGE, eviction=self.decides, ended=self.ended).rule(
             ends_by_s=ends_by_s,
             expected=self.estimates.expected,
             worst=self.estimates.worst,

@@ -19,7 +19,8 @@ from lrtrace.playback.playback import MAX_RATE, MIN_RATE, Playback
 from lrtrace.record import ProgramNode, message_class, qos_profile, run_program
 from lrtrace.storage import TopicQos, Trace, qos_profiles
 from timely_llm_ros.errors import ConfigurationError, TraceError
-from timely_llm_ros.ros import declare, parameter
+from timely_llm_ros.options import option
+from timely_llm_ros.ros import declare, fixed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,26 +42,23 @@ NEVER = ('*/_action/*', '/clock')
 class ReplayParameters:
     """What the replay is told."""
 
-    trace: str = parameter('', 'what to play: a trace folder or an MCAP file')
-    topics: tuple[str, ...] = parameter(('*',), 'patterns of the topics to play, by full name')
-    prefix: str = parameter('', "put before every topic's name, e.g. /replayed")
-    start_paused: bool = parameter(False, 'wait for the service resume or play_next')
-    at_end: str = parameter(
+    trace: str = fixed('', 'what to play: a trace folder or an MCAP file')
+    topics: tuple[str, ...] = fixed(('*',), 'patterns of the topics to play, by full name')
+    prefix: str = fixed('', "put before every topic's name, e.g. /replayed")
+    start_paused: bool = fixed(False, 'wait for the service resume or play_next')
+    at_end: str = fixed(
         'exit', 'what to do behind the last message', choices=('exit', 'pause', 'loop')
     )
-    clock_hz: float = parameter(
+    clock_hz: float = fixed(
         40.0, 'how often /clock is published; 0: never', minimum=0.0, maximum=1000.0
     )
-    rate: float = parameter(
+    rate: float = option(
         1.0,
         'seconds of the trace that pass in one real one; may be set at any time',
         minimum=MIN_RATE,
         maximum=MAX_RATE,
-        read_only=False,
     )
-    position_s: float = parameter(
-        0.0, "where to begin (s from the trace's start); set it to seek", read_only=False
-    )
+    position_s: float = option(0.0, "where to begin (s from the trace's start); set it to seek")
 
 
 class ReplayNode(ProgramNode):

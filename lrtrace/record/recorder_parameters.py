@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.errors import ConfigurationError
-from timely_llm_ros.ros import parameter
+from timely_llm_ros.ros import fixed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,32 +16,32 @@ if TYPE_CHECKING:
 class RecorderParameters:
     """What the recorder is told."""
 
-    output: str = parameter(
+    output: str = fixed(
         '', 'folder of the trace, which must not exist; empty: named after the time'
     )
-    robots: tuple[str, ...] = parameter(
+    robots: tuple[str, ...] = fixed(
         (), 'robots whose topics are subscribed before anyone publishes on them'
     )
-    topics: tuple[str, ...] = parameter(
+    topics: tuple[str, ...] = fixed(
         (), "patterns of further topics to record, by full name, e.g. '/arm_1/joint_*'"
     )
-    custom_data: tuple[str, ...] = parameter((), 'what to note about the run: a list of name=value')
-    flush_period_s: float = parameter(
+    custom_data: tuple[str, ...] = fixed((), 'what to note about the run: a list of name=value')
+    flush_period_s: float = fixed(
         0.5, 'a kill loses at most the messages of this time (s)', minimum=0.05, maximum=1.0
     )
-    max_file_bytes: int = parameter(
+    max_file_bytes: int = fixed(
         1 << 29,
         'a file of so many bytes is ended and another begun; 0: never',
         minimum=0,
         maximum=1 << 40,
     )
-    max_file_s: float = parameter(
+    max_file_s: float = fixed(
         0.0,
         'a file that spans so much time (s) is ended and another begun; 0: never',
         minimum=0.0,
         maximum=1e6,
     )
-    max_backlog_bytes: int = parameter(
+    max_backlog_bytes: int = fixed(
         1 << 26,
         'memory for messages that wait to be written; what finds no room is dropped, counted and '
         'reported',

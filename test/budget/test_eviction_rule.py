@@ -21,7 +21,7 @@ from timely_llm_ros.budget.score_rule import (
     likely_lengths,
     spread_of,
 )
-from timely_llm_ros.budget.task_budget import BudgetOptions, Decides
+from timely_llm_ros.budget.task_budget import BudgetOptions, EvictionChoice
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.prediction.lengths.length_forecast import Sample
 from timely_llm_ros.prediction.lengths.response_length import LengthDistribution
@@ -238,8 +238,8 @@ def test_what_ending_is_worth_is_a_number() -> None:
 def test_where_eviction_saves_nothing_nothing_is_evicted() -> None:
     flat = replace(TIMES, kv_token_s=0.0)
     asked: dict[str, Any] = {'ends_by_s': NOW_S + 0.2, 'worst_length': 40, 'lengths': ((20, 1.0),)}
-    for decides in get_args(Decides):
-        options = BudgetOptions(max_evicted=MOST, decides=decides)
+    for decides in get_args(EvictionChoice):
+        options = BudgetOptions(max_evicted=MOST, eviction=decides)
         rule = options.rule(expected=flat, worst=flat, **asked)
         assert rule.keep(1000, NOW_S) == 1000
         assert pickle.loads(pickle.dumps(rule)) == rule

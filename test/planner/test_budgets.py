@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from timely_llm_ros.budget.task_budget import BudgetOptions, Decides
+from timely_llm_ros.budget.task_budget import BudgetOptions, EvictionChoice
 from timely_llm_ros.clock import LoopClock
 from timely_llm_ros.drivers import SimulatedDriver, SimulatedOptions
 from timely_llm_ros.engines.simulated.config import SimulatedConfig
@@ -76,7 +76,7 @@ class Fixed:
 
 def serve(
     tasks: list[Task], lengths: dict[str, int], predictor: Any, *, evicts: bool = True,
-    after_s: float = 0.0, decides: Decides = 'worst_case',
+    after_s: float = 0.0, decides: EvictionChoice = 'worst_case',
 ) -> tuple[dict[str, TaskResult | TaskRefusedError], list[Any]]:  # fmt: skip
     """Run tasks, one robot each, and return results or refusals, and the planner's events."""
 
@@ -99,7 +99,7 @@ def serve(
             skill_sets={'tello': TELLO},
             clock=clock,
             on_event=events.append,
-            config=PlannerConfig(budgets=BudgetOptions(max_evicted=ALPHA_MAX, decides=decides)),
+            config=PlannerConfig(budgets=BudgetOptions(max_evicted=ALPHA_MAX, eviction=decides)),
             predictor=predictor,
         )
         for executor in executors.values():
@@ -197,11 +197,11 @@ def test_evicts_just_enough() -> None:
 
 
 def test_the_score_to_expect_decides_unless_told_otherwise() -> None:
-    assert BudgetOptions().decides == 'score'
+    assert BudgetOptions().eviction == 'score'
     asked = task('a', 100, None)
     prompt = tokens_of(asked)
     expected = {}
-    for decides in get_args(Decides):
+    for decides in get_args(EvictionChoice):
         budget_s = seconds(prompt, 60, 0.5)
         found, _ = serve([task('a', 100, budget_s)], {'a': 20}, Fixed(20, 60), decides=decides)
         result = found['a']
@@ -339,7 +339,7 @@ def test_the_response_length_predictor_reads_what_is_asked(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    'options', [{'max_evicted': 1.0}, {'pessimism': 0.5}, {'coverage': 0.0}, {'decides': 'luck'}]
+    'options', [{'max_evicted': 1.0}, {'pessimism': 0.5}, {'coverage': 0.0}, {'eviction': 'luck'}]
 )
 def test_bad_options(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match='expected'):

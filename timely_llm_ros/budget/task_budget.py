@@ -23,6 +23,7 @@ from timely_llm_ros.budget.score_rule import (
     spread_of,
 )
 from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.options import check_options, option
 from timely_llm_ros.prediction.lengths import pessimistic_length
 
 if TYPE_CHECKING:
@@ -31,22 +32,15 @@ if TYPE_CHECKING:
     from timely_llm_ros.prediction.times import ExecutionTimeModel, TimeCoefficients
 
 
-Decides = Literal['score', 'worst_case', 'most']
+EvictionChoice = Literal['score', 'worst_case', 'most']
 """What decides how much of a prompt is evicted."""
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetOptions:
-    """How careful the budgets are.
+    """How careful the budgets are; those with a description are parameters of the planner node too.
 
     Attributes:
-        max_evicted: alpha_max, the largest share of a prompt's KV to give up.
-        pessimism: k, by which a predicted length is multiplied for the worst case; 0 takes the
-            length that ``coverage`` of such responses do not exceed.
-        coverage: The share of single prompts, steps and lengths that the worst case covers.
-        decides: What decides how much is evicted. ``score``: the score to expect. ``worst_case``:
-            the least with which the worst case fits, and the score only where none does. ``most``:
-            the same, but it then evicts the most, as TimeBill does.
         effect: What becomes of responses after eviction.
         ended: Under Kill, what it is worth that there is any answer in time, where a perfect one
             is worth 1 more.
@@ -55,26 +49,41 @@ class BudgetOptions:
         ConfigurationError: A value out of range.
     """
 
-    max_evicted: float = MAX_EVICTED
-    pessimism: float = 0.0
-    coverage: float = 0.95
-    decides: Decides = 'score'
+    max_evicted: float = option(
+        MAX_EVICTED,
+        "Largest share of a prompt's KV that a time budget may evict.",
+        minimum=0.0,
+        maximum=0.999,
+    )
+    pessimism: float = option(
+        0.0,
+        'k of TimeBill: the worst case has k times the predicted length; 0 takes the length that '
+        'budget_coverage of such plans do not exceed.',
+        minimum=0.0,
+        maximum=1000.0,
+    )
+    coverage: float = option(
+        0.95,
+        'Share of single prompts, steps and plan lengths that the worst case covers.',
+        minimum=0.01,
+        maximum=0.999,
+    )
+    eviction: EvictionChoice = option(
+        'score',
+        'What decides how much a time budget evicts: score weighs the chance to end in time '
+        'against what eviction costs; worst_case takes the least with which the worst case fits, '
+        'and weighs where none does; most evicts budget_max_evicted then, as TimeBill.',
+        choices=get_args(EvictionChoice),
+    )
     effect: EvictionEffect = SNAPKV_EFFECT
     ended: float = ENDED
 
     def __post_init__(self) -> None:
-        if not 0 <= self.max_evicted < 1:
-            raise ConfigurationError(f'max_evicted {self.max_evicted!r}: expected 0 up to 1')
-        if not (self.pessimism == 0 or 1 <= self.pessimism <= 1000):
+        check_options(self)
+        if 0 < self.pessimism < 1:
             raise ConfigurationError(f'pessimism {self.pessimism!r}: expected 0, or 1 to 1000')
-        if self.decides not in get_args(Decides):
-            raise ConfigurationError(
-                f'decides {self.decides!r}: expected one of {get_args(Decides)}'
-            )
         if not 0 <= self.ended < math.inf:
             raise ConfigurationError(f'ended {self.ended!r}: expected a finite number >= 0')
-        if not 0 < self.coverage < 1:
-            raise ConfigurationError(f'coverage {self.coverage!r}: expected between 0 and 1')
 
     def worst_length(self, forecast: LengthForecast, max_tokens: int) -> int:
         """Return N_W (tokens); ``max_tokens`` where too little is known for the coverage."""
@@ -109,9 +118,9 @@ class BudgetOptions:
             period_s,
             self.ended,
         )
-        if self.decides == 'score':
+        if self.eviction == 'score':
             return scored
-        otherwise = scored if self.decides == 'worst_case' else None
+        otherwise = scored if self.eviction == 'worst_case' else None
         return BudgetedEviction(ends_by_s, worst, worst_length, self.max_evicted, otherwise)
 
     def worst_times(

@@ -12,8 +12,8 @@ from timely_llm_ros.ros.parameters import (
     check,
     declarations,
     declare,
+    fixed,
     fixed_group,
-    parameter,
     read,
 )
 from timely_llm_ros.ros.program import run
@@ -32,5 +32,5 @@ __all__ = [
     'EVENTS_QOS', 'HEARTBEAT_QOS', 'HEARTBEAT_TOPIC', 'SEGMENTS_QOS', 'STATE_QOS',
     'TASK_EVENTS_TOPIC', 'TYPE_NAMES', 'Declaration', 'DeferredActionServer', 'FeedbackThrottle',
     'GoalClient', 'RobotEntry', 'RosThread', 'Value', 'build', 'check', 'create_deferred_service',
-    'declarations', 'declare', 'fixed_group', 'parameter', 'read', 'robot_entries', 'run',
+    'declarations', 'declare', 'fixed', 'fixed_group', 'read', 'robot_entries', 'run',
 ]  # fmt: skip

@@ -42,18 +42,17 @@ class Declaration:
     read_only: bool
 
 
-def parameter(
+def fixed(
     default: Any,
     description: str,
     *,
     minimum: float | None = None,
     maximum: float | None = None,
     choices: tuple[str, ...] = (),
-    read_only: bool = True,
 ) -> Any:
-    """Return the dataclass field of a parameter that belongs to the node itself."""
+    """Return the dataclass field of an option that is fixed once the node has started."""
     made = option(default, description, minimum=minimum, maximum=maximum, choices=choices)
-    return field(default=default, metadata={**made.metadata, _FIXED: read_only})
+    return field(default=default, metadata={**made.metadata, _FIXED: True})
 
 
 def fixed_group(default: Any) -> Any:
@@ -65,7 +64,7 @@ Record = TypeVar('Record')
 
 
 def declarations(
-    record: type[Any], values: Any = None, prefix: str = '', *, fixed: bool = False
+    record: type[Any], values: Any = None, prefix: str = '', *, all_fixed: bool = False
 ) -> dict[str, Declaration]:
     """Return the declarations of a record's parameters by name.
 
@@ -76,7 +75,7 @@ def declarations(
         record: The dataclass.
         values: Has the defaults; None for those of the fields.
         prefix: Stands before every name.
-        fixed: Whether all are fixed, whatever the fields say.
+        all_fixed: Whether all are fixed, whatever the fields say.
 
     Raises:
         TypeError: Variants have an option of one name with different declarations.
@@ -84,7 +83,7 @@ def declarations(
     found: dict[str, Declaration] = {}
     for item in fields(record):
         default = item.default if values is None else getattr(values, item.name)
-        read_only = fixed or item.metadata.get(_FIXED, False)
+        read_only = all_fixed or item.metadata.get(_FIXED, False)
         match option_of(item):
             case Option() as declared:
                 if default is None:
@@ -92,12 +91,12 @@ def declarations(
                 _add(found, {prefix + item.name: Declaration(default, declared, read_only)})
             case Group(inner, own):
                 given = None if default is MISSING else default
-                _add(found, declarations(inner, given, prefix + own, fixed=read_only))
+                _add(found, declarations(inner, given, prefix + own, all_fixed=read_only))
             case Variants(records, chosen, description):
                 names = Option(description, choices=tuple(records))
                 _add(found, {prefix + item.name: Declaration(chosen, names, read_only)})
                 for variant in records.values():
-                    _add(found, declarations(variant, prefix=prefix, fixed=read_only))
+                    _add(found, declarations(variant, prefix=prefix, all_fixed=read_only))
             case None:
                 pass
     return found

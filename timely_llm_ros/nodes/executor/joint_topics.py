@@ -26,9 +26,6 @@ _logger = logging.getLogger(__name__)
 ARRIVAL_LIMIT_S = 2.0
 """How long the last trajectory may take to arrive before the node is destroyed (s)."""
 
-_SPIN_S = 60.0
-"""One round of spinning (s); see ``RosThread``."""
-
 
 class JointTopics:
     """The joints of one arm, by topics.
@@ -111,26 +108,17 @@ class JointTopics:
 
     def command(self, positions: Mapping[str, float], duration_s: float) -> None:
         """Publish a trajectory of one point, to begin at once and end there at rest."""
-        from builtin_interfaces.msg import Duration
+        from rclpy.duration import Duration
         from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
         if self._node is None:
             return
-        fraction_s, whole_s = math.modf(duration_s)
-        self._commands.publish(
-            JointTrajectory(
-                joint_names=list(positions),
-                points=[
-                    JointTrajectoryPoint(
-                        positions=list(positions.values()),
-                        velocities=[0.0] * len(positions),
-                        time_from_start=Duration(
-                            sec=int(whole_s), nanosec=min(int(1e9 * fraction_s), 999_999_999)
-                        ),
-                    )
-                ],
-            )
+        point = JointTrajectoryPoint(
+            positions=list(positions.values()),
+            velocities=[0.0] * len(positions),
+            time_from_start=Duration(seconds=duration_s).to_msg(),
         )
+        self._commands.publish(JointTrajectory(joint_names=list(positions), points=[point]))
 
     async def heard(self, limit_s: float) -> None:
         """Return once a new reading is there, after ``limit_s`` (s) in any case."""
@@ -176,8 +164,7 @@ class JointTopics:
         executor = SingleThreadedExecutor(context=self._context)
         executor.add_node(self._node)
         try:
-            while self._context is not None and self._context.ok():
-                executor.spin_once(_SPIN_S)
+            executor.spin()
         except ExternalShutdownException:
             return
         except Exception:

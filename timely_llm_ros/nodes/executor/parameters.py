@@ -6,39 +6,39 @@ from dataclasses import dataclass
 
 from timely_llm_ros.drivers import DRIVERS, SimulatedOptions
 from timely_llm_ros.execution import ExecutorLimits
-from timely_llm_ros.ros import fixed_group, parameter
+from timely_llm_ros.ros import fixed, fixed_group
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutorParameters:
     """Parameters of the executor node. All are fixed once it has started."""
 
-    robot: str = parameter('', 'Name of the robot; "" where robots names them all.')
-    skill_set: str = parameter(
+    robot: str = fixed('', 'Name of the robot; "" where robots names them all.')
+    skill_set: str = fixed(
         '', 'Its skill set: the name of a shipped one or a path; "" only without robot.'
     )
-    robots: tuple[str, ...] = parameter(
+    robots: tuple[str, ...] = fixed(
         (), 'More robots in the same process, one "name:skill_set" each.'
     )
-    driver: str = parameter('simulated', 'What moves the robots.', choices=tuple(DRIVERS))
-    drivers_file: str = parameter(
+    driver: str = fixed('simulated', 'What moves the robots.', choices=tuple(DRIVERS))
+    drivers_file: str = fixed(
         '',
         'YAML file with the driver and the options of robots by name, e.g. '
         '"arm_1: {driver: indy, host: 192.168.0.10}"; "" for none. Robots that are not in it have '
         'the driver that the parameter names.',
     )
     simulated: SimulatedOptions = fixed_group(SimulatedOptions())
-    planner_timeout_s: float = parameter(
+    planner_timeout_s: float = fixed(
         1.0,
         'Silence of the planner (s), with a plan of it in hand, after which the robot is brought '
         'to its safe action; 0 to go on without a planner.',
         minimum=0.0,
         maximum=60.0,
     )
-    state_period_s: float = parameter(
+    state_period_s: float = fixed(
         0.1, 'How often robot_state is published (s).', minimum=0.02, maximum=1.0
     )
     limits: ExecutorLimits = fixed_group(ExecutorLimits())
-    result_timeout_s: int = parameter(
+    result_timeout_s: int = fixed(
         60, "How long a finished segment's result is kept (s).", minimum=1, maximum=86400
     )

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from timely_llm_ros.budget import BudgetOptions
 from timely_llm_ros.engines import ModelConfig, StepOptions
 from timely_llm_ros.engines.simulated import SimulatedConfig
 from timely_llm_ros.engines.tokens import PREDICTORS, SHIPPED_MODEL, find_model
@@ -18,7 +17,6 @@ from timely_llm_ros.prediction.times import read_profile
 from timely_llm_ros.utility import TimeUtility
 
 if TYPE_CHECKING:
-    from timely_llm_ros.budget import Decides
     from timely_llm_ros.engines import EngineConfig, EngineInfo, GenerationRequest
     from timely_llm_ros.nodes.planner.parameters import PlannerParameters
     from timely_llm_ros.planner import PlannerConfig
@@ -56,7 +54,7 @@ def planner_config(parameters: PlannerParameters) -> PlannerConfig:
     """
     return replace(
         parameters.planner,
-        budgets=_budgets(parameters) if parameters.profile else None,
+        budgets=parameters.budgets if parameters.profile else None,
         learns_least_time=True,
         # The torch engine has predictors of its own.
         predicts_lengths=(
@@ -82,15 +80,6 @@ def predictor_folder(config: EngineConfig) -> Path:
     if config.predictors not in ('auto', 'off'):
         return Path(config.predictors)
     return Path(find_model(config.model_path)) / PREDICTORS
-
-
-def _budgets(parameters: PlannerParameters) -> BudgetOptions:
-    return BudgetOptions(
-        max_evicted=parameters.budget_max_evicted,
-        pessimism=parameters.budget_pessimism,
-        coverage=parameters.budget_coverage,
-        decides=cast('Decides', parameters.budget_eviction),
-    )
 
 
 def profiled_times(parameters: PlannerParameters) -> ExecutionTimeModel | None:
@@ -123,7 +112,7 @@ def budgets_text(parameters: PlannerParameters, info: EngineInfo) -> str:
             '`timely-llm profile` and set the parameter profile'
         )
     means = (
-        f'eviction by {info.eviction} of up to {parameters.budget_max_evicted:.0%}'
+        f'eviction by {info.eviction} of up to {parameters.budgets.max_evicted:.0%}'
         if info.eviction
         else 'trimmed prompts and a limit on the plan'
     )

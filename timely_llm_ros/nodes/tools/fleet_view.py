@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.msg import RobotState, SchedulerState, SkillSegment, TaskEvent
 from timely_llm_ros.ros import EVENTS_QOS, SEGMENTS_QOS, STATE_QOS, TASK_EVENTS_TOPIC
-from timely_llm_ros.ros.conversions import seconds
+from timely_llm_ros.ros.conversions import ROBOT_PHASES, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,13 +25,7 @@ _TASK_EVENTS = {
     TaskEvent.SEGMENT_ENDED: 'segment_ended',
     TaskEvent.ENDED: 'ended',
 }
-_ROBOT_PHASES = {
-    RobotState.IDLE: 'idle',
-    RobotState.EXECUTING: 'executing',
-    RobotState.WAITING: 'waiting',
-    RobotState.SAFE: 'safe',
-    RobotState.LOST: 'lost',
-}
+_ROBOT_PHASES = {number: name for name, number in ROBOT_PHASES.items()}
 
 _SCHEDULER_FIELDS = (
     'engine', 'mode', 'policy', 'running', 'suspended', 'held', 'queued', 'kv_tokens',

@@ -156,13 +156,14 @@ def outcome_record(
 
 # States
 
-_ROBOT_PHASES = {
+ROBOT_PHASES = {
     'idle': RobotState.IDLE,
     'executing': RobotState.EXECUTING,
     'waiting': RobotState.WAITING,
     'safe': RobotState.SAFE,
     'lost': RobotState.LOST,
 }
+"""The phases of robots, as the program names them and as messages do."""
 
 
 def robot_state_message(state: ExecutorState, robot: str, skill_set: SkillSet) -> RobotState:
@@ -170,7 +171,7 @@ def robot_state_message(state: ExecutorState, robot: str, skill_set: SkillSet) -
     return RobotState(
         robot=robot,
         skill_set=skill_set.name,
-        phase=_ROBOT_PHASES[state.phase],
+        phase=ROBOT_PHASES[state.phase],
         plan_id=uuid_message(state.plan_id),
         segment=state.index,
         call=state.call,
