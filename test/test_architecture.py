@@ -48,7 +48,7 @@ LAB = {'sample_tasks', 'training', 'calibration', 'offline', 'evaluation', 'demo
 SERVICE = {room for floor in FLOORS for room in floor} - LAB - {'cli', 'testing'}
 
 LRTRACE_MAY_USE = {
-    'errors', 'utility', 'command_line', 'installation', 'skills', 'ros', 'nodes',
+    'errors', 'utility', 'command_line', 'installation', 'options', 'skills', 'ros', 'nodes',
 }  # fmt: skip
 """Traces know of robots and their skills, never of planner or engines."""
 
