@@ -109,8 +109,8 @@ def create_driver(
 
     Args:
         skill_set: The robot's skills.
-        options: Of its driver.
-        perception: The robot's eyes; None for none. Simulated robots need none.
+        options: The options of its driver.
+        perception: The robot's eyes; None for none.
         joints: The joints of an arm that is driven by trajectories; no other driver needs them.
 
     Raises:

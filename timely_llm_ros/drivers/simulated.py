@@ -65,7 +65,7 @@ class SimulatedDriver:
     Args:
         skill_set: The robot's skills, with their duration models.
         options: How it is simulated.
-        clock: It sleeps on this clock; by default on the loop's.
+        clock: The clock to sleep on; by default the loop's.
         values: Says what a blocking skill returns. By default a bool is drawn, true in seven cases
             of ten, and a text is the first names in the scene.
     """

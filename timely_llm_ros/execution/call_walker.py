@@ -30,9 +30,9 @@ def steps(
     """Yield the calls that statements make; ``send`` the value that each returned.
 
     Args:
-        statements: Their skills and objects are in the skill set and the scene.
-        skill_set: The robot's.
-        scene: The task's.
+        statements: The statements to walk.
+        skill_set: Has every skill that they call.
+        scene: Has every object that they name.
         after_s: Expected time of what follows the statements (s).
 
     Raises:

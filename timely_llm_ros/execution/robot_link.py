@@ -67,7 +67,7 @@ class TimedSegment:
 
 @dataclass(frozen=True, slots=True)
 class SegmentProgress:
-    """How far a segment is, for the first time at the moment when its first call starts.
+    """How far a segment is. The first progress comes when the segment's first call starts.
 
     Attributes:
         index: Which segment of its plan.
