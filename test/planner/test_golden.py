@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +53,8 @@ def test_timeline_of_a_planned_task(case: dict[str, Any]) -> None:
 def segment_objective(utility: TimeUtility, waits_s: Sequence[float]) -> float:
     """TimelyLLM's eq. 3 for one task: what its waits are worth together."""
     first, *later = waits_s
-    return utility.first(first) + sum(map(utility.later, later))
+    expected_at_once = replace(utility, expected_response_s=0.0)
+    return utility.first(first) + sum(map(expected_at_once.first, later))
 
 
 @pytest.mark.parametrize('case', GOLDEN['segment_objective'])
