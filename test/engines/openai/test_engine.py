@@ -48,9 +48,9 @@ async def test_new_generations_go_where_they_are_complete_soonest() -> None:
         assert len(slow.requests) == 1
         # Started again it may be another machine: it is tried once more.
         await slow.stop()
-        await run.until(lambda: run.state and not run.state.servers[0].well)
+        await run.first_server_is(well=False)
         await slow.start()
-        await run.until(lambda: run.state and run.state.servers[0].well)
+        await run.first_server_is(well=True)
         run.engine.submit(request(6))
         await run.all_ended([6])
         assert len(slow.requests) == 2
@@ -102,9 +102,9 @@ async def test_a_full_context_ends_the_generation() -> None:
         assert (run.ended['g0'].reason, run.ended['g0'].tokens) == ('length', 12)
         server.context_limit = length - 1
         await server.stop()
-        await run.until(lambda: run.state and not run.state.servers[0].well)
+        await run.first_server_is(well=False)
         await server.start()
-        await run.until(lambda: run.state and run.state.servers[0].well)
+        await run.first_server_is(well=True)
         run.engine.submit(request(3))
         await run.all_ended([3])
         assert run.ended['g3'].reason == 'error'

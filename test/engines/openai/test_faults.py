@@ -89,13 +89,13 @@ async def test_a_dead_server_loses_nothing_and_is_back_when_it_is_back(
         assert {n: run.plan(n) for n in GENERATIONS} == undisturbed_plans
         assert 'go on elsewhere' in caplog.text
         assert run.other == []
-        await run.until(lambda: run.state and not run.state.servers[0].well)
+        await run.first_server_is(well=False)
         assert run.state is not None
         lost = run.state.servers[0]
         assert (lost.url, lost.generations, lost.losses) == (first.url, 0, 1)
         assert first.url in lost.error
         await first.start()
-        await run.until(lambda: run.state and run.state.servers[0].well)
+        await run.first_server_is(well=True)
     await first.stop()
     await second.stop()
 
@@ -111,7 +111,7 @@ async def test_without_any_server_generations_wait_for_one(
             run.engine.submit(request(number))
         await run.until(lambda: len(server.requests) == len(GENERATIONS))
         await server.stop()
-        await run.until(lambda: run.state and not run.state.servers[0].well)
+        await run.first_server_is(well=False)
         assert not run.ended
         await server.start()
         await run.all_ended(GENERATIONS)
@@ -164,7 +164,7 @@ async def test_an_ill_server_gets_nothing() -> None:
     async with Run([ill.url, other.url]) as run:
         await run.until(lambda: run.state and all(s.well for s in run.state.servers))
         ill.health = 503
-        await run.until(lambda: run.state and not run.state.servers[0].well)
+        await run.first_server_is(well=False)
         for number in GENERATIONS:
             run.engine.submit(request(number))
         await run.all_ended(GENERATIONS)

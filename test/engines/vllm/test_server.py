@@ -73,7 +73,7 @@ async def test_a_server_killed_under_load_loses_nothing_and_is_used_again(
         assert unfinished > 5
         await run.all_ended(GENERATIONS)
         assert {n: run.plan(n) for n in GENERATIONS} == {n: expected[n] for n in GENERATIONS}
-        await run.until(lambda: run.state and not run.state.servers[0].well)
+        await run.first_server_is(well=False)
         assert run.state is not None
         assert victim.url in run.state.servers[0].error
         assert run.other == []

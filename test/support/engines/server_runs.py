@@ -111,6 +111,10 @@ class Run:
                 except TimeoutError:
                     continue
 
+    async def first_server_is(self, *, well: bool) -> None:
+        """Wait until the first server is well, or is lost."""
+        await self.until(lambda: self.state and self.state.servers[0].well is well)
+
     async def all_ended(self, numbers: Sequence[int]) -> None:
         await self.until(lambda: all(f'g{number}' in self.ended for number in numbers))
 
