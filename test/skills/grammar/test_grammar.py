@@ -5,6 +5,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.skills.byte_tokenizer import END, TOKENS, ByteTokenizer, allowed_tokens
 from support.skills.plan_texts import LAB, SCENE, SKILL_SETS, TELLO, PlanWriter
 
 from timely_llm_ros.errors import PlanError
@@ -20,26 +21,11 @@ if TYPE_CHECKING:
 
 llguidance = pytest.importorskip('llguidance')
 
-END = 256
-
-
-class Bytes:
-    """A tokenizer whose tokens are the 256 bytes and some pieces that cross statement ends."""
-
-    eos_token_id = END
-    bos_token_id = None
-    pieces = (b';land', b'){', b'};', b';}else{', b'(cat_3', b'cup_1', b'true ', b'#true ', b';#')
-    tokens = (*(bytes([byte]) for byte in range(256)), b'\xff<end>', *pieces)
-    special_token_ids = (END,)
-
-    def __call__(self, text: str | bytes) -> list[int]:
-        return list(text.encode() if isinstance(text, str) else text)
-
 
 @pytest.fixture(scope='module')
 def tokenizer() -> Any:
-    wrapper = llguidance.TokenizerWrapper(Bytes())
-    return llguidance.LLTokenizer(wrapper, n_vocab=len(Bytes.tokens))
+    wrapper = llguidance.TokenizerWrapper(ByteTokenizer())
+    return llguidance.LLTokenizer(wrapper, n_vocab=len(TOKENS))
 
 
 def matcher_of(tokenizer: Any, skill_set: SkillSet, scene: Scene, *, observations: bool) -> Any:
@@ -58,11 +44,6 @@ def accepts(matcher: Any, text: str) -> bool:
         and (not tokens or matcher.consume_tokens(tokens))
         and matcher.is_accepting()
     )
-
-
-def allowed_tokens(matcher: Any) -> list[int]:
-    mask = int.from_bytes(matcher.compute_bitmask(), 'little')
-    return [token for token in range(len(Bytes.tokens)) if mask >> token & 1]
 
 
 def observed(text: str, skill_set: SkillSet, rng: random.Random) -> str:
@@ -140,11 +121,11 @@ def test_a_random_walk_through_the_masks_writes_valid_plans(
             if END in tokens and rng.random() < 0.2:
                 break
             # Blocks would seldom close by chance.
-            closing = [token for token in tokens if Bytes.tokens[token] in (b'}', b';', b')')]
+            closing = [token for token in tokens if TOKENS[token] in (b'}', b';', b')')]
             token = rng.choice(closing if closing and rng.random() < 0.5 else tokens)
             if token == END:
                 break
-            text += Bytes.tokens[token]
+            text += TOKENS[token]
             assert walk.consume_token(token)
         else:
             continue
@@ -165,7 +146,7 @@ def test_a_random_walk_through_the_masks_writes_valid_plans(
 def test_the_model_cannot_go_on_before_the_value_is_there(tokenizer: Any) -> None:
     matcher = matcher_of(tokenizer, TELLO, SCENE, observations=True)
     matcher.consume_tokens(list(b'is_visible(cat_3);'))
-    assert [Bytes.tokens[token] for token in allowed_tokens(matcher)] == [b'#', b'#true ']
+    assert [TOKENS[token] for token in allowed_tokens(matcher)] == [b'#', b'#true ']
     matcher.consume_tokens(list(b'#false '))
     assert END in allowed_tokens(matcher)
 
