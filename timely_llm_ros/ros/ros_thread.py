@@ -8,6 +8,7 @@ only the ROS thread touches the state of actions and of the lifecycle.
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import inspect
 import logging
 import threading
@@ -20,7 +21,7 @@ from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from rclpy.executors import Executor
     from rclpy.node import Node
@@ -46,20 +47,32 @@ class _TaskExecutor(rclpy_implementation.EventsExecutor):
 
     def __init__(self, context: rclpy.Context) -> None:
         super().__init__(context)
+        # As rclpy's own function does that makes one.
+        faulthandler.enable()
         context.on_shutdown(self.wake)
 
     def create_task(self, callback: Callable[..., object], *arguments: Any) -> Any:
         """Have a function or coroutine function called with ``arguments``; return its task."""
+        guarded = _awaited if inspect.iscoroutinefunction(callback) else _called
+        return super().create_task(guarded, callback, arguments)
 
-        async def run() -> object:
-            try:
-                result = callback(*arguments)
-                return await result if inspect.isawaitable(result) else result
-            except Exception:
-                _logger.exception('on the ROS thread: %s', callback)
-                return None
 
-        return super().create_task(run)
+def _called(function: Callable[..., object], arguments: tuple[Any, ...]) -> object:
+    try:
+        return function(*arguments)
+    except Exception:
+        _logger.exception('on the ROS thread: %s', function)
+        return None
+
+
+async def _awaited(
+    function: Callable[..., Awaitable[object]], arguments: tuple[Any, ...]
+) -> object:
+    try:
+        return await function(*arguments)
+    except Exception:
+        _logger.exception('on the ROS thread: %s', function)
+        return None
 
 
 class RosThread:

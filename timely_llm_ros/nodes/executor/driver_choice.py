@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from timely_llm_ros.drivers import DRIVERS, DriverOptions, SimulatedOptions, read_options
+from timely_llm_ros.drivers import DRIVERS, DriverOptions, read_options
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.nodes.executor.robot_body import PERCEPTIONS, RobotBody
 from timely_llm_ros.ros import robot_entries
@@ -76,19 +76,23 @@ def robot_bodies(parameters: ExecutorParameters, namespace: str = '') -> list[Ro
     bodies = []
     for robot in robots:
         choice = chosen.get(robot.name) or _choice(f'robot {robot.name!r}', {}, parameters.driver)
-        base = _simulated(parameters.simulated, robot.name)
-        options = choice.options(base if choice.driver == 'simulated' else None)
-        bodies.append(RobotBody(robot.name, robot.skill_set, options, choice.perception, namespace))
-    return bodies
-
-
-def _simulated(options: SimulatedOptions, robot: str) -> SimulatedOptions:
-    return replace(
-        options,
         # The same robot acts alike whichever process hosts it.
-        seed=options.seed ^ zlib.crc32(robot.encode()),
-        journal_path=options.journal_path.replace('{robot}', robot),
-    )
+        seed = parameters.simulated.seed ^ zlib.crc32(robot.name.encode())
+        base = None
+        if choice.driver == 'simulated':
+            journal_path = journal.replace('{robot}', robot.name)
+            base = replace(parameters.simulated, seed=seed, journal_path=journal_path)
+        bodies.append(
+            RobotBody(
+                robot.name,
+                robot.skill_set,
+                choice.options(base),
+                perception=choice.perception,
+                seed=seed,
+                namespace=namespace,
+            )
+        )
+    return bodies
 
 
 def read_drivers_file(path: str, default: str) -> dict[str, DriverChoice]:

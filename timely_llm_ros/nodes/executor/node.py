@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import zlib
 from typing import TYPE_CHECKING
 
 from rclpy.node import Node
@@ -79,8 +78,7 @@ class ExecutorNode(Node):  # type: ignore[misc]
             case 'topic':
                 return TopicPerception(self, self._ros, body.robot)
             case 'simulated':
-                seed = self.parameters.simulated.seed ^ zlib.crc32(body.robot.encode())
-                return SimulatedPerception(seed=seed)
+                return SimulatedPerception(seed=body.seed)
             case 'none':
                 return NoPerception()
             case None:

@@ -39,6 +39,7 @@ class RobotBody:
         skill_set: Name of a shipped skill set, or a path.
         options: The options of its driver; their type says which driver that is.
         perception: Its eyes; None for a driver that needs none.
+        seed: Of what is drawn for it.
         namespace: Namespace of its fleet.
     """
 
@@ -46,6 +47,7 @@ class RobotBody:
     skill_set: str
     options: DriverOptions
     perception: PerceptionName | None = None
+    seed: int = 0
     namespace: str = ''
 
     def make_driver(self, skill_set: SkillSet, perception: Perception | None = None) -> Driver:
