@@ -104,7 +104,8 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ('arguments', 'message'),
     [
-        (('--threads', '0'), '--threads 0: expected at least 1'),
+        (('--threads', '0'), '--threads 0: expected 1 to 256'),
+        (('--threads', '257'), '--threads 257: expected 1 to 256'),
         (('--kv-tokens', '0'), '--kv-tokens 0'),
         (('--prefill-chunk', '-1'), '--prefill-chunk -1'),
         (('--repeats', '0'), '0 repeats'),

@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.cli.shared import add_fields, read_fields
+from timely_llm_ros.cli.shared import add_fields, read_fields, require_fields
 from timely_llm_ros.command_line import require_range
 from timely_llm_ros.engines import TorchConfig
 from timely_llm_ros.engines.tokens import PREDICTORS, SHIPPED_MODEL, Sampling, find_model
@@ -68,7 +68,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def _generate(options: argparse.Namespace) -> int:
     bins = read_fields(options, BinOptions)
     sampling = read_fields(options, Sampling)
-    for name in ('max_tokens', 'threads', 'max_kv_tokens'):
+    require_fields(options, TorchConfig, 'threads')
+    for name in ('max_tokens', 'max_kv_tokens'):
         require_range(options, name, 1)
     if bins.bins > 1 and options.batching == 'continuous':
         raise ConfigurationError(f'{bins.bins} bins: expected --batching static with them')

@@ -11,7 +11,13 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from timely_llm_ros.cli.shared import add_fields, add_force, add_model, progress_bar
+from timely_llm_ros.cli.shared import (
+    add_fields,
+    add_force,
+    add_model,
+    progress_bar,
+    require_fields,
+)
 from timely_llm_ros.command_line import require_new, require_range
 from timely_llm_ros.engines import TorchConfig
 from timely_llm_ros.engines.tokens import find_model, require_model_files
@@ -114,7 +120,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     from rich.console import Console
 
-    for name in ('threads', 'kv_tokens', 'prefill_chunk'):
+    require_fields(options, TorchConfig, 'threads')
+    for name in ('kv_tokens', 'prefill_chunk'):
         require_range(options, name, 1)
     # Checked as far as it goes without the model, because loading one takes its time.
     ProfilePlan(

@@ -53,14 +53,21 @@ def read_fields(options: argparse.Namespace, record: Callable[..., R], **others:
     Raises:
         ConfigurationError: An option is out of range.
     """
-    values: dict[str, Any] = {}
+    names = [name for name, _, _ in _options_of(record) if name in options]
+    require_fields(options, record, *names)
+    return record(**{name: getattr(options, name) for name in names} | others)
+
+
+def require_fields(options: argparse.Namespace, record: Any, *names: str) -> None:
+    """Refuse values that these fields of a dataclass cannot have.
+
+    Raises:
+        ConfigurationError: An option is out of range.
+    """
     for name, declared, _ in _options_of(record):
-        if name not in options:
-            continue
-        value = values[name] = getattr(options, name)
+        value = getattr(options, name) if name in names else None
         if value is not None and not declared.allows(value):
             raise ConfigurationError(f'{_flag(name)} {value}: expected {declared.expected}')
-    return record(**values | others)
 
 
 def _options_of(record: Any) -> Iterator[tuple[str, Option, Any]]:

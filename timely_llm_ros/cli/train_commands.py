@@ -8,8 +8,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from timely_llm_ros.cli.shared import add_model, progress_bar
+from timely_llm_ros.cli.shared import add_model, progress_bar, require_fields
 from timely_llm_ros.command_line import require_range
+from timely_llm_ros.engines import TorchConfig
 from timely_llm_ros.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -298,7 +299,8 @@ def _prepare(options: argparse.Namespace) -> tuple[Path, Path, Console]:
 
     from timely_llm_ros.engines.tokens import PREDICTORS, find_model, require_model_files
 
-    for name, least in (('plans', 20), ('threads', 1), ('epochs', 1), ('temperature', 0)):
+    require_fields(options, TorchConfig, 'threads')
+    for name, least in (('plans', 20), ('epochs', 1), ('temperature', 0)):
         require_range(options, name, least)
     fewest, most = options.objects or (1, 1)
     if not 1 <= fewest <= most:
