@@ -15,7 +15,7 @@ export TOKENIZERS_PARALLELISM = false
 help:
 	@echo 'make demo          set up, then fly a simulated fleet and write traces and a report'
 	@echo 'make test          set up, then run every test'
-	@echo 'make coverage      the tests that run in one process, and which lines they reach'
+	@echo 'make coverage      the tests without ROS and models, and how much of each room they reach'
 	@echo 'make fuzz          property tests alone, with new examples each time, FUZZ=1000 of each'
 	@echo 'make setup-indy    make .venv-indy, the environment that a Neuromeka Indy arm is driven from'
 	@echo 'make lint          ruff and mypy'
@@ -50,8 +50,9 @@ test: setup-dev
 	@$(RUN) -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 coverage: setup-dev
-	@$(RUN) -m coverage run -m pytest -m 'not ros and not engines' $(ARGS)
-	@$(RUN) -m coverage report
+	@$(RUN) -m coverage run -m pytest -q --hypothesis-profile few -m 'not ros and not engines' \
+	  $(addprefix --ignore=test/,demo engines/vllm training) $(ARGS)
+	@$(RUN) -m coverage json -q -o - | $(RUN) tools/coverage_by_room.py
 
 fuzz: setup-dev
 	@FUZZ=$(or $(FUZZ),1000) $(RUN) -m pytest -n auto --dist load -m hypothesis $(ARGS)

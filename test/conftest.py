@@ -20,6 +20,8 @@ settings.register_profile(
     derandomize=not FUZZ,
     print_blob=True,
 )
+# For `make coverage`: more examples reach few lines more, and its tracer is slow.
+settings.register_profile('few', settings.get_profile('untimed'), max_examples=10)
 settings.load_profile('untimed')
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
