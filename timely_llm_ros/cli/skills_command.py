@@ -82,15 +82,17 @@ def _arguments(skill: Skill) -> str:
 
 
 def _range(spec: ArgumentSpec) -> str:
-    if spec.kind in ('int', 'number'):
-        unit = f' {spec.unit}' if spec.unit else ''
-        return f'{spec.minimum:g} to {spec.maximum:g}{unit}'
-    if spec.kind == 'choice':
-        return ' | '.join(spec.choices)
-    if spec.kind == 'string':
-        return f'text, at most {spec.max_length} characters'
-    kinds = f' of kind {" or ".join(spec.object_kinds)}' if spec.object_kinds else ''
-    return f'an object{kinds}'
+    match spec.kind:
+        case 'int' | 'number':
+            unit = f' {spec.unit}' if spec.unit else ''
+            return f'{spec.minimum:g} to {spec.maximum:g}{unit}'
+        case 'choice':
+            return ' | '.join(spec.choices)
+        case 'string':
+            return f'text, at most {spec.max_length} characters'
+        case 'object':
+            kinds = f' of kind {" or ".join(spec.object_kinds)}' if spec.object_kinds else ''
+            return f'an object{kinds}'
 
 
 def _returns(skill: Skill) -> str:

@@ -96,7 +96,7 @@ class TimedTask:
         return URGENT if self.sample.urgent else NORMAL
 
     def command(self) -> dict[str, Any]:
-        """Return the task as ``nodes/plan_client.py`` takes it."""
+        """Return the task as ``nodes/tools/plan_client.py`` takes it."""
         budget = {} if self.time_budget_s is None else {'time_budget_s': self.time_budget_s}
         return {
             **budget,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 from timely_llm_ros.errors import ConfigurationError
@@ -10,12 +10,7 @@ from timely_llm_ros.options import check_options, option
 from timely_llm_ros.scheduling.admission import BatchLimit, PrintedBatchLimit
 from timely_llm_ros.scheduling.costs import ProfiledCosts, SegmentCosts
 from timely_llm_ros.scheduling.lookahead import LookaheadBatchLimit
-from timely_llm_ros.scheduling.policies import (
-    HighestUtilityDensityFirst,
-    LeastLossFirst,
-    ShortestRemainingFirst,
-    find_policy,
-)
+from timely_llm_ros.scheduling.policies import find_policy
 from timely_llm_ros.scheduling.scheduler import Scheduler
 
 if TYPE_CHECKING:
@@ -127,10 +122,7 @@ class SchedulingOptions:
             ConfigurationError: There is no such policy.
         """
         chosen = find_policy(policy)
-        if self.network_s and isinstance(chosen, HighestUtilityDensityFirst | LeastLossFirst):
-            chosen = replace(chosen, network_s=self.network_s)
-        if isinstance(chosen, ShortestRemainingFirst):
-            chosen = replace(chosen, share=self.preemption_share)
+        taken = {f.name: getattr(self, f.name) for f in fields(chosen) if hasattr(self, f.name)}
         limit = BatchLimit(max_running, step_times, veto=self.admission == 'feasible')
         if self.admission == 'printed':
             limit = PrintedBatchLimit(max_running, step_times, network_s=self.network_s)
@@ -140,7 +132,7 @@ class SchedulingOptions:
             )
         return Scheduler(
             table,
-            chosen,
+            replace(chosen, **taken),
             limit,
             mode=mode,
             interrupts=self.interrupts,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -25,28 +26,34 @@ PINNED_RANK = 1e15
 _QUEUED = int(Phase.QUEUED)
 
 
-class Policy(Protocol):
-    """Ranks generations. Pure: the same arguments give the same ranks."""
+@dataclass(frozen=True, slots=True)
+class Policy(ABC):
+    """Ranks generations. Pure: the same arguments give the same ranks.
 
-    @property
-    def margin(self) -> float:
-        """How much better, as a ratio, a rank must be to interrupt a segment in the making."""
-        ...
+    A field that is named like one of ``SchedulingOptions`` takes its value in a scheduler.
 
+    Attributes:
+        margin: How much better, as a ratio, a rank must be to interrupt a segment in the making.
+    """
+
+    margin: float = 0.0
+
+    ranks_plans: ClassVar[bool] = False
+    """Whether it ranks whole plans, by how much is left of them. It then ranks in every mode, is
+    given remaining lengths, and may rank a generation ``PINNED_RANK``."""
+
+    @abstractmethod
     def rank(self, view: TableView, now_s: float) -> FloatArray:
         """Return one finite rank per generation, higher first."""
-        ...
 
+    @abstractmethod
     def rank_one(self, row: GenerationRow, now_s: float) -> float:
         """Return what :meth:`rank` gives for one generation: faster where there are few."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
-class FirstComeFirstServed:
+class FirstComeFirstServed(Policy):
     """By arrival; a generation keeps its place between segments."""
-
-    margin: float = 0.0
 
     def rank(self, view: TableView, now_s: float) -> FloatArray:  # noqa: ARG002 -- as Policy has it
         """Return ranks that fall with the arrival time."""
@@ -58,13 +65,11 @@ class FirstComeFirstServed:
 
 
 @dataclass(frozen=True, slots=True)
-class EarliestDeadlineFirst:
+class EarliestDeadlineFirst(Policy):
     """By the first segment's deadline, arrival + ERT, kept for the whole generation.
 
     This is TimelyLLM's baseline: deadlines of later segments do not count.
     """
-
-    margin: float = 0.0
 
     def rank(self, view: TableView, now_s: float) -> FloatArray:  # noqa: ARG002 -- as Policy has it
         """Return ranks that fall with the first deadline."""
@@ -76,7 +81,7 @@ class EarliestDeadlineFirst:
 
 
 @dataclass(frozen=True, slots=True)
-class HighestUtilityDensityFirst:
+class HighestUtilityDensityFirst(Policy):
     """TimelyLLM's policy: potential utility density (eq. 4), with a class of its own for the late.
 
     The density is ``U / (G * L)``: the utility U that the segment has if it is generated next, its
@@ -128,7 +133,7 @@ class HighestUtilityDensityFirst:
 
 
 @dataclass(frozen=True, slots=True)
-class LeastLossFirst:
+class LeastLossFirst(Policy):
     """By what is lost per engine second if it is not served now.
 
     The rank is ``|alpha| / G / (1 + slack / horizon)^2``, where the slack is what is left until the
@@ -178,7 +183,7 @@ def preemption_limit(predicted_tokens: float, share: float) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class ShortestRemainingFirst:
+class ShortestRemainingFirst(Policy):
     """TRAIL's policy: shortest predicted remaining plan first, preempted only while young.
 
     A generation may be interrupted in its first ``floor(c r)`` tokens, where ``r`` is the first
@@ -186,17 +191,18 @@ class ShortestRemainingFirst:
     even there while memory is short. The policy ranks whole plans, so it serves every mode.
 
     Attributes:
-        share: c. 1 is shortest predicted remaining first, 0 shortest predicted first without
-            preemption.
+        preemption_share: c. 1 is shortest predicted remaining first, 0 shortest predicted first
+            without preemption.
         margin: How much shorter the plan that interrupts another must be, as a ratio.
     """
 
-    share: float = 0.8
-    margin: float = 0.0
+    ranks_plans: ClassVar[bool] = True
+
+    preemption_share: float = 0.8
 
     def rank(self, view: TableView, now_s: float) -> FloatArray:  # noqa: ARG002 -- as Policy has it
         """Return ``-remaining``, ``PINNED_RANK`` where it must not be interrupted."""
-        limit = np.floor(np.round(self.share * view.predicted_tokens, 9))
+        limit = np.floor(np.round(self.preemption_share * view.predicted_tokens, 9))
         pinned = (view.total_tokens >= limit) & (view.phase != _QUEUED) & (view.pausable == 0)
         return np.where(pinned, PINNED_RANK, -view.remaining_tokens)
 
@@ -205,7 +211,7 @@ class ShortestRemainingFirst:
         if (
             row.phase != _QUEUED
             and not row.pausable
-            and row.total_tokens >= preemption_limit(row.predicted_tokens, self.share)
+            and row.total_tokens >= preemption_limit(row.predicted_tokens, self.preemption_share)
         ):
             return PINNED_RANK
         return -row.remaining_tokens

@@ -12,7 +12,6 @@ from timely_llm_ros.scheduling.generation import Phase
 from timely_llm_ros.scheduling.policies import (
     PINNED_RANK,
     FirstComeFirstServed,
-    ShortestRemainingFirst,
 )
 
 if TYPE_CHECKING:
@@ -80,10 +79,10 @@ class Scheduler:
     ) -> None:
         self._table = table
         self._segmented = mode == 'segmented'
-        ranks = self._segmented or isinstance(policy, ShortestRemainingFirst)
+        ranks = self._segmented or policy.ranks_plans
         self._policy = policy if ranks else FirstComeFirstServed()
         self._limit = limit
-        self._pins = isinstance(policy, ShortestRemainingFirst)
+        self._pins = policy.ranks_plans
         self._interrupts = ranks and interrupts
         self._age_bound_s = age_bound_s if ranks else None
         self._factor = 1.0 + self._policy.margin

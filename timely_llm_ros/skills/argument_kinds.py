@@ -3,8 +3,9 @@
 A skill's argument is an integer, a number, an object of the scene, a string or one of some words.
 Three functions tell these kinds apart: :func:`read_argument` checks plan text, :func:`pattern_of`
 constrains decoding, and :func:`prompt_text` tells the model. To add a kind, add its name to
-``ArgumentKind`` in ``skill_types.py`` and follow the type checker: it names these three and
-``loading/skill_set_yaml.py``, which reads a kind's declaration from a skill-set file.
+``ArgumentKind`` in ``skill_types.py`` and follow the type checker: it names these three,
+``loading/skill_set_yaml.py``, which reads a kind's declaration from a skill-set file, and
+``timely-llm skills``, which shows it.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from timely_llm_ros.engines.engine import (
     SegmentGenerated,
 )
 from timely_llm_ros.errors import EngineError, PlanError, TimelyError
-from timely_llm_ros.scheduling import GenerationTable, Phase, StepTimes
+from timely_llm_ros.scheduling import GenerationTable, Phase, StepTimes, find_policy
 from timely_llm_ros.skills import segmenter_for
 
 if TYPE_CHECKING:
@@ -82,7 +82,9 @@ class Generations:
             max_running=options.max_running,
             mode=options.mode,
         )
-        self._lengths = RemainingLengths(self.table, kv, needed=options.policy == 'srpt')
+        self._lengths = RemainingLengths(
+            self.table, kv, needed=find_policy(options.policy).ranks_plans
+        )
         self._forecast = SegmentForecast(
             self.table, options.scheduling.costs(), self.step_times, self._lengths
         )

@@ -33,6 +33,7 @@ from timely_llm_ros.engines.torch.wire import (
     frame,
 )
 from timely_llm_ros.errors import EngineError, ModelLoadError
+from timely_llm_ros.scheduling import find_policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -219,4 +220,4 @@ def _predictors(name: str, model_path: str, policy: str) -> str:
         return name
     folder = Path(model_path) / PREDICTORS
     there = any((folder / f'{part}.json').is_file() for part in ('rlp', 'probe'))
-    return str(folder) if policy == 'srpt' and there else ''
+    return str(folder) if find_policy(policy).ranks_plans and there else ''

@@ -14,6 +14,7 @@ from timely_llm_ros.engines.torch import TorchConfig
 from timely_llm_ros.planner.prompts import BackgroundFile
 from timely_llm_ros.prediction.lengths import find_predictor
 from timely_llm_ros.prediction.times import read_profile
+from timely_llm_ros.scheduling import find_policy
 from timely_llm_ros.utility import TimeUtility
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ def planner_config(parameters: PlannerParameters) -> PlannerConfig:
         learns_least_time=True,
         # The torch engine has predictors of its own.
         predicts_lengths=(
-            parameters.engine.policy == 'srpt' and not isinstance(parameters.engine, TorchConfig)
+            find_policy(parameters.engine.policy).ranks_plans
+            and not isinstance(parameters.engine, TorchConfig)
         ),
         max_running=parameters.engine.max_running,
     )
