@@ -196,7 +196,7 @@ def test_a_loop_that_ends_in_the_middle_still_makes_the_robot_safe() -> None:
     async def main() -> None:
         bench = Bench()
         bench.journal = journal
-        await bench.executor.start()
+        await bench.start()
         bench.run('act(5000);')
         await asyncio.sleep(1.0)
 
@@ -291,7 +291,7 @@ def test_closing_says_whether_the_robot_is_safe() -> None:
     async def main() -> list[bool]:
         safe, moving = Bench(), Bench()
         for bench in (safe, moving):
-            await bench.executor.start()
+            await bench.start()
             bench.run('act(5000);')
         await asyncio.sleep(1.0)
         moving.driver.gone = True
@@ -301,3 +301,20 @@ def test_closing_says_whether_the_robot_is_safe() -> None:
         return answers
 
     assert run_virtual(main()) == [True, False]
+
+
+def test_a_robot_is_made_safe_before_it_takes_anything() -> None:
+    async def main() -> list[str]:
+        bench = Bench()
+        bench.driver.gone = True
+        with pytest.raises(RobotUnavailableError, match='safe action'):
+            await bench.executor.start()
+        assert (await bench.run('act(1);')).ending.code == SegmentCode.ROBOT_LOST
+        bench.driver.gone = False
+        await bench.executor.start()
+        # Whoever had it before may have left it moving; whoever has it now finds it idle.
+        assert [note.event for note in bench.journal] == ['safe']
+        assert (await bench.run('act(1);', 0, 'q')).succeeded
+        return [note.event for note in bench.journal]
+
+    assert run_virtual(main()) == ['safe', 'start', 'end']

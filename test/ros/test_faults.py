@@ -109,6 +109,54 @@ def test_segment_without_a_planner(start_fleet: Callable[..., Fleet]) -> None:
     assert fleet.journal()[-1]['event'] == 'safe'
 
 
+def test_worker_that_hangs_by_default(start_fleet: Callable[..., Fleet]) -> None:
+    fleet = start_fleet(start_planner=False, executor={'worker_timeout_s': 0.2})
+    executor = fleet.executors[0]
+    os.kill(executor.children[0], signal.SIGSTOP)
+    assert executor.wait() != 0
+    assert 'no sign of life from worker' in executor.output
+    assert 'for 0.2 s' in executor.output
+    assert fleet.journal()[-1]['event'] == 'safe'
+
+
+def test_robot_left_moving_is_made_safe_before_it_is_ready(
+    start_fleet: Callable[..., Fleet],
+) -> None:
+    fleet = start_fleet(start_planner=False, executor={'planner_timeout_s': 0.0, 'time_scale': 1.0})
+    fleet.segment(text='delay(10000);')
+    fleet.wait_started('delay(10000)')
+    executor = fleet.executors[0]
+    worker = executor.children[0]
+    # Both at once: the worker must not notice that its guard is gone.
+    os.kill(worker, signal.SIGSTOP)
+    os.kill(executor.pid, signal.SIGKILL)
+    os.kill(worker, signal.SIGKILL)
+    executor.close()
+    assert fleet.journal()[-1]['event'] == 'start'
+    fleet.states['drone_1'].clear()
+    fleet.executors[0] = fleet.start_executor(['drone_1'])
+    wait_for(lambda: fleet.states['drone_1'], 'its state')
+    assert fleet.journal()[-1]['event'] == 'safe'
+
+
+def test_planner_that_was_stopped_blames_nobody(start_fleet: Callable[..., Fleet]) -> None:
+    fleet = start_fleet(
+        planner={'robot_timeout_s': 1.0}, executor={'planner_timeout_s': 0.35, 'time_scale': 1.0}
+    )
+    goal = begin(fleet)
+    assert fleet.planner is not None
+    os.kill(fleet.planner.pid, signal.SIGSTOP)
+    fleet.wait_safe()
+    # Longer than it would wait for a robot.
+    states = len(fleet.states['drone_1'])
+    wait_for(lambda: len(fleet.states['drone_1']) > states + 20, 'more states')
+    os.kill(fleet.planner.pid, signal.SIGCONT)
+    status, result = goal.result()
+    assert (status, result.error_code) == (ABORTED, Result.EXECUTION_FAILED), result.error_msg
+    assert 'no sign of life of the planner' in result.error_msg
+    assert ': lost' not in fleet.planner.output
+
+
 def test_executor_that_is_back_before_it_is_missed(start_fleet: Callable[..., Fleet]) -> None:
     # Long enough for an executor to start in, on a slow machine too.
     fleet = start_fleet(planner={'robot_timeout_s': 10.0}, executor={'time_scale': 1.0})

@@ -223,6 +223,7 @@ class DemoRun:
                 'robots': [f'{robot.name}:{robot.skill_set}' for robot in group],
                 'seed': options.seed,
                 'planner_timeout_s': PATIENCE_S,
+                'worker_timeout_s': PATIENCE_S,
             }
             self._launch(name, node_command('executor', executor))
 

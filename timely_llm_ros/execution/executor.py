@@ -98,7 +98,9 @@ class SegmentExecutor:
         self._closing = self._released = False
 
     async def start(self) -> None:
-        """Connect the driver, at first or again after contact was lost.
+        """Connect the driver, at first or again after contact was lost, and make the robot safe.
+
+        Nobody knows what it was left with: a program that died may have left it moving.
 
         Raises:
             RobotUnavailableError: The robot does not answer, or the executor goes down.
@@ -107,11 +109,11 @@ class SegmentExecutor:
             raise RobotUnavailableError('robot: expected its executor not to go down')
         await self.driver.connect()
         async with self._driver_lock:
-            if self._owes_safe_action:
-                await self._make_safe()
+            owed = self._owes_safe_action
+            await self._make_safe()
             if self._owes_safe_action:
                 raise RobotUnavailableError('robot: expected it to take its safe action')
-            self._connected = True
+            self._connected, self._was_made_safe = True, owed
 
     async def close(self) -> bool:
         """Bring the robot to its safe action and release it; idempotent.

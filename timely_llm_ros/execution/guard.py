@@ -13,6 +13,7 @@ import os
 import select
 import signal
 import socket
+import struct
 import sys
 import threading
 import time
@@ -20,6 +21,7 @@ import traceback
 from typing import TYPE_CHECKING, NoReturn
 
 from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.silence import Silence
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -42,7 +44,8 @@ SAFE_ATTEMPTS = 3
 SAFE_LIMIT_S = 10.0
 """How long one attempt may take (s), opening the driver included."""
 
-_POLL_S = 0.2
+_POLL_S = 0.02
+_BEAT = struct.Struct('d')
 
 
 class Guard:
@@ -67,10 +70,13 @@ class Guard:
         """Whether the guard is gone."""
         return self._lost.is_set()
 
-    def beat(self) -> None:
-        """Give a sign of life; after the first one the guard expects them regularly."""
+    def beat(self, next_within_s: float) -> None:
+        """Give a sign of life and promise the next one within that time (s); 0: none will come.
+
+        A worker that does not keep its promise is killed, and the robot made safe.
+        """
         try:
-            self._channel.send(b'.', socket.MSG_DONTWAIT)
+            self._channel.send(_BEAT.pack(next_within_s), socket.MSG_DONTWAIT)
         except OSError:
             # Full: the guard has enough to read. Gone: the watch thread deals with it.
             return
@@ -95,7 +101,7 @@ class Guard:
 
     def _watch(self) -> None:
         try:
-            while self._channel.recv(64):
+            while self._channel.recv(_BEAT.size):
                 pass
         except OSError as err:
             _say(f'worker: channel to the guard broke: {err}')
@@ -118,7 +124,6 @@ def run_guarded(
     *,
     prepare: Callable[[], None] = lambda: None,
     at_risk: Callable[[], bool] = lambda: True,
-    beat_limit_s: float = 5.0,
     grace_s: float = 2.0,
 ) -> int:
     """Run ``work`` in a child process under a guard. A program's main calls this first of all.
@@ -131,7 +136,6 @@ def run_guarded(
             guard calls it after the worker's first sign of life.
         at_risk: Says whether the robot may have moved, so that it has to be made safe. Either
             process calls it at its end.
-        beat_limit_s: A worker that gave signs of life and then none for this long (s) is killed.
         grace_s: How long a worker whose guard is gone has to make the robot safe itself (s).
 
     Returns:
@@ -144,7 +148,7 @@ def run_guarded(
     if threading.active_count() > 1:
         names = ', '.join(thread.name for thread in threading.enumerate())
         raise ConfigurationError(f'threads {names}: expected only the main one before the guard')
-    guards_end, workers_end = socket.socketpair()
+    guards_end, workers_end = socket.socketpair(type=socket.SOCK_SEQPACKET)
     sys.stdout.flush()
     sys.stderr.flush()
     worker = os.fork()
@@ -154,7 +158,7 @@ def run_guarded(
         os.setpgid(0, 0)
         _work(work, Guard(workers_end, make_safe, at_risk, grace_s))
     workers_end.close()
-    code = _keep_watch(worker, guards_end, beat_limit_s, prepare)
+    code = _keep_watch(worker, guards_end, prepare)
     if code != 0 and at_risk():
         _say(f'guard: worker {worker} ended with code {code}; making the robot safe')
         _issue_safe_action('guard', make_safe)
@@ -173,9 +177,7 @@ def _work(work: Callable[[Guard], int], guard: Guard) -> None:
         guard.leave(code)
 
 
-def _keep_watch(
-    worker: int, channel: socket.socket, beat_limit_s: float, prepare: Callable[[], None]
-) -> int:
+def _keep_watch(worker: int, channel: socket.socket, prepare: Callable[[], None]) -> int:
     """Wait for the worker's end; return the program's exit code."""
 
     def forward(number: int, _frame: FrameType | None) -> None:
@@ -186,24 +188,26 @@ def _keep_watch(
 
     for number in FORWARDED_SIGNALS:
         signal.signal(number, forward)
-    last_beat_s: float | None = None
-    open_ = True
+    silence, limit_s = Silence(most_s=4 * _POLL_S), 0.0
+    prepared, open_ = False, True
     while True:
         ended, status = os.waitpid(worker, os.WNOHANG)
         if ended:
             code = os.waitstatus_to_exitcode(status)
             return code if code >= 0 else 128 - code
         if open_ and select.select([channel], [], [], _POLL_S)[0]:
-            if channel.recv(4096):
-                if last_beat_s is None:
+            if beat := channel.recv(_BEAT.size):
+                (limit_s,) = _BEAT.unpack(beat)
+                if not prepared:
+                    prepared = True
                     _prepare(prepare)
-                last_beat_s = time.monotonic()
+                silence.heard()
             else:
                 open_ = False
         elif not open_:
             time.sleep(0.005)
-        if last_beat_s is not None and time.monotonic() - last_beat_s > beat_limit_s:
-            _say(f'guard: no sign of life from worker {worker} for {beat_limit_s:g} s; killing it')
+        if limit_s and silence.look() > limit_s:
+            _say(f'guard: no sign of life from worker {worker} for {limit_s:g} s; killing it')
             os.kill(worker, signal.SIGKILL)
             os.waitpid(worker, 0)
             return EXIT_HUNG

@@ -146,6 +146,8 @@ async def make_fleet(
     for executor in executors.values():
         await executor.start()
     await planner.start()
+    # The safe actions that connecting begins with are nobody's concern.
+    log.clear()
     return Fleet(planner, used, skill_sets, drivers, executors, links, log)
 
 

@@ -32,6 +32,11 @@ class Bench:
         self.driver = RecordingDriver(EXACT_SKILLS, 'r1', self._write_down)
         self.executor = SegmentExecutor(self.driver, EXACT_SKILLS, LoopClock(), limits)
 
+    async def start(self) -> None:
+        """Connect; what comes after is noted."""
+        await self.executor.start()
+        self.journal.clear()
+
     def run(
         self, text: str, index: int = 0, plan: str = 'p', *, awaits_value: bool = False
     ) -> asyncio.Task[SegmentOutcome]:
@@ -58,7 +63,7 @@ class Bench:
 def on_bench(body: Callable[[Bench], Awaitable[None]], **limits: Any) -> Bench:
     async def main() -> Bench:
         bench = Bench(ExecutorLimits(**limits))
-        await bench.executor.start()
+        await bench.start()
         await body(bench)
         await bench.executor.close()
         return bench

@@ -13,6 +13,7 @@ import contextlib
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.clock import WallClock
@@ -38,10 +39,17 @@ skills:
 """)
 
 
+BEAT_LIMIT_S = 0.2
+
+
 class UnsafeDriver(SimulatedDriver):
     """Has lost its robot when it matters."""
 
+    lost = False
+
     async def safe(self) -> None:
+        if not self.lost:
+            return
         raise RobotUnavailableError('the link is down')
 
 
@@ -57,17 +65,20 @@ async def drive(guard: Guard, journal: str, mode: str) -> int:
         kind(SKILLS, SimulatedOptions(journal_path=journal)), SKILLS, WallClock()
     )
     await executor.start()
+    UnsafeDriver.lost = True
+    # What comes after is noted.
+    Path(journal).write_text('')
     segment = Segment(0, 'move;', parse('move;', SKILLS, ()), 1)
     call = loop.create_task(executor.execute('plan', segment, Scene(), lambda _: None))
     await asyncio.sleep(0)
     if mode == 'beat':
-        guard.beat()
+        guard.beat(BEAT_LIMIT_S)
     print(f'guard {os.getppid()} worker {os.getpid()}', flush=True)
     if mode == 'crash':
         raise RuntimeError('crashed on purpose')
     while not ended.is_set() and mode != 'finish':
         if mode == 'beat':
-            guard.beat()
+            guard.beat(BEAT_LIMIT_S)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(ended.wait(), 0.02)
     safe = await executor.close()
@@ -87,8 +98,6 @@ def main() -> int:
     return run_guarded(
         lambda guard: asyncio.run(drive(guard, journal, mode)),
         make_safe,
-        # A busy machine may hold up a worker that is well for longer than its beat.
-        beat_limit_s=2.0,
         grace_s=0.2 if mode == 'stubborn' else 5.0,
     )
 

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from support.ros.ros_client import Client
 
 PATIENCE_S = 4.0
-"""Silence (s) after which planner and executors miss each other. The default of 1 s would make a
-busy machine a fault."""
+"""Silence (s) after which planner and executors miss each other. The defaults would make a busy
+machine a fault."""
 
 _numbers = itertools.count(1)
 
@@ -60,6 +60,7 @@ class Fleet:
         self._executor_parameters: dict[str, Any] = {
             'time_scale': 0.02,
             'planner_timeout_s': PATIENCE_S,
+            'worker_timeout_s': PATIENCE_S,
             # Nothing is written into the journal only because a test took its time.
             'idle_limit_s': 3600.0,
             **(executor or {}),

@@ -15,6 +15,7 @@ from timely_llm_ros.execution import NoPerception, SegmentExecutor, SimulatedPer
 from timely_llm_ros.msg import TaskEvent
 from timely_llm_ros.nodes.executor.driver_choice import robot_bodies
 from timely_llm_ros.nodes.executor.parameters import ExecutorParameters
+from timely_llm_ros.nodes.executor.planner_watch import PERIOD_S
 from timely_llm_ros.nodes.executor.robot_server import RobotServer
 from timely_llm_ros.nodes.executor.topic_perception import TopicPerception
 from timely_llm_ros.ros import (
@@ -92,20 +93,18 @@ class ExecutorNode(Node):  # type: ignore[misc]
         Raises:
             TimelyError: A robot cannot be connected; those that could be are released again.
         """
-        guard = self._guard
-        if guard is not None:
-            guard.on_lost(lambda: self._ros.call_loop(stop.set))
+        if self._guard is not None:
+            self._guard.on_lost(lambda: self._ros.call_loop(stop.set))
         self._shared.remember(self._bodies)
+        watch: asyncio.Task[None] | None = None
         try:
             await self._connect()
             self._ros.start(self)
             names = ', '.join(server.robot for server in self.servers)
             self.get_logger().info(f'executing for {names}')
+            watch = asyncio.create_task(self._keep_watch(), name='watch')
             while not stop.is_set():
-                if guard is not None:
-                    guard.beat()
                 for server in self.servers:
-                    server.check()
                     server.publish_state()
                 try:
                     async with asyncio.timeout(self.parameters.state_period_s):
@@ -119,7 +118,21 @@ class ExecutorNode(Node):  # type: ignore[misc]
             for result in results:
                 if isinstance(result, BaseException):
                     _logger.error('while closing: %r', result)
-        return 0 if all(result is True for result in results) else 1
+            safe = all(result is True for result in results)
+            if watch is not None:
+                watch.cancel()
+                if safe and self._guard is not None:
+                    self._guard.beat(next_within_s=0.0)
+        return 0 if safe else 1
+
+    async def _keep_watch(self) -> None:
+        """Show the guard that the loop lives, and notice planners and robots that do not."""
+        while True:
+            if self._guard is not None:
+                self._guard.beat(self.parameters.worker_timeout_s)
+            for server in self.servers:
+                server.check()
+            await asyncio.sleep(PERIOD_S)
 
     async def _connect(self) -> None:
         for count, server in enumerate(self.servers):

@@ -29,10 +29,17 @@ class ExecutorParameters:
     )
     simulated: SimulatedOptions = fixed_group(SimulatedOptions())
     planner_timeout_s: float = fixed(
-        1.0,
+        0.35,
         'Silence of the planner (s), with a plan of it in hand, after which the robot is brought '
         'to its safe action; 0 to go on without a planner.',
         minimum=0.0,
+        maximum=60.0,
+    )
+    worker_timeout_s: float = fixed(
+        0.2,
+        'Silence of the process that drives the robots (s) after which its guard ends it and makes '
+        'the robots safe.',
+        minimum=0.1,
         maximum=60.0,
     )
     state_period_s: float = fixed(

@@ -76,7 +76,7 @@ class RobotServer:
         self.robot = robot
         self.executor = executor
         self._node, self._ros = node, ros
-        self.planner = PlannerWatch(planner_timeout_s)
+        self.planner = PlannerWatch(robot, executor, planner_timeout_s)
         self._runs: dict[_Taken, asyncio.Task[None]] = {}
         self._by_goal: dict[bytes, _Taken] = {}
         self._taking: _Taken | None = None
@@ -112,11 +112,7 @@ class RobotServer:
 
     def check(self) -> None:
         """Notice a planner that fell silent, and a robot that is lost; called regularly."""
-        state = self.executor.state
-        busy = state.queued or state.phase in ('executing', 'waiting')
-        if busy and (loss := self.planner.loss()):
-            _logger.error('robot %s: %s: making it safe', self.robot, loss)
-            self._spawn(self.executor.stop(SegmentCode.PLANNER_LOST, loss))
+        self.planner.check()
         if not self.executor.connected and not self._reconnecting:
             self._reconnecting = True
             self._spawn(self._reconnect())

@@ -25,7 +25,7 @@ from timely_llm_ros.nodes.planner.options import (
     profiled_times,
 )
 from timely_llm_ros.nodes.planner.parameters import PlannerParameters
-from timely_llm_ros.nodes.planner.ros_robot_link import RosRobotLink
+from timely_llm_ros.nodes.planner.ros_robot_link import CHECK_PERIOD_S, RosRobotLink
 from timely_llm_ros.nodes.planner.task_server import TaskServer
 from timely_llm_ros.nodes.planner.topics import PlannerTopics
 from timely_llm_ros.planner import Planner, TaskAccepted
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from timely_llm_ros.planner.prompts import BackgroundFile
     from timely_llm_ros.ros import RosThread
 
-HEARTBEAT_PERIOD_S = 0.1
 DIAGNOSTICS_PERIOD_S = 1.0
 
 
@@ -132,7 +131,7 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
                 )
                 message.header.stamp = self.get_clock().now().to_msg()
                 self._diagnostics.publish(message)
-            await asyncio.sleep(HEARTBEAT_PERIOD_S)
+            await asyncio.sleep(CHECK_PERIOD_S)
 
     async def _configure(self, parameters: PlannerParameters) -> EngineInfo:
         """Make a planner and load its engine.

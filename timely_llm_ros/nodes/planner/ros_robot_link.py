@@ -19,6 +19,7 @@ from timely_llm_ros.errors import RobotUnavailableError
 from timely_llm_ros.msg import RobotState, SkillSegment
 from timely_llm_ros.ros import SEGMENTS_QOS, STATE_QOS, GoalClient
 from timely_llm_ros.ros.conversions import outcome_record, progress_record, segment_message
+from timely_llm_ros.silence import Silence
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
+CHECK_PERIOD_S = 0.05
+"""How often links must be checked (s)."""
+
 
 @dataclass(slots=True, eq=False)
 class _SentSegment:
@@ -39,7 +43,6 @@ class _SentSegment:
     segment: Segment
     on_progress: Callable[[SegmentProgress], None]
     outcome: asyncio.Future[SegmentOutcome]
-    sent_s: float
     goal: Any = None
     canceling: bool = False
 
@@ -66,9 +69,9 @@ class RosRobotLink:
         segments = f'{robot}/skill_segments'
         self._segments = node.create_publisher(SkillSegment, segments, SEGMENTS_QOS)
         node.create_subscription(RobotState, f'{robot}/robot_state', self._on_state, STATE_QOS)
-        self._heard_s = float('-inf')
+        self._silence = Silence(most_s=4 * CHECK_PERIOD_S)
         self._phase: int = RobotState.LOST
-        self._idle_since_s: float | None = None
+        self._idleness = Silence(most_s=4 * CHECK_PERIOD_S)
         self._server_seen = False
         self._sent: set[_SentSegment] = set()
         self._stopping: set[asyncio.Future[None]] = set()
@@ -78,7 +81,7 @@ class RosRobotLink:
     @property
     def silent(self) -> bool:
         """Whether its executor has given no sign of life for too long."""
-        return time.monotonic() - self._heard_s > self.silence_limit_s
+        return self._silence.look() > self.silence_limit_s
 
     @property
     def phase(self) -> int:
@@ -100,11 +103,9 @@ class RosRobotLink:
         """Give up what is under way if the executor is lost; called regularly."""
         if self.silent and (self._sent or self._stopping):
             self._give_up(f'no sign of life for {self.silence_limit_s:g} s')
-        elif self._sent and self._idle_since_s is not None:
+        elif self._sent and self._idleness.look() > self.silence_limit_s:
             # It came back before it was missed, but without its segments.
-            since_s = max(self._idle_since_s, min(sent.sent_s for sent in self._sent))
-            if time.monotonic() - since_s > self.silence_limit_s:
-                self._give_up('its executor was started anew')
+            self._give_up('its executor was started anew')
 
     def _give_up(self, problem: str) -> None:
         _logger.error('robot %s: %s: lost', self.robot, problem)
@@ -115,13 +116,12 @@ class RosRobotLink:
                 stopping.set_exception(self._lost(problem))
 
     def _on_state(self, message: RobotState) -> None:
-        self._heard_s, self._phase = time.monotonic(), message.phase
+        self._silence.heard()
+        self._phase = message.phase
         # An executor that holds segments but has none to run lost those before them.
         gap = message.phase == RobotState.WAITING and message.queued_segments > 0
         if message.phase != RobotState.IDLE and not gap:
-            self._idle_since_s = None
-        elif self._idle_since_s is None:
-            self._idle_since_s = self._heard_s
+            self._idleness.heard()
 
     def _lost(self, problem: str) -> RobotUnavailableError:
         return RobotUnavailableError(f'robot {self.robot!r}: {problem}, expected its executor')
@@ -136,9 +136,9 @@ class RosRobotLink:
         if not self.available:
             self._segments.publish(message)
             raise self._lost('no sign of life')
-        sent = _SentSegment(
-            timed.segment, on_progress, self._ros.loop.create_future(), time.monotonic()
-        )
+        if not self._sent:
+            self._idleness.heard()
+        sent = _SentSegment(timed.segment, on_progress, self._ros.loop.create_future())
         self._sent.add(sent)
         self._ros.call(self._send, sent, message)
         try:
