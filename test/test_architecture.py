@@ -29,6 +29,7 @@ FLOORS = [
         'options',
         'pickling',
         'processes',
+        'silence',
     ],
     ['skills', 'prediction'],
     ['budget', 'scheduling'],
