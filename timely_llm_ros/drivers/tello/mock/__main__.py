@@ -25,7 +25,8 @@ _EXAMPLES = """\
 examples:
   python -m timely_llm_ros.drivers.tello.mock --host 127.0.0.2
   python -m timely_llm_ros.drivers.tello.mock --host 127.0.0.2 --host 127.0.0.3 --speed 2
-  python -m timely_llm_ros.drivers.tello.mock --host 127.0.0.2 --loss 0.05 --battery 15
+  python -m timely_llm_ros.drivers.tello.mock --host 127.0.0.2 --battery 15
+  python -m timely_llm_ros.drivers.tello.mock --host 127.0.0.2 --loss 0.1 --double 0.3 --delay 0.2
   python -m timely_llm_ros.drivers.tello.mock --host 127.0.0.2 --control
     and then, line by line:
       127.0.0.2 battery 8
@@ -47,7 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add('--speed', type=float, default=1.0, help='times as fast as a real one (default: 1)')
     add('--battery', type=float, default=87.0, metavar='PERCENT', help='charge (default: 87)')
     add('--loss', type=float, default=0.0, metavar='SHARE', help='lost datagrams (default: 0)')
-    add('--seed', type=int, default=0, help='of the losses (default: 0)')
+    add('--double', type=float, default=0.0, metavar='SHARE', help='heard twice (default: 0)')
+    add('--delay', type=float, default=0.0, metavar='S', help='greatest delay (s) (default: 0)')
+    add('--seed', type=int, default=0, help='of losses and delays (default: 0)')
     add('--journal', default='', metavar='FILE', help='append what happens, as JSON lines')
     add('--control', action='store_true', help='read faults from the input: "ADDRESS FAULT" lines')
     parser.set_defaults(run=lambda options: asyncio.run(_serve(options)))
@@ -60,6 +63,8 @@ async def _serve(options: argparse.Namespace) -> int:
             host,
             speed=options.speed,
             loss=options.loss,
+            double=options.double,
+            delay_s=options.delay,
             seed=options.seed,
             battery_percent=options.battery,
             journal_path=options.journal,

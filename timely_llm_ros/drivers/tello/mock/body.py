@@ -1,13 +1,23 @@
 """The body of a mock Tello: where it is, what it does, and how it answers commands.
 
-It follows the Tello SDK 2.0 user guide as far as the driver uses it. What the guide leaves open is
-decided for the worse: ``stop`` ends a move and ``rc`` does not, and an aircraft whose motors are
-cut in the air is a wreck. The caller passes the time in, so a body can be faster than real time.
+It is written by the user guides of the Tello SDK 1.3 and 2.0, not by what a driver expects. What
+they leave open is as on aircraft that people measured, or decided for the worse:
+
+- ``ok`` comes when a manoeuvre is over. A command in its midst is answered with an error.
+- ``stop`` works at any time: it breaks off a landing too, and the aircraft hovers where it is.
+- ``rc`` is not answered and ends no move.
+- 15 s without a command and the aircraft lands by itself; any command in the midst ends that.
+- An aircraft whose motors are cut in the air is a wreck.
+- ``time`` counts the seconds for which the motors ran, over all flights.
+
+Flips, curves, ``go`` and mission pads are commands that it does not know. The caller passes the
+time in, so a body can be faster than real time.
 """
 
 from __future__ import annotations
 
 import math
+import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,11 +33,17 @@ SILENCE_LAND_S = 15.0
 """It lands by itself this long after its last command, or after the end of its last move (s)."""
 
 TURN_DEG_S = 60.0
-CLIMB_M_S = 0.5
-SETTLE_S = 0.4
-"""What every move takes beside its way (s)."""
+CLIMB_M_S, SINK_M_S = 0.5, 0.4
+REACT_S, SETTLE_S = 0.1, 0.4
+"""What every move takes beside its way (s), and how much of that is before it."""
 
-TAKEOFF_S, LAND_S = 3.5, 2.5
+SPIN_UP_S, TAKEOFF_S = 1.0, 3.5
+WIND_DOWN_S = 0.5
+"""How long the motors turn on the ground after a landing (s)."""
+
+TAKEOFF_PERCENT = 10.0
+"""With less charge it does not take off."""
+
 EMPTY_PERCENT = 3.0
 """With so little charge it lands by itself."""
 
@@ -50,10 +66,17 @@ class Maneuver:
 
     start: Pose
     end: Pose
-    started_s: float
-    duration_s: float
+    starts_s: float
+    """When it leaves its place."""
+    way_s: float
+    """How long it is on its way."""
+    ends_s: float
     answer: Callable[[str], None]
     """Told the answer at the end; does nothing where nobody asked."""
+
+    def share(self, now_s: float) -> float:
+        """Return which part of its way it would have made by now; more than 1 after its end."""
+        return max(0.0, (now_s - self.starts_s) / max(self.way_s, 1e-9))
 
 
 class TelloBody:
@@ -77,13 +100,21 @@ class TelloBody:
         self.battery_percent, self._drain_percent_s = battery_percent, drain_percent_s
         self.speed_m_s = 0.5
         self.takes_commands = False
+        self.streams = False
+        """Whether its video stream is on."""
         self.stalled = False
-        """Whether moves never end, as when its camera sees no ground."""
+        """Whether moves are slow and never end, as when its camera sees no ground."""
+        self.blind = False
+        """Whether moves break off half way, as with an inertial unit that is not calibrated."""
+        self.height_error_m = 0.0
+        """How much too low it reports its height; real ones 0.1 to 0.6 m, anew in each flight."""
         self.refusals: dict[str, str] = {}
         """Its answers to commands that it does not do, by their first word."""
         self._on_phase = on_phase
         self._maneuver: Maneuver | None = None
+        self._lands_for_silence = False
         self._rates = (0.0, 0.0, 0.0, 0.0)
+        self._noise = random.Random(0)
         self._now_s = self._told_s = self._airborne_s = 0.0
 
     @property
@@ -112,6 +143,7 @@ class TelloBody:
         if self.flies and self.phase is not Phase.LANDING and (silent or empty):
             self._break_off('error Auto land')
             self._land(lambda _: None)
+            self._lands_for_silence = not empty
 
     def take(self, command: str, answer: Callable[[str], None]) -> None:
         """Do a command; ``answer`` is called at once, at the end of a move, or never."""
@@ -119,6 +151,10 @@ class TelloBody:
         if word != 'command' and not self.takes_commands:
             return
         self._told_s = self._now_s
+        if self.phase is Phase.LANDING and self._lands_for_silence and word not in ('', 'land'):
+            # Somebody is there after all.
+            self._break_off('')
+            self._enter(Phase.HOVER, self._now_s)
         if word in self.refusals:
             answer(self.refusals[word])
             return
@@ -138,48 +174,85 @@ class TelloBody:
                 self._steer(_whole(arguments, 4, -100, 100))
             case 'speed':
                 self._set_speed(_whole(arguments, 1, 10, 100), answer)
-            case 'streamon':
+            case 'streamon' | 'streamoff':
+                self.streams = word == 'streamon'
                 answer('ok')
+            case _ if word in (reads := self._readings()):
+                answer(f'{reads[word]}\r\n')
             case _ if word in _DIRECTIONS:
                 self._move(word, arguments, answer)
             case _:
                 answer(f'unknown command: {word}')
 
-    def state_line(self) -> str:
-        """Return the state as it is sent: the fields of SDK 2.0, without mission pads."""
-        forward, left, up = self._velocity_m_s()
+    def state_line(self, pace: float = 1.0) -> str:
+        """Return the state as it is sent: the fields of SDK 2.0, without mission pads.
+
+        Args:
+            pace: How many times as fast as its own clock runs it is seen to fly.
+        """
+        forward, left, up = (pace * part for part in self._velocity_m_s())
         yaw = round(math.remainder(self.pose.yaw_deg, 360.0))
-        height_cm = round(self.pose.z_m * 100)
+        shake = self._noise.gauss
         # Velocities in dm/s, as aircraft send them whatever the guide says.
         return (
             f'mid:-1;x:-100;y:-100;z:-100;mpry:0,0,0;pitch:0;roll:0;yaw:{yaw};'
             f'vgx:{_dm(forward)};vgy:{_dm(-left)};vgz:{_dm(-up)};templ:61;temph:63;'
-            f'tof:{max(10, height_cm)};h:{height_cm};bat:{int(self.battery_percent)};'
-            f'baro:{58.9 + self.pose.z_m:.2f};time:{int(self._airborne_s)};'
-            'agx:0.00;agy:0.00;agz:-1000.00;\r\n'
+            f'tof:{self._tof_cm};h:{self._height_cm};bat:{int(self.battery_percent)};'
+            f'baro:{58.9 + self.pose.z_m + shake(0, 0.1):.2f};time:{int(self._airborne_s)};'
+            f'agx:{shake(0, 5):.2f};agy:{shake(0, 5):.2f};agz:{shake(-1000, 5):.2f};\r\n'
         )
 
+    @property
+    def _height_cm(self) -> int:
+        height_m = self.pose.z_m - self.height_error_m if self.flies else self.pose.z_m
+        return max(0, round(height_m * 100))
+
+    @property
+    def _tof_cm(self) -> int:
+        """Return what it measures down to the ground: never less than 10 cm."""
+        return max(10, round(self.pose.z_m * 100))
+
+    def _readings(self) -> dict[str, str]:
+        return {
+            'speed?': f'{self.speed_m_s * 100:.1f}',
+            'battery?': f'{int(self.battery_percent)}',
+            'time?': f'{int(self._airborne_s)}s',
+            'height?': f'{self._height_cm // 10}dm',
+            'tof?': f'{self._tof_cm * 10}mm',
+            'temp?': '61~63C',
+            'wifi?': '90',
+            'sdk?': '20',
+        }
+
     def _follow(self, maneuver: Maneuver, now_s: float) -> None:
-        share = (now_s - maneuver.started_s) / max(maneuver.duration_s, 1e-9)
-        if self.stalled and self.phase is Phase.MOVE:
+        share = maneuver.share(now_s)
+        if self._creeps:
             self.pose = maneuver.start.towards(maneuver.end, 0.5 * share)
             return
         self.pose = maneuver.start.towards(maneuver.end, min(1.0, share))
-        if share >= 1.0:
+        if self.phase is Phase.MOVE and self.blind and share >= 0.5:
+            self._break_off('error No valid imu')
+            self._enter(Phase.HOVER, now_s)
+        elif now_s >= maneuver.ends_s:
             self._maneuver = None
-            ended_s = maneuver.started_s + maneuver.duration_s
-            self._told_s = max(self._told_s, ended_s)
-            self._enter(Phase.GROUND if self.phase is Phase.LANDING else Phase.HOVER, ended_s)
+            self._told_s = max(self._told_s, maneuver.ends_s)
+            landed = self.phase is Phase.LANDING
+            self._enter(Phase.GROUND if landed else Phase.HOVER, maneuver.ends_s)
             maneuver.answer('ok')
+
+    @property
+    def _creeps(self) -> bool:
+        return self.stalled and self.phase is Phase.MOVE
 
     def _take_off(self, answer: Callable[[str], None]) -> None:
         if self.phase is not Phase.GROUND:
             answer('error')
-        elif self.battery_percent < 10:
+        elif self.battery_percent < TAKEOFF_PERCENT:
             answer('error Low battery')
         else:
             end = self.pose._replace(z_m=TAKEOFF_M)
-            self._begin(Phase.TAKEOFF, end, TAKEOFF_S, answer)
+            way_s = TAKEOFF_S - SPIN_UP_S - SETTLE_S + REACT_S
+            self._begin(Phase.TAKEOFF, end, (SPIN_UP_S, way_s, SETTLE_S - REACT_S), answer)
 
     def _land_if_it_flies(self, answer: Callable[[str], None]) -> None:
         if not self.flies:
@@ -191,8 +264,10 @@ class TelloBody:
             self._land(answer)
 
     def _land(self, answer: Callable[[str], None]) -> None:
-        duration_s = max(LAND_S, self.pose.z_m / CLIMB_M_S)
-        self._begin(Phase.LANDING, self.pose._replace(z_m=0.0), duration_s, answer)
+        way_s = self.pose.z_m / SINK_M_S
+        end = self.pose._replace(z_m=0.0)
+        self._begin(Phase.LANDING, end, (0.0, way_s, WIND_DOWN_S), answer)
+        self._lands_for_silence = False
 
     def _cut(self, answer: Callable[[str], None]) -> None:
         fell = self.flies
@@ -203,7 +278,7 @@ class TelloBody:
         answer('ok')
 
     def _stop(self, answer: Callable[[str], None]) -> None:
-        if self.phase in (Phase.TAKEOFF, Phase.MOVE, Phase.RC):
+        if self.flies:
             self._break_off('forced stop')
             self._enter(Phase.HOVER, self._now_s)
         answer('ok' if self.flies else 'error Motor stop')
@@ -237,12 +312,21 @@ class TelloBody:
             end = self.pose.moved(*(amount * part for part in direction))
             speed = min(self.speed_m_s, CLIMB_M_S) if climbs else self.speed_m_s
             rate = TURN_DEG_S if turns else speed
-            self._begin(Phase.MOVE, end, SETTLE_S + amount / rate, answer)
+            parts_s = (REACT_S, amount / rate, SETTLE_S - REACT_S)
+            self._begin(Phase.MOVE, end, parts_s, answer)
 
     def _begin(
-        self, phase: Phase, end: Pose, duration_s: float, answer: Callable[[str], None]
+        self,
+        phase: Phase,
+        end: Pose,
+        parts_s: tuple[float, float, float],
+        answer: Callable[[str], None],
     ) -> None:
-        self._maneuver = Maneuver(self.pose, end, self._now_s, duration_s, answer)
+        """Begin to fly somewhere by itself: how long it waits, flies, and waits again (s)."""
+        before_s, way_s, after_s = parts_s
+        starts_s = self._now_s + before_s
+        ends_s = starts_s + way_s + after_s
+        self._maneuver = Maneuver(self.pose, end, starts_s, way_s, ends_s, answer)
         self._enter(phase, self._now_s)
 
     def _break_off(self, answer: str) -> None:
@@ -261,15 +345,17 @@ class TelloBody:
             right, forward, up, _ = self._rates
             return forward, -right, up
         maneuver = self._maneuver
-        if maneuver is None:
+        share = maneuver.share(self._now_s) if maneuver is not None else 0.0
+        if maneuver is None or share == 0 or (share >= 1 and not self._creeps):
             return 0.0, 0.0, 0.0
-        start, end, duration_s = maneuver.start, maneuver.end, maneuver.duration_s
+        start, end = maneuver.start, maneuver.end
+        way_s = 2 * maneuver.way_s if self._creeps else maneuver.way_s
         ahead, aside = end.x_m - start.x_m, end.y_m - start.y_m
         angle_rad = math.radians(self.pose.yaw_deg)
         return (
-            (ahead * math.cos(angle_rad) - aside * math.sin(angle_rad)) / duration_s,
-            (ahead * math.sin(angle_rad) + aside * math.cos(angle_rad)) / duration_s,
-            (end.z_m - start.z_m) / duration_s,
+            (ahead * math.cos(angle_rad) - aside * math.sin(angle_rad)) / way_s,
+            (ahead * math.sin(angle_rad) + aside * math.cos(angle_rad)) / way_s,
+            (end.z_m - start.z_m) / way_s,
         )
 
 

@@ -7,13 +7,13 @@ aircraft's own port 8889. It sends its state to port 8890 of whoever commands it
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.drivers.journal import Journal
 from timely_llm_ros.drivers.tello.mock.body import TelloBody
+from timely_llm_ros.drivers.tello.mock.link import Link
 from timely_llm_ros.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 CONTROL_PORT, STATE_PORT = 8889, 8890
 STATE_PERIOD_S = 0.1
+"""How often it sends its state (s), on its own clock."""
+
 TICK_S = 0.01
 
 
@@ -49,7 +51,10 @@ class MockTello:
         host: Its address, for example 127.0.0.2.
         speed: How many times as fast as a real one it is.
         loss: Share of datagrams that get lost, each way.
-        seed: Equal seeds lose equal datagrams.
+        double: Share of answers and states that arrive twice, the second time late.
+        delay_s: How late answers and states arrive at most (s), on its own clock; each is as late
+            as it happens to be, so that they overtake one another.
+        seed: Equal seeds treat equal datagrams equally.
         battery_percent: Its charge at first.
         drain_percent_s: How much charge a second in the air costs, on its own clock.
         journal_path: File to which its entries are appended as JSON lines; empty for none.
@@ -65,6 +70,8 @@ class MockTello:
         *,
         speed: float = 1.0,
         loss: float = 0.0,
+        double: float = 0.0,
+        delay_s: float = 0.0,
         seed: int = 0,
         battery_percent: float = 87.0,
         drain_percent_s: float = 0.12,
@@ -73,13 +80,13 @@ class MockTello:
     ) -> None:
         for name, value, least, greatest in (
             ('speed', speed, 0.01, 1000.0),
-            ('loss', loss, 0.0, 1.0),
             ('battery', battery_percent, 0.0, 100.0),
             ('drain', drain_percent_s, 0.0, 100.0),
         ):
             if not least <= value <= greatest:
                 raise ConfigurationError(f'{name} {value!r}: expected {least:g} to {greatest:g}')
-        self.host, self.speed, self.loss = host, speed, loss
+        self.host, self.speed = host, speed
+        self.link = Link(f'{seed} {host}', loss=loss, double=double, delay_s=delay_s)
         self.deaf = False
         """Whether it hears nothing."""
         self.mute = False
@@ -90,11 +97,11 @@ class MockTello:
             drain_percent_s=drain_percent_s,
             on_phase=lambda at_s, phase: self._note('phase', phase.value, at_s / self.speed),
         )
-        self._random = random.Random(f'{seed} {host}')
+        self._next_state_s = self._now_s()
         self._journal_path, self._on_entry = journal_path, on_entry
         self._journal = Journal()
         self._transport: asyncio.DatagramTransport | None = None
-        self._pilot: str | None = None
+        self._pilot: tuple[str, int] | None = None
         self._ticks: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -116,7 +123,8 @@ class MockTello:
                 f'mock Tello at {self.host}: {err.strerror or err}: expected an address of '
                 f'127.0.0.0/8 whose UDP port {CONTROL_PORT} is free, and a writable journal'
             ) from err
-        self.body.advance(self._now_s())
+        self._next_state_s = self._now_s()
+        self.body.advance(self._next_state_s)
         self._ticks = asyncio.create_task(self._live())
 
     async def close(self) -> None:
@@ -133,7 +141,7 @@ class MockTello:
     @property
     def phase(self) -> Phase:
         """What it does now."""
-        self.body.advance(self._now_s())
+        self._live_on()
         return self.body.phase
 
     def phases(self) -> list[str]:
@@ -149,62 +157,90 @@ class MockTello:
 
         Args:
             text: ``deaf``, ``mute``, ``lost`` (both), ``heal``, ``stall``, ``loss 0.2``,
-                ``battery 8``, or ``refuse forward error Not joystick``.
+                ``double 0.3``, ``delay 0.2`` (s), ``say ok`` (an old answer arrives only now),
+                ``blind`` (moves break off half way), ``low 0.35`` (height that is reported too
+                low, in m), ``battery 8``, or ``refuse forward error Not joystick``.
 
         Raises:
             ConfigurationError: There is no such fault.
         """
-        body = self.body
-        body.advance(self._now_s())
+        body, link = self.body, self.link
+        self._live_on()
         match text.split():
             case ['deaf' | 'mute' | 'lost' as fault]:
                 self.deaf, self.mute = fault != 'mute', fault != 'deaf'
             case ['heal']:
-                self.deaf = self.mute = body.stalled = False
-                self.loss = 0.0
+                self.deaf = self.mute = body.stalled = body.blind = False
+                link.set()
+                body.height_error_m = 0.0
                 body.refusals.clear()
             case ['stall']:
                 body.stalled = True
+            case ['blind']:
+                body.blind = True
             case ['loss', share] if _is_number(share, 0, 1):
-                self.loss = float(share)
+                link.loss = float(share)
+            case ['double', share] if _is_number(share, 0, 1):
+                link.double = float(share)
+            case ['delay', delay_s] if _is_number(delay_s, 0, 10):
+                link.delay_s = float(delay_s)
+            case ['low', error_m] if _is_number(error_m, 0, 1):
+                body.height_error_m = float(error_m)
             case ['battery', percent] if _is_number(percent, 0, 100):
                 body.battery_percent = float(percent)
+            case ['say', *answer] if answer and self._pilot is not None:
+                self._send(' '.join(answer), self._pilot)
             case ['refuse', word, *answer] if answer:
                 body.refusals[word] = ' '.join(answer)
             case _:
                 raise ConfigurationError(
-                    f'fault {text!r}: expected deaf, mute, lost, heal, stall, "loss 0.2", '
-                    '"battery 8" or "refuse forward error Not joystick"'
+                    f'fault {text!r}: expected deaf, mute, lost, heal, stall, blind, "loss 0.2", '
+                    '"double 0.3", "delay 0.2", "say ok", "low 0.35", "battery 8" or "refuse '
+                    'forward error Not joystick"'
                 )
         self._note('fault', text)
 
     def receive(self, data: bytes, sender: tuple[str, int]) -> None:
         """Take one datagram, if it is not lost on its way."""
-        if self.deaf or self._is_lost():
+        if self.deaf or self.link.loses():
             return
         command = data.decode('ascii', errors='replace').strip()
-        self.body.advance(self._now_s())
+        self._live_on()
         self._note('command', command)
         if command == 'command':
-            self._pilot = sender[0]
+            self._pilot = sender
         self.body.take(command, lambda answer: self._send(answer, sender))
 
     async def _live(self) -> None:
-        next_state_s = time.monotonic()
         while True:
-            self.body.advance(self._now_s())
-            if time.monotonic() >= next_state_s:
-                next_state_s = max(next_state_s + STATE_PERIOD_S, time.monotonic())
-                if self._pilot is not None:
-                    self._send(self.body.state_line(), (self._pilot, STATE_PORT))
+            self._live_on()
             await asyncio.sleep(TICK_S)
 
-    def _send(self, text: str, receiver: tuple[str, int]) -> None:
-        if self._transport is not None and not self.mute and not self._is_lost():
-            self._transport.sendto(text.encode('ascii', errors='replace'), receiver)
+    def _live_on(self) -> None:
+        """Let time pass until now; no state is left out, however late this comes."""
+        now_s = self._now_s()
+        while self._next_state_s <= now_s:
+            self.body.advance(self._next_state_s)
+            self._next_state_s += STATE_PERIOD_S
+            if self._pilot is not None:
+                self._send(self.body.state_line(self.speed), (self._pilot[0], STATE_PORT))
+        self.body.advance(now_s)
 
-    def _is_lost(self) -> bool:
-        return self.loss > 0 and self._random.random() < self.loss
+    def _send(self, text: str, receiver: tuple[str, int]) -> None:
+        if self.mute:
+            return
+        data = text.encode('ascii', errors='replace')
+        for delay_s in self.link.delays_s():
+            if delay_s:
+                asyncio.get_running_loop().call_later(
+                    delay_s / self.speed, self._arrive, data, receiver
+                )
+            else:
+                self._arrive(data, receiver)
+
+    def _arrive(self, data: bytes, receiver: tuple[str, int]) -> None:
+        if self._transport is not None:
+            self._transport.sendto(data, receiver)
 
     def _now_s(self) -> float:
         """Return the time on its own clock, which runs ``speed`` times as fast."""
