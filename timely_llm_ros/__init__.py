@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         InvalidTaskError,
         ModelLoadError,
         PlanError,
+        PlanLimitError,
         PlanSyntaxError,
         RequestRefusedError,
         RobotUnavailableError,
@@ -96,8 +97,9 @@ __all__ = [
     'Clock', 'ConfigurationError', 'ContractError', 'Driver', 'DriverTimeoutError', 'Ending',
     'Engine', 'EngineConfig', 'EngineError', 'EngineInfo', 'ExecutionError', 'IncompletePlanError',
     'IndyOptions', 'InvalidTaskError', 'LocalRobotLink', 'LoopClock', 'ModelLoadError',
-    'OpenAIConfig', 'PhaseChanged', 'PlanError', 'PlanSyntaxError', 'Planner', 'PlannerConfig',
-    'PlannerEvent', 'PreparedTask', 'RequestRefusedError', 'RobotLink', 'RobotUnavailableError',
+    'OpenAIConfig', 'PhaseChanged', 'PlanError', 'PlanLimitError', 'PlanSyntaxError', 'Planner',
+    'PlannerConfig', 'PlannerEvent', 'PreparedTask', 'RequestRefusedError', 'RobotLink',
+    'RobotUnavailableError',
     'Scene', 'SceneObject', 'Segment', 'SegmentEnded', 'SegmentExecutor', 'SegmentReady',
     'SegmentStarted', 'ServerLostError', 'ServerOptions', 'ShutdownError', 'SimulatedConfig',
     'SimulatedDriver', 'SimulatedOptions', 'SkillFailedError', 'SkillSet', 'SkillSetError',
@@ -121,9 +123,9 @@ _NAMES = {
     'errors': (
         'ArgumentError BudgetOverrunError ConfigurationError ContractError DriverTimeoutError '
         'Ending EngineError ExecutionError IncompletePlanError InvalidTaskError ModelLoadError '
-        'PlanError PlanSyntaxError RequestRefusedError RobotUnavailableError ServerLostError '
-        'ShutdownError SkillFailedError SkillSetError SupersededError TaskCanceledError '
-        'TaskRefusedError TimelyError TraceError UnknownSkillError'
+        'PlanError PlanLimitError PlanSyntaxError RequestRefusedError RobotUnavailableError '
+        'ServerLostError ShutdownError SkillFailedError SkillSetError SupersededError '
+        'TaskCanceledError TaskRefusedError TimelyError TraceError UnknownSkillError'
     ),
     'execution': 'CallValue Driver LocalRobotLink RobotLink SegmentExecutor TimedSegment',
     'planner': (

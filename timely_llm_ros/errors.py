@@ -97,6 +97,10 @@ class IncompletePlanError(PlanError):
     """A generation that ended in the middle of a statement."""
 
 
+class PlanLimitError(PlanError):
+    """A plan or a segment that asks for more than its skill set's limits allow."""
+
+
 class EngineError(TimelyError):
     """The engine cannot generate."""
 

@@ -79,6 +79,7 @@ def test_one_skill_set_can_be_listed(capsys: pytest.CaptureFixture[str]) -> None
     text = capsys.readouterr().out
     assert 'gripper' in text
     assert 'takeoff' not in text
+    assert 'at most 256 calls and 1800 s in a segment' in ' '.join(text.split())
 
 
 def test_an_unknown_skill_set_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:

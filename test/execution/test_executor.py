@@ -151,6 +151,62 @@ def test_a_skill_that_the_robot_does_not_have_is_refused() -> None:
     assert on_bench(body).calls == []
 
 
+@pytest.mark.parametrize(
+    ('text', 'problem'),
+    [
+        (
+            'repeat(10){repeat(10){repeat(10){act(100);};};};',
+            'segment of 1000 calls: expected at m',
+        ),
+        ('repeat(10){repeat(10){act(100000);};};', 'segment that takes 10000 s: expected at most'),
+    ],
+)
+def test_a_segment_that_asks_for_too_much_is_refused(text: str, problem: str) -> None:
+    async def body(bench: Bench) -> None:
+        running = bench.run('act(5000);')
+        await asyncio.sleep(1.0)
+        for plan, index in (('p', 1), ('q', 0)):
+            outcome = await bench.run(text, index, plan)
+            assert outcome.ending.code == SegmentCode.INVALID_SEGMENT
+            assert problem in outcome.ending.message
+        # It took nothing over, and its place is free.
+        assert (await running).succeeded
+        assert (await bench.run('act(100);', 1)).succeeded
+
+    assert on_bench(body).calls == ['act(5000)', 'act(100)']
+
+
+def test_a_plan_that_asks_for_too_much_is_refused_segment_by_segment() -> None:
+    async def body(bench: Bench) -> None:
+        ten = 'repeat(10){repeat(10){act(10);};};'
+        outcomes = [await bench.run(ten, index) for index in range(11)]
+        assert all(outcome.succeeded for outcome in outcomes[:10])
+        assert outcomes[10].ending.code == SegmentCode.INVALID_SEGMENT
+        assert 'plan of 1100 calls: expected at most 1024' in outcomes[10].ending.message
+        assert (await bench.run(ten, plan='q')).succeeded
+
+    on_bench(body)
+
+
+def test_a_robot_has_only_so_many_segments_waiting() -> None:
+    async def body(bench: Bench) -> None:
+        tasks = [bench.run('act(10);', index) for index in range(200)]
+        await asyncio.sleep(0)
+        assert bench.executor.state.queued <= 64
+        outcomes = [await task for task in tasks]
+        refused = [o.index for o in outcomes if o.ending.code == SegmentCode.INVALID_SEGMENT]
+        assert refused == list(range(64, 200))
+        assert 'segment 64: 64 wait before it: expected less than 64, queued_segments of' in (
+            outcomes[64].ending.message
+        )
+        # Another plan takes over from a queue that is full.
+        for index in range(70):
+            bench.run('act(10000);', index, 'q')
+        assert (await bench.run('act(10);', plan='r')).succeeded
+
+    assert on_bench(body).calls[:64] == ['act(10)'] * 64
+
+
 def test_another_plan_supersedes_the_one_in_hand() -> None:
     async def body(bench: Bench) -> None:
         old = [bench.run('act(5000);', index) for index in range(3)]

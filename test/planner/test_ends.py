@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 from support.engines.scripted import engine_of
 
+from timely_llm_ros.engines.simulated.config import SimulatedConfig
+from timely_llm_ros.engines.simulated.engine import SimulatedEngine
 from timely_llm_ros.errors import (
+    PlanError,
     ShutdownError,
     TaskRefusedError,
 )
@@ -47,6 +50,52 @@ def test_cancel_at_any_point(at_s: float) -> None:
     if ('start', 'act(1000)') in fleet.notes():
         assert fleet.notes().count(('safe', 'halt')) >= 1
     assert len(fleet.events_of('t', TaskEnded)) == 1
+
+
+def test_a_plan_that_asks_for_too_much_is_a_bad_plan() -> None:
+    bomb = 'act(10);repeat(10){repeat(10){repeat(10){act(100000);};};};'
+
+    async def body(fleet: Fleet) -> None:
+        result = await fleet.submit(fleet.task('t')).result()
+        assert (result.status, result.ending.code) == (TaskStatus.ABORTED, PlanError.code)
+        assert result.ending.message == (
+            'plan, character 8: segment of 1000 calls: '
+            "expected at most 256, segment_calls of skill set 'exact'"
+        )
+
+    engine = SimulatedEngine(SimulatedConfig(plan_text=lambda _: bomb))
+    assert set(in_fleet(body, engine=engine).notes()) <= {
+        ('start', 'act(10)'), ('end', 'act(10)'), ('safe', 'halt'),
+    }  # fmt: skip
+
+
+def test_a_plan_of_many_segments_waits_where_its_robot_takes_no_more() -> None:
+    most: list[int] = []
+
+    async def body(fleet: Fleet) -> None:
+        handle = fleet.submit(fleet.task('t'))
+        while handle.phase is not TaskPhase.ENDED:
+            most.append(fleet.executors['r1'].state.queued)
+            await asyncio.sleep(0.005)
+        assert (await handle.result()).segments == 200
+
+    fleet = in_fleet(body, lambda _: Script(acts(*[0.1] * 200), every_s=0.0))
+    assert fleet.notes().count(('end', 'act(100)')) == 200
+    assert max(most) == 63  # One of its 64 runs.
+
+
+def test_a_plan_that_waits_for_its_robot_can_be_cancelled() -> None:
+    async def body(fleet: Fleet) -> None:
+        handle = fleet.submit(fleet.task('t'))
+        await asyncio.sleep(0.15)
+        handle.cancel()
+        assert (await handle.result()).status is TaskStatus.CANCELED
+        later = fleet.submit(fleet.task('later'))
+        await asyncio.sleep(0.15)
+        assert later.phase is TaskPhase.EXECUTING
+
+    fleet = in_fleet(body, lambda _: Script(acts(*[0.1] * 200), every_s=0.0))
+    assert fleet.notes().count(('start', 'act(100)')) == 4
 
 
 def test_cancel_while_held_for_a_value() -> None:

@@ -15,7 +15,8 @@ from timely_llm_ros.errors import (
     PlanSyntaxError,
     UnknownSkillError,
 )
-from timely_llm_ros.skills.language import MAX_PLAN_LENGTH, parse
+from timely_llm_ros.skills.language import parse
+from timely_llm_ros.skills.limits import MAX_PLAN_LENGTH
 from timely_llm_ros.skills.statements import Argument, Call, If, Repeat, calls_of, render
 
 if TYPE_CHECKING:

@@ -59,7 +59,12 @@ def _table(skill_set: SkillSet) -> Any:
     from rich.table import Table
 
     title = f'{skill_set.name}: {skill_set.description}'
-    caption = f'safe action {skill_set.safe_action}; repeat at most {skill_set.max_repeat} times'
+    limits = skill_set.limits
+    caption = (
+        f'safe action {skill_set.safe_action}; repeat at most {skill_set.max_repeat} times; '
+        f'at most {limits.segment_calls} calls and {limits.segment_s:g} s in a segment, '
+        f'{limits.plan_calls} calls and {limits.plan_s:g} s in a plan'
+    )
     table = Table(
         box=box.SIMPLE_HEAD, title=escape(title), caption=escape(caption), title_justify='left'
     )

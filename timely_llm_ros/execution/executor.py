@@ -13,11 +13,12 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from timely_llm_ros.errors import Ending, RobotUnavailableError
+from timely_llm_ros.errors import Ending, PlanLimitError, RobotUnavailableError
 from timely_llm_ros.execution.driver import EmergencyDriver
 from timely_llm_ros.execution.limits import ExecutorLimits
 from timely_llm_ros.execution.robot_link import SegmentCode, SegmentOutcome
 from timely_llm_ros.execution.segment_job import SegmentJob
+from timely_llm_ros.skills import PlanMeter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,6 +84,7 @@ class SegmentExecutor:
         self._clock = clock
         self._limits = limits
         self._plan_id = ''
+        self._meter = PlanMeter(skill_set)
         self._next_index = 0
         self._cut_at: int | None = None
         self._jobs: dict[int, SegmentJob] = {}
@@ -168,12 +170,13 @@ class SegmentExecutor:
         on_progress: Callable[[SegmentProgress], None],
     ) -> SegmentOutcome:
         """Run one segment when its turn comes, like ``RobotLink.execute``, but never raise."""
-        refusal = self._refusal(plan_id, segment)
+        meter = self._meter if plan_id == self._plan_id else PlanMeter(self.skill_set)
+        refusal = self.refusal(plan_id, segment.index) or self._misfit(segment, scene, meter)
         if refusal is not None:
             return SegmentOutcome(segment.index, refusal)
         if plan_id != self._plan_id:
             self._halt_plan(Ending(SegmentCode.SUPERSEDED, f'plan {plan_id} took over'))
-            self._plan_id, self._next_index, self._cut_at = plan_id, 0, None
+            self._plan_id, self._meter, self._next_index, self._cut_at = plan_id, meter, 0, None
         job = SegmentJob(
             plan_id, segment, scene, on_progress, skill_set=self.skill_set, clock=self._clock
         )
@@ -239,7 +242,11 @@ class SegmentExecutor:
             told = await stop
         return told or isinstance(self.driver, EmergencyDriver)
 
-    def _refusal(self, plan_id: str, segment: Segment) -> Ending | None:
+    def refusal(self, plan_id: str, index: int) -> Ending | None:
+        """Return why it would not take a segment with that index, whatever it says; None if it may.
+
+        Cheap, so that nobody has to read a segment that has no place.
+        """
         if self._closing:
             return Ending(SegmentCode.ROBOT_LOST, 'the executor goes down')
         if not self._connected:
@@ -247,21 +254,35 @@ class SegmentExecutor:
         if plan_id in self._ended:
             return Ending(SegmentCode.CANCELED, f'plan {plan_id} ended before this segment')
         if plan_id == self._plan_id:
-            if self._cut_at is not None and segment.index >= self._cut_at:
+            if self._cut_at is not None and index >= self._cut_at:
                 return Ending(
                     SegmentCode.CANCELED, f'segment {self._cut_at} of its plan was cancelled'
                 )
-            if segment.index < self._next_index or segment.index in self._jobs:
+            if index < self._next_index or index in self._jobs:
                 return Ending(
                     SegmentCode.INVALID_SEGMENT,
-                    f'segment {segment.index} came twice: expected each index once',
+                    f'segment {index} came twice: expected each index once',
                 )
+            most = self.skill_set.limits.queued_segments
+            if len(self._jobs) >= most:
+                return Ending(
+                    SegmentCode.INVALID_SEGMENT,
+                    f'segment {index}: {len(self._jobs)} wait before it: expected less than '
+                    f'{most}, queued_segments of skill set {self.skill_set.name!r}',
+                )
+        return None
+
+    def _misfit(self, segment: Segment, scene: Scene, meter: PlanMeter) -> Ending | None:
         for call in segment.calls:
             if call.skill not in self.skill_set.skills:
                 return Ending(
                     SegmentCode.INVALID_SEGMENT,
                     f'skill {call.skill!r}: expected one of skill set {self.skill_set.name!r}',
                 )
+        try:
+            meter.add(len(segment.text), segment.statements, scene)
+        except PlanLimitError as err:
+            return Ending(SegmentCode.INVALID_SEGMENT, str(err))
         return None
 
     def _wake(self) -> None:

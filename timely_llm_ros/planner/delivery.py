@@ -44,6 +44,7 @@ class Delivery:
         task: The task.
         link: Its robot.
         context: What the planner's tasks share.
+        most: Most segments on their way to the robot or on it; further ones wait here.
         robot_free: Waits until the tasks that this one took over from have left the robot.
         on_progress: Called when the robot is expected to be idle at another time than before.
         on_success: Called with a segment that was done and its outcome.
@@ -56,6 +57,7 @@ class Delivery:
         link: RobotLink,
         context: PlannerContext,
         *,
+        most: int,
         robot_free: Callable[[], Awaitable[object]],
         on_progress: Callable[[], None],
         on_success: Callable[[Segment, SegmentOutcome], None],
@@ -66,6 +68,7 @@ class Delivery:
         """Whether anything was sent to the robot."""
         self._task, self._link, self._context = task, link, context
         self._robot_free = robot_free
+        self._places = asyncio.Semaphore(most)
         self._on_progress, self._on_success, self._on_failure = on_progress, on_success, on_failure
         self._items: dict[int, _Item] = {}
         self._announced = 0
@@ -141,8 +144,9 @@ class Delivery:
         segment = timed.segment
         try:
             await self._robot_free()
-            self.touched_robot = True
-            outcome = await self._link.execute(timed, partial(self._follow, segment))
+            async with self._places:
+                self.touched_robot = True
+                outcome = await self._link.execute(timed, partial(self._follow, segment))
             self._close(outcome)
             if outcome.succeeded:
                 self._on_success(segment, outcome)

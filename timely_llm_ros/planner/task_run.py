@@ -68,6 +68,7 @@ class TaskRun:
             prepared.task,
             prepared.link,
             context,
+            most=prepared.skill_set.limits.queued_segments,
             robot_free=robot_free,
             on_progress=self._on_progress,
             on_success=self._on_success,

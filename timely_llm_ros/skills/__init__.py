@@ -10,7 +10,9 @@ from timely_llm_ros.skills.durations import (
     ReadingDuration,
 )
 from timely_llm_ros.skills.expected_times import expected_execution_s
-from timely_llm_ros.skills.language import MAX_PLAN_LENGTH, parse
+from timely_llm_ros.skills.language import parse
+from timely_llm_ros.skills.limits import PlanLimits
+from timely_llm_ros.skills.plan_meter import PlanMeter
 from timely_llm_ros.skills.prompt import (
     Prompt,
     build_prompt,
@@ -29,10 +31,10 @@ from timely_llm_ros.skills.skill_types import ArgumentSpec, FreeText, SegmentEnd
 from timely_llm_ros.skills.statements import Argument, Call, If, Repeat, Statement, calls_of
 
 __all__ = [
-    'MAX_PLAN_LENGTH', 'MAX_VARIATION', 'RELATIONS', 'SPREAD', 'Argument', 'ArgumentSpec', 'Call',
-    'ConstantDuration', 'DurationModel', 'EmpiricalDuration', 'FreeText', 'If', 'LinearDuration',
-    'Prompt', 'ReadingDuration', 'Repeat', 'Scene', 'SceneObject', 'Segment', 'SegmentEnd', 'Skill',
-    'SkillSet', 'Statement', 'TextSegmenter', 'build_prompt', 'calls_of', 'expected_execution_s',
-    'fixed_part', 'instruction_words', 'parse', 'read_statements', 'scene_line', 'segmenter_for',
-    'trim_scene',
+    'MAX_VARIATION', 'RELATIONS', 'SPREAD', 'Argument', 'ArgumentSpec', 'Call', 'ConstantDuration',
+    'DurationModel', 'EmpiricalDuration', 'FreeText', 'If', 'LinearDuration', 'PlanLimits',
+    'PlanMeter', 'Prompt', 'ReadingDuration', 'Repeat', 'Scene', 'SceneObject', 'Segment',
+    'SegmentEnd', 'Skill', 'SkillSet', 'Statement', 'TextSegmenter', 'build_prompt', 'calls_of',
+    'expected_execution_s', 'fixed_part', 'instruction_words', 'parse', 'read_statements',
+    'scene_line', 'segmenter_for', 'trim_scene',
 ]  # fmt: skip

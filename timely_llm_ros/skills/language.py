@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from timely_llm_ros.errors import ArgumentError, PlanError, PlanSyntaxError, UnknownSkillError
 from timely_llm_ros.skills.argument_kinds import STRING_CHARACTERS, read_argument
+from timely_llm_ros.skills.limits import MAX_PLAN_LENGTH
 from timely_llm_ros.skills.skill_types import ArgumentSpec
 from timely_llm_ros.skills.statements import Argument, Call, If, Repeat
 
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = 3
 """Blocks that may be open inside each other."""
-
-MAX_PLAN_LENGTH = 16_384
-"""Characters that a plan may have."""
 
 MAX_VALUE_LENGTH = 64
 """Characters that an observed value may have."""

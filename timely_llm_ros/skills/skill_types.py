@@ -8,6 +8,8 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from timely_llm_ros.skills.limits import PlanLimits
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -42,6 +44,9 @@ UNITS: dict[str, tuple[float, float]] = {
     'percent': (1, 100),
 }
 """Language unit -> (multiplier, divisor) to SI; a division keeps 29 cm exactly 0.29 m."""
+
+
+_DEFAULT_LIMITS = PlanLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +130,7 @@ class SkillSet:
         safe_action: Skill without arguments that makes the robot safe at any time.
         max_repeat: Greatest count of a repeat.
         free_text: What becomes of plain text; None where the model writes plans.
+        limits: How much a plan may ask for.
     """
 
     name: str
@@ -133,6 +139,7 @@ class SkillSet:
     safe_action: str
     max_repeat: int = 10
     free_text: FreeText | None = None
+    limits: PlanLimits = _DEFAULT_LIMITS
 
     def fingerprint(self) -> str:
         """Return a short hash of the content; equal content has an equal one on every machine."""
@@ -142,6 +149,7 @@ class SkillSet:
                 for skill in self.skills.values()
             ]
             + [self.name, self.description, self.safe_action, str(self.max_repeat)]
+            + [asdict(self.limits)]
             + ([*asdict(self.free_text).values()] if self.free_text is not None else [])
         )
         return hashlib.sha256(content.encode()).hexdigest()[:12]

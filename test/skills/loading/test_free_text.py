@@ -40,7 +40,8 @@ def test_free_text_goes_to_one_skill() -> None:
         ('skill: say', 'skill: sing', 'free_text'),
         (', segments: paragraph', '', 'free_text.segments'),
         ('kind: string, max_length: 4000', 'kind: int, minimum: 0, maximum: 9', 'skills.say'),
-        ('max_length: 4000', 'max_length: 16385', 'skills.say.arguments.text.max_length'),
+        # A segment is no longer than segment_length.
+        ('max_length: 4000', 'max_length: 4097', 'skills.say.arguments.text.max_length'),
         ('free_text: {skill: say, segments: paragraph}', '', 'skills.say.arguments.text'),
         ('words_per_minute: 300', 'words_per_minute: 0', 'skills.say.duration.words_per_minute'),
         ('constant, seconds: 0', 'reading, words_per_minute: 9', 'skills.end.duration'),

@@ -13,7 +13,7 @@ from support.skills.least_time import least_s
 from timely_llm_ros.errors import ArgumentError, ConfigurationError, PlanError, PlanSyntaxError
 from timely_llm_ros.skills import expected_execution_s, read_statements, segmenter_for
 from timely_llm_ros.skills.durations import ReadingDuration
-from timely_llm_ros.skills.language import MAX_PLAN_LENGTH
+from timely_llm_ros.skills.limits import MAX_PLAN_LENGTH
 from timely_llm_ros.skills.loading import find_skill_set, parse_skill_set
 from timely_llm_ros.skills.scene import Scene
 from timely_llm_ros.skills.segments.free_text_segmenter import FreeTextSegmenter

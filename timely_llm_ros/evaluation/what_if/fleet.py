@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING
 from timely_llm_ros.errors import ConfigurationError, TimelyError
 from timely_llm_ros.execution import ExecutorLimits, LocalRobotLink, SegmentExecutor
 from timely_llm_ros.planner import Planner, Task
-from timely_llm_ros.skills import ArgumentSpec, ConstantDuration, LinearDuration, Skill, SkillSet
+from timely_llm_ros.skills import (
+    ArgumentSpec,
+    ConstantDuration,
+    LinearDuration,
+    PlanLimits,
+    Skill,
+    SkillSet,
+)
 from timely_llm_ros.utility import TimeUtility
 
 if TYPE_CHECKING:
@@ -43,6 +50,12 @@ _TIMES = tuple(
 )
 
 
+_WIDE = PlanLimits(
+    segment_calls=1_000_000, segment_s=1e7, segment_length=16_384, plan_calls=1_000_000, plan_s=1e7
+)
+"""What was executed is replayed, whatever is allowed today."""
+
+
 def timed_skills(name: str) -> SkillSet:
     """Return a stand-in for a recorded skill set, whose calls say how long they take."""
     skills = (
@@ -55,6 +68,7 @@ def timed_skills(name: str) -> SkillSet:
         description='a robot that takes as long as a recorded one',
         skills={skill.name: skill for skill in skills},
         safe_action='halt',
+        limits=_WIDE,
     )
 
 

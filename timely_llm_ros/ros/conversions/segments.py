@@ -23,7 +23,7 @@ from timely_llm_ros.ros.conversions.tasks import (
     uuid_message,
 )
 from timely_llm_ros.scheduling import Phase
-from timely_llm_ros.skills import MAX_PLAN_LENGTH, Segment, read_statements
+from timely_llm_ros.skills import Segment, read_statements
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,10 +88,6 @@ def segment_record(message: SkillSegment, skill_set: SkillSet) -> tuple[Segment,
         PlanError: Its text must not reach a robot.
         InvalidTaskError: Its objects are malformed.
     """
-    if len(message.text) > MAX_PLAN_LENGTH:
-        raise PlanSyntaxError(
-            f'{len(message.text)} characters: expected at most {MAX_PLAN_LENGTH}', 0
-        )
     scene = scene_record(message.objects)
     statements = read_statements(message.text, skill_set, scene)
     if not statements:

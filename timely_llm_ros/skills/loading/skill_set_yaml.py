@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, get_args
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, get_args
 
+from timely_llm_ros.options import Option, option_of
 from timely_llm_ros.skills.argument_kinds import MAX_DECIMALS
 from timely_llm_ros.skills.durations import (
     MAX_VARIATION,
@@ -12,7 +14,8 @@ from timely_llm_ros.skills.durations import (
     LinearDuration,
     ReadingDuration,
 )
-from timely_llm_ros.skills.language import KEYWORDS, MAX_PLAN_LENGTH
+from timely_llm_ros.skills.language import KEYWORDS
+from timely_llm_ros.skills.limits import PlanLimits
 from timely_llm_ros.skills.skill_types import (
     UNITS,
     ArgumentKind,
@@ -52,10 +55,11 @@ def read_whole_skill_set(item: YamlValue) -> SkillSet:
     """
     top = item.mapping(
         required=('name', 'description', 'safe_action', 'skills'),
-        optional=('max_repeat', 'free_text'),
+        optional=('max_repeat', 'free_text', 'limits'),
     )
     name, description = top['name'].word(), top['description'].description()
     max_repeat = top['max_repeat'].integer(1, MAX_REPEAT) if 'max_repeat' in top else 10
+    limits = _limits(top['limits']) if 'limits' in top else PlanLimits()
     items = top['skills'].mapping(any_key=True)
     if not 1 <= len(items) <= MAX_SKILLS:
         top['skills'].refuse(f'{len(items)} skills: expected 1 to {MAX_SKILLS}')
@@ -64,7 +68,7 @@ def read_whole_skill_set(item: YamlValue) -> SkillSet:
     if free_text is not None and reader not in items:
         top['free_text'].refuse(f'skill {reader!r}: expected one of the skills of this file')
     skills = {
-        skill: _skill(skill, item, MAX_PLAN_LENGTH if skill == reader else MAX_STRING_LENGTH)
+        skill: _skill(skill, item, limits.segment_length if skill == reader else MAX_STRING_LENGTH)
         for skill, item in items.items()
     }
     if free_text is not None and not _takes_text(skills[reader]):
@@ -79,12 +83,25 @@ def read_whole_skill_set(item: YamlValue) -> SkillSet:
             f'{safe_action!r}: expected a skill without arguments that does not block, '
             'because it must be possible at any time'
         )
-    return SkillSet(name, description, skills, safe_action, max_repeat, free_text)
+    return SkillSet(name, description, skills, safe_action, max_repeat, free_text, limits)
 
 
 def _free_text(item: YamlValue) -> FreeText:
     keys = item.mapping(required=('skill', 'segments'))
     return FreeText(keys['skill'].word(), keys['segments'].one_of(_SEGMENT_ENDS))
+
+
+def _limits(item: YamlValue) -> PlanLimits:
+    declared = {limit.name: limit for limit in fields(PlanLimits)}
+    given: dict[str, Any] = {}
+    for name, value in item.mapping(optional=tuple(declared)).items():
+        match option_of(declared[name]):
+            case Option(minimum=low, maximum=high) if low is not None and high is not None:
+                whole = isinstance(declared[name].default, int)
+                given[name] = (
+                    value.integer(int(low), int(high)) if whole else value.number(low, high)
+                )
+    return PlanLimits(**given)
 
 
 def _takes_text(skill: Skill) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.skills.language import parse
+from timely_llm_ros.skills.plan_meter import require_length
 from timely_llm_ros.skills.segments.free_text_segmenter import FreeTextSegmenter
 from timely_llm_ros.skills.segments.plan_segmenter import PlanSegmenter
 
@@ -37,9 +38,12 @@ def read_statements(
 ) -> tuple[Statement, ...]:
     """Return the statements of a segment's text, which was received and is not trusted.
 
+    A text that is too long is refused before anything of it is read.
+
     Raises:
         PlanError: It must not reach a robot.
     """
+    require_length(text, skill_set)
     if skill_set.free_text is None:
         return parse(text, skill_set, object_names)
     segmenter = FreeTextSegmenter(skill_set, whole_plan=True)

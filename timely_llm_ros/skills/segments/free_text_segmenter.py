@@ -10,8 +10,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.errors import ArgumentError, ConfigurationError, PlanSyntaxError
-from timely_llm_ros.skills.language import MAX_PLAN_LENGTH
+from timely_llm_ros.errors import ArgumentError, ConfigurationError, PlanError, PlanSyntaxError
+from timely_llm_ros.skills.limits import MAX_PLAN_LENGTH
+from timely_llm_ros.skills.plan_meter import PlanMeter
+from timely_llm_ros.skills.scene import Scene
 from timely_llm_ros.skills.segments.text_segmenter import TextSegmenter
 from timely_llm_ros.skills.statements import Argument, Call
 
@@ -42,6 +44,7 @@ _SENTENCE = re.compile(
 _OPEN = re.compile(f'(?:[{_MARKS}]+[{_CLOSERS}]*\\s*|[{_WIDE_MARKS}]+[{_WIDE_CLOSERS}]*|\\s+)\\Z')
 _WORD_BEFORE = re.compile(r'[^\W\d_]+(?:\.[^\W\d_]+)*\Z')
 _LONGEST_ABBREVIATION = 12
+_NOWHERE = Scene()
 
 
 class FreeTextSegmenter(TextSegmenter):
@@ -66,15 +69,20 @@ class FreeTextSegmenter(TextSegmenter):
         self._end = _SENTENCE if self._sentences else _PARAGRAPH
         self._rest = ''
         self._searched = 0
-        self._whole: list[str] = []
+        self._whole: list[Call] = []
+        self._meter = PlanMeter(skill_set, whole_plan=whole_plan)
 
     def finish(self) -> list[Segment]:
         """Take the end of the generation; return the text behind the last end, or all of it."""
         self._raise_error()
         rest = self._rest.rstrip()
-        self._rest = ''
         if rest:
-            self._whole.append(rest)
+            try:
+                self._end_text(len(rest))
+            except PlanError as err:
+                self.error = err
+                raise
+        self._rest = ''
         return [self._taken(is_last=True)] if self._whole else []
 
     def _scan(self, text: str, segments: list[Segment]) -> None:
@@ -95,8 +103,7 @@ class FreeTextSegmenter(TextSegmenter):
                 )
             if end is None:
                 break
-            self._whole.append(self._rest[:end])
-            self._rest, self._searched = self._rest[end:], 0
+            self._end_text(end)
             if not self._whole_plan:
                 segments.append(self._taken())
         if forbidden:
@@ -128,14 +135,20 @@ class FreeTextSegmenter(TextSegmenter):
         self._searched = unclear.start() if unclear else len(rest)
         return None
 
+    def _end_text(self, end: int) -> None:
+        """Make a call of the rest up to ``end``."""
+        text = self._rest[:end]
+        argument = Argument(self._skill.arguments[0].name, f'"{text}"', text)
+        call = Call(self._skill.name, (argument,))
+        self._meter.add(end, (call,), _NOWHERE, offset=self._length - len(self._rest))
+        self._whole.append(call)
+        self._rest, self._searched = self._rest[end:], 0
+
     def _taken(self, *, is_last: bool = False) -> Segment:
         """Return the texts that have ended as one segment with a call for each."""
-        texts, self._whole = self._whole, []
-        name = self._skill.arguments[0].name
-        calls = tuple(
-            Call(self._skill.name, (Argument(name, f'"{text}"', text),)) for text in texts
-        )
-        return self._segment(''.join(texts), calls, is_last=is_last)
+        calls, self._whole = tuple(self._whole), []
+        text = ''.join(str(call.arguments[0].value) for call in calls)
+        return self._segment(text, calls, is_last=is_last)
 
 
 def _ends_sentence(match: re.Match[str]) -> bool:

@@ -11,13 +11,10 @@ import re
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.errors import ExecutionError, IncompletePlanError, PlanSyntaxError
-from timely_llm_ros.skills.language import (
-    MAX_DEPTH,
-    MAX_PLAN_LENGTH,
-    MAX_VALUE_LENGTH,
-    VALUE_CHARACTERS,
-    parse,
-)
+from timely_llm_ros.skills.language import MAX_DEPTH, MAX_VALUE_LENGTH, VALUE_CHARACTERS, parse
+from timely_llm_ros.skills.limits import MAX_PLAN_LENGTH
+from timely_llm_ros.skills.plan_meter import PlanMeter
+from timely_llm_ros.skills.scene import Scene
 from timely_llm_ros.skills.segments.text_segmenter import TextSegmenter
 from timely_llm_ros.skills.statements import Call, render
 
@@ -48,6 +45,8 @@ class PlanSegmenter(TextSegmenter):
         super().__init__(whole_plan=whole_plan)
         self._skill_set = skill_set
         self._object_names = object_names
+        self._scene = object_names if isinstance(object_names, Scene) else Scene()
+        self._meter = PlanMeter(skill_set, whole_plan=whole_plan)
         self._blocking = [skill.name for skill in skill_set.skills.values() if skill.blocking]
         self._pieces: list[str] = []
         self._start = 0
@@ -160,6 +159,7 @@ class PlanSegmenter(TextSegmenter):
         text = ''.join(self._pieces)
         self._pieces.clear()
         statements = parse(text, self._skill_set, self._object_names, offset=self._start)
+        self._meter.add(len(text), statements, self._scene, offset=self._start)
         self._start = end
         if self._whole_plan:
             self._plan.extend(statements)
