@@ -8,10 +8,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.skills.plan_texts import SCENE, TELLO
+from support.skills.plan_texts import SCENE, SKILL_SETS
 
 from timely_llm_ros.errors import PlanError
-from timely_llm_ros.skills import argument_kinds, language
+from timely_llm_ros.skills import argument_kinds, language, plan_meter
 from timely_llm_ros.skills.language import parse
 from timely_llm_ros.skills.segments import plan_segmenter, text_segmenter
 from timely_llm_ros.skills.segments.plan_segmenter import PlanSegmenter
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-MODULES = (argument_kinds, language, plan_segmenter, text_segmenter)
+MODULES = (argument_kinds, language, plan_meter, plan_segmenter, text_segmenter)
+TELLO = SKILL_SETS[0]
 
 
 class CountedPattern:

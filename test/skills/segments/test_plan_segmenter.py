@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,7 +17,7 @@ from timely_llm_ros.errors import (
     UnknownSkillError,
 )
 from timely_llm_ros.skills.language import parse
-from timely_llm_ros.skills.limits import MAX_PLAN_LENGTH, PlanLimits
+from timely_llm_ros.skills.limits import MAX_PLAN_LENGTH
 from timely_llm_ros.skills.segments.plan_segmenter import PlanSegmenter
 from timely_llm_ros.skills.statements import If, Repeat, render
 
@@ -285,8 +284,7 @@ def test_an_object_that_the_scene_lacks_never_passes(
 
 @pytest.mark.parametrize('size', [1, 7, MAX_PLAN_LENGTH + 100])
 def test_a_plan_has_a_greatest_length_in_any_pieces(size: int) -> None:
-    wide = PlanLimits(segment_s=1e5, plan_calls=10_000, plan_s=1e5)
-    segmenter = PlanSegmenter(replace(TELLO, limits=wide), SCENE)
+    segmenter = PlanSegmenter(SKILL_SETS[0], SCENE)
     text = ('land;' * MAX_PLAN_LENGTH)[: MAX_PLAN_LENGTH + 100]
     count = start = 0
     while start + size <= MAX_PLAN_LENGTH or size > MAX_PLAN_LENGTH > start:

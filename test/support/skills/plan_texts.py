@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from timely_llm_ros.skills.limits import PlanLimits
 from timely_llm_ros.skills.loading import find_skill_set, parse_skill_set
 from timely_llm_ros.skills.scene import Scene, SceneObject
 
@@ -65,7 +66,9 @@ skills:
     duration: {model: constant, seconds: 0.4}
 """
 )
-SKILL_SETS = (TELLO, ARM, LAB)
+WIDE = PlanLimits(segment_calls=100_000, segment_s=1e6, plan_calls=1_000_000, plan_s=1e7)
+SKILL_SETS = tuple(replace(skill_set, limits=WIDE) for skill_set in (TELLO, ARM, LAB))
+"""For random plans, which may ask for whatever can be written."""
 SCENE = Scene(
     (
         SceneObject('cat_3', 'cat', x_m=1.0),
