@@ -109,7 +109,7 @@ async def until(condition: Callable[[], Any], what: str) -> Any:
     while not (value := condition()):
         if time.monotonic() > end_s:
             raise TimeoutError(f'{what}: not within {LIMIT_S:g} s')
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(0.05)
     return value
 
 

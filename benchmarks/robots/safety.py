@@ -46,7 +46,6 @@ SKILLS = find_skill_set('tello')
 SAFE_PHASES = ('ground', 'hover', 'landing', 'wreck')
 HALTS = ('rc 0 0 0 0', 'stop', 'land', 'emergency')
 TARGET_S = 0.5
-LIMIT_S = 60.0
 MARGIN_S = 0.5
 """How much longer than expected a move may take where it should take too long (s)."""
 
@@ -93,16 +92,8 @@ class Mocks:
         phases = [line['what'] for line in self.lines(host) if line['event'] == 'phase']
         return phases[-1] if phases else 'ground'
 
-    async def until(self, condition: Any, what: str) -> Any:
-        end_s = time.monotonic() + LIMIT_S
-        while not (value := condition()):
-            if time.monotonic() > end_s:
-                raise TimeoutError(f'{what}: not within {LIMIT_S:g} s')
-            await asyncio.sleep(0.05)
-        return value
-
     async def until_phase(self, host: str, *phases: str) -> None:
-        await self.until(lambda: self.phase(host) in phases, f'{host} in {phases}')
+        await arms.until(lambda: self.phase(host) in phases, f'{host} in {phases}')
 
     async def until_fault(self, host: str, text: str) -> float:
         """Set a fault; return when it took effect (s)."""
@@ -113,7 +104,7 @@ class Mocks:
             new = self.lines(host)[before:]
             return [line['t'] for line in new if (line['event'], line['what']) == ('fault', text)]
 
-        return float((await self.until(took, text))[0])
+        return float((await arms.until(took, text))[0])
 
     def safe_s(self, host: str, since_s: float) -> float | None:
         """Return when it was told to halt and did (s), after a time; None if not yet."""
@@ -167,7 +158,7 @@ class Pilot:
                 await self._connect()
             if (await self.run('takeoff;')).succeeded:
                 segment = self.run(text)
-                await self.mocks.until(
+                await arms.until(
                     lambda: segment.done() or self.mocks.phase(self.host) == 'move',  # noqa: B023
                     f'{self.host} moves',
                 )
@@ -242,7 +233,7 @@ async def in_process(
             await pilot.executor.start()
         since_s, error = await fault_of(kind, pilot, rng)
         host = pilot.host
-        safe_s = await mocks.until(lambda: mocks.safe_s(host, since_s), f'{kind}: safe')  # noqa: B023
+        safe_s = await arms.until(lambda: mocks.safe_s(host, since_s), f'{kind}: safe')  # noqa: B023
         times_s.append(safe_s - since_s)
         await mocks.until_fault(host, 'heal')
         await mocks.until_fault(host, 'battery 87')
@@ -271,7 +262,7 @@ async def killed(mocks: Mocks, host: str, local: str, trials: int) -> tuple[list
         await asyncio.sleep(rng.uniform(0.2, 1.0))
         since_s = time.monotonic()
         os.kill(worker, signal.SIGKILL)
-        safe_s = await mocks.until(lambda: mocks.safe_s(host, since_s), 'killed: safe')  # noqa: B023
+        safe_s = await arms.until(lambda: mocks.safe_s(host, since_s), 'killed: safe')  # noqa: B023
         times_s.append(safe_s - since_s)
         await program.wait()
         await mocks.until_phase(host, 'ground')

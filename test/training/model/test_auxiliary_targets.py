@@ -13,15 +13,10 @@ from timely_llm_ros.sample_tasks import TaskSample
 from timely_llm_ros.sample_tasks import words as data_words
 from timely_llm_ros.sample_tasks.generator import sample_task
 from timely_llm_ros.training.model.auxiliary_targets import NOTHING, Hinter
-from timely_llm_ros.training.model.tokenizer import EOS_ID, make_tokenizer, vocabulary
+from timely_llm_ros.training.model.tokenizer import EOS_ID
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
-
-
-@pytest.fixture(scope='module')
-def tokenizer() -> Tokenizer:
-    return make_tokenizer(vocabulary())
 
 
 @pytest.fixture(scope='module')

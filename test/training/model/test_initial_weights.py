@@ -16,7 +16,7 @@ from timely_llm_ros.training.model.auxiliary_targets import Hinter
 from timely_llm_ros.training.model.export import export
 from timely_llm_ros.training.model.initial_weights import LOOK_BACK, initialise
 from timely_llm_ros.training.model.network import NetworkShape, PlannerNetwork
-from timely_llm_ros.training.model.tokenizer import EOS_ID, make_tokenizer, vocabulary
+from timely_llm_ros.training.model.tokenizer import EOS_ID
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,11 +33,6 @@ green cup on desk -0.5 +0.1=cup_31
 black dog near sofa -1.5 +2.1=dog_12
 white dog under bed +1.5 -0.7=dog_4
 """
-
-
-@pytest.fixture(scope='module')
-def tokenizer() -> Tokenizer:
-    return make_tokenizer(vocabulary())
 
 
 @pytest.fixture(scope='module')

@@ -15,7 +15,6 @@ from timely_llm_ros.training.model.export import export
 from timely_llm_ros.training.model.initial_weights import LOOK_BACK, PLAN_LOOK_BACK, initialise
 from timely_llm_ros.training.model.muon import orthogonalised
 from timely_llm_ros.training.model.network import NetworkShape, PackedBatch, PlannerNetwork
-from timely_llm_ros.training.model.tokenizer import make_tokenizer, vocabulary
 from timely_llm_ros.training.model.train import Recipe, main
 
 if TYPE_CHECKING:
@@ -23,11 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tokenizers import Tokenizer
-
-
-@pytest.fixture(scope='module')
-def tokenizer() -> Tokenizer:
-    return make_tokenizer(vocabulary())
 
 
 @pytest.fixture(scope='module')

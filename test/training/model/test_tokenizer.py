@@ -19,8 +19,6 @@ from timely_llm_ros.training.model.tokenizer import (
     EOS_ID,
     PAD,
     PAD_ID,
-    make_tokenizer,
-    vocabulary,
 )
 
 if TYPE_CHECKING:
@@ -28,11 +26,6 @@ if TYPE_CHECKING:
 
 LINE_TOKENS = 12
 PLAN_LIMITS = {'tello': 40, 'arm': 100}
-
-
-@pytest.fixture(scope='module')
-def tokenizer() -> Tokenizer:
-    return make_tokenizer(vocabulary())
 
 
 @settings(max_examples=300, deadline=None)
