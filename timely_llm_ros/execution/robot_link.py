@@ -38,6 +38,8 @@ class SegmentCode(IntEnum):
     """The executor went down."""
     ROBOT_LOST = 8
     """The driver lost contact with the robot."""
+    FENCED = 9
+    """The robot works for another planner, which is alive."""
 
 
 SUCCESS = Ending(SegmentCode.NONE)

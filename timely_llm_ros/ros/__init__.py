@@ -19,6 +19,7 @@ from timely_llm_ros.ros.parameters import (
 from timely_llm_ros.ros.program import run
 from timely_llm_ros.ros.robot_entry import RobotEntry, robot_entries
 from timely_llm_ros.ros.ros_thread import RosThread
+from timely_llm_ros.ros.sole_publisher import IdentifiedSubscription, SolePublisher
 from timely_llm_ros.ros.topics import (
     EVENTS_QOS,
     HEARTBEAT_QOS,
@@ -29,8 +30,30 @@ from timely_llm_ros.ros.topics import (
 )
 
 __all__ = [
-    'EVENTS_QOS', 'HEARTBEAT_QOS', 'HEARTBEAT_TOPIC', 'SEGMENTS_QOS', 'STATE_QOS',
-    'TASK_EVENTS_TOPIC', 'TYPE_NAMES', 'Declaration', 'DeferredActionServer', 'FeedbackThrottle',
-    'GoalClient', 'RobotEntry', 'RosThread', 'Value', 'build', 'check', 'create_deferred_service',
-    'declarations', 'declare', 'fixed', 'fixed_group', 'read', 'robot_entries', 'run',
+    'EVENTS_QOS',
+    'HEARTBEAT_QOS',
+    'HEARTBEAT_TOPIC',
+    'SEGMENTS_QOS',
+    'STATE_QOS',
+    'TASK_EVENTS_TOPIC',
+    'TYPE_NAMES',
+    'Declaration',
+    'DeferredActionServer',
+    'FeedbackThrottle',
+    'GoalClient',
+    'IdentifiedSubscription',
+    'RobotEntry',
+    'RosThread',
+    'SolePublisher',
+    'Value',
+    'build',
+    'check',
+    'create_deferred_service',
+    'declarations',
+    'declare',
+    'fixed',
+    'fixed_group',
+    'read',
+    'robot_entries',
+    'run',
 ]  # fmt: skip

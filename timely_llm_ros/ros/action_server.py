@@ -32,6 +32,7 @@ class DeferredActionServer(ActionServer):  # type: ignore[misc]
         on_goal: Says whether to accept a goal.
         on_accepted: Takes an accepted goal, whose status is EXECUTING by then.
         on_cancel: Told that a client wants a goal cancelled, which is always accepted.
+        is_addressed: Says whether a goal is for this server; others get no answer from it.
         result_timeout_s: How long a result is kept (s).
     """
 
@@ -45,8 +46,9 @@ class DeferredActionServer(ActionServer):  # type: ignore[misc]
         on_accepted: Callable[[ServerGoalHandle], None],
         on_cancel: Callable[[ServerGoalHandle], None],
         result_timeout_s: int,
+        is_addressed: Callable[[Any], bool] = lambda _: True,
     ) -> None:
-        self._name = name
+        self._name, self._is_addressed = name, is_addressed
 
         def accept(goal: ServerGoalHandle) -> None:
             goal.execute()
@@ -73,6 +75,8 @@ class DeferredActionServer(ActionServer):  # type: ignore[misc]
 
     async def execute(self, taken_data: Any) -> None:
         """Serve what has arrived; a fault is logged, for rclpy's executor would die of it."""
+        if 'goal' in taken_data and not self._is_addressed(taken_data['goal'][1].goal):
+            del taken_data['goal']
         try:
             await super().execute(taken_data)
         except Exception:

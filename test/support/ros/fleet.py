@@ -200,10 +200,12 @@ class Fleet:
         goal = PlanTask.Goal(robot=robot, instruction=instruction, scene=scene, **fields)
         return Goal(self.client, self.plan_task, goal)
 
-    def segment(self, robot: str = 'drone_1', **fields: Any) -> Goal:
-        """Send a segment straight to a robot's executor."""
+    def segment(
+        self, robot: str = 'drone_1', *, planner: bytes = b'', executor: bytes = b'', **fields: Any
+    ) -> Goal:
+        """Send a segment straight to a robot's executor, in the name of a planner if given."""
         segment = SkillSegment(robot=robot, skill_set=self.robots[robot], **fields)
-        goal = ExecuteSegment.Goal(segment=segment)
+        goal = ExecuteSegment.Goal(segment=segment, planner=planner, executor=executor)
         return Goal(self.client, self.execute_segment[robot], goal)
 
     def stop_robot(self, robot: str = 'drone_1') -> Any:

@@ -23,6 +23,7 @@ from timely_llm_ros.ros import (
     HEARTBEAT_QOS,
     HEARTBEAT_TOPIC,
     TASK_EVENTS_TOPIC,
+    IdentifiedSubscription,
     declare,
     run,
 )
@@ -54,10 +55,11 @@ class ExecutorNode(Node):  # type: ignore[misc]
     def __init__(self, ros: RosThread, guard: Guard | None, shared: SharedBodies) -> None:
         super().__init__('executor')
         self._ros, self._guard, self._shared = ros, guard, shared
+        self._doubled = False
         self.parameters = declare(self, ExecutorParameters)
         self._bodies = robot_bodies(self.parameters, self.get_namespace())
         self.servers = [self._server(body) for body in self._bodies]
-        self.create_subscription(Header, HEARTBEAT_TOPIC, self._on_heartbeat, HEARTBEAT_QOS)
+        self._heartbeats = IdentifiedSubscription(self, Header, HEARTBEAT_TOPIC, HEARTBEAT_QOS)
         self.create_subscription(TaskEvent, TASK_EVENTS_TOPIC, self._on_task_event, EVENTS_QOS)
 
     def _server(self, body: RobotBody) -> RobotServer:
@@ -95,14 +97,17 @@ class ExecutorNode(Node):  # type: ignore[misc]
         """
         if self._guard is not None:
             self._guard.on_lost(lambda: self._ros.call_loop(stop.set))
-        self._shared.remember(self._bodies)
         watch: asyncio.Task[None] | None = None
         try:
+            await asyncio.gather(*(server.claim() for server in self.servers))
+            self._shared.remember(self._bodies)
             await self._connect()
+            for server in self.servers:
+                server.open()
             self._ros.start(self)
             names = ', '.join(server.robot for server in self.servers)
             self.get_logger().info(f'executing for {names}')
-            watch = asyncio.create_task(self._keep_watch(), name='watch')
+            watch = asyncio.create_task(self._keep_watch(stop), name='watch')
             while not stop.is_set():
                 for server in self.servers:
                     server.publish_state()
@@ -123,15 +128,23 @@ class ExecutorNode(Node):  # type: ignore[misc]
                 watch.cancel()
                 if safe and self._guard is not None:
                     self._guard.beat(next_within_s=0.0)
-        return 0 if safe else 1
+        return 0 if safe and not self._doubled else 1
 
-    async def _keep_watch(self) -> None:
+    async def _keep_watch(self, stop: asyncio.Event) -> None:
         """Show the guard that the loop lives, and notice planners and robots that do not."""
         while True:
             if self._guard is not None:
                 self._guard.beat(self.parameters.worker_timeout_s)
+            for _, planner in self._heartbeats.take():
+                heard = [server.planner.heard(planner) for server in self.servers]
+                if not any(heard):
+                    self._heartbeats.report(planner, 'the planner that the robots work for')
             for server in self.servers:
                 server.check()
+                if rival := server.rival():
+                    _logger.error('robot %s: %s: leaving', server.robot, rival)
+                    self._doubled = True
+                    stop.set()
             await asyncio.sleep(PERIOD_S)
 
     async def _connect(self) -> None:
@@ -143,9 +156,6 @@ class ExecutorNode(Node):  # type: ignore[misc]
                 self._shared.keep(count)
                 raise
 
-    def _on_heartbeat(self, _: Header) -> None:
-        self._ros.call_loop(self._planner_heard)
-
     def _on_task_event(self, event: TaskEvent) -> None:
         if event.event == TaskEvent.ENDED:
             self._ros.call_loop(lambda: self._plan_ended(event.robot, uuid_text(event.plan_id)))
@@ -154,10 +164,6 @@ class ExecutorNode(Node):  # type: ignore[misc]
         for server in self.servers:
             if server.robot == robot:
                 server.plan_ended(plan_id)
-
-    def _planner_heard(self) -> None:
-        for server in self.servers:
-            server.planner.heard()
 
 
 def serve(arguments: Sequence[str], guard: Guard | None, shared: SharedBodies) -> int:

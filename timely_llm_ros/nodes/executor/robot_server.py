@@ -17,7 +17,12 @@ from timely_llm_ros.errors import Ending, TimelyError
 from timely_llm_ros.execution import SegmentCode, SegmentOutcome
 from timely_llm_ros.msg import RobotState
 from timely_llm_ros.nodes.executor.planner_watch import PlannerWatch
-from timely_llm_ros.ros import STATE_QOS, DeferredActionServer, create_deferred_service
+from timely_llm_ros.ros import (
+    STATE_QOS,
+    DeferredActionServer,
+    SolePublisher,
+    create_deferred_service,
+)
 from timely_llm_ros.ros.conversions import (
     outcome_message,
     progress_message,
@@ -82,20 +87,37 @@ class RobotServer:
         self._taking: _Taken | None = None
         self._background: set[asyncio.Task[None]] = set()
         self._reconnecting = False
-        self._states = node.create_publisher(RobotState, f'{robot}/robot_state', STATE_QOS)
+        action = f'{robot}/execute_segment'
+        self._states = SolePublisher(
+            node, RobotState, f'{robot}/robot_state', STATE_QOS, action=action
+        )
+        self._result_timeout_s = result_timeout_s
+        self._server: DeferredActionServer
+
+    # On the loop's thread
+
+    async def claim(self) -> None:
+        """Make sure that no other program executes for the robot.
+
+        Raises:
+            ConfigurationError: One does.
+        """
+        await self._states.claim()
+
+    def open(self) -> None:
+        """Begin to serve, before the node does."""
         self._server = DeferredActionServer(
-            node,
+            self._node,
             ExecuteSegment,
-            f'{robot}/execute_segment',
+            f'{self.robot}/execute_segment',
             on_goal=self._on_goal,
             on_accepted=self._on_accepted,
             on_cancel=self._on_cancel,
-            result_timeout_s=result_timeout_s,
+            result_timeout_s=self._result_timeout_s,
+            is_addressed=self._is_addressed,
         )
-        create_deferred_service(node, Trigger, f'{robot}/stop', self._on_stop)
-        create_deferred_service(node, Trigger, f'{robot}/emergency', self._on_emergency)
-
-    # On the loop's thread
+        create_deferred_service(self._node, Trigger, f'{self.robot}/stop', self._on_stop)
+        create_deferred_service(self._node, Trigger, f'{self.robot}/emergency', self._on_emergency)
 
     async def close(self) -> bool:
         """End every goal and release the robot; return whether its safe action was issued."""
@@ -120,8 +142,11 @@ class RobotServer:
     def publish_state(self) -> None:
         """Publish what the robot does now."""
         message = robot_state_message(self.executor.state, self.robot, self.executor.skill_set)
-        message.header.stamp = self._node.get_clock().now().to_msg()
-        self._states.publish(message)
+        self._states.publish(message, message.header)
+
+    def rival(self) -> str:
+        """Return why the robot must be left to another program; '' if it need not."""
+        return self._states.rival()
 
     async def _reconnect(self) -> None:
         try:
@@ -133,9 +158,14 @@ class RobotServer:
         finally:
             self._reconnecting = False
 
-    def _start(self, taken: _Taken, segment: Segment, scene: Scene, plan_id: str) -> None:
-        if not self._runs and self.executor.state.phase not in ('executing', 'waiting'):
-            self.planner.heard()
+    def _start(
+        self, taken: _Taken, segment: Segment, scene: Scene, plan_id: str, planner: bytes
+    ) -> None:
+        if not self.planner.begin(planner):
+            ending = Ending(SegmentCode.FENCED, f'robot {self.robot!r} works for another planner')
+            _logger.error('segment refused: %s', ending.message)
+            self._ros.call(self._finish, taken, SegmentOutcome(segment.index, ending))
+            return
         self._runs[taken] = asyncio.create_task(
             self._run(taken, segment, scene, plan_id), name=f'segment {segment.index}'
         )
@@ -195,6 +225,10 @@ class RobotServer:
 
     # On the ROS thread
 
+    def _is_addressed(self, goal: ExecuteSegment.Goal) -> bool:
+        # Where two programs execute for one robot, the planner means the one that it listens to.
+        return not goal.executor or bytes(goal.executor) == self._states.gid
+
     def _on_goal(self, goal: ExecuteSegment.Goal) -> GoalResponse:
         """Take every goal, and start a valid segment before rclpy has told its client.
 
@@ -216,7 +250,7 @@ class RobotServer:
         # Without a plan id, as when sent by hand, it is a plan of its own.
         given = bytes(message.plan_id.uuid)
         plan_id = str(uuid.UUID(bytes=given)) if any(given) else str(uuid.uuid4())
-        self._ros.call_loop(self._start, taken, segment, scene, plan_id)
+        self._ros.call_loop(self._start, taken, segment, scene, plan_id, bytes(goal.planner))
         self._ros.call(self._require_goal, taken)
         return GoalResponse.ACCEPT
 

@@ -33,6 +33,7 @@ from timely_llm_ros.ros import (
     HEARTBEAT_QOS,
     HEARTBEAT_TOPIC,
     STATE_QOS,
+    SolePublisher,
     check,
     declarations,
     declare,
@@ -76,9 +77,18 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
         self._configuring: asyncio.Task[EngineInfo] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._background: asyncio.Task[None] | None = None
-        silence_s = self.parameters.robot_timeout_s
+        self._heartbeat = SolePublisher(
+            self, Header, HEARTBEAT_TOPIC, HEARTBEAT_QOS, action='plan_task'
+        )
         self.links = {
-            robot: RosRobotLink(self, ros, robot, self.catalogue.skill_sets[name], silence_s)
+            robot: RosRobotLink(
+                self,
+                ros,
+                robot,
+                self.catalogue.skill_sets[name],
+                self._heartbeat,
+                self.parameters.robot_timeout_s,
+            )
             for robot, name in self.catalogue.skill_set_of.items()
         }
         self.topics = PlannerTopics(self)
@@ -86,7 +96,6 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             self.get_fully_qualified_name().lstrip('/'), self.topics, self.links
         )
         self._diagnostics = self.create_publisher(DiagnosticArray, 'diagnostics', 10)
-        self._heartbeat = self.create_publisher(Header, HEARTBEAT_TOPIC, HEARTBEAT_QOS)
         self._catalogue = self.create_publisher(String, 'skill_catalogue', STATE_QOS)
         self._catalogue.publish(String(data=self.catalogue.as_yaml()))
         self.create_service(DescribeSkills, 'describe_skills', self._describe_skills)
@@ -103,7 +112,13 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
     # On the loop's thread
 
     async def serve(self) -> int:
-        """Serve until it is time to stop, then end every task; return the exit code."""
+        """Serve until it is time to stop, then end every task; return the exit code.
+
+        Raises:
+            ConfigurationError: Another planner serves these names.
+        """
+        await self._heartbeat.claim()
+        self._tasks.open()
         self._ros.start(self)
         if self.parameters.autostart:
             self._ros.call(self._autostart)
@@ -121,6 +136,10 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
         diagnosed_s = 0.0
         while True:
             self._ros.call(self._beat)
+            if rival := self._heartbeat.rival():
+                self.get_logger().error(f'{rival}: leaving')
+                self._exit_code = 1
+                self._stop.set()
             for link in self.links.values():
                 link.check()
             now_s = self._ros.loop.time()
@@ -279,7 +298,8 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
     # On the ROS thread: services
 
     def _beat(self) -> None:
-        self._heartbeat.publish(Header(stamp=self.get_clock().now().to_msg()))
+        beat = Header()
+        self._heartbeat.publish(beat, beat)
 
     def _on_parameters(self, changes: list[Parameter]) -> SetParametersResult:
         known = declarations(PlannerParameters)

@@ -17,7 +17,7 @@ from unique_identifier_msgs.msg import UUID
 from timely_llm_ros.action import ExecuteSegment
 from timely_llm_ros.errors import RobotUnavailableError
 from timely_llm_ros.msg import RobotState, SkillSegment
-from timely_llm_ros.ros import SEGMENTS_QOS, STATE_QOS, GoalClient
+from timely_llm_ros.ros import SEGMENTS_QOS, STATE_QOS, GoalClient, IdentifiedSubscription
 from timely_llm_ros.ros.conversions import outcome_record, progress_record, segment_message
 from timely_llm_ros.silence import Silence
 
@@ -27,13 +27,16 @@ if TYPE_CHECKING:
     from rclpy.node import Node
 
     from timely_llm_ros.execution import SegmentOutcome, SegmentProgress, TimedSegment
-    from timely_llm_ros.ros import RosThread
+    from timely_llm_ros.ros import RosThread, SolePublisher
     from timely_llm_ros.skills import Segment, SkillSet
 
 _logger = logging.getLogger(__name__)
 
 CHECK_PERIOD_S = 0.05
 """How often links must be checked (s)."""
+
+NEWCOMER_S = 0.5
+"""Silence of an executor (s) after which another may take its place."""
 
 
 @dataclass(slots=True, eq=False)
@@ -55,11 +58,18 @@ class RosRobotLink:
         ros: Its thread.
         robot: Name of the robot: its namespace, relative to the node's.
         skill_set: The robot's skills.
+        heartbeat: What the planner publishes, by which executors know it.
         silence_limit_s: Silence of the executor (s) that counts as its loss.
     """
 
     def __init__(
-        self, node: Node, ros: RosThread, robot: str, skill_set: SkillSet, silence_limit_s: float
+        self,
+        node: Node,
+        ros: RosThread,
+        robot: str,
+        skill_set: SkillSet,
+        heartbeat: SolePublisher,
+        silence_limit_s: float,
     ) -> None:
         self.robot, self.skill_set = robot, skill_set
         self.silence_limit_s = silence_limit_s
@@ -68,10 +78,11 @@ class RosRobotLink:
         self._stop_client = node.create_client(Trigger, f'{robot}/stop')
         segments = f'{robot}/skill_segments'
         self._segments = node.create_publisher(SkillSegment, segments, SEGMENTS_QOS)
-        node.create_subscription(RobotState, f'{robot}/robot_state', self._on_state, STATE_QOS)
+        self._heartbeat = heartbeat
+        self._states = IdentifiedSubscription(node, RobotState, f'{robot}/robot_state', STATE_QOS)
+        self._executor = b''
         self._silence = Silence(most_s=4 * CHECK_PERIOD_S)
         self._phase: int = RobotState.LOST
-        self._idleness = Silence(most_s=4 * CHECK_PERIOD_S)
         self._server_seen = False
         self._sent: set[_SentSegment] = set()
         self._stopping: set[asyncio.Future[None]] = set()
@@ -100,28 +111,30 @@ class RosRobotLink:
         return self._server_seen and self._phase != RobotState.LOST
 
     def check(self) -> None:
-        """Give up what is under way if the executor is lost; called regularly."""
-        if self.silent and (self._sent or self._stopping):
+        """Hear the executor, and give up what is under way if it is lost; called regularly."""
+        for message, executor in self._states.take():
+            self._on_state(message, executor)
+        if self.silent:
             self._give_up(f'no sign of life for {self.silence_limit_s:g} s')
-        elif self._sent and self._idleness.look() > self.silence_limit_s:
-            # It came back before it was missed, but without its segments.
-            self._give_up('its executor was started anew')
 
     def _give_up(self, problem: str) -> None:
-        _logger.error('robot %s: %s: lost', self.robot, problem)
+        if self._sent or self._stopping:
+            _logger.error('robot %s: %s: lost', self.robot, problem)
         for sent in tuple(self._sent):
             self._fail(sent, problem)
         for stopping in tuple(self._stopping):
             if not stopping.done():
                 stopping.set_exception(self._lost(problem))
 
-    def _on_state(self, message: RobotState) -> None:
+    def _on_state(self, message: RobotState, executor: bytes) -> None:
+        if executor != self._executor:
+            if self._silence.look() < NEWCOMER_S:
+                self._states.report(executor, f'the executor {self._executor.hex()}')
+                return
+            self._give_up('its executor was started anew')
+            self._executor, self._server_seen = executor, False
         self._silence.heard()
         self._phase = message.phase
-        # An executor that holds segments but has none to run lost those before them.
-        gap = message.phase == RobotState.WAITING and message.queued_segments > 0
-        if message.phase != RobotState.IDLE and not gap:
-            self._idleness.heard()
 
     def _lost(self, problem: str) -> RobotUnavailableError:
         return RobotUnavailableError(f'robot {self.robot!r}: {problem}, expected its executor')
@@ -136,8 +149,6 @@ class RosRobotLink:
         if not self.available:
             self._segments.publish(message)
             raise self._lost('no sign of life')
-        if not self._sent:
-            self._idleness.heard()
         sent = _SentSegment(timed.segment, on_progress, self._ros.loop.create_future())
         self._sent.add(sent)
         self._ros.call(self._send, sent, message)
@@ -177,7 +188,9 @@ class RosRobotLink:
 
     def _send(self, sent: _SentSegment, message: SkillSegment) -> None:
         response = self._client.send_goal_async(
-            ExecuteSegment.Goal(segment=message),
+            ExecuteSegment.Goal(
+                segment=message, planner=self._heartbeat.gid, executor=self._executor
+            ),
             feedback_callback=partial(self._on_feedback, sent),
             goal_uuid=UUID(uuid=list(uuid.uuid4().bytes)),
         )

@@ -72,14 +72,19 @@ class TaskServer:
         self._goals: dict[str, _Goal] = {}
         self._taken: Task
         """The task of the goal that rclpy is about to accept; ROS thread only."""
+        self._node, self._result_timeout_s = node, result_timeout_s
+        self._server: DeferredActionServer
+
+    def open(self) -> None:
+        """Begin to serve, before the node does."""
         self._server = DeferredActionServer(
-            node,
+            self._node,
             PlanTask,
             'plan_task',
             on_goal=self._on_goal,
             on_accepted=self._on_accepted,
             on_cancel=self._on_cancel,
-            result_timeout_s=result_timeout_s,
+            result_timeout_s=self._result_timeout_s,
         )
 
     def __len__(self) -> int:

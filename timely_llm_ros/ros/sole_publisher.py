@@ -1,0 +1,151 @@
+"""Topics whose messages count by who published them, and topics that one program alone publishes.
+
+DDS gives every publisher an identity (GID) that is new with every start of its program and that
+messages cannot choose. It is the epoch of the program: planner and executor each name the other's
+in what they send, and whatever comes from another publisher is dropped and reported.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from rclpy.impl.implementation_singleton import rclpy_implementation
+from rclpy.qos import QoSProfile
+from rclpy.type_support import check_is_valid_msg_type
+
+from timely_llm_ros.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rclpy.node import Node
+
+_logger = logging.getLogger(__name__)
+
+CLAIM_S = 0.4
+"""How long a program listens, before it serves, for another that does (s). It hears its latched
+state as soon as it is discovered, and its next message soon after."""
+
+_DEPTH = 64
+"""Messages kept between two polls, so that one who floods does not hide the others."""
+
+_PERIOD_S = 0.02
+
+
+class IdentifiedSubscription:
+    """Hears a topic and says which publisher each message came from. Polled from one thread.
+
+    In rclpy 9.1 the executor of events cannot call back with a message's info (it raises
+    ``SystemError``), so no executor has part in this.
+
+    Args:
+        node: The node.
+        message_type: Type of the messages.
+        topic: Relative name.
+        qos: The publishers' quality of service; its depth does not matter.
+    """
+
+    def __init__(self, node: Node, message_type: Any, topic: str, qos: QoSProfile) -> None:
+        self.topic = node.resolve_topic_name(topic)
+        self._message_type = message_type
+        deep = QoSProfile(depth=_DEPTH, reliability=qos.reliability, durability=qos.durability)
+        # It also loads the type's support library, as for every subscription of rclpy's own.
+        check_is_valid_msg_type(message_type)
+        with node.handle:
+            self._handle = rclpy_implementation.Subscription(
+                node.handle, message_type, topic, deep.get_c_qos_profile(), None
+            )
+        self._strangers: set[bytes] = set()
+
+    def take(self) -> Iterator[tuple[Any, bytes]]:
+        """Return what has arrived, each message with the GID of its publisher."""
+        for _ in range(_DEPTH):
+            try:
+                with self._handle:
+                    taken = self._handle.take_message(self._message_type, False)
+            except rclpy_implementation.RCLError as err:
+                _logger.warning('topic %s: a message that cannot be read: %s', self.topic, err)
+                continue
+            if taken is None:
+                return
+            message, info = taken
+            yield message, bytes(info['publisher_gid']['data'])
+
+    def report(self, gid: bytes, expected: str) -> None:
+        """Log, once for each, that a publisher's messages do not count."""
+        if gid not in self._strangers:
+            if len(self._strangers) >= _DEPTH:
+                self._strangers.clear()
+            self._strangers.add(gid)
+            text = 'topic %s: dropped what publisher %s says, expected %s'
+            _logger.error(text, self.topic, gid.hex(), expected)
+
+
+class SolePublisher:
+    """Publishes stamped messages on a topic that one program alone may publish.
+
+    Args:
+        node: The node.
+        message_type: Type of the messages, with a header.
+        topic: Relative name.
+        qos: Their quality of service.
+        action: Relative name of the action that only the same program serves.
+    """
+
+    def __init__(
+        self, node: Node, message_type: Any, topic: str, qos: QoSProfile, *, action: str
+    ) -> None:
+        self._node, self._clock = node, node.get_clock()
+        self._publisher = node.create_publisher(message_type, topic, qos)
+        self._heard = IdentifiedSubscription(node, message_type, topic, qos)
+        self._action = node.resolve_service_name(action)
+        self._stamps: deque[tuple[int, int]] = deque(maxlen=_DEPTH)
+        self.gid = b''
+        """Its own identity, known once it has heard itself."""
+
+    def publish(self, message: Any, header: Any) -> None:
+        """Publish a message with the present time in its header."""
+        header.stamp = self._clock.now().to_msg()
+        self._stamps.append((header.stamp.sec, header.stamp.nanosec))
+        self._publisher.publish(message)
+
+    async def claim(self) -> None:
+        """Listen for another program of that name, before anything is published or served.
+
+        Raises:
+            ConfigurationError: There is one.
+        """
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + CLAIM_S
+        speaks = False
+        while loop.time() < end_s:
+            await asyncio.sleep(_PERIOD_S)
+            speaks = speaks or any(True for _ in self._heard.take())
+            if speaks and self._servers():
+                raise ConfigurationError(self._doubled())
+
+    def rival(self) -> str:
+        """Return why this program must leave the name to another; '' if it need not.
+
+        Called regularly. Two programs that start in the same moment do not find each other while
+        they claim: the one with the greater GID leaves.
+        """
+        for message, gid in self._heard.take():
+            header = getattr(message, 'header', message)
+            if not self.gid and (header.stamp.sec, header.stamp.nanosec) in self._stamps:
+                self.gid = gid
+            elif self.gid and gid != self.gid:
+                self._heard.report(gid, f'{self.gid.hex()} alone')
+                if gid < self.gid and self._servers() > 1:
+                    return self._doubled()
+        return ''
+
+    def _servers(self) -> int:
+        count: int = self._node.count_services(f'{self._action}/_action/send_goal')
+        return count
+
+    def _doubled(self) -> str:
+        return f'action {self._action!r}: another program serves it, expected none'
