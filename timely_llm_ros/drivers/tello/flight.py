@@ -1,4 +1,8 @@
-"""Flies one Tello within its limits and keeps track of where it is."""
+"""Flies one Tello within its limits and keeps track of where it is.
+
+What the aircraft answers counts only where its state agrees: a move is done when it was seen to be
+flown and to have ended, a landing when the motors are off.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +16,10 @@ from timely_llm_ros.drivers.tello.units import move_legs_cm, speed_cm_s, turn_le
 from timely_llm_ros.errors import DriverTimeoutError, SkillFailedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from timely_llm_ros.drivers.tello.options import TelloOptions
     from timely_llm_ros.drivers.tello.wire import TelloWire
-
-ON_GROUND_M = 0.1
-"""An aircraft no higher than this (m) counts as standing on the ground."""
 
 MIN_HEIGHT_M = 0.2
 """No move down ends lower than this above the place of take-off (m)."""
@@ -32,11 +33,24 @@ STANDOFF_M = 0.5
 STAY_PERIOD_S = 0.5
 """How often a waiting aircraft is told to stay (s): after 15 s of silence it lands by itself."""
 
-LAND_AGAIN_S = 1.5
-"""An aircraft that has not gone down for this long (s) is told again to land."""
+TELL_AGAIN_S = 0.1
+"""How often an aircraft is told to halt until it has (s)."""
 
-SEE_LIMIT_S = 1.0
-"""How much later than an answer the state that shows its effect may come (s)."""
+LAND_AGAIN_S = 2.0
+"""How often an aircraft that does not go down is told to land (s): by then one that stands has been
+seen to."""
+
+REFUSED_S = 0.3
+"""A refusal counts if the aircraft stands still for this long (s) after it."""
+
+LATE_STATE_S = 0.2
+"""A state may be heard this much later (s) than an answer that is no older."""
+
+SETTLED_S = 1.0
+"""An aircraft that has stood still for so long (s) says no more to what it was told."""
+
+SEE_MOTORS_LIMIT_S = 3.0
+"""How long it may take to see whether the motors turn (s)."""
 
 _TAKEOFF_LIMIT_S, _LAND_LIMIT_S, _TURN_RAD_S = 20.0, 15.0, 0.5
 
@@ -44,75 +58,136 @@ _TAKEOFF_LIMIT_S, _LAND_LIMIT_S, _TURN_RAD_S = 20.0, 15.0, 0.5
 class TelloFlight:
     """Takes off, moves, turns and lands, one thing at a time.
 
-    Every manoeuvre raises ``SkillFailedError`` if the aircraft may not begin it or refuses it, and
-    ``DriverTimeoutError`` if it does not answer.
+    Every manoeuvre raises ``SkillFailedError`` if the aircraft may not begin it or does not do it,
+    and ``DriverTimeoutError`` if it is not seen to be done.
+
+    Attributes:
+        landing: Whether the aircraft is to land, or lands by itself: until its motors are off
+            nothing else is asked of it, and nothing breaks that off.
     """
 
     def __init__(self, wire: TelloWire, options: TelloOptions) -> None:
-        self.wire, self._options = wire, options
-        self.may_fly = True
-        """Whether the motors may turn: only a landing that was confirmed says no."""
+        self.wire, self._options, self._telemetry = wire, options, wire.telemetry
+        self.landing = False
+        self._told_down = False
+        """Whether it goes down because a move was to, one that may have been cut short."""
         self._x_m = self._y_m = 0.0
         self._start_yaw_deg = 0
 
     @property
     def heading_rad(self) -> float:
         """Counter-clockwise from its heading at take-off (rad)."""
-        yaw_deg = self.wire.telemetry.yaw_deg
+        yaw_deg = self._telemetry.yaw_deg
         return -math.radians((yaw_deg if yaw_deg is not None else 0) - self._start_yaw_deg)
 
     @property
     def height_m(self) -> float:
         """Height above where it took off (m); 0 if unknown."""
-        return self.wire.telemetry.height_m or 0.0
+        return self._telemetry.height_m or 0.0
 
     @property
-    def in_the_air(self) -> bool:
-        """Whether the aircraft says that it is above the ground."""
-        return self.height_m > ON_GROUND_M
+    def may_fly(self) -> bool:
+        """Whether the motors may turn: only their seconds that count no longer say no."""
+        return self._telemetry.motors_turn is not False
+
+    @property
+    def lands(self) -> bool:
+        """Whether the aircraft was told to land, or goes down though nobody told it to."""
+        if not self.may_fly:
+            self.landing = False
+        elif self._telemetry.goes_down and not self._told_down:
+            self.landing = True
+        return self.landing
 
     async def take_off(self) -> None:
         """Climb to its hovering height; no-op in the air."""
-        if self.in_the_air:
+        telemetry = self._telemetry
+        if (telemetry.motors_turn or telemetry.is_up) and await self._flies():
             return
-        battery, least = self.wire.telemetry.battery_percent, self._options.minimum_battery_percent
+        battery, least = telemetry.battery_percent, self._options.minimum_battery_percent
         if battery is None or battery < least:
             raise SkillFailedError(
                 f'battery {"unknown" if battery is None else f"{battery} %"}: expected at least '
                 f'{least} % to take off'
             )
-        self.may_fly = True
         self._x_m = self._y_m = 0.0
-        self._start_yaw_deg = self.wire.telemetry.yaw_deg or 0
-        await self._do('takeoff', _TAKEOFF_LIMIT_S)
-        await self._see(in_the_air=True)
+        self._start_yaw_deg = telemetry.yaw_deg or 0
+        telemetry.doubt_motors()
+        await self._do(
+            'takeoff',
+            _TAKEOFF_LIMIT_S,
+            is_done=lambda: bool(telemetry.motors_turn) and telemetry.is_up,
+            # It stands still for a while with its motors on before it rises.
+            is_over=lambda: not self.may_fly,
+        )
 
     async def land(self) -> None:
-        """Go down until it stands; no-op on the ground."""
-        if not self.may_fly and not self.in_the_air:
-            return
-        again = asyncio.create_task(self._land_again())
-        try:
-            await self._do('land', _LAND_LIMIT_S)
-        except (SkillFailedError, DriverTimeoutError):
-            # On the ground it says that it does not fly, on its way down that it lands by itself;
-            # and its last answer may be lost.
-            if not await self._comes_down():
-                raise
-        finally:
-            again.cancel()
-        await self._see(in_the_air=False)
-        self.may_fly = False
+        """Go down until the motors are off; no-op if they are."""
+        self.landing = True
+        told_s, end_s = float('-inf'), time.monotonic() + _LAND_LIMIT_S
+        while self.lands:
+            now_s = time.monotonic()
+            if self._telemetry.goes_down:
+                told_s, end_s = now_s, now_s + _LAND_LIMIT_S
+            elif now_s >= told_s + LAND_AGAIN_S:
+                self.wire.mention('land')
+                told_s = now_s
+            if now_s >= end_s:
+                raise DriverTimeoutError(
+                    f'told to land for {_LAND_LIMIT_S:g} s: expected the motors to be off'
+                )
+            await self.wire.listen(TELL_AGAIN_S)
+
+    def settle(self) -> None:
+        """Tell the aircraft at once what is safe: to hover, or to go on landing if it lands.
+
+        Raises:
+            RobotUnavailableError: It cannot be told.
+        """
+        telemetry = self._telemetry
+        if self.lands or (telemetry.motors_turn is None and telemetry.is_low):
+            # On the ground with its motors off it refuses this, which does not matter.
+            if not telemetry.goes_down:
+                self.wire.mention('land')
+        elif self.may_fly:
+            self.wire.halt()
+
+    async def settle_until_seen(self, limit_s: float) -> bool:
+        """Settle until it stands still or lands; return whether that was within ``limit_s`` (s).
+
+        Raises:
+            RobotUnavailableError: It cannot be told.
+        """
+        telemetry = self._telemetry
+        end_s, told_s, from_s = time.monotonic() + limit_s, float('-inf'), telemetry.heard_s
+        telemetry.mark()
+        while True:
+            now_s = time.monotonic()
+            if telemetry.heard_s > from_s and (self.lands or not self.may_fly):
+                return True
+            if self.wire.stands_still:
+                self._told_down = False
+                return True
+            if now_s >= end_s:
+                return False
+            if now_s >= told_s + TELL_AGAIN_S:
+                self.settle()
+                told_s = now_s
+            await self.wire.listen(min(end_s, told_s + TELL_AGAIN_S) - now_s)
 
     async def move(self, direction: str, distance_m: float) -> None:
         """Fly forward, back, left, right, up or down; a long way is flown in legs."""
         legs_cm = move_legs_cm(distance_m)
         await self._need_air(f'{direction} {distance_m:g} m')
-        await self._check_height(direction, distance_m)
+        self._check_height(direction, distance_m)
         for leg_cm in legs_cm:
             with self._reckoning(direction, leg_cm / 100):
-                await self._do(
-                    f'{direction} {leg_cm}', 7.0 + 2 * leg_cm / speed_cm_s(self._options.speed_m_s)
+                await self._fly(
+                    f'{direction} {leg_cm}',
+                    7.0 + 2 * leg_cm / speed_cm_s(self._options.speed_m_s),
+                    lambda: self._telemetry.path_m,
+                    leg_cm / 100,
+                    slack=0.05,
                 )
 
     async def turn(self, angle_rad: float) -> None:
@@ -121,7 +196,13 @@ class TelloFlight:
         await self._need_air(f'turn by {math.degrees(angle_rad):.0f} degrees')
         word = 'ccw' if angle_rad > 0 else 'cw'
         for leg_deg in legs_deg:
-            await self._do(f'{word} {leg_deg}', 7.0 + math.radians(leg_deg) / _TURN_RAD_S)
+            await self._fly(
+                f'{word} {leg_deg}',
+                7.0 + math.radians(leg_deg) / _TURN_RAD_S,
+                lambda: self._telemetry.turned_deg,
+                leg_deg,
+                slack=3.0,
+            )
 
     async def approach(self, x_m: float, y_m: float) -> None:
         """Turn towards a place and fly to it at this height, stopping short of it.
@@ -146,39 +227,88 @@ class TelloFlight:
                 self.wire.tell('rc 0 0 0 0')
             await asyncio.sleep(min(left_s, STAY_PERIOD_S))
 
-    async def _do(self, command: str, limit_s: float) -> None:
-        answer = await self.wire.ask(command, limit_s)
-        if answer.lower() != 'ok':
-            raise SkillFailedError(f'the aircraft refused {command!r}: it said {answer!r}')
+    async def _fly(
+        self,
+        command: str,
+        limit_s: float,
+        flown: Callable[[], float],
+        asked: float,
+        *,
+        slack: float,
+    ) -> None:
+        """Do a move whose measured amount says whether it was flown."""
+        enough = max(0.5 * asked, 0.8 * asked - slack)
+        self._told_down = command.startswith('down')
+        try:
+            await self._do(
+                command,
+                limit_s,
+                is_done=lambda: flown() >= enough,
+                is_over=lambda: True,
+            )
+        except SkillFailedError:
+            self._told_down = False
+            raise
+        self._told_down = False
 
-    async def _see(self, *, in_the_air: bool) -> None:
-        """Wait until the state shows what the answer said: states come a moment later."""
-        end_s = time.monotonic() + SEE_LIMIT_S
-        while self.in_the_air != in_the_air and (left_s := end_s - time.monotonic()) > 0:
-            await self.wire.wait_state(left_s)
+    async def _do(
+        self,
+        command: str,
+        limit_s: float,
+        *,
+        is_done: Callable[[], bool],
+        is_over: Callable[[], bool],
+    ) -> None:
+        """Send a command and watch the aircraft until it stands still and has done it, or not.
 
-    async def _comes_down(self) -> bool:
-        """Watch the aircraft; return whether it came to stand on the ground."""
-        while self.wire.telemetry.silence_s <= self._options.link_timeout_s:
-            before_m = self.height_m
-            if not self.in_the_air:
-                return True
-            await asyncio.sleep(SEE_LIMIT_S)
-            if self.in_the_air and self.height_m >= before_m:
-                return False
-        return False
+        Args:
+            command: In the SDK's words.
+            limit_s: How long this may take (s).
+            is_done: Whether the state says that it did it.
+            is_over: Whether one that stands still will do no more of it.
+        """
+        telemetry, end_s = self._telemetry, time.monotonic() + limit_s
+        async with self.wire.told(command) as answers:
+            while True:
+                if self.wire.stands_still:
+                    still_s = telemetry.heard_s - telemetry.still_since_s
+                    refused_s = min(still_s, telemetry.heard_s - answers.refused_s)
+                    done, settled = is_done(), still_s >= SETTLED_S
+                    # What came before it stood still is an older answer.
+                    ok = answers.ok_s >= telemetry.still_since_s - LATE_STATE_S
+                    if done and (ok or (settled and not answers.refusal)):
+                        return
+                    if is_over() and refused_s >= (SETTLED_S if done else REFUSED_S):
+                        raise SkillFailedError(
+                            f'the aircraft refused {command!r}: it said {answers.refusal!r}'
+                        )
+                    began = answers.count > 0 or telemetry.has_moved
+                    if is_over() and settled and began and not answers.refusal:
+                        raise SkillFailedError(f'the aircraft stands still short of {command!r}')
+                if not await self.wire.listen(end_s - time.monotonic()):
+                    raise DriverTimeoutError(
+                        f'{command!r} was not seen to be done within {limit_s:g} s'
+                    )
+
+    async def _flies(self) -> bool:
+        """Return whether it is in the air; wait until that is known."""
+        telemetry, end_s = self._telemetry, time.monotonic() + SEE_MOTORS_LIMIT_S
+        if telemetry.motors_turn and telemetry.is_low:
+            # It may have landed a moment ago.
+            telemetry.doubt_motors()
+        while telemetry.motors_turn is None and time.monotonic() < end_s:
+            await self.wire.listen(end_s - time.monotonic())
+        return telemetry.motors_turn is True
 
     async def _need_air(self, what: str) -> None:
-        if self.in_the_air:
+        if await self._flies():
             return
         if not self._options.takeoff_when_needed:
             raise SkillFailedError(f'{what}: the aircraft is on the ground: expected takeoff first')
         await self.take_off()
 
-    async def _check_height(self, direction: str, distance_m: float) -> None:
+    def _check_height(self, direction: str, distance_m: float) -> None:
         rise_m = {'up': distance_m, 'down': -distance_m}.get(direction, 0.0)
-        if rise_m:
-            await self.wire.wait_settled(SEE_LIMIT_S)
         height_m = self.height_m + rise_m
         if rise_m > 0 and height_m > self._options.maximum_height_m:
             raise SkillFailedError(
@@ -194,25 +324,14 @@ class TelloFlight:
     @contextlib.contextmanager
     def _reckoning(self, direction: str, distance_m: float) -> Iterator[None]:
         """Add a leg to the position; one that was cut short counts as far as it may have come."""
-        started_s, done = time.monotonic(), 0.0
+        done = 0.0
         try:
             yield
             done = 1.0
         finally:
-            if not done:
-                done = min(
-                    1.0, self._options.speed_m_s * (time.monotonic() - started_s) / distance_m
-                )
+            done = done or min(1.0, self._telemetry.path_m / distance_m)
             aside = {'forward': 0.0, 'left': 0.5, 'back': 1.0, 'right': -0.5}.get(direction)
             if aside is not None:
                 angle_rad = self.heading_rad + aside * math.pi
                 self._x_m += done * distance_m * math.cos(angle_rad)
                 self._y_m += done * distance_m * math.sin(angle_rad)
-
-    async def _land_again(self) -> None:
-        """Repeat the command while it has no effect: it may have been lost."""
-        while True:
-            before_m = self.height_m
-            await asyncio.sleep(LAND_AGAIN_S)
-            if self.height_m >= before_m and self.in_the_air:
-                self.wire.mention('land')

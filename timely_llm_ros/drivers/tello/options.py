@@ -37,7 +37,7 @@ class TelloOptions:
         0.4, 'Silence of the aircraft that counts as its loss (s).', minimum=0.25, maximum=60
     )
     halt_limit_s: float = option(
-        0.45, 'How long it may take to answer when told to hover (s).', minimum=0.1, maximum=10
+        0.45, 'How long it may take to stand still when told to hover (s).', minimum=0.1, maximum=10
     )
     land_after_s: float = option(
         15.0, 'After this time in the air with nothing to do it lands (s).', minimum=0, maximum=3600

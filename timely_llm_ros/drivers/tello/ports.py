@@ -3,7 +3,7 @@
 djitellopy has one control socket for all aircraft of a process and files what it hears by the
 sender's address. Left to itself it binds both ports to all addresses of the machine, does not say
 that a port is taken, and stops listening at the first datagram that is not ASCII. So this module
-opens the sockets, puts them where djitellopy looks for them, and files what they hear as it would.
+opens the sockets, puts them where djitellopy looks for them, and tells listeners what they hear.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from timely_llm_ros.errors import ConfigurationError, RobotUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from djitellopy import Tello
 
@@ -155,25 +155,23 @@ class TelloPorts:
                     self._take(one, is_state=one is state)
 
     def _take(self, one: socket.socket, *, is_state: bool) -> None:
-        """File one datagram; a fault costs no more than that datagram."""
+        """Take one datagram; a fault costs no more than that datagram."""
         try:
             data, (host, _) = one.recvfrom(_DATAGRAM_BYTES)
         except OSError as err:
             _logger.warning('%s', err)
             return
-        self._file(host, data, is_state=is_state)
+        self._pass_on(host, data, is_state=is_state)
 
-    def _file(self, host: str, data: bytes, *, is_state: bool) -> None:
-        user, drone = self._users.get(host), self._sdk.drones.get(host)
-        if user is None or drone is None:
+    def _pass_on(self, host: str, data: bytes, *, is_state: bool) -> None:
+        user = self._users.get(host)
+        if user is None:
             return
         heard_s = time.monotonic()
-        if is_state:
-            drone['state'] = self._sdk.Tello.parse_state(data.decode('ascii', errors='replace'))
-        else:
-            drone['responses'].append(data)
+        text = data.decode('ascii', errors='replace').strip()
+        heard = self._sdk.Tello.parse_state(text) if is_state else text
         for listener in tuple(user[1]):
-            listener(is_state, heard_s)
+            listener(heard, heard_s)
 
 
 def _bound(local_address: str, port: int) -> socket.socket:
@@ -191,5 +189,5 @@ def _bound(local_address: str, port: int) -> socket.socket:
 
 
 if TYPE_CHECKING:
-    Listener = Callable[[bool, float], None]
-    """Told whether it was a state, else an answer, and when it was heard (s, monotonic)."""
+    Listener = Callable[[Mapping[str, object] | str, float], None]
+    """Told a state's fields or an answer's text, and when it was heard (s, monotonic)."""
