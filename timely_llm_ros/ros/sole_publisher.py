@@ -65,7 +65,8 @@ class IdentifiedSubscription:
         for _ in range(_DEPTH):
             try:
                 with self._handle:
-                    taken = self._handle.take_message(self._message_type, False)
+                    # Annotated: rclpy's stub forgets that there may be none.
+                    taken: Any = self._handle.take_message(self._message_type, False)
             except rclpy_implementation.RCLError as err:
                 _logger.warning('topic %s: a message that cannot be read: %s', self.topic, err)
                 continue
