@@ -17,7 +17,7 @@ from timely_llm_ros.action import ExecuteSegment
 from timely_llm_ros.msg import SkillSegment
 
 from timely_llm_ros.ros.action_client import GoalClient
-from timely_llm_ros.ros.action_server import DeferredActionServer
+from timely_llm_ros.ros.action_server import RESULTS_KEPT, DeferredActionServer
 from timely_llm_ros.ros.deferred_service import create_deferred_service
 
 if TYPE_CHECKING:
@@ -29,24 +29,23 @@ if TYPE_CHECKING:
 class Pair:
     """An action server and a client for it in one process."""
 
-    def __init__(self, client: Client) -> None:
-        self.client = client
+    def __init__(self, client: Client, name: str, result_timeout_s: int) -> None:
+        self.client, self._name, self._result_timeout_s = client, name, result_timeout_s
         self.goals: list[Any] = []
         self.cancels: list[Any] = []
         self.server = client.do(self._make_server)
-        self.action = client.do(GoalClient, client.node, ExecuteSegment, 'helpers/execute_segment')
+        self.action = client.do(GoalClient, client.node, ExecuteSegment, name)
         wait_for(self.action.server_is_ready, 'server')
 
     def _make_server(self) -> DeferredActionServer:
         return DeferredActionServer(
             self.client.node,
             ExecuteSegment,
-            'helpers/execute_segment',
+            self._name,
             on_goal=self._on_goal,
             on_accepted=self.goals.append,
             on_cancel=self.cancels.append,
-            # Results must outlive the time that a busy machine takes to ask for them.
-            result_timeout_s=5,
+            result_timeout_s=self._result_timeout_s,
         )
 
     def _on_goal(self, goal: ExecuteSegment.Goal) -> GoalResponse:
@@ -56,6 +55,10 @@ class Pair:
         message = ExecuteSegment.Goal(segment=SkillSegment(text=text))
         return Goal(self.client, self.action, message)
 
+    def close(self) -> None:
+        self.client.call(self.action.destroy)
+        self.client.call(self.server.destroy)
+
     def finish(self, goal: Any, succeeded: bool) -> None:
         result = ExecuteSegment.Result(value='done')
         self.client.call(lambda: self.server.finish(goal, result, succeeded=succeeded))
@@ -63,10 +66,10 @@ class Pair:
 
 @pytest.fixture(scope='module')
 def pair(client: Client) -> Iterator[Pair]:
-    pair = Pair(client)
+    # Results must outlive the time that a busy machine takes to ask for them.
+    pair = Pair(client, 'helpers/execute_segment', result_timeout_s=5)
     yield pair
-    client.call(pair.action.destroy)
-    client.call(pair.server.destroy)
+    pair.close()
 
 
 @pytest.mark.parametrize(('succeeded', 'status'), [(True, SUCCEEDED), (False, ABORTED)])
@@ -113,6 +116,27 @@ def test_nothing_is_left_of_goals_that_are_over(pair: Pair) -> None:
         goal.result()
     wait_for(lambda: not pair.action._futures, "client's futures")
     wait_for(lambda: not pair.server._goal_handles, "server's goals")
+
+
+def test_results_are_kept_up_to_a_number(client: Client) -> None:
+    pair = Pair(client, 'helpers/many', result_timeout_s=3600)
+    goals = [pair.send() for _ in range(RESULTS_KEPT + 30)]
+    wait_for(lambda: len(pair.goals) == len(goals), 'goals')
+    for taken in pair.goals[:-1]:
+        pair.finish(taken, succeeded=True)
+    for goal in goals[:-1]:
+        assert goal.result()[1].value == 'done'
+    wait_for(lambda: len(pair.server._goal_handles) == RESULTS_KEPT + 1, 'the others dropped')
+    # Whoever asks late gets what is still there, and one that runs is never dropped.
+    late: list[Any] = []
+    newest = bytes(pair.goals[-2].goal_id.uuid)
+    last = next(goal for goal in goals if bytes(goal.uuid.uuid) == newest)
+    client.call(lambda: last.handle.get_result_async().add_done_callback(late.append))
+    assert wait_for(lambda: late, 'late result')[0].result().result.value == 'done'
+    pair.finish(pair.goals[-1], succeeded=True)
+    for goal in goals:
+        assert goal.result()[0] == SUCCEEDED
+    pair.close()
 
 
 def test_service_answers_later(client: Client) -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import logging
+import time
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from rclpy.action import ActionServer, CancelResponse
+from rclpy.clock import ClockType, ROSClock
+from rclpy.time import Time
 
 from timely_llm_ros.ros.topics import FEEDBACK_QOS, GOALS_QOS
 
@@ -17,6 +21,12 @@ if TYPE_CHECKING:
     from rclpy.node import Node
 
 _logger = logging.getLogger(__name__)
+
+RESULTS_KEPT = 50
+"""Most results that are kept. Each is in every status message, which every client reads."""
+
+ASKED_WITHIN_S = 2
+"""Results are kept that long whatever their number, for clients that are about to ask (s)."""
 
 
 class DeferredActionServer(ActionServer):  # type: ignore[misc]
@@ -33,7 +43,7 @@ class DeferredActionServer(ActionServer):  # type: ignore[misc]
         on_accepted: Takes an accepted goal, whose status is EXECUTING by then.
         on_cancel: Told that a client wants a goal cancelled, which is always accepted.
         is_addressed: Says whether a goal is for this server; others get no answer from it.
-        result_timeout_s: How long a result is kept (s).
+        result_timeout_s: How long a result is kept (s), unless ``RESULTS_KEPT`` are newer.
     """
 
     def __init__(
@@ -58,8 +68,12 @@ class DeferredActionServer(ActionServer):  # type: ignore[misc]
             on_cancel(goal)
             return CancelResponse.ACCEPT
 
+        self._ages = _Ages(node)
+        self._timeout_ns = result_timeout_s * 10**9
+        self._ended: deque[tuple[int, int]] = deque()
+        """When the goals ended (ns), by the clock of the results' ages and really."""
         super().__init__(
-            node,
+            self._ages,
             action_type,
             name,
             execute_callback=_never,
@@ -72,6 +86,9 @@ class DeferredActionServer(ActionServer):  # type: ignore[misc]
             feedback_pub_qos_profile=FEEDBACK_QOS,
             result_timeout=result_timeout_s,
         )
+        # Goals are stamped by the node's own clock.
+        self._node = node
+        self._timer = node.create_timer(ASKED_WITHIN_S / 2, self._forget)
 
     async def execute(self, taken_data: Any) -> None:
         """Serve what has arrived; a fault is logged, for rclpy's executor would die of it."""
@@ -89,6 +106,7 @@ class DeferredActionServer(ActionServer):  # type: ignore[misc]
         """End a goal: SUCCEEDED, CANCELED if a client asked for that, or ABORTED."""
         if not goal.is_active:
             return
+        self._ages.advance()
         if succeeded:
             goal.succeed()
         elif goal.is_cancel_requested:
@@ -96,6 +114,56 @@ class DeferredActionServer(ActionServer):  # type: ignore[misc]
         else:
             goal.abort()
         super().notify_execute(goal, lambda _: result)
+        self._ended.append((self._ages.now_ns, time.monotonic_ns()))
+
+    def destroy(self) -> None:
+        """End the server and what belongs to it."""
+        self._node.destroy_timer(self._timer)
+        super().destroy()
+
+    def _forget(self) -> None:
+        """Drop results that are too old, and the oldest of too many."""
+        ended = self._ended
+        self._ages.advance()
+        asked_ns = time.monotonic_ns() - ASKED_WITHIN_S * 10**9
+        while len(ended) > RESULTS_KEPT and ended[0][1] < asked_ns:
+            # Later than it is, by what makes the oldest too old.
+            self._ages.advance(ended.popleft()[0] + self._timeout_ns + 1)
+        while ended and ended[0][0] + self._timeout_ns < self._ages.now_ns:
+            ended.popleft()
+        # rclpy raises where it may tell of none.
+        for goal in self._handle.expire_goals(len(self._goal_handles) or 1):
+            goal_id = bytes(goal.goal_id.uuid)
+            self._goal_handles.pop(goal_id).destroy()
+            self.remove_future(self._result_futures.pop(goal_id))
+
+
+class _Ages:
+    """A node with a clock of its own, by which results grow old: it can be set forward.
+
+    rclpy drops results by age alone, as told by the clock of the node.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._of = node
+        self._clock = ROSClock()
+        self._clock._set_ros_time_is_active(True)  # noqa: SLF001 (rclpy has no public way)
+        self._ahead_ns = self.now_ns = 0
+        self.advance()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._of, name)
+
+    def get_clock(self) -> ROSClock:
+        return self._clock
+
+    def advance(self, at_least_ns: int = 0) -> None:
+        """Set the clock to the present time, or later."""
+        real_ns = time.monotonic_ns()
+        self._ahead_ns = max(self._ahead_ns, at_least_ns - real_ns)
+        self.now_ns = real_ns + self._ahead_ns
+        now = Time(nanoseconds=self.now_ns, clock_type=ClockType.ROS_TIME)
+        self._clock.set_ros_time_override(now)
 
 
 def _never(_: ServerGoalHandle) -> None:

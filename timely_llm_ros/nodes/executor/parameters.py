@@ -47,5 +47,8 @@ class ExecutorParameters:
     )
     limits: ExecutorLimits = fixed_group(ExecutorLimits())
     result_timeout_s: int = fixed(
-        60, "How long a finished segment's result is kept (s).", minimum=1, maximum=86400
+        60,
+        "How long a finished segment's result is kept (s); of the last 50 segments at most.",
+        minimum=1,
+        maximum=86400,
     )

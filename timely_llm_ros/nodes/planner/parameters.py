@@ -87,8 +87,9 @@ class PlannerParameters:
         maximum=3600.0,
     )
     result_timeout_s: int = fixed(
-        900,
-        "How long a finished task's result is kept for clients that ask late (s).",
+        60,
+        "How long a finished task's result is kept for clients that ask late (s); of the last 50 "
+        'tasks at most.',
         minimum=1,
         maximum=86400,
     )
