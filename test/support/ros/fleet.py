@@ -204,7 +204,8 @@ class Fleet:
         self, robot: str = 'drone_1', *, planner: bytes = b'', executor: bytes = b'', **fields: Any
     ) -> Goal:
         """Send a segment straight to a robot's executor, in the name of a planner if given."""
-        segment = SkillSegment(robot=robot, skill_set=self.robots[robot], **fields)
+        names = {'robot': robot, 'skill_set': self.robots[robot]}
+        segment = SkillSegment(**{**names, **fields})
         goal = ExecuteSegment.Goal(segment=segment, planner=planner, executor=executor)
         return Goal(self.client, self.execute_segment[robot], goal)
 

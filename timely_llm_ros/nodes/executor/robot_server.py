@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
+from collections import deque
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -47,11 +48,14 @@ _logger = logging.getLogger(__name__)
 RECONNECT_PERIOD_S = 2.0
 """How often a lost connection to the robot is tried again (s)."""
 
+_STOPPED = Ending(SegmentCode.CANCELED, 'the robot was stopped')
+
 
 @dataclass(slots=True, eq=False)
 class _Taken:
     """A goal that was taken. ``goal`` is there once rclpy has accepted it; ROS thread only."""
 
+    asked: ExecuteSegment.Goal
     goal: ServerGoalHandle | None = None
 
 
@@ -82,6 +86,8 @@ class RobotServer:
         self.executor = executor
         self._node, self._ros = node, ros
         self.planner = PlannerWatch(robot, executor, planner_timeout_s)
+        self._unread: deque[_Taken] = deque()
+        self._reading = False
         self._runs: dict[_Taken, asyncio.Task[None]] = {}
         self._by_goal: dict[bytes, _Taken] = {}
         self._taking: _Taken | None = None
@@ -122,6 +128,7 @@ class RobotServer:
     async def close(self) -> bool:
         """End every goal and release the robot; return whether its safe action was issued."""
         safe = await self.executor.close()
+        self._drop_unread(Ending(SegmentCode.SHUTDOWN, 'the executor goes down'))
         if self._runs:
             await asyncio.wait(self._runs.values(), timeout=1.0)
         self.publish_state()
@@ -158,13 +165,65 @@ class RobotServer:
         finally:
             self._reconnecting = False
 
-    def _start(
-        self, taken: _Taken, segment: Segment, scene: Scene, plan_id: str, planner: bytes
-    ) -> None:
-        if not self.planner.begin(planner):
-            ending = Ending(SegmentCode.FENCED, f'robot {self.robot!r} works for another planner')
-            _logger.error('segment refused: %s', ending.message)
-            self._ros.call(self._finish, taken, SegmentOutcome(segment.index, ending))
+    def _take(self, taken: _Taken) -> None:
+        """Read a segment after those that came before it, unless too many did."""
+        skill_set = self.executor.skill_set
+        most = skill_set.limits.queued_segments
+        if len(self._unread) >= most:
+            problem = (
+                f'{len(self._unread)} segments are not read yet: expected less than {most}, '
+                f'queued_segments of skill set {skill_set.name!r}'
+            )
+            self._refuse(taken, Ending(SegmentCode.INVALID_SEGMENT, problem))
+            return
+        self._unread.append(taken)
+        if not self._reading:
+            self._read_next()
+
+    def _read_next(self) -> None:
+        """Read one segment in each round of the loop, which serves everything else in between."""
+        self._reading = bool(self._unread)
+        if self._unread:
+            try:
+                self._read(self._unread.popleft())
+            finally:
+                self._ros.loop.call_soon(self._read_next)
+
+    def _read(self, taken: _Taken) -> None:
+        """Start a segment, or refuse it where it is not valid."""
+        message, executor = taken.asked.segment, self.executor
+        # Without a plan id, as when sent by hand, it is a plan of its own.
+        given = bytes(message.plan_id.uuid)
+        plan_id = str(uuid.UUID(bytes=given)) if any(given) else str(uuid.uuid4())
+        try:
+            if message.robot != self.robot:
+                raise _invalid('robot', message.robot, self.robot)
+            if message.skill_set != executor.skill_set.name:
+                raise _invalid('skill set', message.skill_set, executor.skill_set.name)
+            # Cheap questions first: reading takes time in proportion to the text.
+            refusal = executor.refusal(plan_id, message.index)
+            if refusal is not None:
+                self._refuse(taken, refusal)
+                return
+            segment, scene = segment_record(message, executor.skill_set)
+        except TimelyError as err:
+            self._refuse(taken, Ending(SegmentCode.INVALID_SEGMENT, str(err)))
+            return
+        self._start(taken, segment, scene, plan_id)
+
+    def _refuse(self, taken: _Taken, ending: Ending) -> None:
+        _logger.warning('robot %s: segment refused: %s', self.robot, ending.message)
+        self._ros.call(self._finish, taken, SegmentOutcome(taken.asked.segment.index, ending))
+
+    def _drop_unread(self, ending: Ending) -> None:
+        """Refuse what came before a stop: it must not start after it."""
+        while self._unread:
+            self._refuse(self._unread.popleft(), ending)
+
+    def _start(self, taken: _Taken, segment: Segment, scene: Scene, plan_id: str) -> None:
+        if not self.planner.begin(bytes(taken.asked.planner)):
+            problem = f'robot {self.robot!r} works for another planner'
+            self._refuse(taken, Ending(SegmentCode.FENCED, problem))
             return
         self._runs[taken] = asyncio.create_task(
             self._run(taken, segment, scene, plan_id), name=f'segment {segment.index}'
@@ -202,13 +261,18 @@ class RobotServer:
         run = self._runs.get(taken)
         if run is not None:
             run.cancel()
+        elif taken in self._unread:
+            self._unread.remove(taken)
+            self._refuse(taken, Ending(SegmentCode.CANCELED, 'cancelled by the client'))
 
     async def _stop(self, send: Send) -> None:
+        self._drop_unread(_STOPPED)
         safe = await self.executor.stop()
         problem = '' if safe else 'not issued: the driver has no contact with the robot'
         self._answer(send, safe, problem)
 
     async def _cut_power(self, send: Send) -> None:
+        self._drop_unread(_STOPPED)
         try:
             self._answer(send, await self.executor.cut_power('asked for over ROS'), '')
         except TimelyError as err:
@@ -230,27 +294,12 @@ class RobotServer:
         return not goal.executor or bytes(goal.executor) == self._states.gid
 
     def _on_goal(self, goal: ExecuteSegment.Goal) -> GoalResponse:
-        """Take every goal, and start a valid segment before rclpy has told its client.
+        """Take every goal, and have it read and started before rclpy has told its client.
 
         A goal that is not valid is aborted once it is accepted: only a result can carry a reason.
         """
-        message = goal.segment
-        taken = self._taking = _Taken()
-        try:
-            if message.robot != self.robot:
-                raise _invalid('robot', message.robot, self.robot)
-            if message.skill_set != self.executor.skill_set.name:
-                raise _invalid('skill set', message.skill_set, self.executor.skill_set.name)
-            segment, scene = segment_record(message, self.executor.skill_set)
-        except TimelyError as err:
-            _logger.warning('robot %s: segment refused: %s', self.robot, err)
-            outcome = SegmentOutcome(message.index, Ending(SegmentCode.INVALID_SEGMENT, str(err)))
-            self._ros.call(self._finish, taken, outcome)
-            return GoalResponse.ACCEPT
-        # Without a plan id, as when sent by hand, it is a plan of its own.
-        given = bytes(message.plan_id.uuid)
-        plan_id = str(uuid.UUID(bytes=given)) if any(given) else str(uuid.uuid4())
-        self._ros.call_loop(self._start, taken, segment, scene, plan_id, bytes(goal.planner))
+        taken = self._taking = _Taken(goal)
+        self._ros.call_loop(self._take, taken)
         self._ros.call(self._require_goal, taken)
         return GoalResponse.ACCEPT
 
