@@ -24,6 +24,7 @@ from timely_llm_ros.planner import (
     TaskPhase,
     TaskStatus,
 )
+from timely_llm_ros.skills import Scene, SceneObject
 from timely_llm_ros.testing import Script, acts, in_fleet
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ def test_a_missing_value_ends_the_task() -> None:
         ({'overrun': 'pray'}, "overrun strategy 'pray'"),
         ({'when_busy': 'fight'}, "when_busy 'fight'"),
         ({'task_id': ''}, 'task id'),
+        ({'scene': Scene((SceneObject('act', 'cup'),))}, "object name 'act' is a skill of 'exact'"),
     ],
 )
 def test_invalid_tasks_are_refused_before_anything_starts(

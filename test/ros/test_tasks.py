@@ -207,6 +207,7 @@ def test_full_queue_refuses_with_a_reason(fleet: Fleet) -> None:
         ({'instruction': 'land;\x07'}, r'\x07'),
         ({'objects': ('Cat 3',)}, 'Cat 3'),
         ({'objects': ('cat_3', 'cat_3')}, 'cat_3'),
+        ({'objects': ('repeat',)}, "'repeat' is a word of the plan language"),
         ({'overrun': 7}, '7'),
         ({'when_busy': 9}, '9'),
         ({'time_budget': Duration(sec=-1)}, '-1'),
@@ -227,6 +228,14 @@ def test_invalid_goal_is_rejected_and_the_reason_published(
     (event,) = wait_for(refusals, 'refusal')
     assert event.error_code == Result.INVALID_TASK
     assert offending in event.error_msg
+
+
+def test_object_with_the_name_of_a_skill_is_an_invalid_task(fleet: Fleet) -> None:
+    before = len(fleet.started())
+    status, result = fleet.plan('land;', objects=('land',)).result()
+    assert (status, result.error_code) == (ABORTED, Result.INVALID_TASK)
+    assert result.error_msg == "object name 'land' is a skill of 'tello': expected another name"
+    assert len(fleet.started()) == before
 
 
 @pytest.mark.parametrize('plan', ['explode;', 'goto(cat_4);', 'move_forward(9999);', 'takeoff'])

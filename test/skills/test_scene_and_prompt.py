@@ -33,6 +33,9 @@ if TYPE_CHECKING:
         {'name': 'cup;land'},
         {'name': 'cup\n'},
         {'name': 'a' * 65},
+        {'name': 'repeat'},
+        {'name': 'if'},
+        {'name': 'else'},
         {'kind': '9'},
         {'attribute': 'a-b'},
         {'support': '_'},
@@ -46,6 +49,31 @@ def test_an_object_with_a_wrong_part_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(InvalidTaskError, match='expected'):
         SceneObject(**{'name': 'cup_1', 'kind': 'cup'} | change)
     assert key in SceneObject.__slots__
+
+
+@pytest.mark.parametrize(
+    ('skill_set', 'name', 'is_refused'),
+    [
+        (TELLO, 'land', True),
+        (TELLO, 'is_visible', True),
+        (TELLO, 'land_1', False),
+        (TELLO, 'home', False),
+        (ARM, 'home', True),
+        (find_skill_set('chatbot'), 'end', False),
+    ],
+)
+def test_an_object_with_the_name_of_a_skill_is_refused(
+    skill_set: SkillSet, name: str, is_refused: bool
+) -> None:
+    scene = Scene((SceneObject('cup_1', 'cup'), SceneObject(name, 'sign')))
+    if not is_refused:
+        assert name in build_prompt(skill_set, scene, 'go there').body
+        return
+    with pytest.raises(InvalidTaskError) as caught:
+        build_prompt(skill_set, scene, 'go there')
+    assert str(caught.value) == (
+        f"object name {name!r} is a skill of '{skill_set.name}': expected another name"
+    )
 
 
 def test_names_are_unique_and_found() -> None:

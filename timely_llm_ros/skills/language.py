@@ -29,9 +29,6 @@ MAX_DEPTH = 3
 MAX_VALUE_LENGTH = 64
 """Characters that an observed value may have."""
 
-KEYWORDS = ('repeat', 'if', 'else')
-"""Words of the language, which no skill may have as its name."""
-
 VALUE_CHARACTERS = 'A-Za-z0-9,.!?_-'
 """What an observed value may hold, as the inside of a regular expression's character class."""
 

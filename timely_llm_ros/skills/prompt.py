@@ -37,12 +37,18 @@ def build_prompt(skill_set: SkillSet, scene: Scene, instruction: str) -> Prompt:
     """Return the prompt of one task.
 
     Raises:
-        InvalidTaskError: The instruction is empty, too long or has control characters.
+        InvalidTaskError: The instruction is empty, too long or has control characters, or an object
+            has the name of a skill that plans may call.
     """
     words = instruction_words(instruction)
     if skill_set.free_text is not None:
         seen = f'What is there:\n{scene_text(scene)}' if scene.objects else ''
         return Prompt(fixed_part(skill_set), f'{seen}Question: {words}\nAnswer:\n')
+    for name in scene.names:
+        if name in skill_set.skills:
+            raise InvalidTaskError(
+                f'object name {name!r} is a skill of {skill_set.name!r}: expected another name'
+            )
     return Prompt(fixed_part(skill_set), f'scene:\n{scene_text(scene)}task: {words}\nplan:\n')
 
 

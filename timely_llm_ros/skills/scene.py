@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from timely_llm_ros.errors import InvalidTaskError
+from timely_llm_ros.skills.statements import KEYWORDS
 
 Relation = Literal['on', 'under', 'in', 'near']
 """How an object stands to its support."""
@@ -52,7 +53,8 @@ class SceneObject:
         z_m: Position above it (m).
 
     Raises:
-        InvalidTaskError: A word is malformed or a coordinate is not finite.
+        InvalidTaskError: A word is malformed, the name is a word of the plan language, or a
+            coordinate is not finite.
     """
 
     name: str
@@ -66,6 +68,10 @@ class SceneObject:
 
     def __post_init__(self) -> None:
         _require_word('object name', self.name)
+        if self.name in KEYWORDS:
+            raise InvalidTaskError(
+                f'object name {self.name!r} is a word of the plan language: expected another name'
+            )
         for what in ('kind', 'attribute', 'support'):
             _require_word(f'object {self.name}: {what}', getattr(self, what))
         if self.relation not in RELATIONS:

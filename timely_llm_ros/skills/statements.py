@@ -10,6 +10,9 @@ from timely_llm_ros.pickling import pickled_as_call
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+KEYWORDS = ('repeat', 'if', 'else')
+"""Words of the plan language, which neither a skill nor an object may have as its name."""
+
 
 @pickled_as_call
 @dataclass(frozen=True, slots=True)

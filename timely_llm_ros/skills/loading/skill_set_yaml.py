@@ -14,7 +14,6 @@ from timely_llm_ros.skills.durations import (
     LinearDuration,
     ReadingDuration,
 )
-from timely_llm_ros.skills.language import KEYWORDS
 from timely_llm_ros.skills.limits import PlanLimits
 from timely_llm_ros.skills.skill_types import (
     UNITS,
@@ -26,6 +25,7 @@ from timely_llm_ros.skills.skill_types import (
     Skill,
     SkillSet,
 )
+from timely_llm_ros.skills.statements import KEYWORDS
 
 if TYPE_CHECKING:
     from timely_llm_ros.skills.durations import DurationModel
