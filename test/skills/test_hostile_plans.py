@@ -100,18 +100,18 @@ def texts(skill_set: SkillSet, rng: random.Random) -> Iterator[str]:
     writer = PlanWriter(skill_set, rng, spaces=True)
     for _ in range(TEXTS):
         draw = rng.random()
-        if draw < 0.85:
+        if draw < 0.78:
             text = rng.choice(plans)
             for _ in range(rng.choice((0, 1, 1, 1, 2, 3))):
                 text = mutate(text, rng, rng.choice(plans))
-        elif draw < 0.86:
+        elif draw < 0.79:
             text = writer.plan(rng.randint(1, 4)).text
-        elif draw < 0.87:
+        elif draw < 0.8:
             text = rng.choice(plans) * rng.choice((*(5, 10, 20) * 10, 40, 40, 300))
-        elif draw < 0.91:
+        elif draw < 0.9:
             text = rng.choice(plans)
-            for _ in range(rng.randint(2, 3)):
-                text = f'repeat({rng.randint(5, 10)}){{{text}}};'
+            for _ in range(rng.choice((2, 3, 3))):
+                text = f'repeat({rng.randint(6, 10)}){{{text}}};'
         elif draw < 0.95:
             text = rng.choice(('', ';')).join(rng.choices(PIECES, k=rng.randint(1, 8)))
         else:
@@ -251,7 +251,7 @@ def answers(rng: random.Random) -> Iterator[str]:
         elif draw < 0.4:
             place = rng.randrange(len(text) + 1)
             text = text[:place] + rng.choice(FORBIDDEN) + text[place:]
-        elif draw < 0.41:
+        elif draw < 0.403:
             text = rng.choice((text, 'A b. C? ')) * rng.choice((100, 600, 3000))
         yield text
 
