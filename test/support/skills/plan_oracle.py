@@ -64,16 +64,29 @@ class PlanOracle:
         """Whether a plan without observations asks for no more than the limits allow."""
         limits = self.limits
         # White space before a statement is the statement's.
-        lengths = [len(part) for part in self._split(plan)]
+        parts = self._split(plan)
+        lengths = [len(part) for part in parts]
         asked = self.asked(plan)
         assert len(asked) == len(lengths), plan
         return (
-            all(length <= limits['segment_length'] for length in lengths)
+            self._fits_with_values(plan, parts)
+            and all(length <= limits['segment_length'] for length in lengths)
             and all(calls <= limits['segment_calls'] for calls, _ in asked)
             and all(seconds <= limits['segment_s'] for _, seconds in asked)
             and sum(calls for calls, _ in asked) <= limits['plan_calls']
             and sum(seconds for _, seconds in asked) <= limits['plan_s']
         )
+
+    def _fits_with_values(self, plan: str, parts: list[str]) -> bool:
+        """Whether it is short enough with '#true ' behind each statement that awaits a value."""
+        length = 0
+        for part in [*parts, plan[sum(map(len, parts)) :]]:
+            if length + len(part) > LONGEST and part:
+                return False
+            name = re.split(r'[({;]', part)[0].strip()
+            awaits = self.skills.get(name, {}).get('blocking', False)
+            length += len(part) + (len('#true ') if awaits else 0)
+        return True
 
     def asked(self, plan: str) -> list[tuple[int, float]]:
         """Return the most calls and seconds of each statement of a plan without observations."""
