@@ -40,11 +40,17 @@ LAND_AGAIN_S = 2.0
 """How often an aircraft that does not go down is told to land (s): by then one that stands has been
 seen to."""
 
-REFUSED_S = 0.3
+REFUSED_S = 0.25
 """A refusal counts if the aircraft stands still for this long (s) after it."""
 
 LATE_STATE_S = 0.2
 """A state may be heard this much later (s) than an answer that is no older."""
+
+DOWN_STATES = 2
+"""An aircraft lands if so many states in a row say that it goes down."""
+
+TAKEOFF_RISE_M = 0.2
+"""An aircraft that has risen by this (m) is in the air."""
 
 SETTLED_S = 1.0
 """An aircraft that has stood still for so long (s) says no more to what it was told."""
@@ -95,14 +101,14 @@ class TelloFlight:
         """Whether the aircraft was told to land, or goes down though nobody told it to."""
         if not self.may_fly:
             self.landing = False
-        elif self._telemetry.goes_down and not self._told_down:
+        elif self._telemetry.down_states >= DOWN_STATES and not self._told_down:
             self.landing = True
         return self.landing
 
     async def take_off(self) -> None:
         """Climb to its hovering height; no-op in the air."""
         telemetry = self._telemetry
-        if (telemetry.motors_turn or telemetry.is_up) and await self._flies():
+        if (telemetry.motors_turn or telemetry.is_up) and await self._motors_turn():
             return
         battery, least = telemetry.battery_percent, self._options.minimum_battery_percent
         if battery is None or battery < least:
@@ -116,7 +122,7 @@ class TelloFlight:
         await self._do(
             'takeoff',
             _TAKEOFF_LIMIT_S,
-            is_done=lambda: bool(telemetry.motors_turn) and telemetry.is_up,
+            is_done=lambda: self.may_fly and telemetry.risen_m >= TAKEOFF_RISE_M,
             # It stands still for a while with its motors on before it rises.
             is_over=lambda: not self.may_fly,
         )
@@ -145,6 +151,9 @@ class TelloFlight:
             RobotUnavailableError: It cannot be told.
         """
         telemetry = self._telemetry
+        if telemetry.goes_down and not self._told_down:
+            # One state may be an old one, but a landing must not be broken off.
+            self.landing = True
         if self.lands or (telemetry.motors_turn is None and telemetry.is_low):
             # On the ground with its motors off it refuses this, which does not matter.
             if not telemetry.goes_down:
@@ -290,8 +299,8 @@ class TelloFlight:
                         f'{command!r} was not seen to be done within {limit_s:g} s'
                     )
 
-    async def _flies(self) -> bool:
-        """Return whether it is in the air; wait until that is known."""
+    async def _motors_turn(self) -> bool:
+        """Return whether the motors are seen to turn; wait until that is known."""
         telemetry, end_s = self._telemetry, time.monotonic() + SEE_MOTORS_LIMIT_S
         if telemetry.motors_turn and telemetry.is_low:
             # It may have landed a moment ago.
@@ -301,7 +310,7 @@ class TelloFlight:
         return telemetry.motors_turn is True
 
     async def _need_air(self, what: str) -> None:
-        if await self._flies():
+        if (self._telemetry.is_up and self.may_fly) or await self._motors_turn():
             return
         if not self._options.takeoff_when_needed:
             raise SkillFailedError(f'{what}: the aircraft is on the ground: expected takeoff first')

@@ -24,8 +24,11 @@ MOTORS_OFF_STATES = 5
 LOW_CM = 30
 """An aircraft that measures no more than this down to the ground (cm) may stand on it."""
 
+_FURTHEST_CM = 1000
+"""More than this down to the ground (cm) is no measurement: 6553 says that there was none."""
+
 _HALF_STEP_DM_S = 0.5
-"""A velocity is rounded by at most this (dm/s)."""
+"""A velocity is rounded by at most this (dm/s); that much is taken for flown too."""
 
 _STEADY_DEG = 1
 """A heading that changes by no more from state to state (degrees) is steady."""
@@ -52,8 +55,9 @@ class Telemetry:
     Attributes:
         heard_s: When the last state came, on the monotonic clock (s).
         still_states: How many states in a row were without motion, since the last :meth:`mark`.
+        down_states: How many states in a row said that it goes straight down.
         still_since_s: When the first of them came (s).
-        path_m: How far it may have flown since the last mark, along its path.
+        path_m: How far it has flown since the last mark, along its path, by its velocities.
     """
 
     def __init__(self, drift_dm_s: int = 0) -> None:
@@ -68,6 +72,7 @@ class Telemetry:
         """Measure motion from now on."""
         self.still_states, self.still_since_s = 0, float('inf')
         self.path_m = self._turned_deg = 0.0
+        self._marked_h_cm, self._marked_tof_cm = self._integer('h'), self._tof_cm
 
     def doubt_motors(self) -> None:
         """Take the motors for neither on nor off until later states have said which."""
@@ -76,6 +81,7 @@ class Telemetry:
     def forget(self) -> None:
         """Forget all but when the aircraft was heard."""
         self._fields, self._motor_s, self._fewer_states = {}, -1, 0
+        self.down_states = 0
         self._older.clear()
         self.doubt_motors()
 
@@ -86,6 +92,7 @@ class Telemetry:
             return
         before, self._fields = self._fields, fields
         self._older.append(fields)
+        self.down_states = self.down_states + 1 if self.goes_down else 0
         self._note_motors(heard_s)
         self._note_motion(before, min(gap_s, _LONGEST_GAP_S), heard_s)
 
@@ -97,15 +104,25 @@ class Telemetry:
     @property
     def motors_turn(self) -> bool | None:
         """Whether its motors turn, which is whether it flies; None while that is not known."""
-        same_s = self.heard_s - self._same_since_s
+        same_s, tof_cm = self.heard_s - self._same_since_s, self._tof_cm
+        is_over_ground = tof_cm is not None and tof_cm > LOW_CM
         if same_s >= MOTORS_OFF_S and self._same_states >= MOTORS_OFF_STATES:
-            return False
+            return None if is_over_ground else False
         return True if self._counts_on else None
 
     @property
     def turned_deg(self) -> float:
         """By how much it has turned since the last mark (degrees)."""
         return abs(self._turned_deg)
+
+    @property
+    def risen_m(self) -> float:
+        """By how much it has risen since the last mark (m), by whatever measures more."""
+        pairs = (self._integer('h'), self._marked_h_cm), (self._tof_cm, self._marked_tof_cm)
+        return max(
+            (now - then) / 100 if now is not None and then is not None else 0.0
+            for now, then in pairs
+        )
 
     @property
     def has_moved(self) -> bool:
@@ -122,14 +139,13 @@ class Telemetry:
     @property
     def is_low(self) -> bool:
         """Whether it may stand on the ground."""
-        tof_cm = self._integer('tof')
+        tof_cm = self._tof_cm
         return tof_cm is not None and tof_cm <= LOW_CM
 
     @property
     def is_up(self) -> bool:
         """Whether it measures that it is above the ground."""
-        tof_cm = self._integer('tof')
-        return (self.height_m or 0) > LOW_CM / 100 or (tof_cm is not None and tof_cm > LOW_CM)
+        return max(self._integer('h') or 0, self._tof_cm or 0) > LOW_CM
 
     @property
     def battery_percent(self) -> int | None:
@@ -146,6 +162,12 @@ class Telemetry:
     def yaw_deg(self) -> int | None:
         """Heading, clockwise."""
         return self._integer('yaw')
+
+    @property
+    def _tof_cm(self) -> int | None:
+        """How far it measures down to the ground (cm)."""
+        tof_cm = self._integer('tof')
+        return tof_cm if tof_cm is not None and tof_cm <= _FURTHEST_CM else None
 
     def _has_fewer_seconds(self, fields: Mapping[str, object]) -> bool:
         """Return whether a state is older than the last; many in a row are a new beginning."""
@@ -176,10 +198,11 @@ class Telemetry:
         if isinstance(yaw_deg, int) and isinstance(yaw_before, int):
             turned_deg = math.remainder(yaw_deg - yaw_before, 360)
         self._turned_deg += turned_deg
-        # What is not known between two states is taken for the most that it can be.
-        dm_s = max(math.hypot(*velocity), math.hypot(*earlier))
-        if dm_s > self._drift_dm_s:
-            self.path_m += (dm_s + _HALF_STEP_DM_S) / 10 * gap_s
+        slower_dm_s, faster_dm_s = sorted((math.hypot(*velocity), math.hypot(*earlier)))
+        if faster_dm_s > self._drift_dm_s:
+            self.path_m += (slower_dm_s + faster_dm_s) / 20 * gap_s
+        if slower_dm_s > self._drift_dm_s:
+            self.path_m += _HALF_STEP_DM_S / 10 * gap_s
         steady = max(map(abs, velocity)) <= self._drift_dm_s and abs(turned_deg) <= _STEADY_DEG
         if not steady:
             self.still_states, self.still_since_s = 0, float('inf')
