@@ -134,3 +134,18 @@ def test_a_file_without_a_key_is_refused(tmp_path: Path, content: str) -> None:
         read_api_key(str(tmp_path / 'absent'))
     with pytest.raises(ConfigurationError, match='ca_file'):
         ServerOptions(('https://a',), ca_file=str(file)).ssl_context()
+
+
+def test_a_key_that_others_may_read_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / 'key'
+    file.write_text('s3cret')
+    file.chmod(0o600)
+    assert read_api_key(str(file)) == 's3cret'
+    assert not caplog.messages
+    file.chmod(0o644)
+    assert read_api_key(str(file)) == 's3cret'
+    assert caplog.messages == [
+        f'api_key_file {str(file)!r}: mode 0644 lets others at the key: expected 0600'
+    ]

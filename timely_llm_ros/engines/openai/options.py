@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import ssl
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.options import check_options, option
+
+_logger = logging.getLogger(__name__)
 
 API_KEY_VARIABLE = 'TIMELY_LLM_API_KEY'
 """Environment variable that holds the API key where no file is given."""
@@ -118,6 +122,9 @@ def read_api_key(file: str) -> str:
             raise ConfigurationError(f'{source}: expected a readable file: {reason}') from err
         if not key:
             raise ConfigurationError(f'{source}: expected a key, found nothing')
+        mode = stat.S_IMODE(Path(file).stat().st_mode)
+        if mode & (stat.S_IRWXG | stat.S_IRWXO):
+            _logger.warning('%s: mode %04o lets others at the key: expected 0600', source, mode)
     else:
         key, source = os.environ.get(API_KEY_VARIABLE, '').strip(), f'${API_KEY_VARIABLE}'
     if not key.isascii() or not key.isprintable() or ' ' in key:
