@@ -54,8 +54,7 @@ def test_what_is_above_the_ground_has_not_landed() -> None:
     # It measures nothing at all.
     states.hear(tof=6553)
     assert states.motors_turn() is False
-    assert not states.telemetry.is_up
-    assert not states.telemetry.is_low
+    assert (states.telemetry.is_up, states.telemetry.is_low) == (False, False)
 
 
 def test_seconds_that_begin_anew_are_a_new_beginning() -> None:
