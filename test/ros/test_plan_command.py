@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.process_table import children, command_line, is_running
-from support.ros.programs import LIMIT_S, ROOT, wait_for
+from support.ros.programs import LIMIT_S, ROOT, Program, wait_for
 
 from lrtrace.storage.reader import Trace
 from lrtrace.timeline import read_run
@@ -52,6 +52,7 @@ def test_a_task_is_followed_to_its_end(fleet: Fleet) -> None:
     done = plan(fleet, 'drone_1', 'takeoff;hover;')
     out, err = done.communicate(timeout=LIMIT_S)
     assert done.returncode == 0, err
+    assert 'drone_1: takeoff;hover;' in out
     assert 'executing' in out
     assert 'status        succeeded' in out
 
@@ -72,11 +73,13 @@ def test_a_refused_task_says_why(fleet: Fleet) -> None:
     assert 'drone_9' in err
 
 
-def test_ctrl_c_cancels_the_task(fleet: Fleet) -> None:
+@pytest.mark.parametrize('moment', ['drone_1: ', 'executing', 'delay(10000)\n'])
+def test_ctrl_c_cancels_the_task(fleet: Fleet, moment: str) -> None:
+    """At the first of these moments the planner has not even accepted it."""
     done = plan(fleet, 'drone_1', 'repeat(10){delay(10000);};' * 10)
     assert done.stdout is not None
     for line in done.stdout:
-        if 'delay' in line:
+        if moment in line:
             break
     done.send_signal(signal.SIGINT)
     out, err = done.communicate(timeout=LIMIT_S)
@@ -94,6 +97,30 @@ def test_no_planner_is_said() -> None:
     )
     assert done.returncode == 3
     assert 'no planner answers' in done.stderr
+
+
+def test_a_planner_that_still_loads_is_said_to_be_there(tmp_path: Path) -> None:
+    # Nobody listens on that port: it waits for a server.
+    parameters = {'engine': 'openai', 'server_urls': ['http://127.0.0.1:9']}
+    planner = Program('planner', tmp_path, parameters, namespace='still_loads')
+
+    def said() -> str:
+        done = subprocess.run(
+            [*COMMAND, 'plan', 'drone_1', 'hover;', '--namespace', '/still_loads', '--wait', '2'],
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+        assert done.returncode == 3, done.stderr
+        return done.stderr
+
+    try:
+        wait_for(lambda: 'loading engine openai' in planner.output, 'its loading')
+        # On a busy machine they may need longer to meet.
+        wait_for(lambda: 'a planner is there' in said(), 'what the planner does')
+    finally:
+        planner.close()
 
 
 @pytest.fixture

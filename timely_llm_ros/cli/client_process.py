@@ -10,7 +10,9 @@ import queue
 import subprocess
 import sys
 import threading
+import time
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from timely_llm_ros.errors import TimelyError
@@ -89,7 +91,40 @@ class ClientProcess:
             raise TimelyError(_ENDED)
         return event
 
+    def meets_planner(self, limit_s: float) -> bool:
+        """Whether a planner is ready within a time (s); where none is, print what can be done.
+
+        Raises:
+            TimelyError: The program has ended.
+        """
+        end_s = time.monotonic() + limit_s
+        found = False
+        while (event := self.event_within(0.1)) is not None or time.monotonic() < end_s:
+            if event is not None and event['event'] == 'ready':
+                return True
+            found |= event is not None and event['event'] == 'found'
+        if found:
+            problem = (
+                f'a planner is there, but silent after {limit_s:g} s, as it is while it loads its '
+                f'model. Wait longer: --wait {max(60, 2 * limit_s):g}'
+            )
+        else:
+            problem = (
+                f'no planner answers after {limit_s:g} s. Is one running in this ROS domain and '
+                f'namespace? Start one with: {_start_command()}, or see: timely-llm doctor --dds'
+            )
+        print(f'error: {problem}', file=sys.stderr)
+        return False
+
     def _read(self) -> None:
         for line in self._process.stdout or ():
             self._events.put(json.loads(line))
         self._events.put(None)
+
+
+def _start_command() -> str:
+    """Return what starts a planner: of this Python's environment, or of an installed ROS."""
+    program = Path(sys.prefix, 'lib', 'timely_llm_ros', 'planner')
+    if program.is_file():
+        return f'{program} --ros-args -p \'robots:=["drone_1:tello"]\''
+    return 'ros2 launch timely_llm_ros fleet.launch.py'

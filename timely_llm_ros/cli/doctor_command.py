@@ -225,20 +225,20 @@ def check_programs() -> Iterator[Finding]:
     """Check that the nodes' programs can be found."""
     from timely_llm_ros.demo import find_program
 
+    names = ('executor', 'planner', 'recorder', 'replay')
     try:
-        folders = {str(Path(find_program(name)[1]).parent) for name in ('planner', 'executor')}
-        find_program('recorder')
+        folders = {str(Path(find_program(name)[1]).parent): None for name in names}
     except TimelyError as err:
         yield Finding('programs', 'fail', str(err), setup_command())
     else:
-        yield Finding('programs', 'ok', f'planner, executor, recorder in {", ".join(folders)}')
+        yield Finding('programs', 'ok', f'{", ".join(names)} in {", ".join(folders)}')
 
 
 def check_skill_sets() -> Iterator[Finding]:
-    """Check that the shipped skill sets are valid."""
-    from timely_llm_ros.skills.loading import find_skill_set
+    """Check that the shipped skill sets are there and valid."""
+    from timely_llm_ros.skills.loading import find_skill_set, shipped_skill_files
 
-    names = ('tello', 'arm')
+    names = sorted({'arm', 'tello', *shipped_skill_files()})
     for name in names:
         try:
             find_skill_set(name)

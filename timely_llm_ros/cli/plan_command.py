@@ -176,37 +176,26 @@ def _sampled(kind: str, objects: int, seed: int) -> tuple[str, Scene]:
 def _run(options: argparse.Namespace) -> int:
     task = task_of(options)
     with ClientProcess(options.namespace) as client:
-        return _follow(client, task, options)
+        if not client.meets_planner(options.wait):
+            return EXIT_NO_PLANNER
+        return _follow(client, task, _Narrator(quiet=options.json))
 
 
-def _follow(client: ClientProcess, task: dict[str, Any], options: argparse.Namespace) -> int:
+def _follow(client: ClientProcess, task: dict[str, Any], say: _Narrator) -> int:
     interrupted = threading.Event()
     signal.signal(signal.SIGINT, lambda *_: interrupted.set())
-    say = _Narrator(quiet=options.json)
-    ready = canceled = False
-    limit_s = time.monotonic() + options.wait
+    say.line(f'{task["robot"]}: {task["instruction"]}')
+    client.send(task)
+    canceled = False
     while True:
         if interrupted.is_set() and not canceled:
-            if not ready:
-                return EXIT_INTERRUPTED
             canceled = True
             say.line('cancelling')
             client.send({'cancel': 'task'})
-        if not ready and time.monotonic() > limit_s:
-            print(
-                f'error: no planner answers after {options.wait:g} s. Is one running in this '
-                'ROS domain and namespace? Start one with: ros2 launch timely_llm_ros '
-                'fleet.launch.py, or see: timely-llm doctor --dds',
-                file=sys.stderr,
-            )
-            return EXIT_NO_PLANNER
         event = client.event_within(0.1)
         if event is None:
             continue
         match event['event']:
-            case 'ready' if not ready:
-                ready = True
-                client.send(task)
             case 'feedback':
                 say.feedback(event)
             case 'lost':

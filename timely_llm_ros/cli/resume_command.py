@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -111,21 +110,11 @@ def _resume(options: argparse.Namespace) -> int:
 
 def _submit(tasks: Sequence[RecordedTask], *, namespace: str, wait_s: float) -> int:
     with ClientProcess(namespace) as client:
-        if not _is_ready(client, wait_s):
-            print(f'error: no planner answers after {wait_s:g} s', file=sys.stderr)
+        if not client.meets_planner(wait_s):
             return EXIT_NO_PLANNER
         for task in tasks:
             client.send(task_json(task))
         return _follow(client, {task.plan_id: task for task in tasks})
-
-
-def _is_ready(client: ClientProcess, wait_s: float) -> bool:
-    limit_s = time.monotonic() + wait_s
-    while (left_s := limit_s - time.monotonic()) > 0:
-        event = client.event_within(left_s)
-        if event is not None and event['event'] == 'ready':
-            return True
-    return False
 
 
 def _follow(client: ClientProcess, tasks: Mapping[str, RecordedTask]) -> int:

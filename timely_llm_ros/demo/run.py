@@ -253,7 +253,7 @@ class DemoRun:
                 key = event['key']
                 took_s = time.monotonic() - self._sent_s.get(key, math.nan)
                 self.results[key] = TaskOutcome.of(event, took_s)
-            case 'accepted' | 'feedback':
+            case 'found' | 'accepted' | 'feedback':
                 pass
             case _:
                 self.model.apply(event, time.monotonic())

@@ -255,6 +255,7 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
         try:
             self.parameters = read(self, PlannerParameters)
             self._tasks.default_utility = default_utility(self.parameters)
+            self.get_logger().info(f'loading engine {self.parameters.engine.name}')
             info = asyncio.run_coroutine_threadsafe(
                 self._configure_as_task(self.parameters), self._ros.loop
             ).result()

@@ -3,7 +3,8 @@
 A line in is a task (see ``task_json.goal_of``) with a ``key`` of the caller's, or
 ``{"cancel": key}``. A line out has an ``event``:
 
-* ``ready``: the planner's action server is there, and so is every robot that is watched;
+* ``found``: the planner's action server is there; while it loads its model, it has no heartbeat;
+  ``ready``: its heartbeat is heard, and every robot that is watched is there;
   ``lost``: the planner's heartbeat stopped;
 * ``accepted``, ``rejected`` (with ``error``), ``feedback``, ``result``: of the task with ``key``;
 * with ``--watch``, everything that ``fleet_view.FleetView`` tells.
@@ -82,7 +83,10 @@ class PlanClient:
         self._node, self._emit = node, emit
         self._client = GoalClient(node, PlanTask, 'plan_task')
         self._open: dict[str, Any] = {}
-        self._ready = False
+        """What rclpy knows of each task that has not ended; None until the planner answers."""
+        self._unwanted: set[str] = set()
+        """Tasks that were cancelled before the planner answered."""
+        self._found = self._ready = False
         self._missed = set(robots)
         self._heard_s: float | None = None
         self._reasons: dict[tuple[str, str], str] = {}
@@ -115,10 +119,12 @@ class PlanClient:
         sending.add_done_callback(partial(self._on_answer, key, goal))
 
     def cancel(self, key: str) -> None:
-        """Ask for a task's end; no-op if it has none that runs."""
+        """Ask for a task's end, at the latest when it is accepted; no-op if it has ended."""
         handle = self._open.get(key)
         if handle is not None:
             handle.cancel_goal_async()
+        elif key in self._open:
+            self._unwanted.add(key)
 
     def cancel_all(self) -> None:
         """Ask for the end of every task."""
@@ -129,6 +135,7 @@ class PlanClient:
         handle = answer.result()
         if handle is None or not handle.accepted:
             self._open.pop(key, None)
+            self._unwanted.discard(key)
             # As the planner repeats them.
             named = (goal.robot[:64], goal.instruction[:400])
             self._rejected.append(_Rejected(key, named, time.monotonic() + REASON_LIMIT_S))
@@ -138,6 +145,9 @@ class PlanClient:
         plan_id = bytes(handle.goal_id.uuid).hex()
         self._emit({'event': 'accepted', 'key': key, 'plan': plan_id})
         handle.get_result_async().add_done_callback(partial(self._on_result, key))
+        if key in self._unwanted:
+            self._unwanted.remove(key)
+            handle.cancel_goal_async()
 
     def _on_feedback(self, key: str, message: Any) -> None:
         self._emit({'event': 'feedback', 'key': key, **feedback_json(message.feedback)})
@@ -175,13 +185,18 @@ class PlanClient:
     def _check(self) -> None:
         self._tell_rejections()
         heard = self._heard_s is not None and time.monotonic() - self._heard_s < SILENCE_S
-        ready = heard and not self._missed and self._client.server_is_ready()
+        there = self._client.server_is_ready()
+        if there and not self._found:
+            self._found = True
+            self._emit({'event': 'found'})
+        ready = heard and not self._missed and there
         if ready and not self._ready:
             self._ready = True
             self._emit({'event': 'ready'})
         elif self._ready and not heard:
             self._ready = False
             self._open.clear()
+            self._unwanted.clear()
             self._emit({'event': 'lost'})
 
 
