@@ -92,9 +92,9 @@ class DeferredActionServer(ActionServer):  # type: ignore[misc]
 
     async def execute(self, taken_data: Any) -> None:
         """Serve what has arrived; a fault is logged, for rclpy's executor would die of it."""
-        if 'goal' in taken_data and not self._is_addressed(taken_data['goal'][1].goal):
-            del taken_data['goal']
         try:
+            if 'goal' in taken_data and not self._is_addressed(taken_data['goal'][1].goal):
+                del taken_data['goal']
             await super().execute(taken_data)
         except Exception:
             _logger.exception('action %s', self._name)
