@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 
 from timely_llm_ros.skills import Scene
 
+MOST_NUMBERS = 4
+"""So many numbers in a robot's name count where names are ordered."""
+
 SUCCEEDED, CANCELED = 4, 5
 """``status`` of ``action_msgs/GoalStatus``."""
 
@@ -192,8 +195,9 @@ class Run:
 def natural_key(name: str) -> list[tuple[int, int, str]]:
     """Return a sort key that orders the numbers in a name by value."""
     return [
-        (0, int(part), '') if part.isdecimal() else (1, 0, part)
-        for part in re.split(r'(\d+)', name)
+        # Python reads no number of thousands of digits.
+        (0, int(part), '') if part.isdecimal() and len(part) < 1000 else (1, 0, part)
+        for part in re.split(r'(\d+)', name, maxsplit=MOST_NUMBERS)
         if part
     ]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from lrtrace.run import (
@@ -12,10 +14,11 @@ from lrtrace.run import (
     natural_key,
     note_busy_robots,
 )
-from lrtrace.storage import finite, nanoseconds, scene, seconds
+from lrtrace.storage import FOREIGN, finite, nanoseconds, plan_id_of, scene, seconds
+from timely_llm_ros.errors import TraceError
 
 if TYPE_CHECKING:
-    from lrtrace.storage import Trace, TraceMessage
+    from lrtrace.storage import Room, Trace
 
 TASK_EVENT = 'timely_llm_ros/msg/TaskEvent'
 SKILL_SEGMENT = 'timely_llm_ros/msg/SkillSegment'
@@ -25,35 +28,44 @@ ACCEPTED, REFUSED, SEGMENT_STARTED, SEGMENT_ENDED, ENDED = range(5)
 """``event`` of ``msg/TaskEvent``."""
 
 
+EVERYTHING = (TASK_EVENT, SKILL_SEGMENT, SCHEDULER_STATE)
+
+TASK_BYTES, OBJECT_BYTES, SEGMENT_BYTES, CALL_BYTES, SAMPLE_BYTES = 1100, 250, 550, 40, 280
+"""What a record takes in memory, roughly, besides its texts."""
+
+
 def read_run(trace: Trace, *, label: str = '') -> Run:
     """Read the records of a run from its trace. The default label is its mode and policy.
 
+    What finds no place in the trace's room is left out, and ``damage`` says so.
+
     Raises:
-        TraceError: The trace cannot be read.
+        TraceError: The trace cannot be read, or its messages are not those of a fleet.
     """
-    messages = sorted(
-        trace.messages(types=(TASK_EVENT, SKILL_SEGMENT, SCHEDULER_STATE)), key=_sent_ns
-    )
     run = Run(label, custom_data=dict(trace.custom_data), path=str(trace.path))
+    room = trace.room()
+    try:
+        # Twice, since nothing can be placed in time before the earliest task is known, and a
+        # trace may be too long to be kept in between.
+        tasks = _accepted(run, trace, room)
+        for message in trace.messages(types=EVERYTHING):
+            if message.message_type == TASK_EVENT:
+                size = _add_event(run, tasks, message.value)
+            elif message.message_type == SKILL_SEGMENT:
+                size = _add_segment(run, tasks, message.value)
+            else:
+                size = _add_sample(run, message.value)
+            if not room.take(size):
+                break
+    except FOREIGN as err:
+        raise TraceError(f'trace {run.path!r}: messages of another package: {err}') from err
     run.damage = trace.damage
-    starts = [
-        nanoseconds(message.value.header.stamp) - nanoseconds(message.value.at)
-        for message in messages
-        if message.message_type == TASK_EVENT and message.value.event == ACCEPTED
-    ]
-    run.start_ns = min(starts, default=_sent_ns(messages[0]) if messages else 0)
-    tasks: dict[str, RecordedTask] = {}
-    early: list[TraceMessage] = []
-    for message in messages:
-        if message.message_type == TASK_EVENT:
-            _add_event(run, tasks, message.value)
-        elif message.message_type == SKILL_SEGMENT:
-            # It has another topic than the events, so it may come before its task.
-            early.append(message)
-        else:
-            _add_sample(run, message.value)
-    for message in early:
-        _add_segment(run, tasks, message.value)
+    if room.left < 0:
+        run.damage = '; '.join(filter(None, (run.damage, room.damage)))
+    for task in tasks.values():
+        if task.ended_s is not None and not _started(task):
+            task.response_s = None
+    run.samples.sort(key=attrgetter('at_s'))
     run.tasks = sorted(tasks.values(), key=lambda task: (task.received_s, natural_key(task.robot)))
     note_busy_robots(run.tasks)
     ends_s = [task.ended_s for task in run.tasks if task.ended_s is not None]
@@ -69,83 +81,121 @@ def read_run(trace: Trace, *, label: str = '') -> Run:
     return run
 
 
-def _add_event(run: Run, tasks: dict[str, RecordedTask], event: Any) -> None:
-    at_s = (nanoseconds(event.header.stamp) - run.start_ns) / 1e9
-    plan_id = bytes(event.plan_id.uuid).hex()
-    if event.event == REFUSED:
-        run.refused.append((event.robot, event.error_msg))
-        return
-    if event.event == ACCEPTED:
-        tasks[plan_id] = RecordedTask(
+def _accepted(run: Run, trace: Trace, room: Room) -> dict[str, RecordedTask]:
+    """Return the accepted tasks by plan id, and set when the run began."""
+    tasks: dict[str, RecordedTask] = {}
+    stamps: dict[str, tuple[int, int]] = {}
+    for message in trace.messages(types=(TASK_EVENT,)):
+        event = message.value
+        if event.event != ACCEPTED:
+            continue
+        plan_id = plan_id_of(event)
+        task = RecordedTask(
             plan_id=plan_id,
-            robot=event.robot,
-            kind=event.task_kind or 'other',
-            instruction=event.instruction,
-            received_s=at_s - seconds(event.at),
-            free_s=at_s - seconds(event.at),
+            robot=str(event.robot),
+            kind=str(event.task_kind) or 'other',
+            instruction=str(event.instruction),
+            received_s=0.0,
+            free_s=0.0,
             expected_response_s=seconds(event.utility.expected_response),
             slope_per_s=finite(event.utility.slope_per_s),
             peak=finite(event.utility.peak),
-            skill_set=event.skill_set,
+            skill_set=str(event.skill_set),
             scene=scene(event.scene),
             time_budget_s=seconds(event.time_budget) or None,
         )
-        return
-    task = tasks.get(plan_id)
-    if task is None:
-        # The recorder was started after the task was accepted.
-        return
+        size = TASK_BYTES + _size(task.robot, task.kind, task.instruction, task.skill_set)
+        for item in task.scene.objects:
+            size += OBJECT_BYTES + _size(item.name, item.kind, item.attribute, item.support)
+        if not room.take(size):
+            break
+        stamps[plan_id] = _sent_ns(event), nanoseconds(event.at)
+        tasks[plan_id] = task
+    starts = (sent_ns - at_ns for sent_ns, at_ns in stamps.values())
+    if not stamps:
+        starts = (_sent_ns(message.value) for message in trace.messages(types=EVERYTHING))
+    run.start_ns = min(starts, default=0)
+    for plan_id, (sent_ns, at_ns) in stamps.items():
+        task = tasks[plan_id]
+        task.received_s = task.free_s = (sent_ns - run.start_ns) / 1e9 - at_ns / 1e9
+    return tasks
+
+
+def _add_event(run: Run, tasks: dict[str, RecordedTask], event: Any) -> int:
+    """Take what an event says of a task, and return how much room that takes."""
+    if event.event == REFUSED:
+        refusal = str(event.robot), str(event.error_msg)
+        run.refused.append(refusal)
+        return CALL_BYTES + _size(*refusal)
+    # Where there is none, the recorder was started after the task was accepted.
+    task = tasks.get(plan_id_of(event))
+    if task is None or event.event == ACCEPTED:
+        return 0
+    error = str(event.error_msg)
+    size = _size(error)
     since_start_s = task.received_s + seconds(event.at)
     if event.event == ENDED:
         task.ended_s = since_start_s
-        task.status, task.error_code, task.error = event.status, event.error_code, event.error_msg
-        task.response_s = seconds(event.response_time) if _started(task) else None
+        task.status, task.error_code = int(event.status), int(event.error_code)
+        task.error = error
+        task.response_s = seconds(event.response_time)
         task.waiting_s = seconds(event.waiting_time)
         task.execution_s = seconds(event.execution_time)
         task.completion_s = seconds(event.completion_time)
-        task.utility, task.tokens = finite(event.achieved_utility), event.tokens
-        return
-    segment = task.segments.setdefault(event.segment, RecordedSegment(event.segment))
-    segment.text = segment.text or event.text
+        task.utility, task.tokens = finite(event.achieved_utility), int(event.tokens)
+        return size
+    segment = task.segments.get(event.segment)
+    if segment is None:
+        segment = task.segments[event.segment] = RecordedSegment(int(event.segment))
+        size += SEGMENT_BYTES
+    if not segment.text:
+        segment.text = str(event.text)
+        size += _size(segment.text)
     if event.event == SEGMENT_STARTED:
         segment.started_s = since_start_s
-        segment.expected_execution_s = seconds(event.expected_execution)
+        if segment.generated_s is None:
+            segment.expected_execution_s = seconds(event.expected_execution)
         if event.segment == 0 and task.response_s is None:
             task.response_s = seconds(event.at)
     elif event.event == SEGMENT_ENDED:
-        segment.ended_s, segment.error = since_start_s, event.error_msg
+        segment.ended_s, segment.error = since_start_s, error
         segment.execution_s = seconds(event.execution_time) or None
+    return size
 
 
-def _add_segment(run: Run, tasks: dict[str, RecordedTask], message: Any) -> None:
-    task = tasks.get(bytes(message.plan_id.uuid).hex())
+def _add_segment(run: Run, tasks: dict[str, RecordedTask], told: Any) -> int:
+    """Take a segment, and return how much room that takes."""
+    task = tasks.get(plan_id_of(told))
     if task is None:
-        return
-    segment = task.segments.setdefault(message.index, RecordedSegment(message.index))
-    segment.text = message.text
-    segment.calls = tuple(_call_text(call) for call in message.calls)
-    segment.calls_expected_s = tuple(seconds(call.expected_execution) for call in message.calls)
-    segment.awaits_value, segment.tokens = message.awaits_value, message.tokens
-    segment.generated_s = (nanoseconds(message.header.stamp) - run.start_ns) / 1e9
-    segment.generation_s = seconds(message.generation_time)
-    segment.expected_execution_s = seconds(message.expected_execution)
+        return 0
+    segment = task.segments.setdefault(int(told.index), RecordedSegment(int(told.index)))
+    segment.text = str(told.text)
+    segment.calls = tuple(_call_text(call) for call in told.calls)
+    segment.calls_expected_s = tuple(seconds(call.expected_execution) for call in told.calls)
+    segment.awaits_value, segment.tokens = bool(told.awaits_value), int(told.tokens)
+    segment.generated_s = (_sent_ns(told) - run.start_ns) / 1e9
+    segment.generation_s = seconds(told.generation_time)
+    segment.expected_execution_s = seconds(told.expected_execution)
+    return SEGMENT_BYTES + CALL_BYTES * len(segment.calls) + _size(segment.text, *segment.calls)
 
 
-def _add_sample(run: Run, state: Any) -> None:
-    run.engine, run.model = state.engine, state.model
-    run.mode, run.policy = state.mode, state.policy
-    run.kv_capacity_tokens = state.kv_capacity_tokens
+def _add_sample(run: Run, state: Any) -> int:
+    """Take a state of the engine, and return how much room that takes."""
     sample = EngineSample(
-        at_s=(nanoseconds(state.header.stamp) - run.start_ns) / 1e9,
-        running=state.running,
-        suspended=state.suspended,
-        held=state.held,
-        queued=state.queued,
-        kv_tokens=state.kv_tokens,
+        at_s=(_sent_ns(state) - run.start_ns) / 1e9,
+        running=int(state.running),
+        suspended=int(state.suspended),
+        held=int(state.held),
+        queued=int(state.queued),
+        kv_tokens=int(state.kv_tokens),
         step_s=seconds(state.step_time),
     )
+    run.engine, run.model = str(state.engine), str(state.model)
+    run.mode, run.policy = str(state.mode), str(state.policy)
+    run.kv_capacity_tokens = int(state.kv_capacity_tokens)
     if sample.at_s >= 0:
         run.samples.append(sample)
+    return SAMPLE_BYTES
 
 
 def _started(task: RecordedTask) -> bool:
@@ -157,5 +207,9 @@ def _call_text(call: Any) -> str:
     return f'{call.skill}({arguments})' if arguments else str(call.skill)
 
 
-def _sent_ns(message: TraceMessage) -> int:
-    return nanoseconds(message.value.header.stamp)
+def _size(*texts: str) -> int:
+    return sum(map(sys.getsizeof, texts))
+
+
+def _sent_ns(message: Any) -> int:
+    return nanoseconds(message.header.stamp)

@@ -21,7 +21,17 @@ PYTHON_NAMES = {'numpy': 'python3-numpy', 'scipy': 'python3-scipy', 'yaml': 'pyt
 """What rosdep calls a module that the package cannot do without."""
 
 OPTIONAL = {
-    *('aiohttp', 'djitellopy', 'grpc', 'httpx2', 'llguidance', 'mcap', 'mcap_ros2', 'neuromeka'),
+    *(
+        'aiohttp',
+        'djitellopy',
+        'grpc',
+        'httpx2',
+        'llguidance',
+        'lz4',
+        'mcap',
+        'mcap_ros2',
+        'neuromeka',
+    ),
     *('pyarrow', 'rich', 'rosbags', 'safetensors', 'tokenizers', 'torch', 'transformers', 'vllm'),
     *('matplotlib', 'zstandard', 'google', 'msgspec'),
 }

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Collection, Iterator
 
-    from lrtrace.storage import Trace
+    from lrtrace.storage import Trace, TraceMessage
+
+SHORT_BYTES = 1 << 16
+"""The JSON of a longer message is printed in pieces, since it takes much memory."""
 
 
 def add_cat_command(commands: Any) -> None:
@@ -29,29 +32,25 @@ def add_cat_command(commands: Any) -> None:
     parser.set_defaults(run=_cat)
 
 
-def lines(trace: Trace, topics: Collection[str] = ()) -> Iterator[str]:
-    """Yield a trace's messages as lines of JSON; without ``topics`` those of all.
+def _pieces(message: TraceMessage) -> Iterator[str]:
+    from lrtrace.storage import json_pieces, to_json
 
-    Raises:
-        TraceError: A topic is not in the trace, or a message does not fit its definition.
-    """
-    from lrtrace.storage import to_json
+    about = {'topic': message.topic, 'type': message.message_type, 'log_ns': message.log_ns}
+    if len(message.data) <= SHORT_BYTES:
+        yield json.dumps(about | {'message': to_json(message.value)}, separators=(',', ':')) + '\n'
+        return
+    yield json.dumps(about, separators=(',', ':'))[:-1] + ',"message":'
+    yield from json_pieces(message.value)
+    yield '}\n'
 
-    if topics:
-        known = trace.summary().types
-        for topic in topics:
-            if topic not in known:
-                raise TraceError(
-                    f'topic {topic!r}: expected one of {", ".join(sorted(known)) or "none at all"}'
-                )
-    for message in trace.messages(topics=topics or None):
-        content = {
-            'topic': message.topic,
-            'type': message.message_type,
-            'log_ns': message.log_ns,
-            'message': to_json(message.value),
-        }
-        yield json.dumps(content, allow_nan=False, separators=(',', ':'))
+
+def _require_topics(trace: Trace, topics: Collection[str]) -> None:
+    known = {channel.topic for _, channel in trace.topics()} if topics else ()
+    for topic in topics:
+        if topic not in known:
+            raise TraceError(
+                f'topic {topic!r}: expected one of {", ".join(sorted(known)) or "none at all"}'
+            )
 
 
 def _cat(options: argparse.Namespace) -> int:
@@ -62,8 +61,9 @@ def _cat(options: argparse.Namespace) -> int:
 
     require_range(options, 'number', 0)
     trace = Trace(options.trace)
-    for line in islice(lines(trace, options.topic), options.number):
-        print(line)
+    _require_topics(trace, options.topic)
+    for message in islice(trace.messages(topics=options.topic or None), options.number):
+        sys.stdout.writelines(_pieces(message))
     if trace.damage:
         print(f'warning: {trace.damage}', file=sys.stderr)
     return 0

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import importlib
+import sys
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +14,15 @@ from timely_llm_ros.errors import ConfigurationError, TraceError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from lrtrace.run import Run
 
-Table = list[dict[str, Any]]
-"""Rows with the same keys; None stands for a value that the trace does not hold."""
+Table = Iterable[Sequence[Any]]
+"""Rows with the values of the table's columns; None stands for what the trace does not hold."""
+
+GROUP_BYTES = 2_000_000
+"""Rows that take this much memory are a group of a Parquet file."""
 
 _TASK = (
     'plan_id', 'robot', 'kind', 'skill_set', 'instruction', 'received_s', 'free_s',
@@ -54,19 +60,16 @@ def add_export_command(commands: Any) -> None:
 
 
 def tables(run: Run) -> dict[str, Table]:
-    """Return a run as tables by name: ``tasks``, ``segments`` and ``engine``."""
+    """Return a run as tables by name, ``tasks``, ``segments`` and ``engine``, to be read once."""
+    task_row, segment_row = attrgetter(*_TASK), attrgetter(*_SEGMENT)
     return {
-        'tasks': [
-            {name: getattr(task, name) for name in _TASK} | {'segments': len(task.segments)}
-            for task in run.tasks
-        ],
-        'segments': [
-            {'plan_id': task.plan_id, 'robot': task.robot}
-            | {name: getattr(segment, name) for name in _SEGMENT}
+        'tasks': ((*task_row(task), len(task.segments)) for task in run.tasks),
+        'segments': (
+            (task.plan_id, task.robot, *segment_row(segment))
             for task in run.tasks
             for segment in task.ordered_segments
-        ],
-        'engine': [{name: getattr(sample, name) for name in _SAMPLE} for sample in run.samples],
+        ),
+        'engine': map(attrgetter(*_SAMPLE), run.samples),
     }
 
 
@@ -79,7 +82,7 @@ def write_tables(
         ConfigurationError: pyarrow is not installed, or there is no such kind.
         TraceError: A file exists, and then nothing is written, or one cannot be written.
     """
-    write = {'csv': _write_csv, 'parquet': _parquet_writer}.get(kind)
+    write = {'csv': _write_csv, 'parquet': _write_parquet}.get(kind)
     if write is None:
         raise ConfigurationError(f'format {kind!r}: expected csv or parquet')
     if kind == 'parquet':
@@ -91,24 +94,27 @@ def write_tables(
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
         for name, path in paths.items():
-            write(path, found[name], _COLUMNS[name])
+            write(path, found[name], COLUMNS[name])
     except OSError as err:
         raise TraceError(f'{str(folder)!r}: cannot be written: {err.strerror}') from err
     return list(paths.values())
 
 
-_COLUMNS: dict[str, tuple[str, ...]] = {
+COLUMNS: dict[str, tuple[str, ...]] = {
     'tasks': (*_TASK, 'segments'),
     'segments': ('plan_id', 'robot', *_SEGMENT),
     'engine': _SAMPLE,
 }
+"""The columns of each table."""
+
+_TEXTS = {'plan_id', 'robot', 'kind', 'skill_set', 'instruction', 'error', 'text'}
 
 
 def _write_csv(path: Path, rows: Table, columns: Sequence[str]) -> None:
     # RFC 4180 ends lines with CR LF, but every reader takes the shorter form too.
     with path.open('w', encoding='utf-8', newline='') as stream:
-        writer = csv.DictWriter(stream, columns, lineterminator='\n')
-        writer.writeheader()
+        writer = csv.writer(stream, lineterminator='\n')
+        writer.writerow(columns)
         writer.writerows(rows)
 
 
@@ -122,17 +128,45 @@ def _require_pyarrow() -> None:
         ) from err
 
 
-def _parquet_writer(path: Path, rows: Table, columns: Sequence[str]) -> None:
+def _write_parquet(path: Path, rows: Table, columns: Sequence[str]) -> None:
     # By name, since neither programs nor type checkers may need an optional package.
-    content = importlib.import_module('pyarrow').table(
-        {name: [row[name] for row in rows] for name in columns}
-    )
-    importlib.import_module('pyarrow.parquet').write_table(content, path)
+    arrow, parquet = importlib.import_module('pyarrow'), importlib.import_module('pyarrow.parquet')
+    schema = arrow.schema([(name, getattr(arrow, _arrow_type(name))()) for name in columns])
+    # The pool of the system gives memory back, arrow's own ones keep it.
+    arrow.set_memory_pool(arrow.system_memory_pool())
+    with parquet.ParquetWriter(path, schema) as writer:
+        for group in _groups(rows):
+            try:
+                values = list(map(arrow.array, zip(*group, strict=True), schema.types))
+            except (OverflowError, TypeError, ValueError) as err:
+                raise TraceError(f'{str(path)!r}: a value has no place in it: {err}') from err
+            writer.write_table(arrow.Table.from_arrays(values, schema=schema))
+
+
+def _groups(rows: Table) -> Iterator[list[Sequence[Any]]]:
+    group: list[Sequence[Any]] = []
+    size = 0
+    for row in rows:
+        group.append(row)
+        size += sum(map(sys.getsizeof, row))
+        if size >= GROUP_BYTES:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def _arrow_type(column: str) -> str:
+    if column in ('late', 'awaits_value'):
+        return 'bool_'
+    if column.endswith('_s') or column in ('slope_per_s', 'peak', 'utility'):
+        return 'float64'
+    if column in _TEXTS:
+        return 'string'
+    return 'uint64' if column == 'kv_tokens' else 'int64'
 
 
 def _export(options: argparse.Namespace) -> int:
-    import sys
-
     from lrtrace.storage import Trace
     from lrtrace.timeline import read_run
 

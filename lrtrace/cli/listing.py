@@ -56,5 +56,7 @@ def _ending(task: RecordedTask) -> str:
 
 def _shown(text: str) -> str:
     """Return recorded text in one short line, without characters that control a terminal."""
-    clean = ''.join(letter if unicodedata.category(letter)[0] != 'C' else ' ' for letter in text)
+    clean = ''.join(
+        letter if unicodedata.category(letter)[0] != 'C' else ' ' for letter in text[: WIDEST + 1]
+    )
     return clean if len(clean) <= WIDEST else f'{clean[: WIDEST - 1]}…'

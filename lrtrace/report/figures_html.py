@@ -9,7 +9,7 @@ from lrtrace.report.text import NOTHING, e, kind_name, number, seconds
 from lrtrace.statistics import by_kind, figures, percentile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from lrtrace.run import RecordedTask, Run
     from lrtrace.statistics import Figures
@@ -133,8 +133,8 @@ def _facts(runs: Sequence[Run], found: Sequence[Figures]) -> list[str]:
     return facts
 
 
-def kinds_table(runs: Sequence[Run]) -> str:
-    """Return the table of response, waiting and utility per kind of task."""
+def kinds_table(runs: Sequence[Run]) -> Iterator[str]:
+    """Yield the table of response, waiting and utility per kind of task, row by row."""
     kinds = [by_kind(run) for run in runs]
     names = list(dict.fromkeys(name for one in kinds for name in one))
     columns: list[tuple[str, Callable[[Figures], str]]] = [
@@ -149,7 +149,11 @@ def kinds_table(runs: Sequence[Run]) -> str:
         for _ in columns
         for index, run in enumerate(runs)
     )
-    rows = []
+    yield (
+        '<div class="scroll"><table><thead>'
+        f'<tr><th rowspan="2">kind of task</th><th rowspan="2">tasks</th>{head}</tr>'
+        f'<tr>{labels}</tr></thead><tbody>'
+    )
     for name in names:
         cells = ''
         for _, show in columns:
@@ -159,11 +163,9 @@ def kinds_table(runs: Sequence[Run]) -> str:
         some = next(one[name] for one in kinds if name in one)
         urgent = ' <span class="urgent">urgent</span>' if some.urgent else ''
         title = f'{e(kind_name(name))}{urgent}'
-        rows.append(f'<tr><th scope="row">{title}</th><td>{some.tasks}</td>{cells}</tr>')
-    return (
-        '<div class="scroll"><table><thead>'
-        f'<tr><th rowspan="2">kind of task</th><th rowspan="2">tasks</th>{head}</tr>'
-        f'<tr>{labels}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+        yield f'<tr><th scope="row">{title}</th><td>{some.tasks}</td>{cells}</tr>'
+    yield (
+        '</tbody></table></div>'
         '<p class="note">Medians of response and waiting times, means of utility. '
         'Late: the robot started after the expected response time of its task, or never.</p>'
     )
@@ -231,18 +233,17 @@ def distribution(runs: Sequence[Run]) -> str:
     )
 
 
-def tasks_table(runs: Sequence[Run]) -> str:
-    """Return the table of every task."""
-    rows = ''
-    for index, run in enumerate(runs):
-        for place, task in enumerate(run.tasks):
-            rows += _task_row(run, task, f'{index} {place}')
-    return (
+def tasks_table(runs: Sequence[Run]) -> Iterator[str]:
+    """Yield the table of every task, row by row."""
+    yield (
         '<div class="scroll tall"><table><thead><tr><th>run</th><th>received</th><th>robot</th>'
         '<th>kind</th><th>instruction</th><th>response</th><th>waiting</th><th>execution</th>'
-        '<th>utility</th><th>tokens</th><th>result</th></tr></thead>'
-        f'<tbody>{rows}</tbody></table></div>'
+        '<th>utility</th><th>tokens</th><th>result</th></tr></thead><tbody>'
     )
+    for index, run in enumerate(runs):
+        for place, task in enumerate(run.tasks):
+            yield _task_row(run, task, f'{index} {place}')
+    yield '</tbody></table></div>'
 
 
 def _task_row(run: Run, task: RecordedTask, name: str) -> str:

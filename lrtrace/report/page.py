@@ -17,13 +17,13 @@ from lrtrace.report.figures_html import (
     reasons,
     tasks_table,
 )
-from lrtrace.report.text import e, json_for_script, kind_name, seconds
+from lrtrace.report.text import e, kind_name, seconds
 from lrtrace.run import natural_key
 from lrtrace.statistics import same_tasks
 from timely_llm_ros.errors import TraceError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from lrtrace.run import Run
 
@@ -40,9 +40,12 @@ def write_report(runs: Sequence[Run], path: str | Path, *, title: str = '') -> P
     Raises:
         TraceError: The file cannot be written.
     """
-    path = Path(path)
+    path, pieces = Path(path), _pieces(runs, title)
+    head = next(pieces)
     try:
-        path.write_text(render_report(runs, title=title), encoding='utf-8')
+        with path.open('w', encoding='utf-8') as stream:
+            stream.write(head)
+            stream.writelines(pieces)
     except OSError as err:
         raise TraceError(f'report {str(path)!r}: cannot be written: {err.strerror}') from err
     return path
@@ -54,33 +57,46 @@ def render_report(runs: Sequence[Run], *, title: str = '') -> str:
     Raises:
         TraceError: There is no run.
     """
+    return ''.join(_pieces(runs, title))
+
+
+def _pieces(runs: Sequence[Run], title: str) -> Iterator[str]:
+    """Yield the page in pieces, since one of a long run takes much memory."""
     if not runs:
         raise TraceError('0 runs: expected at least one')
     robots = sorted({robot for run in runs for robot in run.robots}, key=natural_key)
     title = title or f'{len(robots)} robots, {len(runs[0].tasks)} tasks'
-    charts = ''.join(_chart(index, run) for index, run in enumerate(runs))
-    data = json_for_script({'runs': [chart_data(run, robots) for run in runs]})
-    body = (
-        f'<header><h1>{e(title)}</h1><p class="sub">{_subtitle(runs)}</p></header>'
-        f'{_warnings(runs)}{headline(runs)}{_refusals(runs)}'
-        f'<section><h2>Timeline</h2>{_controls()}{_filters(runs)}{charts}{_legend()}</section>'
-        f'<section><h2>Why</h2>{reasons(runs)}</section>'
-        f'<section><h2>Response times</h2><div class="two">{distribution(runs)}'
-        f'<div>{percentiles_table(runs)}</div></div></section>'
-        f'<section><h2>Kinds of task</h2>{kinds_table(runs)}</section>'
-        f'<section><h2>What was run</h2>{_conditions(runs)}</section>'
-        f'<section><details><summary>Every task</summary>{tasks_table(runs)}</details></section>'
-    )
-    return (
+    yield (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,">'
         f'<title>{e(title)}</title><style>{_asset("report.css")}</style></head>'
-        f'<body><main>{body}</main><div id="tip" role="status" hidden></div>'
-        f'<script type="application/json" id="data">{data}</script>'
-        f'<script>{_asset("report.js")}</script></body></html>\n'
+        f'<body><main><header><h1>{e(title)}</h1><p class="sub">{_subtitle(runs)}</p></header>'
+        f'{_warnings(runs)}{headline(runs)}{_refusals(runs)}'
+        f'<section><h2>Timeline</h2>{_controls()}{_filters(runs)}'
     )
+    yield from (_chart(index, run) for index, run in enumerate(runs))
+    yield (
+        f'{_legend()}</section>'
+        f'<section><h2>Why</h2>{reasons(runs)}</section>'
+        f'<section><h2>Response times</h2><div class="two">{distribution(runs)}'
+        f'<div>{percentiles_table(runs)}</div></div></section><section><h2>Kinds of task</h2>'
+    )
+    yield from kinds_table(runs)
+    yield (
+        f'</section><section><h2>What was run</h2>{_conditions(runs)}</section>'
+        '<section><details><summary>Every task</summary>'
+    )
+    yield from tasks_table(runs)
+    yield (
+        '</details></section></main><div id="tip" role="status" hidden></div>'
+        '<script type="application/json" id="data">{"runs":['
+    )
+    for index, run in enumerate(runs):
+        yield ',' if index else ''
+        yield from chart_data(run, robots)
+    yield f']}}</script><script>{_asset("report.js")}</script></body></html>\n'
 
 
 def _asset(name: str) -> str:

@@ -14,9 +14,13 @@ MINUS = '\u2212'
 """As wide as a digit, unlike a hyphen."""
 
 
+MOST_LETTERS = 2000
+"""The report shows so many letters of a text."""
+
+
 def e(text: object) -> str:
     """Return text that is safe in HTML, in quoted attributes too."""
-    return escape(str(text), quote=True)
+    return escape(str(text)[:MOST_LETTERS], quote=True)
 
 
 def seconds(value: float) -> str:
@@ -39,7 +43,7 @@ def number(value: float, digits: int = 2) -> str:
 
 def kind_name(kind: str) -> str:
     """Return a task kind as people write it."""
-    return kind.replace('_', ' ')
+    return kind[:MOST_LETTERS].replace('_', ' ')
 
 
 def json_for_script(value: Any) -> str:

@@ -126,7 +126,7 @@ class McapFile:
             return
         times = [time for entries in self._chunk_messages.values() for time, _ in entries]
         first, last = (min(times), max(times)) if times else (0, 0)
-        data = self._compressor.compress(bytes(self._chunk))
+        data = self._compressor.compress(self._chunk)
         kind = b'zstd'
         start = self._offset
         head = _CHUNK.pack(

@@ -13,6 +13,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+FOREIGN = (AttributeError, TypeError, ValueError, OverflowError)
+"""What messages raise whose definition has this package's name and other fields."""
+
+
+def plan_id_of(message: Any) -> str:
+    """Return the id of the plan that a message is about, as hexadecimal digits."""
+    found = message.plan_id.uuid
+    if not isinstance(found, bytes) or len(found) != 16:
+        raise TypeError('plan_id: expected 16 bytes')
+    return found.hex()
+
+
 def nanoseconds(time: Any) -> int:
     """Return a time or duration message in ns."""
     return int(time.sec) * 1_000_000_000 + int(time.nanosec)

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
 METADATA_VERSION = 9
 """Layout of ``metadata.yaml``: that of ROS 2 Jazzy and later."""
+
+MAX_YAML_LETTERS = 4_000_000
+MAX_YAML_EVENTS = 100_000
+"""Longer metadata, or of more values, is not read; 1000 topics take about half of it."""
+
+MAX_PROFILES = 20
+"""So many different QoS profiles of a topic are kept."""
 
 CUSTOM_DATA = 'timely_llm_ros'
 """Name of the MCAP metadata records that hold a trace's custom data."""
@@ -55,7 +63,23 @@ class StoredTopic:
     name: str
     message_type: str
     metadata: Mapping[str, str]
-    profiles: Sequence[Mapping[str, object]]
+    text: str
+    """What ``metadata.yaml`` says of it; kept, since of many topics it would take long to make."""
+
+    @staticmethod
+    def make(
+        channel_id: int, name: str, message_type: str, metadata: Mapping[str, str]
+    ) -> StoredTopic:
+        """Return the topic of a channel."""
+        told = {
+            'name': name,
+            'type': message_type,
+            'serialization_format': 'cdr',
+            'offered_qos_profiles': qos_profiles(metadata.get('offered_qos_profiles', '')),
+            'type_description_hash': metadata.get('topic_type_hash', ''),
+        }
+        text = dump([{'topic_metadata': told}])
+        return StoredTopic(channel_id, name, message_type, dict(metadata), text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,40 +113,75 @@ def dump(value: object) -> str:
     return str(yaml.dump(value, Dumper=_Dumper, sort_keys=False))
 
 
+def load(text: str) -> Any:
+    """Return what YAML says.
+
+    Raises:
+        yaml.YAMLError: It is not sound, or would take far more memory than its text.
+    """
+    if len(text) > MAX_YAML_LETTERS:
+        raise yaml.YAMLError(f'{len(text)} letters: expected at most {MAX_YAML_LETTERS}')
+    try:
+        for number, event in enumerate(yaml.parse(text, Loader=_Loader)):
+            # References to references unfold without end.
+            if number > MAX_YAML_EVENTS or isinstance(event, yaml.AliasEvent):
+                raise yaml.YAMLError('a reference, or too many values: expected plain metadata')
+        return yaml.load(text, Loader=_Loader)  # noqa: S506 - it is a safe one
+    except (ValueError, OverflowError, RecursionError) as err:
+        # Of dates and numbers that there are not, for example.
+        raise yaml.YAMLError(str(err)) from err
+
+
+def load_file(path: Path) -> Any:
+    """Return what a file of YAML says.
+
+    Raises:
+        OSError: It cannot be read.
+        UnicodeDecodeError: It is no text.
+        yaml.YAMLError: As :func:`load`.
+    """
+    with path.open(encoding='utf-8') as stream:
+        return load(stream.read(MAX_YAML_LETTERS + 1))
+
+
 def qos_profiles(text: str) -> list[dict[str, object]]:
     """Return the QoS profiles in a channel's ``offered_qos_profiles``; none if they are unsound."""
     try:
-        found = yaml.load(text, Loader=_Loader)  # noqa: S506 - it is a safe one
+        loaded = load(text)
     except yaml.YAMLError:
         return []
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+    found: list[dict[str, object]] = []
+    for item in loaded if isinstance(loaded, list) else ():
+        if isinstance(item, dict) and len(found) < MAX_PROFILES:
+            profile = {
+                name: item[name] for name in TopicQos().profile() if _is_plain(item.get(name))
+            }
+            if profile and profile not in found:
+                found.append(profile)
+    return found
+
+
+def _is_plain(value: object) -> bool:
+    """Tell whether it is a value of a QoS profile: a word, a number or a duration."""
+    if isinstance(value, dict):
+        return len(value) == 2 and all(isinstance(part, int) for part in value.values())
+    return isinstance(value, (str, int))
 
 
 def bag_information(
-    files: Sequence[StoredFile], topics: Iterable[StoredTopic], custom_data: Mapping[str, str]
-) -> dict[str, Any]:
-    """Return the content of ``rosbag2_bagfile_information``, for one file or more."""
+    files: Sequence[StoredFile], topics: Collection[StoredTopic], custom_data: Mapping[str, str]
+) -> str:
+    """Return ``metadata.yaml`` as far as its ``rosbag2_bagfile_information``, for some files."""
     full = [file for file in files if file.message_count]
     start_ns = min((file.start_ns for file in full), default=0)
     end_ns = max((file.end_ns for file in full), default=0)
-    return {
+    head = {
         'version': METADATA_VERSION,
         'storage_identifier': 'mcap',
         'relative_file_paths': [file.name for file in files],
         **_times(start_ns, end_ns, sum(file.message_count for file in files)),
-        'topics_with_message_count': [
-            {
-                'topic_metadata': {
-                    'name': topic.name,
-                    'type': topic.message_type,
-                    'serialization_format': 'cdr',
-                    'offered_qos_profiles': [*topic.profiles],
-                    'type_description_hash': topic.metadata.get('topic_type_hash', ''),
-                },
-                'message_count': sum(file.counts.get(topic.channel_id, 0) for file in files),
-            }
-            for topic in topics
-        ],
+    }
+    tail = {
         'compression_format': '',
         'compression_mode': '',
         'files': [
@@ -132,6 +191,15 @@ def bag_information(
         'custom_data': dict(custom_data) or None,
         'ros_distro': os.environ.get('ROS_DISTRO', 'unknown'),
     }
+    counts = (sum(file.counts.get(topic.channel_id, 0) for file in files) for topic in topics)
+    listed = ''.join(
+        f'{topic.text}  message_count: {count}\n'
+        for topic, count in zip(topics, counts, strict=True)
+    )
+    middle = (
+        f'topics_with_message_count:\n{listed}' if listed else 'topics_with_message_count: []\n'
+    )
+    return f'{dump(head)}{middle}{dump(tail)}'
 
 
 def _times(start_ns: int, end_ns: int, messages: int) -> dict[str, object]:
@@ -142,10 +210,13 @@ def _times(start_ns: int, end_ns: int, messages: int) -> dict[str, object]:
     }
 
 
-def write_metadata(folder: Path, information: Mapping[str, Any]) -> None:
+def _indented(text: str) -> str:
+    return textwrap.indent(text, '  ')
+
+
+def write_metadata(folder: Path, information: str) -> None:
     """Replace a folder's ``metadata.yaml``, whole or not at all."""
     path = folder / 'metadata.yaml'
     new = path.with_suffix('.yaml.new')
-    text = dump({'rosbag2_bagfile_information': dict(information)})
-    new.write_text(text, encoding='utf-8')
+    new.write_text(f'rosbag2_bagfile_information:\n{_indented(information)}', encoding='utf-8')
     new.replace(path)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
-import struct
-import zlib
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
-import zstandard
-from mcap.exceptions import EndOfFile, McapError
-from mcap.records import Channel, Chunk, Message, Metadata, Schema
-from mcap.stream_reader import StreamReader, breakup_chunk
-from mcap_ros2.decoder import DecoderFactory
+from mcap.opcode import Opcode
+from mcap.records import Channel, Message, Metadata, Schema
 
+from lrtrace.storage.decoder import MAX_FIELDS, Decoder
+from lrtrace.storage.mcap_records import records
 from lrtrace.storage.metadata import CUSTOM_DATA
 from lrtrace.storage.trace_files import find_files
 from timely_llm_ros.errors import TraceError
@@ -23,19 +19,23 @@ from timely_llm_ros.errors import TraceError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from mcap.records import McapRecord
+    from lrtrace.storage.mcap_records import Record
 
-MAX_RECORD_BYTES = 1 << 28
-"""A larger record cannot be sound and is not loaded."""
+MAX_TOPICS_BYTES = 24_000_000
+"""Topics and definitions of a file that take more than about this much memory are left out."""
 
-_DAMAGE = (
-    McapError, ValueError, KeyError, OverflowError, MemoryError, struct.error, zlib.error,
-    zstandard.ZstdError,
-)  # fmt: skip
-"""What the format's own reader raises for bytes that are not sound."""
+MOST_DAMAGES = 8
+"""So many different things that are wrong with a trace are named."""
 
+MAX_NOTES_BYTES = 200_000
+"""Notes on a run that take more are left out, file by file."""
 
-_OF_ACTION = re.compile(r'\baction/([A-Z][A-Za-z0-9]*)_(FeedbackMessage|Feedback)\b')
+KEPT_BYTES = 60_000_000
+KEPT_PER_BYTE = 6
+"""What is kept of a trace takes about the first, or this many bytes per byte of its files."""
+
+_MESSAGES = frozenset({Opcode.CHUNK, Opcode.SCHEMA, Opcode.CHANNEL, Opcode.MESSAGE})
+_NOTES = frozenset({Opcode.METADATA})
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +82,25 @@ class _Topics:
 
     schemas: dict[int, Schema] = field(default_factory=dict)
     channels: dict[int, Channel] = field(default_factory=dict)
-    decoders: DecoderFactory = field(default_factory=DecoderFactory)
-    told: int = 0
+    _size: int = 0
+    _fields: int = 0
+    _decoders: dict[int, tuple[Schema, Decoder]] = field(default_factory=dict)
+
+    def learn(self, record: Schema | Channel) -> bool:
+        """Take note of it; return whether there was room for it."""
+        known: dict[int, Any] = self.schemas if isinstance(record, Schema) else self.channels
+        # Some writers repeat themselves in every chunk.
+        if known.get(record.id) == record:
+            return True
+        if isinstance(record, Schema):
+            self._size += 2000 + 4 * len(record.name) + len(record.data)
+        else:
+            texts = (record.topic, *record.metadata, *record.metadata.values())
+            self._size += 2000 + sum(60 + 2 * len(text) for text in texts)
+        if self._size > MAX_TOPICS_BYTES:
+            return False
+        known[record.id] = record
+        return True
 
     def name(self, message: Message) -> str:
         return str(self.channels[message.channel_id].topic)
@@ -91,17 +108,33 @@ class _Topics:
     def schema(self, message: Message) -> Schema:
         return self.schemas[self.channels[message.channel_id].schema_id]
 
+    def decoder(self, schema: Schema) -> Decoder:
+        known = self._decoders.get(schema.id)
+        if known is None or known[0] is not schema:
+            if schema.encoding != 'ros2msg':
+                raise ValueError(f'encoding {schema.encoding[:80]!r}: expected ros2msg')
+            text = schema.data.decode()
+            known = schema, Decoder(schema.name, text, max_fields=max(MAX_FIELDS - self._fields, 0))
+            self._fields += known[1].size
+            self._decoders[schema.id] = known
+        return known[1]
 
-class _BoundedStream:
-    """A file that is never asked for more than it has, whatever a damaged length claims."""
 
-    def __init__(self, stream: BinaryIO, size: int) -> None:
-        self._stream, self._left = stream, size
+@dataclass(slots=True)
+class Room:
+    """How much of a trace is kept in memory (bytes, roughly), so that no trace fills it."""
 
-    def read(self, length: int) -> bytes:
-        data = self._stream.read(min(length, self._left))
-        self._left -= len(data)
-        return data
+    left: int
+
+    def take(self, size: int) -> bool:
+        """Take some; return whether it was still there."""
+        self.left -= size
+        return self.left >= 0
+
+    @property
+    def damage(self) -> str:
+        """What to say where there was not enough."""
+        return 'what takes more memory than traces of its size do is left out'
 
 
 class Trace:
@@ -116,14 +149,27 @@ class Trace:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self.damage = ''
-        """What the latest reading found wrong with the files; empty if nothing."""
+        self._damages: list[str] = []
         self.cut_off = False
         """Whether the latest reading found a file that was never closed."""
         found = find_files(self.path)
         self.files = found.paths
         self._empty = found.empty
         self.custom_data = dict(found.custom_data) or self._recorded_custom_data()
+
+    @property
+    def damage(self) -> str:
+        """What the latest reading found wrong with the files; empty if nothing."""
+        return '; '.join(self._damages)
+
+    @property
+    def size_bytes(self) -> int:
+        """Of its files."""
+        return sum(file.stat().st_size for file in self.files)
+
+    def room(self) -> Room:
+        """Return how much of it may be kept in memory."""
+        return Room(max(KEPT_BYTES, KEPT_PER_BYTE * self.size_bytes))
 
     def messages(
         self, types: Collection[str] | None = None, *, topics: Collection[str] | None = None
@@ -162,16 +208,10 @@ class Trace:
         Raises:
             TraceError: A file cannot be read at all.
         """
-        found: dict[str, tuple[Schema, Channel]] = {}
-        for _, topics, _ in self._raw_messages():
-            # Channels come before their messages, so a file's table grows as it is read.
-            if len(topics.channels) == topics.told:
-                continue
-            topics.told = len(topics.channels)
-            for channel in topics.channels.values():
-                if channel.schema_id in topics.schemas:
-                    found.setdefault(channel.topic, (topics.schemas[channel.schema_id], channel))
-        return [*found.values()]
+        seen: dict[str, tuple[Schema | None, Channel]] = {}
+        for _ in self._raw_messages(seen):
+            pass
+        return [(schema, channel) for schema, channel in seen.values() if schema is not None]
 
     def summary(self) -> TraceSummary:
         """Count the messages without decoding them.
@@ -179,37 +219,37 @@ class Trace:
         Raises:
             TraceError: A file cannot be read at all.
         """
-        found = TraceSummary(size_bytes=sum(file.stat().st_size for file in self.files))
-        topics_seen: list[_Topics] = []
-        for _, topics, message in self._raw_messages():
-            if not topics_seen or topics_seen[-1] is not topics:
-                topics_seen.append(topics)
-            if not found.counts.total():
+        found = TraceSummary(size_bytes=self.size_bytes)
+        seen: dict[str, tuple[Schema | None, Channel]] = {}
+        for _, topics, message in self._raw_messages(seen):
+            if not found.counts:
                 found.start_ns = message.log_time
             found.counts[topics.name(message)] += 1
             found.start_ns = min(found.start_ns, message.log_time)
             found.end_ns = max(found.end_ns, message.log_time)
-        for topics in topics_seen:
-            for channel in topics.channels.values():
-                found.counts.setdefault(channel.topic, 0)
-                schema = topics.schemas.get(channel.schema_id)
-                found.types[channel.topic] = schema.name if schema else ''
+        for name, (schema, _) in seen.items():
+            found.counts.setdefault(name, 0)
+            found.types[name] = schema.name if schema else ''
         found.damage = self.damage
         return found
 
-    def _raw_messages(self) -> Iterator[tuple[Path, _Topics, Message]]:
-        self.damage, self.cut_off = '', bool(self._empty)
+    def _raw_messages(
+        self, seen: dict[str, tuple[Schema | None, Channel]] | None = None
+    ) -> Iterator[tuple[Path, _Topics, Message]]:
+        """Yield the messages with what is known of their topics; ``seen`` gets every topic."""
+        self._damages, self.cut_off = [], bool(self._empty)
         if self._empty:
             self._note(f'{self._empty}: empty, its recorder was killed')
         for file in self.files:
             topics = _Topics()
-            for record in self._records(file):
-                if isinstance(record, Schema):
-                    topics.schemas[record.id] = record
-                elif isinstance(record, Channel):
-                    topics.channels[record.id] = record
-                elif isinstance(record, Message) and self._known(file, topics, record):
-                    yield file, topics, record
+            for record in self._records(file, _MESSAGES):
+                if isinstance(record, Message):
+                    if self._known(file, topics, record):
+                        yield file, topics, record
+                elif isinstance(record, Metadata) or not topics.learn(record):
+                    self._note(f'{file.name}: topics of more than {MAX_TOPICS_BYTES} bytes')
+                elif seen is not None and isinstance(record, Channel):
+                    seen.setdefault(record.topic, (topics.schemas.get(record.schema_id), record))
 
     def _known(self, file: Path, topics: _Topics, message: Message) -> bool:
         channel = topics.channels.get(message.channel_id)
@@ -218,70 +258,48 @@ class Trace:
         self._note(f'{file.name}: a message of channel {message.channel_id}, which has no type')
         return False
 
-    def _records(self, file: Path, *, chunks: bool = True) -> Iterator[McapRecord]:
-        """Yield a file's records in order, with those in its chunks if asked."""
+    def _records(self, file: Path, wanted: Collection[int]) -> Iterator[Record]:
+        """Yield a file's records of some kinds in order."""
         try:
             with file.open('rb') as stream:
-                bounded = _BoundedStream(stream, file.stat().st_size)
-                records = StreamReader(
-                    bounded, emit_chunks=True, record_size_limit=MAX_RECORD_BYTES
-                ).records
                 try:
-                    for record in records:
-                        if isinstance(record, Chunk):
-                            if chunks:
-                                yield from self._opened(file, record)
-                        else:
-                            yield record
-                except EndOfFile:
+                    yield from records(
+                        stream,
+                        file.stat().st_size,
+                        wanted,
+                        lambda why: self._note(f'{file.name}: {why}'),
+                    )
+                except EOFError:
                     self.cut_off = True
                     self._note(f'{file.name}: ends without a footer, its recorder was killed')
-                except _DAMAGE as err:
-                    self._note(f'{file.name}: not sound: {err!r}')
         except OSError as err:
             raise TraceError(f'{file}: cannot be read: {err.strerror}') from err
 
-    def _opened(self, file: Path, chunk: Chunk) -> list[McapRecord]:
-        try:
-            if chunk.uncompressed_size > MAX_RECORD_BYTES:
-                raise ValueError(f'a chunk of {chunk.uncompressed_size} bytes')
-            return list(breakup_chunk(chunk, validate_crc=True))
-        except _DAMAGE as err:
-            self._note(f'{file.name}: a chunk is left out: {err}')
-            return []
-
     def _note(self, damage: str) -> None:
-        if damage not in self.damage:
-            self.damage = f'{self.damage}; {damage}' if self.damage else damage
+        if len(self._damages) <= MOST_DAMAGES and damage not in self._damages:
+            full = len(self._damages) == MOST_DAMAGES
+            self._damages.append('and more' if full else damage)
 
     def _recorded_custom_data(self) -> dict[str, str]:
         """Return the notes in the files themselves; later records win."""
         found: dict[str, str] = {}
         for file in self.files:
-            for record in self._records(file, chunks=False):
+            room = Room(MAX_NOTES_BYTES)
+            for record in self._records(file, _NOTES):
                 if isinstance(record, Metadata) and record.name == CUSTOM_DATA:
-                    found |= record.metadata
+                    size = sum(
+                        100 + len(name) + len(value) for name, value in record.metadata.items()
+                    )
+                    if room.take(size):
+                        found |= record.metadata
         return found
 
 
 def _decoded(file: Path, topics: _Topics, message: Message) -> Any:
     schema = topics.schema(message)
     try:
-        if '/action/' in schema.name:
-            schema = _without_underscores(schema)
-        # None for a definition in another language than ros2msg.
-        decode = topics.decoders.decoder_for('cdr', schema)
-        return decode(message.data)
-    except Exception as err:
-        # The decoder is generated from the definition, so anything can be wrong with it.
-        raise TraceError(f'{file}: a {schema.name} that does not fit its definition') from err
-
-
-def _without_underscores(schema: Schema) -> Schema:
-    """Return an action's message under names without underscores, which the decoder refuses."""
-    return Schema(
-        id=schema.id,
-        name=_OF_ACTION.sub(r'msg/\1\2', schema.name),
-        encoding=schema.encoding,
-        data=_OF_ACTION.sub(r'\1\2', schema.data.decode()).encode(),
-    )
+        return topics.decoder(schema)(message.data)
+    except (ValueError, RecursionError) as err:
+        raise TraceError(
+            f'{file}: a {schema.name[:80]} that does not fit its definition: {err}'
+        ) from err

@@ -6,6 +6,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from lrtrace.storage.metadata import load_file
 from lrtrace.storage.reader import Trace
 from lrtrace.storage.writer import TraceWriter
 from timely_llm_ros.errors import ConfigurationError, TraceError
@@ -87,13 +88,13 @@ def _metadata_damage(path: Path, messages: int) -> str:
     import yaml
 
     try:
-        loaded = yaml.safe_load((path / 'metadata.yaml').read_text(encoding='utf-8'))
+        loaded = load_file(path / 'metadata.yaml')
         information = loaded['rosbag2_bagfile_information']
-        topics = [topic['message_count'] for topic in information['topics_with_message_count']]
-        said = information['message_count'] if information['relative_file_paths'] else 0
+        topics = [int(topic['message_count']) for topic in information['topics_with_message_count']]
+        said = int(information['message_count']) if information['relative_file_paths'] else 0
     except FileNotFoundError:
         return 'metadata.yaml is missing'
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, LookupError, TypeError):
+    except (OSError, ValueError, yaml.YAMLError, LookupError, TypeError):
         return 'metadata.yaml cannot be read'
     if said == sum(topics) == messages:
         return ''

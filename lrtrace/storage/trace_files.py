@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from lrtrace.storage.mcap_file import MAGIC
+from lrtrace.storage.metadata import load_file
 from timely_llm_ros.errors import TraceError
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def _folder_files(folder: Path) -> TraceFiles:
 def _information(path: Path) -> dict[str, Any]:
     """Return what ``metadata.yaml`` says; nothing if it is missing or was cut off."""
     try:
-        loaded = yaml.safe_load(path.read_text(encoding='utf-8'))
+        loaded = load_file(path)
     except (OSError, UnicodeDecodeError, yaml.YAMLError):
         return {}
     information = loaded.get('rosbag2_bagfile_information') if isinstance(loaded, dict) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from lrtrace.storage.definitions import find_definition
 from lrtrace.storage.mcap_file import McapFile
@@ -15,7 +15,6 @@ from lrtrace.storage.metadata import (
     TopicQos,
     bag_information,
     dump,
-    qos_profiles,
     write_metadata,
 )
 from timely_llm_ros import __version__
@@ -157,8 +156,7 @@ class TraceWriter:
                 message_type, text, encoding=encoding
             )
         channel_id = self._file.add_channel(name, self._schemas[message_type].id, metadata)
-        profiles = qos_profiles(metadata.get('offered_qos_profiles', ''))
-        self._topics[name] = StoredTopic(channel_id, name, message_type, dict(metadata), profiles)
+        self._topics[name] = StoredTopic.make(channel_id, name, message_type, metadata)
         self._changed = True
 
     def write(
@@ -222,7 +220,7 @@ class TraceWriter:
         self._file.flush()
         if self._custom_data:
             self._file.add_metadata(CUSTOM_DATA, self._custom_data)
-        self._file.add_metadata('rosbag2', {'serialized_metadata': dump(self._information)})
+        self._file.add_metadata('rosbag2', {'serialized_metadata': self._information})
         self._file.finish()
 
     @property
@@ -236,7 +234,7 @@ class TraceWriter:
         return [*self._ended, self._present]
 
     @property
-    def _information(self) -> dict[str, Any]:
+    def _information(self) -> str:
         return bag_information(self._files, self._topics.values(), self._custom_data)
 
     def _write_metadata(self) -> None:

@@ -6,17 +6,18 @@ import csv
 import json
 import math
 import sys
+from array import array
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyarrow import parquet  # type: ignore[import-untyped]
 
 from benchmarks.recorder.synthetic_trace import messages, workload, write_trace
-from lrtrace.cli.export_command import tables, write_tables
+from lrtrace.cli.export_command import COLUMNS, tables, write_tables
 from lrtrace.cli.listing import task_lines
 from lrtrace.cli.main import main
 from lrtrace.storage.reader import Trace
-from lrtrace.storage.to_json import to_json
+from lrtrace.storage.to_json import SLICE, json_pieces
 from lrtrace.timeline import read_run
 from timely_llm_ros.errors import ConfigurationError, TraceError
 
@@ -63,14 +64,15 @@ def test_an_unknown_topic_is_named(trace: Path, capsys: pytest.CaptureFixture[st
 
 def test_numbers_that_json_does_not_know_become_null() -> None:
     class Message:
-        __slots__ = ('_type', 'parts', 'raw', 'value')
+        __slots__ = ('parts', 'raw', 'sums', 'value')
 
         def __init__(self) -> None:
-            self.value, self.parts, self.raw = math.nan, [1.5, -math.inf], b'\1\2'
-            self._type = 'x'
+            self.value, self.parts, self.raw = math.nan, [1.5, -math.inf], b'\1\2' * SLICE
+            self.sums = array('d', [0.5, math.nan])
 
-    found = to_json(Message())
-    assert (found['value'], found['parts'], found['raw']) == (None, [1.5, None], [1, 2])
+    found = json.loads(''.join(json_pieces(Message())))
+    assert (found['value'], found['parts'], found['sums']) == (None, [1.5, None], [0.5, None])
+    assert found['raw'] == [1, 2] * SLICE
 
 
 def test_tables_hold_the_run(trace: Path, tmp_path: Path) -> None:
@@ -113,10 +115,12 @@ def test_without_pyarrow_parquet_is_refused(
 
 
 def test_parquet_holds_the_same(trace: Path, tmp_path: Path) -> None:
-    found = tables(read_run(Trace(trace)))
-    write_tables(found, tmp_path, kind='parquet')
-    for name, rows in found.items():
-        assert parquet.read_table(tmp_path / f'{name}.parquet').to_pylist() == rows
+    run = read_run(Trace(trace))
+    write_tables(tables(run), tmp_path, kind='parquet')
+    for name, rows in tables(run).items():
+        expected = [dict(zip(COLUMNS[name], row, strict=True)) for row in rows]
+        assert expected
+        assert parquet.read_table(tmp_path / f'{name}.parquet').to_pylist() == expected
 
 
 def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
