@@ -110,7 +110,7 @@ def _info(options: argparse.Namespace) -> int:
     print(f'duration   {summary.duration_s:.3f} s')
     print(f'messages   {summary.counts.total()}')
     print(f'state      {summary.damage or "whole"}')
-    print(f'closed     {"no, its recorder was cut off" if trace.cut_off else "yes"}')
+    print(f'closed     {f"no, {trace.ending}" if trace.cut_off else "yes"}')
     for name, value in trace.custom_data.items():
         print(f'{name:<10} {value}')
     run = read_run(trace)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 import time
 from collections import Counter, deque
@@ -109,11 +110,13 @@ class Recording:
             self._writer.close()
         except OSError as err:
             # What was written before stays readable.
-            self._fail(err.strerror or str(err))
+            full = err.errno in (errno.ENOSPC, errno.EDQUOT)
+            self._fail(err.strerror or str(err), 'the disk was full' if full else '')
         except Exception as err:  # noqa: BLE001 - the recorder must report whatever it is
             self._fail(repr(err))
 
-    def _fail(self, why: str) -> None:
+    def _fail(self, why: str, ending: str = '') -> None:
+        self._writer.give_up(ending or f'its recorder failed: {why}')
         self.failure = f'{self._writer.folder}: {why}'
 
     def _note_dropped(self) -> None:

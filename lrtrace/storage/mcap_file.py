@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from contextlib import suppress
 from typing import TYPE_CHECKING, BinaryIO
 
 import zstandard
@@ -30,6 +31,7 @@ from mcap.records import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from io import FileIO
 
 MAGIC = b'\x89MCAP0\r\n'
 """First and last bytes of a whole file."""
@@ -48,7 +50,7 @@ class McapFile:
     ``library`` is what the file names as its writer. :meth:`finish` closes the stream.
     """
 
-    def __init__(self, stream: BinaryIO, *, library: str) -> None:
+    def __init__(self, stream: BinaryIO | FileIO, *, library: str) -> None:
         self._stream = stream
         self._offset = 0
         self._compressor = zstandard.ZstdCompressor(level=1)
@@ -133,14 +135,15 @@ class McapFile:
             Opcode.CHUNK, 8 * 4 + 4 + 4 + len(kind) + len(data),
             first, last, len(self._chunk), zlib.crc32(self._chunk),
         )  # fmt: skip
-        self._write(
-            head + struct.pack('<I', len(kind)) + kind + struct.pack('<Q', len(data)) + data
-        )
-        length = self._offset - start
+        block = bytearray(head + struct.pack('<I', len(kind)) + kind)
+        block += struct.pack('<Q', len(data)) + data
+        length = len(block)
         offsets = {}
         for channel_id, entries in self._chunk_messages.items():
-            offsets[channel_id] = self._offset
-            self._write(_encoded(MessageIndex(channel_id=channel_id, records=entries)))
+            offsets[channel_id] = start + len(block)
+            block += _encoded(MessageIndex(channel_id=channel_id, records=entries))
+        self._write(block)
+        self._stream.flush()
         index = ChunkIndex(
             chunk_length=length,
             chunk_start_offset=start,
@@ -155,7 +158,13 @@ class McapFile:
         self._chunk_indexes.append(_encoded(index))
         self._chunk = bytearray()
         self._chunk_messages = {}
-        self._stream.flush()
+
+    def give_up(self) -> None:
+        """Forget what is pending, which could not be written: the counts are those of the file."""
+        for channel_id, entries in self._chunk_messages.items():
+            self.counts[channel_id] -= len(entries)
+            self.message_count -= len(entries)
+        self._chunk, self._chunk_messages = bytearray(), {}
 
     def finish(self) -> None:
         """Write the pending chunk, the summary and the footer, and close the stream."""
@@ -209,8 +218,17 @@ class McapFile:
             schema_count=len(self._schemas),
         )
 
-    def _write(self, data: bytes) -> None:
-        self._stream.write(data)
+    def _write(self, data: bytes | bytearray) -> None:
+        left = memoryview(data)
+        try:
+            # A stream without a buffer writes what finds room, and fails at the next call.
+            while left:
+                left = left[self._stream.write(left) :]
+        except OSError:
+            # A part of a record would be read as the end that a kill leaves.
+            with suppress(OSError):
+                self._stream.truncate(self._offset)
+            raise
         self._offset += len(data)
 
 

@@ -23,6 +23,12 @@ MAX_YAML_EVENTS = 100_000
 MAX_PROFILES = 20
 """So many different QoS profiles of a topic are kept."""
 
+ENDING = '# ended: '
+"""Begins the last line of ``metadata.yaml``. It has room for a reason from the beginning, since a
+full disk has none."""
+
+ENDING_BYTES = 100
+
 CUSTOM_DATA = 'timely_llm_ros'
 """Name of the MCAP metadata records that hold a trace's custom data."""
 
@@ -218,5 +224,31 @@ def write_metadata(folder: Path, information: str) -> None:
     """Replace a folder's ``metadata.yaml``, whole or not at all."""
     path = folder / 'metadata.yaml'
     new = path.with_suffix('.yaml.new')
-    new.write_text(f'rosbag2_bagfile_information:\n{_indented(information)}', encoding='utf-8')
+    text = f'rosbag2_bagfile_information:\n{_indented(information)}{ENDING}{" " * ENDING_BYTES}\n'
+    new.write_text(text, encoding='utf-8')
     new.replace(path)
+
+
+def note_ending(folder: Path, why: str) -> None:
+    """Note in ``metadata.yaml`` why the trace ends where it does; that takes no room on the disk.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    path = folder / 'metadata.yaml'
+    line = ' '.join(why.split()).encode('ascii', 'replace')[:ENDING_BYTES]
+    with path.open('r+b') as stream:
+        stream.seek(-ENDING_BYTES - 1, os.SEEK_END)
+        stream.write(line.ljust(ENDING_BYTES))
+
+
+def read_ending(folder: Path) -> str:
+    """Return why a trace ends where it does; empty if nothing is known of it."""
+    try:
+        with (folder / 'metadata.yaml').open('rb') as stream:
+            stream.seek(0, os.SEEK_END)
+            stream.seek(max(0, stream.tell() - len(ENDING) - ENDING_BYTES - 1))
+            found = stream.read().decode('ascii', 'replace')
+    except OSError:
+        return ''
+    return found[len(ENDING) :].strip() if found.startswith(ENDING) else ''

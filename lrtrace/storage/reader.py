@@ -155,6 +155,8 @@ class Trace:
         found = find_files(self.path)
         self.files = found.paths
         self._empty = found.empty
+        self.ending = found.ending or 'its recorder was killed'
+        """Why a file of it may have no end."""
         self.custom_data = dict(found.custom_data) or self._recorded_custom_data()
 
     @property
@@ -239,7 +241,7 @@ class Trace:
         """Yield the messages with what is known of their topics; ``seen`` gets every topic."""
         self._damages, self.cut_off = [], bool(self._empty)
         if self._empty:
-            self._note(f'{self._empty}: empty, its recorder was killed')
+            self._note(f'{self._empty}: empty, {self.ending}')
         for file in self.files:
             topics = _Topics()
             for record in self._records(file, _MESSAGES):
@@ -271,7 +273,7 @@ class Trace:
                     )
                 except EOFError:
                     self.cut_off = True
-                    self._note(f'{file.name}: ends without a footer, its recorder was killed')
+                    self._note(f'{file.name}: ends without a footer, {self.ending}')
         except OSError as err:
             raise TraceError(f'{file}: cannot be read: {err.strerror}') from err
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from lrtrace.storage.mcap_file import MAGIC
-from lrtrace.storage.metadata import load_file
+from lrtrace.storage.metadata import load_file, read_ending
 from timely_llm_ros.errors import TraceError
 
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ class TraceFiles:
     """In the order of recording, at least one."""
 
     custom_data: Mapping[str, str] = field(default_factory=dict)
+    ending: str = ''
+    """Why its recorder ended before it could end the trace; empty if it did not say."""
+
     empty: str = ''
     """Name of a last file without content, which is not in ``paths``: its recorder was killed just
     after it had created the file."""
@@ -65,8 +68,8 @@ def _folder_files(folder: Path) -> TraceFiles:
         {str(name): str(value) for name, value in noted.items()} if isinstance(noted, dict) else {}
     )
     if len(paths) > 1 and paths[-1].stat().st_size < len(MAGIC):
-        return TraceFiles(tuple(paths[:-1]), custom_data, paths[-1].name)
-    return TraceFiles(tuple(paths), custom_data)
+        return TraceFiles(tuple(paths[:-1]), custom_data, read_ending(folder), paths[-1].name)
+    return TraceFiles(tuple(paths), custom_data, read_ending(folder))
 
 
 def _information(path: Path) -> dict[str, Any]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 from lrtrace.storage.definitions import find_definition
 from lrtrace.storage.mcap_file import McapFile
@@ -15,6 +16,7 @@ from lrtrace.storage.metadata import (
     TopicQos,
     bag_information,
     dump,
+    note_ending,
     write_metadata,
 )
 from timely_llm_ros import __version__
@@ -22,6 +24,7 @@ from timely_llm_ros.errors import TraceError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from io import FileIO
 
     from mcap.records import Channel, Schema
 
@@ -76,10 +79,11 @@ class TraceWriter:
     def _file_name(self, number: int) -> str:
         return f'{self._name}_{number}.mcap'
 
-    def _open(self, number: int) -> BinaryIO:
-        return (self.folder / self._file_name(number)).open('xb')
+    def _open(self, number: int) -> FileIO:
+        # What waits in a buffer of Python's own would be written again after a full disk.
+        return (self.folder / self._file_name(number)).open('xb', buffering=0)
 
-    def _begin(self, stream: BinaryIO) -> McapFile:
+    def _begin(self, stream: FileIO) -> McapFile:
         """Begin a file with all topics so far, which keep their ids."""
         file = McapFile(stream, library=f'lrtrace {__version__}')
         if self._custom_data:
@@ -206,6 +210,16 @@ class TraceWriter:
         self._file.flush()
         if self._changed and time.monotonic() - self._written_s >= METADATA_PERIOD_S:
             self._write_metadata()
+
+    def give_up(self, why: str) -> None:
+        """End here, since the trace cannot be written on; readers are told why as far as possible.
+
+        What was not flushed counts no more.
+        """
+        self._closed = True
+        self._file.give_up()
+        with suppress(OSError):
+            note_ending(self.folder, why)
 
     def close(self) -> None:
         """End the file and write the final metadata; idempotent."""

@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import random
+import re
 import resource
 import signal
 import subprocess
@@ -245,6 +246,11 @@ def test_a_full_disk_ends_the_recording_and_leaves_the_trace(
     assert recording.process.returncode == 1
     assert 'recording ends' in recording.log
     assert recording.recorded('task_events') > 0
+    trace = Trace(recording.trace)
+    said = re.search(r'/trace: (\d+) messages', recording.log)
+    assert said is not None
+    assert int(said[1]) == trace.summary().counts.total()
+    assert 'its recorder failed: File too large' in trace.damage
 
 
 @pytest.mark.parametrize(

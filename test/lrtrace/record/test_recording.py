@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import errno
+import io
+import random
+import string
 import threading
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.traces.metadata_layout import LAYOUT, load, problems
 from support.traces.strings import STRING, string_bytes
 
+from lrtrace.cli.main import main
 from lrtrace.record.recorded_topics import is_recorded
 from lrtrace.record.recorder_health import RecorderCounts, health, summary_line
 from lrtrace.record.recording import MESSAGE_BYTES, Recording
-from lrtrace.storage.metadata import TopicQos
+from lrtrace.storage import writer as writer_module
+from lrtrace.storage.metadata import TopicQos, write_metadata
 from lrtrace.storage.reader import Trace
+from lrtrace.storage.repair import repair_trace
 from lrtrace.storage.writer import TraceWriter
 from timely_llm_ros.errors import TraceError
 
@@ -95,6 +103,68 @@ def test_a_full_disk_is_said_and_what_was_written_stays(
     assert len([*Trace(tmp_path / 'run').messages()]) == 50
     take(made, range(5))
     assert made.dropped_count == 5
+
+
+class FullDisk(io.FileIO):
+    """A file on a disk with little room, which a write fills before it fails."""
+
+    room = 500_000
+
+    def write(self, data: Any) -> int:
+        if not self.room:
+            raise OSError(errno.ENOSPC, 'No space left on device')
+        taken = super().write(data[: self.room])
+        self.room -= taken
+        return taken
+
+
+def test_a_full_disk_is_told_from_a_kill_and_what_was_written_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    disks: list[FullDisk] = []
+
+    def opened(writer: TraceWriter, number: int) -> FullDisk:
+        disks.append(FullDisk(writer.folder / f'run_{number}.mcap', 'x'))
+        return disks[-1]
+
+    def no_room(folder: Path, information: Any) -> None:
+        if disks and not disks[-1].room:
+            raise OSError(errno.ENOSPC, 'No space left on device')
+        write_metadata(folder, information)
+
+    monkeypatch.setattr(TraceWriter, '_open', opened)
+    monkeypatch.setattr(writer_module, 'write_metadata', no_room)
+    made = recording(TraceWriter(tmp_path / 'run', custom_data={'seed': '1'}))
+    rng = random.Random(1)
+    number = 0
+    while not made.failure:
+        text = ''.join(rng.choices(string.ascii_letters, k=40))
+        made.take('/words', string_bytes(text), log_ns=number, publish_ns=number)
+        number += 1
+    made.close()
+    trace = Trace(tmp_path / 'run')
+    written = len([*trace.messages()])
+    assert 0 < written < number
+    assert made.counts(Counter()).messages == written
+    assert 'the disk was full' in trace.damage
+    assert 'killed' not in trace.damage
+    assert main(['info', str(tmp_path / 'run')]) == 0
+    assert 'closed     no, the disk was full\n' in capsys.readouterr().out
+    assert trace.custom_data['seed'] == '1'
+    # It is a bag to others still, and can be repaired.
+    assert problems(load(tmp_path / 'run'), LAYOUT) == []
+    done = repair_trace(tmp_path / 'run')
+    assert (done.messages, Trace(done.trace).summary().damage) == (written, '')
+
+
+def test_a_recorder_that_was_killed_on_a_disk_with_room_is_said_to_be_killed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    writer = TraceWriter(tmp_path / 'run')
+    writer.add_topic('/words', STRING)
+    writer.flush()
+    assert main(['info', str(tmp_path / 'run')]) == 0
+    assert 'closed     no, its recorder was killed' in capsys.readouterr().out
 
 
 def test_an_unknown_type_is_refused_at_once(tmp_path: Path) -> None:
