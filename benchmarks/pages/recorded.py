@@ -18,7 +18,7 @@ PARTS = {
     'multibin': ('multibin', 'multibin_theory'),
     'micro_batch': ('background', 'pipeline'),
     'vllm': ('vllm_engine',),
-    'robots': ('durations', 'safety'),
+    'robots': ('deaths', 'durations', 'safety'),
     'recorder': ('recorder', 'replay', 'report'),
 }  # fmt: skip
 """Where the programs are today that lay side by side when they wrote their figures."""

@@ -10,7 +10,12 @@ from benchmarks.pages.recorded import read
 
 def context() -> dict[str, Any]:
     """Return what the page's template names."""
-    return {'faults': faults(), 'durations': durations(), 'worst_ms': worst_ms()}
+    return {
+        'faults': faults(),
+        'deaths': deaths(),
+        'durations': durations(),
+        'worst_ms': worst_ms(),
+    }
 
 
 def worst_ms() -> float:
@@ -34,6 +39,21 @@ def faults() -> str:
             for (fault, row), verdict in zip(read('safety').figures.items(), verdicts, strict=True)
         ),
     )
+
+
+def deaths() -> str:
+    """Return how long it takes until a robot is safe, by who died and what else ran."""
+    rows = []
+    for load, found in read('deaths').figures.items():
+        for fault, row in found.items():
+            if fault != 'false alarms':
+                times_s = sorted(row['times_s'])
+                median_ms, worst_ms = 1000 * times_s[len(times_s) // 2], 1000 * times_s[-1]
+                rows.append((load, fault, f'{median_ms:.0f} ms', f'{worst_ms:.0f} ms'))
+        quiet = found['false alarms']
+        text = f'{quiet["alarms"]} false alarms in {quiet["minutes"]:g} min'
+        rows.append((load, 'nobody', text, f'{quiet["tasks"]} tasks, {quiet["failed"]} failed'))
+    return table(('beside', 'dies', 'median', 'worst'), rows)
 
 
 def durations() -> str:

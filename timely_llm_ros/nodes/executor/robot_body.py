@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import mmap
 import pickle
 from contextlib import suppress
@@ -25,6 +26,9 @@ PerceptionName = Literal['topic', 'simulated', 'none']
 ``simulated``: a draw. ``none``: nothing, so that looking fails."""
 
 PERCEPTIONS: tuple[PerceptionName, ...] = get_args(PerceptionName)
+
+_skill_set = functools.cache(find_skill_set)
+"""Read once: whoever makes a robot safe has no time to read a file again."""
 
 _SIZE = 1 << 18
 _COUNT_BYTES = 4
@@ -68,7 +72,7 @@ class RobotBody:
 
     async def make_safe(self) -> None:
         """Connect a driver made for this alone, issue the safe action and release the robot."""
-        driver = self.make_driver(find_skill_set(self.skill_set))
+        driver = self.make_driver(_skill_set(self.skill_set))
         await driver.connect()
         try:
             await driver.safe()
@@ -105,9 +109,9 @@ class SharedBodies:
         return int.from_bytes(self._memory[:_COUNT_BYTES], 'little')
 
     def prepare(self) -> None:
-        """Import what making the robots safe takes."""
+        """Import and read what making the robots safe takes."""
         for body in self._bodies():
-            body.make_driver(find_skill_set(body.skill_set))
+            body.make_driver(_skill_set(body.skill_set))
 
     async def make_safe(self) -> None:
         """Bring every robot to its safe action; the others too where one fails."""
