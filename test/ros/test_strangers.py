@@ -128,11 +128,14 @@ def test_of_programs_that_start_together_one_stays(start_fleet: Callable[..., Fl
     for program in (fleet.planner, fleet.executors[0]):
         program.signal(signal.SIGINT)
         assert program.wait() == 0
+    fleet.forget_planner()
     fleet.executors = [fleet.start_executor(['drone_1']) for _ in range(2)]
     planners = [fleet.start_planner() for _ in range(2)]
     only_one_stays(fleet.executors)
     fleet.planner, gone = only_one_stays(planners)
     gone.close()
+    fleet.wait_planning()
+    fleet.wait_answering()
     before = len(fleet.started())
 
     def works() -> bool:

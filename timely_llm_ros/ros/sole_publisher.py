@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,12 @@ _logger = logging.getLogger(__name__)
 CLAIM_S = 0.4
 """How long a program listens, before it serves, for another that does (s). It hears its latched
 state as soon as it is discovered, and its next message soon after."""
+
+NEW_S = 10.0
+"""For how long a program is new (s). One that is not leaves its name to nobody."""
+
+LEAVE_S = 2.0
+"""How long a program that must leave may take to fall silent (s)."""
 
 _DEPTH = 64
 """Messages kept between two polls, so that one who floods does not hide the others."""
@@ -104,6 +111,9 @@ class SolePublisher:
         self._heard = IdentifiedSubscription(node, message_type, topic, qos)
         self._action = node.resolve_service_name(action)
         self._stamps: deque[tuple[int, int]] = deque(maxlen=_DEPTH)
+        self._new_until_s = 0.0
+        self._others: dict[bytes, float] = {}
+        """Since when who else has been heard (s)."""
         self.gid = b''
         """Its own identity, known once it has heard itself."""
 
@@ -127,20 +137,26 @@ class SolePublisher:
             speaks = speaks or any(True for _ in self._heard.take())
             if speaks and self._servers():
                 raise ConfigurationError(self._doubled())
+        self._new_until_s = time.monotonic() + NEW_S
 
     def rival(self) -> str:
         """Return why this program must leave the name to another; '' if it need not.
 
-        Called regularly. Two programs that start in the same moment do not find each other while
-        they claim: the one with the greater GID leaves.
+        Called regularly. On a busy machine a program may hear another only after it has claimed
+        the name: the new one leaves. Of two that are new the one with the greater GID does, and
+        does so at once.
         """
+        now_s = time.monotonic()
         for message, gid in self._heard.take():
             header = getattr(message, 'header', message)
             if not self.gid and (header.stamp.sec, header.stamp.nanosec) in self._stamps:
                 self.gid = gid
             elif self.gid and gid != self.gid:
                 self._heard.report(gid, f'{self.gid.hex()} alone')
-                if gid < self.gid and self._servers() > 1:
+                # Who should have left by now, and still speaks, is not new.
+                waited_s = now_s - self._others.setdefault(gid, now_s)
+                leaves = gid < self.gid or waited_s > LEAVE_S
+                if leaves and now_s < self._new_until_s and self._servers() > 1:
                     return self._doubled()
         return ''
 

@@ -170,6 +170,10 @@ class Fleet:
         self.forget_planner()
         self.planner = self.start_planner()
         self.wait_planning()
+        self.wait_answering()
+
+    def wait_answering(self) -> None:
+        """Wait until the planner that is there answers this client."""
 
         def answers() -> bool:
             # One that was killed is known for a while longer than it lives, and gets goals too.
