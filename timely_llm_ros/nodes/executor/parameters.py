@@ -29,7 +29,7 @@ class ExecutorParameters:
     )
     simulated: SimulatedOptions = fixed_group(SimulatedOptions())
     planner_timeout_s: float = fixed(
-        0.35,
+        0.42,
         'Silence of the planner (s), with a plan of it in hand, after which the robot is brought '
         'to its safe action; 0 to go on without a planner.',
         minimum=0.0,
