@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,13 +30,13 @@ from rich.progress import Progress
 
 from benchmarks.common import Target, arguments, save
 from timely_llm_ros.demo import Children, node_command
-from timely_llm_ros.drivers.journal import read_journal
+from timely_llm_ros.drivers import read_journal
 from timely_llm_ros.testing import free_domain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from timely_llm_ros.demo.processes import Child
+    from timely_llm_ros.demo import Child
 
 ROBOT = 'drone_1'
 LIMIT_S = 60.0
@@ -112,12 +113,13 @@ class Site:
         while True:
             before = len(self.journal())
             key = await self.send('delay(9000);' * 4)
-            await until(
-                lambda before=before, key=key: self._began(before) or key in self.ended, 'a start'
-            )
+            await until(partial(self._began_or_ended, before, key), 'a start')
             if self._began(before):
                 return
             await asyncio.sleep(0.2)
+
+    def _began_or_ended(self, before: int, key: str) -> bool:
+        return self._began(before) or key in self.ended
 
     def _began(self, before: int) -> bool:
         return any(line['event'] == 'start' for line in self.journal()[before:])
@@ -165,7 +167,7 @@ async def false_alarms(site: Site, minutes: float) -> dict[str, float]:
     done = failed = 0
     while time.monotonic() < end_s:
         key = await site.send('delay(700);' * 3)
-        await until(lambda key=key: key in site.ended, 'an end')
+        await until(partial(site.ended.__contains__, key), 'an end')
         done += 1
         failed += site.ended[key] != 'succeeded'
     return {'minutes': minutes, 'tasks': done, 'failed': failed, 'alarms': site.alarms() - before}

@@ -195,7 +195,7 @@ def test_the_grammar_grows_by_no_more_than_the_names_of_the_objects() -> None:
 def test_words_of_the_scene_that_look_like_skills_and_keywords(
     tokenizer: Any, skill_set: SkillSet
 ) -> None:
-    names = ('if', 'else', 'repeat', 'land', 'pick', 'true', 'freeze', 'a', 'a_1', 'a_10')
+    names = ('iffy', 'else_1', 'repeat_2', 'land', 'pick', 'true', 'freeze', 'a', 'a_1', 'a_10')
     scene = Scene(tuple(SceneObject(name, 'bottle') for name in names))
     matcher = matcher_of(tokenizer, skill_set, scene, observations=False)
     (call,) = [
