@@ -6,6 +6,6 @@ from timely_llm_ros.demo.processes import Child, Children, find_program, node_co
 from timely_llm_ros.demo.workload import Robot, TimedTask
 
 __all__ = [
-    'PACE_S', 'Child', 'Children', 'DemoOptions', 'Robot', 'TimedTask', 'find_program', 'node_command',
-    'run_demo',
+    'PACE_S', 'Child', 'Children', 'DemoOptions', 'Robot', 'TimedTask', 'find_program',
+    'node_command', 'run_demo',
 ]  # fmt: skip
