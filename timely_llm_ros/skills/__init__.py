@@ -18,7 +18,9 @@ from timely_llm_ros.skills.prompt import (
     build_prompt,
     fixed_part,
     instruction_words,
+    require_own_names,
     scene_line,
+    skill_usage,
 )
 from timely_llm_ros.skills.scene import RELATIONS, Scene, SceneObject, trim_scene
 from timely_llm_ros.skills.segments import (
@@ -27,14 +29,22 @@ from timely_llm_ros.skills.segments import (
     read_statements,
     segmenter_for,
 )
-from timely_llm_ros.skills.skill_types import ArgumentSpec, FreeText, SegmentEnd, Skill, SkillSet
+from timely_llm_ros.skills.skill_types import (
+    ArgumentSpec,
+    FreeText,
+    PlanExample,
+    SegmentEnd,
+    Skill,
+    SkillSet,
+)
 from timely_llm_ros.skills.statements import Argument, Call, If, Repeat, Statement, calls_of
 
 __all__ = [
     'MAX_VARIATION', 'RELATIONS', 'SPREAD', 'Argument', 'ArgumentSpec', 'Call', 'ConstantDuration',
-    'DurationModel', 'EmpiricalDuration', 'FreeText', 'If', 'LinearDuration', 'PlanLimits',
-    'PlanMeter', 'Prompt', 'ReadingDuration', 'Repeat', 'Scene', 'SceneObject', 'Segment',
-    'SegmentEnd', 'Skill', 'SkillSet', 'Statement', 'TextSegmenter', 'build_prompt', 'calls_of',
-    'expected_execution_s', 'fixed_part', 'instruction_words', 'parse', 'read_statements',
-    'scene_line', 'segmenter_for', 'trim_scene',
+    'DurationModel', 'EmpiricalDuration', 'FreeText', 'If', 'LinearDuration', 'PlanExample',
+    'PlanLimits', 'PlanMeter', 'Prompt', 'ReadingDuration', 'Repeat', 'Scene', 'SceneObject',
+    'Segment', 'SegmentEnd', 'Skill', 'SkillSet', 'Statement', 'TextSegmenter', 'build_prompt',
+    'calls_of', 'expected_execution_s', 'fixed_part', 'instruction_words', 'parse',
+    'read_statements', 'require_own_names', 'scene_line', 'segmenter_for', 'skill_usage',
+    'trim_scene',
 ]  # fmt: skip

@@ -14,7 +14,7 @@ from timely_llm_ros.skills.argument_kinds import prompt_text
 
 if TYPE_CHECKING:
     from timely_llm_ros.skills.scene import Scene, SceneObject
-    from timely_llm_ros.skills.skill_types import SkillSet
+    from timely_llm_ros.skills.skill_types import Skill, SkillSet
 
 MAX_INSTRUCTION_LENGTH = 400
 """Characters that an instruction may have."""
@@ -22,15 +22,48 @@ MAX_INSTRUCTION_LENGTH = 400
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """The two parts of a prompt; the model reads ``fixed + body``."""
+    """The two parts of a prompt; the model reads ``fixed + body``.
+
+    Attributes:
+        fixed: What all tasks of a skill set share.
+        body: What differs from task to task.
+        special: Where in the whole text a special token of the model stands, as places of its
+            first and behind its last character, ascending; everywhere else such a token's text is
+            text like any other. None where the tokenizer itself puts what a text begins with.
+    """
 
     fixed: str
     body: str
+    special: tuple[tuple[int, int], ...] | None = None
 
     @property
     def text(self) -> str:
         """The whole prompt."""
         return self.fixed + self.body
+
+    @property
+    def key(self) -> str:
+        """What fixed parts that consist of the same tokens have in common."""
+        inside = [span for span in self.special or () if span[1] <= len(self.fixed)]
+        return self.fixed if self.special is None else f'{self.fixed}\0{inside}'
+
+    @property
+    def fixed_pieces(self) -> list[tuple[str, bool]]:
+        """The texts that the fixed part consists of, and whether each is a special token's."""
+        return self._pieces(0, len(self.fixed))
+
+    @property
+    def body_pieces(self) -> list[tuple[str, bool]]:
+        """The texts that the body consists of, and whether each is a special token's."""
+        return self._pieces(len(self.fixed), len(self.fixed) + len(self.body))
+
+    def _pieces(self, start: int, end: int) -> list[tuple[str, bool]]:
+        text, found = self.text, list[tuple[str, bool]]()
+        for first, last in self.special or ():
+            if start <= first and last <= end:
+                found += [(text[start:first], False), (text[first:last], True)]
+                start = last
+        return [piece for piece in (*found, (text[start:end], False)) if piece[0]]
 
 
 def build_prompt(skill_set: SkillSet, scene: Scene, instruction: str) -> Prompt:
@@ -41,15 +74,24 @@ def build_prompt(skill_set: SkillSet, scene: Scene, instruction: str) -> Prompt:
             has the name of a skill that plans may call.
     """
     words = instruction_words(instruction)
+    require_own_names(skill_set, scene)
     if skill_set.free_text is not None:
         seen = f'What is there:\n{scene_text(scene)}' if scene.objects else ''
         return Prompt(fixed_part(skill_set), f'{seen}Question: {words}\nAnswer:\n')
-    for name in scene.names:
+    return Prompt(fixed_part(skill_set), f'scene:\n{scene_text(scene)}task: {words}\nplan:\n')
+
+
+def require_own_names(skill_set: SkillSet, scene: Scene) -> None:
+    """Check that no object is called as a skill that plans may call.
+
+    Raises:
+        InvalidTaskError: One is.
+    """
+    for name in scene.names if skill_set.free_text is None else ():
         if name in skill_set.skills:
             raise InvalidTaskError(
                 f'object name {name!r} is a skill of {skill_set.name!r}: expected another name'
             )
-    return Prompt(fixed_part(skill_set), f'scene:\n{scene_text(scene)}task: {words}\nplan:\n')
 
 
 def instruction_words(instruction: str) -> str:
@@ -72,10 +114,14 @@ def fixed_part(skill_set: SkillSet) -> str:
     if skill_set.free_text is not None:
         return f'The answers below are plain text for {skill_set.description}.\n'
     lines = [f'robot: {skill_set.name}\n']
-    for skill in skill_set.skills.values():
-        arguments = ','.join(map(prompt_text, skill.arguments))
-        lines.append(f'{skill.name}{f"({arguments})" if arguments else ""} {skill.description}\n')
+    lines += [f'{skill_usage(it)} {it.description}\n' for it in skill_set.skills.values()]
     return ''.join(lines)
+
+
+def skill_usage(skill: Skill) -> str:
+    """Return how a call of a skill is written, with the ranges of its arguments."""
+    arguments = ','.join(map(prompt_text, skill.arguments))
+    return f'{skill.name}({arguments})' if arguments else skill.name
 
 
 def scene_text(scene: Scene) -> str:

@@ -13,7 +13,7 @@ from timely_llm_ros.skills.statements import KEYWORDS
 Relation = Literal['on', 'under', 'in', 'near']
 """How an object stands to its support."""
 
-RELATIONS: tuple[str, ...] = get_args(Relation)
+RELATIONS: tuple[Relation, ...] = get_args(Relation)
 _WORD = re.compile(r'[a-z][a-z0-9]*(_[a-z0-9]+)*')
 _PROSE_WORD = re.compile(r'[a-z0-9_]+')
 

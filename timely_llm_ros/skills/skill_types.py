@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from timely_llm_ros.skills.durations import DurationModel
+    from timely_llm_ros.skills.scene import Scene
 
 ArgumentKind = Literal['int', 'number', 'object', 'string', 'choice']
 """What an argument is in plan text."""
@@ -117,6 +118,22 @@ class FreeText:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanExample:
+    """A task with its right plan, to show a model what is asked of it.
+
+    Attributes:
+        instruction: What the user says.
+        scene: What is there.
+        plan: The plan's text, with observations where values are awaited; the answer where the
+            skill set takes free text.
+    """
+
+    instruction: str
+    scene: Scene
+    plan: str
+
+
+@dataclass(frozen=True, slots=True)
 class SkillSet:
     """Everything that robots of one kind can do.
 
@@ -131,6 +148,8 @@ class SkillSet:
         max_repeat: Greatest count of a repeat.
         free_text: What becomes of plain text; None where the model writes plans.
         limits: How much a plan may ask for.
+        examples: Tasks with their plans for the prompts of general models; they change nothing of
+            what the robots can do, so the fingerprint leaves them out.
     """
 
     name: str
@@ -140,6 +159,7 @@ class SkillSet:
     max_repeat: int = 10
     free_text: FreeText | None = None
     limits: PlanLimits = _DEFAULT_LIMITS
+    examples: tuple[PlanExample, ...] = ()
 
     def fingerprint(self) -> str:
         """Return a short hash of the content; equal content has an equal one on every machine."""

@@ -149,7 +149,7 @@ async def test_a_killed_worker_is_replaced(client: Client) -> None:
     assert client.engine.worker_pid not in (None, pid)
     client.submit(4)
     fourth = (await client.wait_for(GenerationEnded, 4))[-1]
-    assert (fourth.generation_id, fourth.reason) == ('g4', 'length')
+    assert (fourth.generation_id, fourth.reason) == ('g4', 'stop')
 
 
 async def test_interrupts_do_not_reach_the_worker(client: Client) -> None:

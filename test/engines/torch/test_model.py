@@ -132,7 +132,7 @@ def test_a_model_cannot_begin_an_observation(tmp_path: Path) -> None:
     assert texts.bytes_of(257) == b';#'
     request = plan_request(1)
     grammar = decoding_grammar(request.skill_set, request.scene)
-    state = texts.matcher(request, grammar)
+    state = texts.matcher(request, grammar, whole_plan=False, room=4096)
     state.take(list(f'is_visible({request.scene.names[0]})'.encode()))
     mask = np.zeros(texts.mask_words, np.int32)
     state.fill(mask)

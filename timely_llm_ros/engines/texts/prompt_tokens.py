@@ -34,13 +34,10 @@ class PromptTokens:
             )
         if request.forced_token_ids is not None:
             raise EngineError('forced_token_ids: expected None, the server chooses tokens itself')
-        key = request.prompt.fixed
+        key = request.prompt.key
         fixed = self._fixed.get(key)
         if fixed is None:
             if len(self._fixed) >= _MOST_FIXED_PARTS:
                 del self._fixed[next(iter(self._fixed))]
-            fixed = self._fixed[key] = self._texts.encode(key, beginning=True)
-        body = self._texts.encode(request.prompt.body, beginning=not fixed)
-        if not body:
-            raise EngineError(f'prompt body {request.prompt.body!r}: expected at least one token')
-        return fixed, body
+            fixed = self._fixed[key] = self._texts.fixed_ids(request.prompt)
+        return fixed, self._texts.body_ids(request.prompt, beginning=not fixed)

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from timely_llm_ros.engines.texts.plan_keeper import PlanKeeper
 from timely_llm_ros.engines.texts.token_codec import NO_FORCING, TokenCodec
 from timely_llm_ros.errors import EngineError, ModelLoadError
+from timely_llm_ros.skills.grammar import PlanRules
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,13 +63,22 @@ class TokenTexts(TokenCodec):
         mixed = any(b'#' in self.bytes_of(token)[1:] for token in self.unwritable_ids)
         self._header = NO_FORCING if mixed else ''
         self._grammars: dict[object, Any] = {}
+        self._rules: dict[object, PlanRules] = {}
 
     def rules(self, grammar: str) -> str:
         """Return a grammar with what llguidance needs for this tokenizer."""
         return self._header + grammar
 
-    def matcher(self, request: GenerationRequest, grammar: str) -> GrammarState:
+    def matcher(
+        self, request: GenerationRequest, grammar: str, *, whole_plan: bool, room: int
+    ) -> GrammarState:
         """Return a fresh state of a grammar, which is compiled once.
+
+        Args:
+            request: Whose plan it is.
+            grammar: Its grammar.
+            whole_plan: Whether the plan is one segment.
+            room: Tokens that its context has room for behind the prompt.
 
         Raises:
             EngineError: The grammar cannot be compiled.
@@ -88,7 +99,26 @@ class TokenTexts(TokenCodec):
             if len(self._grammars) >= MAX_CACHED_GRAMMARS:
                 del self._grammars[next(iter(self._grammars))]
             self._grammars[grammar] = compiled
-        return GrammarState(compiled.deep_copy(), self._writable)
+        keeper = self.keeper(request, grammar, whole_plan=whole_plan, room=room)
+        return GrammarState(compiled.deep_copy(), self._writable, keeper)
+
+    def keeper(
+        self, request: GenerationRequest, grammar: str, *, whole_plan: bool, room: int
+    ) -> PlanKeeper | None:
+        """Return what keeps a plan such that it can end; None for free text.
+
+        The arguments are those of :meth:`matcher`.
+        """
+        if request.skill_set.free_text is not None:
+            return None
+        key = grammar, request.skill_set.limits, request.scene, whole_plan
+        rules = self._rules.get(key)
+        if rules is None or rules.skill_set != request.skill_set:
+            rules = PlanRules(grammar, request.skill_set, request.scene, whole_plan=whole_plan)
+            if len(self._rules) >= MAX_CACHED_GRAMMARS:
+                del self._rules[next(iter(self._rules))]
+            self._rules[key] = rules
+        return PlanKeeper(self, rules, most_tokens=request.max_tokens, room=room)
 
 
 class GrammarState:
@@ -98,22 +128,30 @@ class GrammarState:
         matcher: llguidance's state.
         writable: One bit per token: whether a model may choose it at all. The grammar allows
             observations, which a token like ``;#`` could begin though only the runtime writes them.
+        keeper: Keeps a plan such that it can end; None for none.
     """
 
-    def __init__(self, matcher: Any, writable: NDArray[np.int32]) -> None:
+    def __init__(
+        self, matcher: Any, writable: NDArray[np.int32], keeper: PlanKeeper | None
+    ) -> None:
         self._matcher = matcher
         self._writable = writable
+        self._keeper = keeper
 
     def fill(self, mask: NDArray[np.int32]) -> None:
         """Write one bit per token into ``mask``: whether it may come next."""
         self._matcher.unsafe_compute_mask_ptr(mask.ctypes.data, mask.nbytes)
         mask &= self._writable
+        if self._keeper is not None:
+            self._keeper.restrict(mask)
 
-    def take(self, tokens: Sequence[int]) -> None:
-        """Advance by tokens.
+    def take(self, tokens: Sequence[int], *, observed: bool = False) -> None:
+        """Advance by tokens; ``observed`` are the robot's.
 
         Raises:
             EngineError: The grammar does not allow them.
         """
         if not self._matcher.consume_tokens(list(tokens)):
             raise EngineError(f'tokens {list(tokens)}: {self._matcher.get_error()}')
+        if self._keeper is not None:
+            self._keeper.take(tokens, observed=observed)

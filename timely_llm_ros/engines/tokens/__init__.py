@@ -8,8 +8,9 @@ from timely_llm_ros.engines.tokens.model_files import (
 )
 from timely_llm_ros.engines.tokens.prompt_size import PromptSize
 from timely_llm_ros.engines.tokens.sampling import MAX_SEED, Sampling
+from timely_llm_ros.engines.tokens.special_tokens import read_as_text
 
 __all__ = [
     'MAX_SEED', 'PREDICTORS', 'SHIPPED_MODEL', 'PromptSize', 'Sampling',
-    'find_model', 'require_model_files',
+    'find_model', 'read_as_text', 'require_model_files',
 ]  # fmt: skip

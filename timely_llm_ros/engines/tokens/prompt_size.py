@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from timely_llm_ros.engines.tokens.special_tokens import read_as_text
+
 if TYPE_CHECKING:
     from timely_llm_ros.engines.engine import EngineInfo
     from timely_llm_ros.skills import Prompt
@@ -28,16 +30,25 @@ class PromptSize:
 
             self._tokenizer = Tokenizer.from_file(str(path))
             self._tokenizer.no_truncation()
-            self._tokenizer.encode_special_tokens = True
+            read_as_text(self._tokenizer)
 
     def __call__(self, prompt: Prompt) -> int:
         """Return the tokens of fixed part and body together."""
-        fixed = self._fixed.get(prompt.fixed)
-        if fixed is None:
-            fixed = self._fixed[prompt.fixed] = self._count(prompt.fixed, beginning=True)
-        return fixed + max(1, self._count(prompt.body, beginning=False))
+        return self.fixed(prompt) + max(1, self._count(prompt.body_pieces, beginning=False))
 
-    def _count(self, text: str, *, beginning: bool) -> int:
+    def fixed(self, prompt: Prompt) -> int:
+        """Return the tokens of the fixed part."""
+        fixed = self._fixed.get(prompt.key)
+        if fixed is None:
+            pieces = prompt.fixed_pieces or [('', False)]
+            fixed = self._count(pieces, beginning=prompt.special is None)
+            self._fixed[prompt.key] = fixed
+        return fixed
+
+    def _count(self, pieces: list[tuple[str, bool]], *, beginning: bool) -> int:
         if self._tokenizer is None:
-            return -(-len(text) // CHARACTERS_PER_TOKEN)
-        return len(self._tokenizer.encode(text, add_special_tokens=beginning).ids)
+            return -(-sum(len(text) for text, _ in pieces) // CHARACTERS_PER_TOKEN)
+        return sum(
+            1 if special else len(self._tokenizer.encode(text, add_special_tokens=beginning).ids)
+            for text, special in pieces
+        )

@@ -170,7 +170,7 @@ def warm_up(loaded: LoadedModel) -> None:
     while (plan := core.plan(0.0)) is not None:
         core.complete(plan, backend.execute(plan), 0.0, 0.001)
         frame([*core.take_events(), core.state(0.0)])
-    backend.drop_prefix(request.prompt.fixed)
+    backend.drop_prefix(request.prompt.key)
 
 
 def _measured(

@@ -97,8 +97,10 @@ class _Grammar:
             if depth:
                 rules[f'block_{depth}'] = f'"{{" statement_{depth}+ "}}"'
         # Without a single call there is no statement, and only the empty plan is left.
-        start = 'start: statement_0*'
+        start = 'start: statement_0+'
         if awaited and self._stops_at_blocking:
+            # What is asked for anew behind an observation may be nothing.
+            start = 'start: statement_0*'
             start += f' ({_any_of(awaited)} ";")?'
         lines = [start if calls else 'start: ""']
         if calls:

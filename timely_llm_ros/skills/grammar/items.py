@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+import string
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -134,6 +135,25 @@ def with_first(item: Item, take: Callable[[Text | OneOf], Item], rules: Mapping[
             return with_first(rules[name], take, rules)
 
 
+def shortest(item: Item, rules: Mapping[str, Item]) -> str:
+    """Return the shortest text that an item matches, the first of several; it must match some."""
+    match item:
+        case Text(text):
+            return text
+        case OneOf(source):
+            return _likely(source)
+        case Sequence(items):
+            return ''.join(shortest(each, rules) for each in items)
+        case Choice(items):
+            return min((shortest(each, rules) for each in items), key=len)
+        case Repeat(inner, least, _):
+            return shortest(inner, rules) * least if least else ''
+        case Pattern(inner):
+            return shortest(inner, rules)
+        case Rule(name):
+            return shortest(rules[name], rules)
+
+
 def render(item: Item, needed: dict[str, None]) -> str:
     """Return an item as part of a rule; note the rules that it refers to."""
     match item:
@@ -173,6 +193,11 @@ def _render_pattern(item: Item) -> str:
             return (body if isinstance(inner, OneOf) else f'({body})') + bounds
         case _:
             return ''
+
+
+@functools.lru_cache(maxsize=1024)
+def _likely(source: str) -> str:
+    return next(character for character in string.printable if matches(source, character))
 
 
 @functools.lru_cache(maxsize=1024)

@@ -53,7 +53,7 @@ class RemainingGrammar:
             EngineError: The grammar does not allow it.
         """
         for place, character in enumerate(text):
-            rest = with_first(self._rest, functools.partial(_without, character), self._rules)
+            rest = with_first(self._rest, functools.partial(without, character), self._rules)
             if rest == NOTHING:
                 raise EngineError(
                     f'{text[: place + 1][-60:]!r}: expected text that the grammar allows'
@@ -78,7 +78,7 @@ class RemainingGrammar:
         return '\n'.join([f'start: {body}', *lines]) + '\n'
 
 
-def _without(character: str, leaf: Text | OneOf) -> Item:
+def without(character: str, leaf: Text | OneOf) -> Item:
     """Return what must follow ``character`` where ``leaf`` is expected."""
     if isinstance(leaf, OneOf):
         return EMPTY if matches(leaf.source, character) else NOTHING

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, get_args
 
 from timely_llm_ros.options import Option, option_of
@@ -15,6 +15,7 @@ from timely_llm_ros.skills.durations import (
     ReadingDuration,
 )
 from timely_llm_ros.skills.limits import PlanLimits
+from timely_llm_ros.skills.loading.examples_yaml import read_examples
 from timely_llm_ros.skills.skill_types import (
     UNITS,
     ArgumentKind,
@@ -55,7 +56,7 @@ def read_whole_skill_set(item: YamlValue) -> SkillSet:
     """
     top = item.mapping(
         required=('name', 'description', 'safe_action', 'skills'),
-        optional=('max_repeat', 'free_text', 'limits'),
+        optional=('max_repeat', 'free_text', 'limits', 'examples'),
     )
     name, description = top['name'].word(), top['description'].description()
     max_repeat = top['max_repeat'].integer(1, MAX_REPEAT) if 'max_repeat' in top else 10
@@ -83,7 +84,10 @@ def read_whole_skill_set(item: YamlValue) -> SkillSet:
             f'{safe_action!r}: expected a skill without arguments that does not block, '
             'because it must be possible at any time'
         )
-    return SkillSet(name, description, skills, safe_action, max_repeat, free_text, limits)
+    found = SkillSet(name, description, skills, safe_action, max_repeat, free_text, limits)
+    if 'examples' not in top:
+        return found
+    return replace(found, examples=read_examples(top['examples'], found))
 
 
 def _free_text(item: YamlValue) -> FreeText:

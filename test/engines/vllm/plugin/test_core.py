@@ -50,6 +50,9 @@ class Bytes(TokenCodec):
         return list(text.encode())
 
 
+INTERRUPTED = SchedulingOptions(admission='feasible', interrupts=True)
+
+
 class Server:
     """Stands in for vLLM: gives everyone chosen its plan's next byte."""
 
@@ -59,7 +62,7 @@ class Server:
             Bytes(),
             append=lambda name, ids: self.appended.__setitem__(name, ids),
             kv_tokens=lambda: 0,
-            options=CoreOptions(**options),
+            options=CoreOptions(**{'scheduling': INTERRUPTED, **options}),
         )
         self.now_s = 0.0
         self.left: dict[str, list[int]] = {}

@@ -145,23 +145,19 @@ class TorchBackend:
         Raises:
             EngineError: The prompt is empty or the grammar cannot be compiled.
         """
-        key = request.prompt.fixed
+        key = request.prompt.key
         prefix = self._prefixes.get(key)
         if prefix is None:
-            prefix = _Prefix(key, self._texts.encode(key, beginning=True))
-        ids = self._texts.encode(request.prompt.body, beginning=not prefix.ids)
-        if not ids:
-            # A model needs one token of the generation's own to continue from.
-            raise EngineError(f'prompt body {request.prompt.body!r}: expected at least one token')
+            prefix = _Prefix(key, self._texts.fixed_ids(request.prompt))
+        ids = self._texts.body_ids(request.prompt, beginning=not prefix.ids)
         grammar = None
         if request.constrained and request.forced_token_ids is None:
-            rules = decoding_grammar(
-                request.skill_set,
-                request.scene,
-                # No robot executes a background plan, so no value ever comes back.
-                observations=self._observations and not request.background,
-            )
-            grammar = self._texts.matcher(request, rules)
+            # No robot executes a background plan, so no value ever comes back.
+            observed = self._observations and not request.background
+            rules = decoding_grammar(request.skill_set, request.scene, observations=observed)
+            limit = min(self._model.context_limit, self._pool.capacity)
+            room = limit - len(prefix.ids) - len(ids)
+            grammar = self._texts.matcher(request, rules, whole_plan=not observed, room=room)
         self._prefixes[key] = prefix
         sequence = _Sequence(prefix, ids, grammar, request.forced_token_ids)
         if request.eviction is not None and self._eviction is not None and self._eviction.window:
@@ -178,7 +174,7 @@ class TorchBackend:
         sequence = self._sequences[generation_id]
         ids = self._texts.encode(text)
         if sequence.grammar is not None:
-            sequence.grammar.take(ids)
+            sequence.grammar.take(ids, observed=True)
         sequence.ids.extend(ids)
         return len(ids)
 

@@ -12,6 +12,7 @@ import torch
 from timely_llm_ros.engines.engine import EngineInfo
 from timely_llm_ros.engines.texts import TokenTexts, load_texts
 from timely_llm_ros.engines.tokens import require_model_files
+from timely_llm_ros.engines.torch.compute.adapter import find_adapter
 from timely_llm_ros.engines.torch.compute.attention import AttentionStep, PagedAttention
 from timely_llm_ros.engines.torch.compute.fused import FusedDecoder
 from timely_llm_ros.engines.torch.compute.kv import KvPool
@@ -93,13 +94,14 @@ def load_model(
 ) -> LoadedModel:
     """Load a model and its tokenizer, and check that it computes what transformers would.
 
-    The folder has ``config.json``, ``*.safetensors`` and ``tokenizer.json``. ``threads`` are those
-    of a step on the CPU.
+    The folder has ``config.json``, ``*.safetensors`` and ``tokenizer.json``. Where the weights are
+    an adapter's, they are added to its base model's. ``threads`` are those of a step on the CPU.
 
     Raises:
         ModelLoadError: It cannot be loaded or does not use standard attention.
     """
     require_model_files(path)
+    adapter = find_adapter(path)
     if dtype not in DTYPES:
         raise ModelLoadError(f'dtype {dtype!r}: expected one of {sorted(DTYPES)}')
     os.environ.setdefault('HF_HUB_OFFLINE', '1')
@@ -114,14 +116,18 @@ def load_model(
         pool = KvPool(max_kv_tokens, place)
         attention = PagedAttention(pool)
         model = transformers.AutoModelForCausalLM.from_pretrained(
-            path,
+            path if adapter is None else adapter.base,
             dtype=DTYPES[dtype],
             attn_implementation='eager',
             use_safetensors=True,
             local_files_only=True,
             trust_remote_code=False,
         )
+        if adapter is not None:
+            model = adapter.merged_into(model)
         model.eval().to(place)
+    except ModelLoadError:
+        raise
     except Exception as err:
         # Whatever transformers raises for a broken folder, the folder is what is wrong.
         raise ModelLoadError(

@@ -69,6 +69,13 @@ def has_seed(request: Any) -> bool:
     return getattr(request.sampling_params, 'seed', None) is not None
 
 
+def is_named(request: Any) -> bool:
+    """Whether a request of vLLM is a whole generation of the client that made the engine core."""
+    extra = getattr(request.sampling_params, 'extra_args', None) or {}
+    payload = extra.get(KEY)
+    return isinstance(payload, dict) and 'id' in payload
+
+
 class RequestReader:
     """Reads vLLM's requests, which may name skill sets given by names and files."""
 

@@ -228,9 +228,7 @@ class FreezeCore:
             self.generations.step_times.observe(batch, step_s)
         elif batch:
             self._observe_prompts(step, step_s)
-        for generation in step.generations:
-            generation.segment_s += step_s
-            generation.total_s += step_s
+        self.generations.spend(step.generations, step_s)
         for name, token_ids, reason in news:
             generation_now = self.generations.get(name)
             if generation_now is not None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from vllm.v1.request import RequestStatus
 
+from timely_llm_ros.engines.vllm.plugin.kept_grammar import KeptGrammar
 from timely_llm_ros.errors import InvalidTaskError
 
 
@@ -26,7 +27,8 @@ def append_observation(request: Any, token_ids: list[int]) -> None:
     request.status = RequestStatus.WAITING
     if request.structured_output_request is not None:
         grammar = request.structured_output_request.grammar
-        if not grammar.accept_tokens(request.request_id, token_ids):
+        take = grammar.observe if isinstance(grammar, KeptGrammar) else grammar.accept_tokens
+        if not take(request.request_id, token_ids):
             raise InvalidTaskError('the grammar does not allow it')
 
 

@@ -34,6 +34,7 @@ from timely_llm_ros.engines.core import CoreOptions
 from timely_llm_ros.engines.texts import load_texts
 from timely_llm_ros.engines.vllm.plugin.control import PluginOptions, RequestReader, has_seed
 from timely_llm_ros.engines.vllm.plugin.core import FreezeCore, New, Work
+from timely_llm_ros.engines.vllm.plugin.kept_grammar import keep_plan
 from timely_llm_ros.engines.vllm.plugin.kv_spill import KvSpill
 from timely_llm_ros.engines.vllm.plugin.observation import append_observation, drop_in_flight
 from timely_llm_ros.engines.vllm.plugin.outputs import drop_tokens, end_reason, tell_ended
@@ -62,8 +63,9 @@ class FreezeMixin(KvSpill):
         config: Any = self.vllm_config
         options = PluginOptions.of(config)
         model = config.model_config
+        self._texts = load_texts(model.tokenizer or model.model)
         self._core = FreezeCore(
-            load_texts(model.tokenizer or model.model),
+            self._texts,
             append=self._append_observation,
             kv_tokens=self._kv_tokens,
             options=CoreOptions(
@@ -274,8 +276,17 @@ class FreezeMixin(KvSpill):
             if self._request_of[name].structured_output_request.is_grammar_ready:
                 del self._compiling[name]
                 self._disturb()
+                self._keep_plan(name)
                 if not held:
                     self._core.generations.apply(Resume(name))
+
+    def _keep_plan(self, name: str) -> None:
+        """Let a generation's grammar keep its plan such that it can end."""
+        generation, request = self._core.generations.get(name), self._request_of[name]
+        if generation is not None:
+            room = self.max_model_len - request.num_prompt_tokens
+            whole_plan = self._core.generations.mode == 'whole_plan'
+            keep_plan(request, generation.request, self._texts, whole_plan=whole_plan, room=room)
 
     def _keep_whole(self, entering: list[Any]) -> list[Any]:
         """Return who may enter this step so that no prompt with a seed is cut."""

@@ -1,0 +1,1 @@
+"""How well general language models plan."""

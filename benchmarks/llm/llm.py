@@ -1,0 +1,90 @@
+"""How good the plans are that general language models write, beside the shipped model's.
+
+``make bench-llm``: each model writes plans for held-out scenes and wordings of eleven kinds of
+task, with the grammar and without, by its own prompts; ``timely-llm evaluate`` does it for one.
+``make model-smollm2`` makes the general model.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import track
+
+from benchmarks.common import Target, arguments, save
+from timely_llm_ros.engines.tokens import find_model
+from timely_llm_ros.engines.torch.compute import load_model
+from timely_llm_ros.evaluation.plans import cells, draw_cases, judge, report, write_plans
+from timely_llm_ros.prompts import load_prompts
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+SIZES: tuple[int, ...] = (5, 10)
+SHIPPED = 'timely-planner'
+SHIPPED_SIZES: tuple[int, ...] = (5, 10, 20)
+SHIPPED_TASKS = 24
+"""The tasks of its card, which asks for the next token of the right plan and lets nothing write."""
+
+SHIPPED_EXACT = 0.968
+"""Share of these plans that are exact by its card."""
+
+VALID = 0.99
+MOST_TOKENS = 200
+KV_TOKENS = 24_576
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    parser = arguments(__doc__)
+    parser.add_argument('--models', nargs='+', default=['models/smollm2'], metavar='FOLDER')
+    parser.add_argument('--tasks', type=int, default=5, help='per kind and size (%(default)s)')
+    parser.add_argument('--batch', type=int, default=8)
+    parser.add_argument('--threads', type=int, default=1)
+    options = parser.parse_args(given)
+    figures: dict[str, Any] = {}
+    for name in (SHIPPED, *options.models):
+        shipped = name == SHIPPED
+        tasks = SHIPPED_TASKS if shipped else options.tasks
+        sizes = SHIPPED_SIZES if shipped else SIZES
+        figures[Path(name).name] = _measure(options, name, sizes, tasks)
+    targets = [
+        Target(f'{name}: complete and valid with grammar', found['on']['all']['valid'], '>=', VALID)
+        for name, found in figures.items()
+    ]
+    exact = figures[SHIPPED]['off']['all']['exact']
+    targets.append(Target(f'{SHIPPED}: exact without grammar', exact, '>=', SHIPPED_EXACT))
+    save('llm', {'models': figures}, targets, path=options.json)
+
+
+def _measure(
+    options: argparse.Namespace, name: str, sizes: Sequence[int], tasks: int
+) -> dict[str, Any]:
+    path = find_model(name)
+    prompts = load_prompts('auto', path)
+    loaded = load_model(path, max_kv_tokens=KV_TOKENS, threads=options.threads)
+    found: dict[str, Any] = {'parameters': loaded.info.parameters}
+    for grammar in ('on', 'off'):
+        cases = draw_cases(sizes, tasks, 'held_out')
+        written = write_plans(
+            loaded,
+            prompts,
+            cases,
+            constrained=grammar == 'on',
+            batch=options.batch,
+            max_tokens=MOST_TOKENS,
+        )
+        title = f'{Path(path).name}, grammar {grammar}'
+        judged = [
+            (case, plan, judge(case, plan))
+            for case, plan in track(written, title, len(cases), console=Console(stderr=True))
+        ]
+        found[grammar] = report(cells(judged))
+        print(title, found[grammar]['all'])
+    return found
+
+
+if __name__ == '__main__':
+    main()

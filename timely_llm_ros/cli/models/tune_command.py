@@ -1,0 +1,103 @@
+"""``timely-llm tune``: teaches a general model the plans of one skill set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.cli.shared import add_fields, read_fields
+from timely_llm_ros.command_line import require_range
+from timely_llm_ros.engines.tokens import find_model
+from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.skills.loading import find_skill_set
+from timely_llm_ros.training.tuning import TuneOptions, drawn_samples, read_samples, tune
+
+if TYPE_CHECKING:
+    import argparse
+
+    from timely_llm_ros.skills import SkillSet
+    from timely_llm_ros.training.tuning import PlanSample
+
+_EXAMPLES = """\
+examples:
+  timely-llm tune --model models/smollm2 --skill-set arm --out models/smollm2-arm
+  timely-llm tune --model models/smollm2 --skill-set rover.yaml --data rover.jsonl --out rover
+"""
+
+HELD = 64
+"""Samples that are looked at and not learned; a tenth of a file's where those are fewer."""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Say what the command is for and what it takes."""
+    parser.description = (
+        'Teach a model the plans of one skill set with a LoRA adapter, on drawn tasks or on '
+        'samples of your own. A run that was broken off goes on where it was.'
+    )
+    parser.epilog = _EXAMPLES
+    parser.add_argument('--model', required=True, help='folder of the model')
+    parser.add_argument('--skill-set', required=True, help='name or path')
+    parser.add_argument('--out', type=Path, required=True, help='folder of the adapter')
+    parser.add_argument('--data', help='samples, as JSON lines; default: tasks that are drawn')
+    parser.add_argument('--samples', type=int, default=8000, help='tasks drawn (%(default)s)')
+    parser.add_argument(
+        '--evaluate',
+        type=int,
+        default=0,
+        metavar='N',
+        help='have the model write N plans of each kind and judge them, before and after',
+    )
+    add_fields(parser, TuneOptions)
+    parser.set_defaults(run=_tune)
+
+
+def _tune(options: argparse.Namespace) -> int:
+    settings = read_fields(options, TuneOptions)
+    require_range(options, 'samples', 2)
+    require_range(options, 'evaluate', 0)
+    base = find_model(options.model)
+    skill_set = find_skill_set(options.skill_set)
+    samples, held = _samples(options, skill_set, settings.seed)
+    if options.evaluate:
+        _evaluate(base, skill_set, options.evaluate, settings.threads)
+    loss = tune(base, options.out, samples, held, settings)
+    print(f'{options.out}: loss {loss:.4f} on {len(held)} samples that it did not learn')
+    if options.evaluate:
+        _evaluate(str(options.out), skill_set, options.evaluate, settings.threads)
+    return 0
+
+
+def _samples(
+    options: argparse.Namespace, skill_set: SkillSet, seed: int
+) -> tuple[list[PlanSample], list[PlanSample]]:
+    if options.data is None:
+        held = drawn_samples(skill_set, HELD, seed + 1)
+        return drawn_samples(skill_set, options.samples, seed), held
+    try:
+        lines = Path(options.data).read_text(encoding='utf-8').splitlines()
+    except (OSError, UnicodeDecodeError) as err:
+        raise ConfigurationError(f'samples {options.data!r}: {err}') from err
+    every = read_samples(lines, options.data, skill_set)
+    count = max(1, min(HELD, len(every) // 10))
+    return every[count:], every[:count]
+
+
+def _evaluate(path: str, skill_set: SkillSet, count: int, threads: int) -> None:
+    from timely_llm_ros.engines.torch.compute import load_model
+    from timely_llm_ros.evaluation.plans import cells, draw_cases, judge, report, write_plans
+    from timely_llm_ros.prompts import load_prompts
+
+    cases = [
+        case
+        for case in draw_cases([5, 10], count, 'held_out')
+        if case.task.skill_set == skill_set.name
+    ]
+    if not cases:
+        return
+    loaded = load_model(path, max_kv_tokens=24576, threads=threads)
+    written = write_plans(
+        loaded, load_prompts('auto', path), cases, constrained=True, batch=8, max_tokens=256
+    )
+    shares = report(cells((case, plan, judge(case, plan)) for case, plan in written))['all']
+    told = ', '.join(f'{word} {share:.3f}' for word, share in shares.items())
+    print(f'{path}: {len(cases)} plans with the grammar: {told}', flush=True)

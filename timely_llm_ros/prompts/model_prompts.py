@@ -1,0 +1,256 @@
+"""Prompts by a model's own template: messages of a chat, with the model's special tokens.
+
+A template is rendered once for a skill set, with marks where a task's own text is to come, so what
+a user says never meets jinja2 and can neither close a role nor become a special token.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import secrets
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from timely_llm_ros.errors import ConfigurationError, InvalidTaskError
+from timely_llm_ros.prompts.pieces import Field, Literal, fill, read_pieces
+from timely_llm_ros.prompts.prompts import Prompts
+from timely_llm_ros.skills import Prompt, instruction_words, require_own_names, skill_usage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from timely_llm_ros.prompts.pieces import Piece
+    from timely_llm_ros.skills import Scene, SceneObject, SkillSet
+
+DEFAULT_TEMPLATE = 'planner.jinja'
+"""The template of general models, which others may extend."""
+
+TUNED_TEMPLATE = 'tuned.jinja'
+"""The short one of models that were tuned to a skill set."""
+
+PLAIN_CHAT = (
+    '{{ bos_token }}{% for message in messages %}{{ message.content }}'
+    "{{ '\\n' if message.role == 'user' else '\\n\\n' }}{% endfor %}"
+)
+"""The chat template of models that have none: messages under each other."""
+
+MOST_WAIT_S = 60.0
+"""How long rendering may take on the clock; its CPU time is bounded much more narrowly."""
+
+_HERE = Path(__file__).resolve().parent
+_OBJECT_FIELDS = ('name', 'kind', 'attribute', 'relation', 'support', 'x', 'y', 'z')
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A model's templates and the special tokens that they may write.
+
+    Attributes:
+        name: What errors call it, a path.
+        text: The planner's template; empty for the one that ships.
+        chat: The chat template; empty where the model has none.
+        tokens: Variables of the chat template, such as ``bos_token``.
+        special: Texts of the model's special tokens.
+    """
+
+    name: str
+    text: str = ''
+    chat: str = ''
+    tokens: Mapping[str, str] | None = None
+    special: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """A template for one skill set.
+
+    ``fixed`` and its ``spans`` are what all tasks share, ``body`` is what comes after it, ``bare``
+    the same without objects, ``item`` an object's line, and ``marks`` what no instruction may hold.
+    """
+
+    fixed: str
+    spans: tuple[tuple[int, int], ...]
+    body: tuple[Piece, ...]
+    bare: tuple[Piece, ...]
+    item: tuple[Piece, ...]
+    marks: tuple[str, ...]
+
+
+class ModelPrompts(Prompts):
+    """Prompts by a template."""
+
+    def __init__(self, template: Template) -> None:
+        self._template = template
+        tokens = sorted(template.special, key=len, reverse=True)
+        self._special = re.compile(f'({"|".join(map(re.escape, tokens))})') if tokens else None
+        self._compiled: dict[str, _Compiled] = {}
+
+    def prepare(self, skill_set: SkillSet) -> None:
+        """Render the template for a skill set.
+
+        Raises:
+            ConfigurationError: It cannot be used; names its file and the reason.
+        """
+        self._of(skill_set)
+
+    def build(self, skill_set: SkillSet, scene: Scene, instruction: str) -> Prompt:
+        """Return the prompt of one task.
+
+        Raises:
+            InvalidTaskError: See :meth:`Prompts.build`.
+            ConfigurationError: The template cannot be used.
+        """
+        words = instruction_words(instruction)
+        require_own_names(skill_set, scene)
+        compiled = self._of(skill_set)
+        for mark in compiled.marks:
+            if mark in words:
+                raise InvalidTaskError(
+                    f"instruction {words[:60]!r}: it holds {mark!r}, a mark of the model's chat "
+                    'template: expected other words'
+                )
+        lines = (fill(compiled.item, _object_values(item))[0] for item in scene.objects)
+        values = {'scene': '\n'.join(lines), 'instruction': words}
+        pieces = compiled.body if scene.objects else compiled.bare
+        body, spans = fill(pieces, values, start=len(compiled.fixed))
+        return Prompt(compiled.fixed, body, (*compiled.spans, *spans))
+
+    def _of(self, skill_set: SkillSet) -> _Compiled:
+        # Examples are no part of a fingerprint, and a prompt consists of them.
+        key = f'{skill_set.fingerprint()} {hash(skill_set.examples)}'
+        found = self._compiled.get(key)
+        if found is None:
+            found = self._compiled[key] = self._compile(skill_set)
+        return found
+
+    def _compile(self, skill_set: SkillSet) -> _Compiled:
+        nonce = secrets.token_hex(8)
+        fields = {name: f'f{nonce}{name}e' for name in ('scene', 'instruction', *_OBJECT_FIELDS)}
+        request = {
+            'templates': {
+                name: (_HERE / name).read_text('utf-8')
+                for name in (DEFAULT_TEMPLATE, TUNED_TEMPLATE)
+            },
+            'template': DEFAULT_TEMPLATE,
+            'variables': _variables(skill_set),
+            'fields': fields,
+            'object_fields': _OBJECT_FIELDS,
+            'examples': [
+                {
+                    'objects': [_object_values(item) for item in example.scene.objects],
+                    'instruction': example.instruction,
+                    'plan': example.plan,
+                }
+                for example in skill_set.examples
+            ],
+            'mark': f'm{nonce}{{}}e',
+            'chat_template': self._template.chat or PLAIN_CHAT,
+            'tokens': dict(self._template.tokens or {}),
+        }
+        if self._template.text:
+            request['templates']['own'] = self._template.text  # type: ignore[index]
+            request['template'] = 'own'
+        answer = self._render(request)
+        marks = [f'm{nonce}{number}e' for number in range(len(answer['contents']))]
+        return self._read(answer, marks, fields)
+
+    def _read(self, answer: dict[str, Any], marks: list[str], fields: dict[str, str]) -> _Compiled:
+        """Put the messages where the chat template has their marks."""
+        pieces = read_pieces(answer['chat'], {mark: mark for mark in marks}, self._special)
+        if [piece.name for piece in pieces if isinstance(piece, Field)] != marks:
+            self._refuse('the chat template leaves messages out or changes their order')
+        *shared, last = [number for number, it in enumerate(pieces) if isinstance(it, Field)]
+        said = [Literal(text) for text in answer['contents'][:-1]]
+        for place, literal in zip(shared, said, strict=True):
+            pieces[place] = literal
+        fixed, spans = fill(pieces[:last], {})
+        body, bare = (
+            (*read_pieces(text, fields), *pieces[last + 1 :])
+            for text in (answer['contents'][-1], answer['bare'])
+        )
+        for parts, expected in ((body, ['instruction', 'scene']), (bare, ['instruction'])):
+            names = sorted(part.name for part in parts if isinstance(part, Field))
+            if names != expected:
+                self._refuse(f'task with fields {names}: expected each of {expected} once')
+        item = tuple(read_pieces(answer['object'], fields))
+        around = [pieces[a + 1 : b] for a, b in itertools.pairwise((*shared, last))]
+        marks_of = _plain_marks([[it for it in part if isinstance(it, Literal)] for part in around])
+        return _Compiled(fixed, tuple(spans), body, bare, item, marks_of)
+
+    def _render(self, request: dict[str, Any]) -> dict[str, Any]:
+        command = [sys.executable, str(_HERE / 'render.py')]
+        environment = os.environ | {'PYTHONPATH': os.pathsep.join(filter(None, sys.path))}
+        try:
+            done = subprocess.run(
+                command,
+                input=json.dumps(request),
+                capture_output=True,
+                text=True,
+                timeout=MOST_WAIT_S,
+                env=environment,
+                check=False,
+            )
+            answer: dict[str, Any] = json.loads(done.stdout) if done.returncode == 0 else {}
+        except subprocess.TimeoutExpired:
+            self._refuse(f'not rendered after {MOST_WAIT_S:g} s: expected a second at most')
+        except ValueError:
+            answer = {}
+        if 'missing' in answer:
+            raise ConfigurationError(
+                f'{self._template.name}: prompts of this model need the package '
+                f'{answer["missing"]}: expected it to be installed'
+            )
+        if not answer:
+            self._refuse(
+                f'its process ended with status {done.returncode}: expected a text within 2 s of '
+                'CPU time'
+            )
+        if 'error' in answer:
+            self._refuse(str(answer['error'])[:500])
+        return answer
+
+    def _refuse(self, problem: str) -> Any:
+        raise ConfigurationError(f'prompt template {self._template.name}: {problem}')
+
+
+def _plain_marks(around: Iterable[list[Literal]]) -> tuple[str, ...]:
+    """Return what separates messages where no special token does: no user may write it.
+
+    A line end separates as well, and instructions have none.
+    """
+    found: set[str] = set()
+    for pieces in around:
+        text = ''.join(piece.text for piece in pieces)
+        if not any(piece.special for piece in pieces) and text.strip() and '\n' not in text.strip():
+            found.add(text.strip())
+    return tuple(sorted(found))
+
+
+def _object_values(item: SceneObject) -> dict[str, str]:
+    places = {axis: f'{getattr(item, f"{axis}_m"):.1f}' for axis in 'xyz'}
+    words = {name: getattr(item, name) for name in _OBJECT_FIELDS[:5]}
+    return words | {axis: '0.0' if text == '-0.0' else text for axis, text in places.items()}
+
+
+def _variables(skill_set: SkillSet) -> dict[str, Any]:
+    skills = skill_set.skills.values()
+    return {
+        'robot': {
+            'name': skill_set.name,
+            'description': skill_set.description,
+            'max_repeat': skill_set.max_repeat,
+        },
+        'free_text': skill_set.free_text is not None,
+        'skills': [
+            {'name': skill.name, 'usage': skill_usage(skill), 'description': skill.description}
+            for skill in skills
+        ],
+        'conditions': [skill.name for skill in skills if skill.returns == 'bool'],
+        'awaited': [skill.name for skill in skills if skill.blocking],
+    }
