@@ -51,7 +51,7 @@ SATURATED = 48
 """Background tasks that wait or run at any time, while the background is on."""
 ALONE_EVERY, ALONE_S = 4, 5.0
 """In how many rounds the background is alone once, and for how long (s)."""
-SCHEDULING = SchedulingOptions(admission='lookahead', interrupts=False)
+SCHEDULING = SchedulingOptions()
 WIDE = ((8, 64), (16, 128), (32, 256))
 """Generations and prompt tokens of the longest steps that the background is tried alone with."""
 RESAMPLES = 4000

@@ -55,7 +55,7 @@ def paper_admission(admission: str, cap: int = 12) -> System:
     return System(f'paper {admission}', max_running=cap, scheduling=scheduling)
 
 
-LOOKAHEAD = SchedulingOptions(admission='lookahead', interrupts=False, network_s=0.008)
+LOOKAHEAD = SchedulingOptions(network_s=0.008)
 """Scheduling as this project does it where it is asked to."""
 
 
@@ -149,14 +149,16 @@ def mean(summaries: Sequence[Summary]) -> Summary:
     )
 
 
-def run_seed(system: System, workload: str, hardware: str, seed: int) -> Summary:
+def run_seed(
+    system: System, workload: str, hardware: str, seed: int, *, from_free_robot: bool = False
+) -> Summary:
     """Serve one draw of a workload and return its means.
 
     Raises:
         TimelyError: A task ended with an error.
     """
     drawn = compose(WORKLOADS[workload], seed)
-    records = run_workload(drawn, system, hardware=hardware)
+    records = run_workload(drawn, system, hardware=hardware, from_free_robot=from_free_robot)
     check_all_succeeded(records)
     return summarise(records, drawn.groups)
 
@@ -168,6 +170,7 @@ def compare(
     seeds: Sequence[int],
     hardware: str = 'toy',
     processes: int = 1,
+    from_free_robot: bool = False,
 ) -> dict[str, Summary]:
     """Return each system's means over the seeds, by the system's name.
 
@@ -177,13 +180,14 @@ def compare(
         seeds: Which draws.
         hardware: Name of the preset that says how long engine steps take.
         processes: How many to run at a time; the results do not depend on it.
+        from_free_robot: As :func:`run_workload` has it.
 
     Raises:
         TimelyError: A task ended with an error.
     """
     chosen = list(systems)
     jobs = list(product(chosen, seeds))
-    run = partial(_run_job, workload, hardware)
+    run = partial(_run_job, workload, hardware, from_free_robot)
     if processes == 1:
         done = list(map(run, jobs))
     else:
@@ -196,9 +200,11 @@ def compare(
     }
 
 
-def _run_job(workload: str, hardware: str, job: tuple[System, int]) -> Summary:
+def _run_job(
+    workload: str, hardware: str, from_free_robot: bool, job: tuple[System, int]
+) -> Summary:
     system, seed = job
-    return run_seed(system, workload, hardware, seed)
+    return run_seed(system, workload, hardware, seed, from_free_robot=from_free_robot)
 
 
 def table(summaries: Mapping[str, Summary]) -> str:

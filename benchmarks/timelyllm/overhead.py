@@ -55,7 +55,7 @@ class Generator:
                 mode=mode,
                 policy=policy,
                 max_running=max_running,
-                scheduling=SchedulingOptions(),
+                scheduling=SchedulingOptions(admission='feasible', interrupts=True),
             )
         )
         self._left = 0

@@ -69,6 +69,8 @@ def main() -> None:
                     # vLLM does not look at the queue while its batch is full.
                     hardware=f'{hardware}_refusals' if papers else hardware,
                     processes=options.processes,
+                    # There nobody waits for a robot.
+                    from_free_robot=True,
                 )
             print(f'\n{workload}, {hardware}, {options.seeds} seeds')
             print(table(found), flush=True)

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.common import Target, arguments, save
 from benchmarks.timelyllm.event_log import EventLog
 from benchmarks.workloads import System, check_all_succeeded, compose, fleet_spec, run_workload
+from timely_llm_ros.scheduling import SchedulingOptions
 
 if TYPE_CHECKING:
     import argparse
@@ -36,7 +37,12 @@ if TYPE_CHECKING:
     from timely_llm_ros.planner import PlannerEvent
 
 HARDWARE = 'h200_llama3_8b'
-SYSTEM = System('utility', policy='utility', max_running=256)
+SYSTEM = System(
+    'utility',
+    policy='utility',
+    max_running=256,
+    scheduling=SchedulingOptions(admission='feasible', interrupts=True),
+)
 LIMIT_S = 180.0
 
 COLLECT_AFTER = 20_000

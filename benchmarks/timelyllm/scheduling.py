@@ -87,7 +87,10 @@ def main() -> None:
     print(f'{"waiting":>7} {"fcfs":>8} {"edf":>8} {"utility":>8} {"naive":>10} {"paper":>8}  (us)')
     figures = []
     for count in SIZES:
-        row = {policy: ours_us(count, policy, SchedulingOptions()) for policy in POLICIES}
+        row = {
+            policy: ours_us(count, policy, SchedulingOptions(admission='feasible', interrupts=True))
+            for policy in POLICIES
+        }
         row |= {'waiting': count, 'naive': naive_us(count)}
         paper = PAPER_US.get(count)
         figures.append(row)

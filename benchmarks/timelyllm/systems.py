@@ -41,7 +41,7 @@ WAYS = (
         'segmented least_loss, lookahead',
         'segmented',
         'least_loss',
-        SchedulingOptions(admission='lookahead', interrupts=False),
+        SchedulingOptions(),
         ours=True,
     ),
 )

@@ -77,7 +77,7 @@ class _Steps:
                 max_running=batch,
                 max_kv_tokens=32768,
                 prefill_chunk=4096,
-                scheduling=SchedulingOptions(admission='fixed', age_bound_s=None),
+                scheduling=SchedulingOptions(admission='fixed', interrupts=True, age_bound_s=None),
             ),
         )
         ids = self._loaded.texts.encode('move_forward(100);')

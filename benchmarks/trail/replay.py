@@ -110,7 +110,10 @@ def serve(
                 max_running=slots,
                 max_kv_tokens=2**30,
                 scheduling=SchedulingOptions(
-                    admission='fixed', age_bound_s=None, preemption_share=share
+                    admission='fixed',
+                    interrupts=True,
+                    age_bound_s=None,
+                    preemption_share=share,
                 ),
                 lengths=None if way == 'none' else RecordedLengths(plans, way),
             )

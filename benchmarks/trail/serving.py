@@ -103,7 +103,10 @@ class Served:
                 max_kv_tokens=kv_tokens,
                 predictors=system.predictors,
                 scheduling=SchedulingOptions(
-                    admission='fixed', age_bound_s=None, preemption_share=system.share
+                    admission='fixed',
+                    interrupts=True,
+                    age_bound_s=None,
+                    preemption_share=system.share,
                 ),
             )
         )

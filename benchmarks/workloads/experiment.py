@@ -99,8 +99,8 @@ class ServedTask:
     Attributes:
         task: The task.
         robot: Who did it.
-        queued_s: How long it waited for a free robot (s); not part of the other times.
-        result: What the planner reports.
+        queued_s: How long it waited for a free robot (s).
+        result: What the planner reports; its times count from when the task came.
     """
 
     task: WorkloadTask
@@ -116,6 +116,7 @@ def run_workload(
     hardware: str = 'toy',
     network_s: float = NETWORK_S,
     on_event: Callable[[PlannerEvent], None] | None = None,
+    from_free_robot: bool = False,
 ) -> tuple[ServedTask, ...]:
     """Serve a whole workload on virtual time; return a record of each task, in the given order.
 
@@ -127,6 +128,8 @@ def run_workload(
         hardware: Name of the preset that says how long engine steps take.
         network_s: One-way time from the engine to a robot (s).
         on_event: Called with every planner event.
+        from_free_robot: Whether a task comes only once a robot is free for it, so that the wait
+            for one counts nowhere. Only to compare with a simulation that counts so.
 
     Raises:
         ConfigurationError: An option is not known or out of range.
@@ -134,7 +137,7 @@ def run_workload(
     """
     plans = {str(number): plan_tokens(task) for number, task in enumerate(workload.tasks)}
     engine = system.engine(find_hardware(hardware), plans)
-    fleet = _Fleet(workload, engine, network_s, on_event)
+    fleet = _Fleet(workload, engine, network_s, on_event, from_free_robot)
     return run_virtual(fleet.serve())
 
 
@@ -156,9 +159,10 @@ class _Fleet:
         engine: Engine,
         network_s: float,
         on_event: Callable[[PlannerEvent], None] | None,
+        from_free_robot: bool,
     ) -> None:
         self._workload, self._network_s, self._on_event = workload, network_s, on_event
-        self._engine = engine
+        self._engine, self._from_free_robot = engine, from_free_robot
         self._random = random.Random(f'robots of {workload.name}:{workload.seed}')
         self._free = [f'robot_{number}' for number in range(workload.robots)]
         self._pending: deque[int] = deque()
@@ -207,7 +211,8 @@ class _Fleet:
                         self._workload.groups[task.group],
                         task_kind=task.kind,
                     )
-                )
+                ),
+                received_s=None if self._from_free_robot else task.at_s,
             )
 
     def _see(self, event: PlannerEvent) -> None:

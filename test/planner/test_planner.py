@@ -59,6 +59,22 @@ def test_a_plan_runs_in_order_and_its_times_are_those_of_the_table_of_words() ->
     assert times == sorted(times)
 
 
+def test_times_count_from_when_a_task_came_where_somebody_kept_it_back() -> None:
+    async def body(fleet: Fleet) -> None:
+        await asyncio.sleep(5.0)
+        prepared = fleet.planner.prepare(fleet.task('t', instruction='2'))
+        result = await fleet.planner.submit(prepared, received_s=3.0).result()
+        assert result.response_s == pytest.approx(2.108)
+        assert result.utility == pytest.approx(1.0 - 2.0 * 1.108)
+        assert result.generation_s == pytest.approx(2.1)
+
+    fleet = in_fleet(body, latency_s=0.008)
+    accepted = fleet.events_of('t')[0]
+    assert isinstance(accepted, TaskAccepted)
+    assert (accepted.received_s, accepted.at_s) == (3.0, 5.0)
+    assert engine_of(fleet).requests[0].arrival_s == 3.0
+
+
 def test_the_robot_idle_time_follows_its_progress() -> None:
     async def body(fleet: Fleet) -> None:
         await fleet.submit(fleet.task('t', instruction='2 4')).result()

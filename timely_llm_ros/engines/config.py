@@ -47,9 +47,7 @@ class EngineConfig:
         minimum=0,
         maximum=65536,
     )
-    scheduling: SchedulingOptions = group(
-        SchedulingOptions(admission='lookahead', interrupts=False)
-    )
+    scheduling: SchedulingOptions = group(SchedulingOptions())
 
     def __post_init__(self) -> None:
         check_options(self)

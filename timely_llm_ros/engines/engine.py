@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from timely_llm_ros.scheduling import Phase
     from timely_llm_ros.skills import Segment
 
-EndReason = Literal['stop', 'length', 'canceled', 'invalid_plan', 'error']
+EndReason = Literal['stop', 'length', 'canceled', 'invalid_plan', 'worthless', 'error']
 """Why a generation ended: its plan is complete, it reached ``max_tokens``, it was cancelled, its
-text does not parse against the skill set, or the engine could not go on with it."""
+text does not parse against the skill set, its first segment would come too late to be worth more
+than the task's floor, or the engine could not go on with it."""
 
 
 @pickled_as_call
@@ -36,6 +37,7 @@ class SegmentGenerated:
         token_at_s: When its closing token was known, on the engine's clock (s).
         generation_s: Time that the engine was busy with its tokens (s).
         kv_tokens: Tokens of this generation whose KV is held, the shared prefix included.
+        cost_s: What of the engine's time they take where steps are full (s).
     """
 
     generation_id: str
@@ -43,6 +45,7 @@ class SegmentGenerated:
     token_at_s: float
     generation_s: float
     kv_tokens: int
+    cost_s: float = 0.0
 
 
 @pickled_as_call

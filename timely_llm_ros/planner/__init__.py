@@ -16,9 +16,11 @@ from timely_llm_ros.planner.planner import Planner
 from timely_llm_ros.planner.prepared_task import PreparedTask
 from timely_llm_ros.planner.task import Task, TaskFeedback, TaskPhase, TaskResult, TaskStatus
 from timely_llm_ros.planner.task_handle import TaskHandle
+from timely_llm_ros.planner.worth import AdmissionState, Expectation
 
 __all__ = [
-    'BackgroundHandle', 'BackgroundTask', 'CallStarted', 'PhaseChanged', 'Planner', 'PlannerConfig',
+    'AdmissionState', 'BackgroundHandle', 'BackgroundTask', 'CallStarted', 'Expectation',
+    'PhaseChanged', 'Planner', 'PlannerConfig',
     'PlannerEvent', 'PreparedTask', 'SegmentEnded', 'SegmentReady', 'SegmentStarted',
     'Task', 'TaskAccepted', 'TaskEnded', 'TaskFeedback', 'TaskHandle', 'TaskPhase', 'TaskResult',
     'TaskStatus',

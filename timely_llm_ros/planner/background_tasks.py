@@ -21,11 +21,11 @@ from timely_llm_ros.errors import (
     ShutdownError,
     TaskCanceledError,
 )
-from timely_llm_ros.skills import Scene, build_prompt
+from timely_llm_ros.skills import Scene
 from timely_llm_ros.utility import NORMAL
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from timely_llm_ros.planner.context import PlannerContext
     from timely_llm_ros.skills import Prompt, SkillSet
@@ -116,8 +116,14 @@ class BackgroundHandle:
 class BackgroundTasks:
     """The planner's background tasks, first come first served."""
 
-    def __init__(self, context: PlannerContext, skill_sets: Mapping[str, SkillSet]) -> None:
+    def __init__(
+        self,
+        context: PlannerContext,
+        skill_sets: Mapping[str, SkillSet],
+        build_prompt: Callable[[SkillSet, Scene, str], Prompt],
+    ) -> None:
         self._context, self._skill_sets = context, skill_sets
+        self._build_prompt = build_prompt
         self._queue: deque[_Run] = deque()
         self._runs: dict[str, _Run] = {}
         self._generating: dict[str, _Run] = {}
@@ -142,7 +148,7 @@ class BackgroundTasks:
             raise InvalidTaskError(
                 f'background task id {task.task_id!r}: expected one that is not in use'
             )
-        prompt = build_prompt(skill_set, task.scene, task.instruction)
+        prompt = self._build_prompt(skill_set, task.scene, task.instruction)
         run = _Run(task, prompt, skill_set, asyncio.get_running_loop().create_future())
         self._runs[task.task_id] = run
         self._queue.append(run)
@@ -237,7 +243,7 @@ def _ending_of(event: GenerationEnded) -> Ending:
         case 'length':
             text = f'the plan has {event.tokens} tokens and no end: expected fewer'
             return Ending(PlanError.code, text)
-        case 'invalid_plan':
+        case 'invalid_plan' | 'worthless':
             return Ending(PlanError.code, event.error)
         case 'canceled' | 'error':
             return Ending(EngineError.code, event.error or 'the engine dropped the generation')

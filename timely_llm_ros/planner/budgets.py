@@ -9,7 +9,7 @@ from timely_llm_ros.budget import BudgetOptions, plan_budget
 from timely_llm_ros.engines import EngineStateChanged
 from timely_llm_ros.engines.tokens import PromptSize
 from timely_llm_ros.errors import TaskRefusedError
-from timely_llm_ros.skills import build_prompt, trim_scene
+from timely_llm_ros.skills import trim_scene
 
 if TYPE_CHECKING:
     from timely_llm_ros.budget import EvictionRule, TaskBudget
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.planner.task import Task
     from timely_llm_ros.prediction.lengths import LengthPredictor
     from timely_llm_ros.prediction.times import ExecutionTimeModel
+    from timely_llm_ros.prompts import Prompts
     from timely_llm_ros.skills import Prompt, Scene, SkillSet
 
 SMALLEST_SCENE = 0.125
@@ -83,6 +84,7 @@ class Budgets:
         times: How long its prompts and steps take.
         predictor: Predicts plan lengths.
         config: The planner's options.
+        prompts: Makes shorter prompts.
     """
 
     def __init__(
@@ -91,7 +93,9 @@ class Budgets:
         times: ExecutionTimeModel,
         predictor: LengthPredictor,
         config: PlannerConfig,
+        prompts: Prompts,
     ) -> None:
+        self._prompts = prompts
         self._evicts = bool(info.eviction)
         self._times, self._predictor, self._config = times, predictor, config
         self._options = config.budgets or BudgetOptions()
@@ -116,7 +120,7 @@ class Budgets:
         least = max(1.0, SMALLEST_SCENE * objects)
         while not found.budget.feasible and not self._evicts and kept >= least:
             scene = trim_scene(task.scene, task.instruction, kept)
-            trimmed = build_prompt(skill_set, scene, task.instruction)
+            trimmed = self._prompts.build(skill_set, scene, task.instruction)
             found = self._try(task, budget_s, trimmed, scene)
             kept //= 2
         if found.budget.feasible:

@@ -25,12 +25,27 @@ class PlannerConfig:
     """
 
     max_tokens: int = option(512, 'Length limit of a plan in tokens.', minimum=1, maximum=65536)
+    prompt: str = option(
+        'auto',
+        'Template of prompts: the path of a .jinja file, chat for the one that ships, terse for '
+        "the embedded model's, auto for prompt.jinja beside the model or else what suits it.",
+    )
     constrained: bool = option(True, "Mask the model's choices with the skill set's grammar.")
     max_queue_per_robot: int = option(
         8,
         "Tasks that may queue behind a robot's current one; a further one is refused.",
         minimum=0,
         maximum=1024,
+    )
+    refuses_by_worth: bool = option(
+        True,
+        'Refuse a task whose time utility has a floor if it is not expected to be worth more, or '
+        'if the engine time that it takes earns more elsewhere.',
+    )
+    client_weights: tuple[str, ...] = option(
+        (),
+        'What clients count when more is asked than can be served, "name:weight" each; others '
+        'count 1.',
     )
     stop_limit_s: float = option(
         5.0, 'How long a robot may take to confirm that it stopped (s).', minimum=0.1, maximum=60.0

@@ -17,10 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PlannerContext:
-    """The parts of the planner that each of its tasks works with; ``emit`` never raises."""
+    """The parts of the planner that each of its tasks works with; ``emit`` never raises.
+
+    ``demand`` tells how much of the engine is asked for; above 1 it is more than there is.
+    """
 
     engine: Engine
     clock: Clock
     group: TaskGroup
     emit: Callable[[PlannerEvent], None]
     config: PlannerConfig
+    demand: Callable[[], float]

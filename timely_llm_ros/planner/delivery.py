@@ -44,6 +44,7 @@ class Delivery:
         task: The task.
         link: Its robot.
         context: What the planner's tasks share.
+        received_s: When the task came (s).
         most: Most segments on their way to the robot or on it; further ones wait here.
         robot_free: Waits until the tasks that this one took over from have left the robot.
         on_progress: Called when the robot is expected to be idle at another time than before.
@@ -57,13 +58,14 @@ class Delivery:
         link: RobotLink,
         context: PlannerContext,
         *,
+        received_s: float,
         most: int,
         robot_free: Callable[[], Awaitable[object]],
         on_progress: Callable[[], None],
         on_success: Callable[[Segment, SegmentOutcome], None],
         on_failure: Callable[[Ending], None],
     ) -> None:
-        self.timeline = Timeline(context.clock.now())
+        self.timeline = Timeline(received_s)
         self.touched_robot = False
         """Whether anything was sent to the robot."""
         self._task, self._link, self._context = task, link, context

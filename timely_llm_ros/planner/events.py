@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.execution import SegmentOutcome
     from timely_llm_ros.planner.budgets import BudgetedTask
     from timely_llm_ros.planner.task import Task, TaskPhase, TaskResult
+    from timely_llm_ros.planner.worth import Expectation
     from timely_llm_ros.skills import Segment
 
 
@@ -28,11 +29,17 @@ class _OfTask:
 class TaskAccepted(_OfTask):
     """A task passed validation; it ends with exactly one :class:`TaskEnded`.
 
-    ``budgeted`` is how it will be generated within its time budget, where that was planned.
+    Attributes:
+        task: The task.
+        received_s: When it came, from which its times count (s).
+        budgeted: How it will be generated within its time budget, where that was planned.
+        expected: What it can expect; None where nothing was known.
     """
 
     task: Task
+    received_s: float
     budgeted: BudgetedTask | None = None
+    expected: Expectation | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ It runs on asyncio, knows nothing of ROS and reads the time only from its ``Cloc
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from timely_llm_ros.engines import (
     GenerationEnded,
     SegmentGenerated,
 )
+from timely_llm_ros.engines.tokens import PromptSize
 from timely_llm_ros.errors import (
     Ending,
     InvalidTaskError,
@@ -29,13 +31,15 @@ from timely_llm_ros.planner.background_tasks import BackgroundTasks
 from timely_llm_ros.planner.budgets import Budgets
 from timely_llm_ros.planner.config import PlannerConfig
 from timely_llm_ros.planner.context import PlannerContext
+from timely_llm_ros.planner.gate import Gate
 from timely_llm_ros.planner.prepared_task import PreparedTask
 from timely_llm_ros.planner.robot_queue import RobotQueue
 from timely_llm_ros.planner.task_group import TaskGroup
 from timely_llm_ros.planner.task_handle import TaskHandle
 from timely_llm_ros.planner.task_run import TaskRun
 from timely_llm_ros.prediction.lengths import EmpiricalLengths
-from timely_llm_ros.skills import build_prompt
+from timely_llm_ros.prompts import TersePrompts, load_prompts
+from timely_llm_ros.skills import Scene
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -47,8 +51,10 @@ if TYPE_CHECKING:
     from timely_llm_ros.planner.budgets import BudgetedTask
     from timely_llm_ros.planner.events import PlannerEvent
     from timely_llm_ros.planner.task import Task, TaskFeedback
+    from timely_llm_ros.planner.worth import AdmissionState
     from timely_llm_ros.prediction.lengths import LengthPredictor
     from timely_llm_ros.prediction.times import ExecutionTimeModel
+    from timely_llm_ros.prompts import Prompts
     from timely_llm_ros.skills import Prompt, SkillSet
 
 _logger = logging.getLogger(__name__)
@@ -96,10 +102,20 @@ class Planner:
         self._shortest_s: dict[str, float] = {}
         """Least engine time of a whole plan so far, by skill set."""
         self._group = TaskGroup()
+        self._gate = Gate(clock, self._config)
         self._context = PlannerContext(
-            engine=engine, clock=clock, group=self._group, emit=self._emit, config=self._config
+            engine=engine,
+            clock=clock,
+            group=self._group,
+            emit=self._emit,
+            config=self._config,
+            demand=self._gate.demand,
         )
-        self._background = BackgroundTasks(self._context, skill_sets)
+        self._prompts: Prompts = TersePrompts()
+        self.prompt_tokens: dict[str, int] = {}
+        """Tokens that all tasks of a skill set share, by its name, where the model's template was
+        rendered for it at the start."""
+        self._background = BackgroundTasks(self._context, skill_sets, self._build_prompt)
         self._runs: dict[str, TaskRun] = {}
         self._queues: dict[str, RobotQueue] = {}
         self._engine_ready = False
@@ -110,16 +126,30 @@ class Planner:
         """Every task that has not ended, in the order of acceptance."""
         return tuple(map(TaskHandle, self._runs.values()))
 
+    @property
+    def admission(self) -> AdmissionState:
+        """What was taken and refused, and what came of what was promised."""
+        return self._gate.state
+
     async def start(self) -> EngineInfo:
         """Start the engine, then take tasks.
 
         Raises:
             ModelLoadError: The engine's model cannot be loaded.
+            ConfigurationError: The template of its prompts cannot be used.
         """
         info = await self._engine.start(self._on_engine_event)
+        try:
+            self._prompts = load_prompts(self._config.prompt, info.tokenizer or info.model)
+            if not isinstance(self._prompts, TersePrompts):
+                # A template is rendered in a process of its own, which takes a moment.
+                await asyncio.to_thread(self._prepare_prompts, info)
+        except BaseException:
+            await self._engine.close()
+            raise
         times = self._times or info.times
         if times is not None and self._config.budgets is not None:
-            self._budgets = Budgets(info, times, self._predictor, self._config)
+            self._budgets = Budgets(info, times, self._predictor, self._config, self._prompts)
         self._engine_ready = self._open = True
         self._background.engine_ready()
         return info
@@ -144,7 +174,8 @@ class Planner:
         """Check whether a task can be served now, and work out how. Changes nothing.
 
         Raises:
-            InvalidTaskError: It names something unknown, or its id is taken.
+            InvalidTaskError: It names something unknown, its id is taken, or its instruction holds
+                a mark of the model's prompts.
             RobotUnavailableError: Its robot's executor does not answer.
             TaskRefusedError: Its budget is too small or its robot's queue is full.
             ShutdownError: The planner is not running.
@@ -162,26 +193,40 @@ class Planner:
             raise RobotUnavailableError(
                 f'robot {task.robot!r}: its executor does not answer, expected it to'
             )
-        self._require_room(task)
-        prompt = build_prompt(skill_set, task.scene, task.instruction)
+        queue = self._queues.get(task.robot)
+        takes_over = self._gate.takes_over(task, queue)
+        if not takes_over:
+            self._require_room(task)
+        prompt = self._prompts.build(skill_set, task.scene, task.instruction)
         max_tokens = self._config.max_tokens
         budgeted = self._budget(task, skill_set, prompt)
         if budgeted is not None:
             prompt, max_tokens = budgeted.prompt, budgeted.budget.max_tokens
         return PreparedTask(
-            task, skill_set, link, prompt, max_tokens, budgeted, self._predicted(prompt)
+            task,
+            skill_set,
+            link,
+            prompt,
+            max_tokens,
+            budgeted,
+            self._predicted(prompt),
+            self._gate.judge(task, None if takes_over else queue),
+            takes_over,
         )
 
     def submit(
         self,
         prepared: PreparedTask,
         *,
+        received_s: float | None = None,
         on_feedback: Callable[[TaskFeedback], None] | None = None,
     ) -> TaskHandle:
         """Accept a task; it then ends exactly once.
 
         Args:
             prepared: The task, prepared just before: nothing but its id is checked again.
+            received_s: When it came (s), from which its response counts; None for now. Whoever
+                keeps tasks back, until a robot is free for instance, says when they came.
             on_feedback: Called on the loop's thread at a change of phase, at a new segment and
                 when its robot reports progress.
 
@@ -191,18 +236,20 @@ class Planner:
         """
         task = prepared.task
         self._require_new(task)
-        queue = self._queues.setdefault(task.robot, RobotQueue())
+        queue = self._queues.setdefault(task.robot, RobotQueue(self._gate.rank))
         run = TaskRun(
             prepared,
             self._context,
+            received_s=self._clock.now() if received_s is None else received_s,
             robot_free=queue.wait_free,
             on_late_generation=self._skip_queued,
             on_ended=self._on_ended,
             on_feedback=on_feedback,
         )
         self._runs[task.task_id] = run
+        self._gate.accepted(run)
         run.accept()
-        if queue.current is not None and task.when_busy == 'queue':
+        if queue.current is not None and not prepared.takes_over:
             queue.waiting.append(run)
             return TaskHandle(run)
         superseded = queue.take_over(run)
@@ -220,7 +267,7 @@ class Planner:
 
     def _require_room(self, task: Task) -> None:
         queue = self._queues.get(task.robot)
-        if queue is None or queue.current is None or task.when_busy != 'queue':
+        if queue is None or queue.current is None:
             return
         if len(queue.waiting) >= self._config.max_queue_per_robot:
             raise TaskRefusedError(
@@ -252,6 +299,14 @@ class Planner:
             raise ShutdownError(f'background task {task.task_id}: the planner is not running')
         return self._background.submit(task)
 
+    def _prepare_prompts(self, info: EngineInfo) -> None:
+        size = PromptSize(info)
+        for name, skill_set in tuple(self._skill_sets.items()):
+            self.prompt_tokens[name] = size.fixed(self._prompts.build(skill_set, Scene(), 'x'))
+
+    def _build_prompt(self, skill_set: SkillSet, scene: Scene, instruction: str) -> Prompt:
+        return self._prompts.build(skill_set, scene, instruction)
+
     def _predicted(self, prompt: Prompt) -> float | None:
         """Return a plan's expected length (tokens) where the engine is to be told."""
         if not self._config.predicts_lengths:
@@ -262,6 +317,7 @@ class Planner:
     def _begin(self, run: TaskRun) -> None:
         if self._engine_ready and self._open:
             run.begin()
+            self._gate.began(run)
 
     def _skip_queued(self, late: TaskRun) -> None:
         """Refuse the tasks that queued behind a late generation before it ended."""
@@ -276,6 +332,7 @@ class Planner:
 
     def _on_ended(self, run: TaskRun) -> None:
         del self._runs[run.task.task_id]
+        self._gate.ended(run)
         robot = run.task.robot
         queue = self._queues[robot]
         queue.leave(run)
@@ -288,12 +345,14 @@ class Planner:
         match event:
             case SegmentGenerated():
                 self._background.on_event(event)
+                self._gate.on_segment(event, self._runs.get(event.generation_id))
                 self._of_generation(event.generation_id, lambda run: run.on_segment(event))
             case GenerationEnded():
                 self._background.on_event(event)
                 run = self._runs.get(event.generation_id)
                 if run is not None and event.reason == 'stop':
                     self._learn(run, event)
+                    self._gate.on_plan(run)
                 self._of_generation(event.generation_id, lambda run: run.on_generation_ended(event))
             case EvictionDecided():
                 self._of_generation(event.generation_id, lambda run: run.on_eviction(event))

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.execution import RobotLink
     from timely_llm_ros.planner.budgets import BudgetedTask
     from timely_llm_ros.planner.task import Task
+    from timely_llm_ros.planner.worth import Expectation
     from timely_llm_ros.skills import Prompt, Scene, SkillSet
 
 
@@ -20,6 +21,8 @@ class PreparedTask:
         max_tokens: Length limit of the plan.
         budgeted: How the plan is generated within its time budget, where that was planned.
         predicted_tokens: Expected length of the plan, where the engine is to be told.
+        expected: What the task can expect; None as long as no plan of its like was served.
+        takes_over: Whether it takes its robot from the task that the robot has.
     """
 
     task: Task
@@ -29,6 +32,8 @@ class PreparedTask:
     max_tokens: int
     budgeted: BudgetedTask | None = None
     predicted_tokens: float | None = None
+    expected: Expectation | None = None
+    takes_over: bool = False
 
     @property
     def scene(self) -> Scene:

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from timely_llm_ros.planner.task_run import TaskRun
 
 
 class RobotQueue:
     """The order in which one robot serves its tasks; it starts and ends none of them.
 
+    Behind the current one comes whichever of those that wait ``rank`` puts highest, the first of
+    equals.
+
     The plan of a task that takes over is generated at once, but the robot gets nothing of it before
     the tasks that it took over from have ended.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rank: Callable[[TaskRun], tuple[float, ...]]) -> None:
+        self._rank = rank
         self.current: TaskRun | None = None
-        self.waiting: deque[TaskRun] = deque()
+        self.waiting: list[TaskRun] = []
         self._leaving: set[TaskRun] = set()
         self._free = asyncio.Event()
         self._free.set()
@@ -43,12 +48,14 @@ class RobotQueue:
         return old
 
     def leave(self, run: TaskRun) -> None:
-        """Forget a task that ended; behind the current one the first that waits becomes current."""
+        """Forget a task that ended; behind the current one the best that waits becomes current."""
         if run in self._leaving:
             self._leaving.discard(run)
             if not self._leaving:
                 self._free.set()
         elif run is self.current:
-            self.current = self.waiting.popleft() if self.waiting else None
+            self.current = max(self.waiting, key=self._rank, default=None)
+            if self.current is not None:
+                self.waiting.remove(self.current)
         else:
             self.waiting.remove(run)

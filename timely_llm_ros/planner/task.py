@@ -13,6 +13,7 @@ from timely_llm_ros.skills import instruction_words
 if TYPE_CHECKING:
     from timely_llm_ros.budget import TaskBudget
     from timely_llm_ros.errors import Ending
+    from timely_llm_ros.planner.worth import Expectation
     from timely_llm_ros.skills import Scene
     from timely_llm_ros.utility import TimeUtility
 
@@ -44,6 +45,7 @@ class Task:
         overrun: What happens if it does not.
         when_busy: What becomes of the robot's current task.
         task_kind: Free label for statistics.
+        client: Who asks, of those that share the planner.
 
     Raises:
         InvalidTaskError: A value is empty or out of range, or the instruction has control
@@ -60,6 +62,7 @@ class Task:
     overrun: OverrunStrategy = 'kill'
     when_busy: WhenBusy = 'abort'
     task_kind: str = ''
+    client: str = ''
 
     def __post_init__(self) -> None:
         if not self.task_id:
@@ -117,12 +120,16 @@ class TaskFeedback:
         segments: Segments generated so far.
         expected_remaining_s: Expected time (s) until the robot has done those.
         call: Text of the call that the robot is at; empty where there is none.
+        expected: What it could expect when it was accepted; None where nothing was known.
+        demand: How much of the engine is asked for; above 1 it is more than there is.
     """
 
     phase: TaskPhase
     segments: int
     expected_remaining_s: float
     call: str = ''
+    expected: Expectation | None = None
+    demand: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.engines import GenerationRequest
 from timely_llm_ros.errors import (
@@ -14,6 +15,7 @@ from timely_llm_ros.errors import (
     ExecutionError,
     PlanError,
     RobotUnavailableError,
+    WorthlessError,
 )
 from timely_llm_ros.execution import TimedSegment
 from timely_llm_ros.planner.delivery import Delivery
@@ -22,7 +24,7 @@ from timely_llm_ros.planner.task import TaskFeedback, TaskPhase, TaskResult
 from timely_llm_ros.skills import expected_execution_s
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from timely_llm_ros.engines import EvictionDecided, GenerationEnded, SegmentGenerated
     from timely_llm_ros.execution import SegmentOutcome
@@ -42,6 +44,7 @@ class TaskRun:
     Args:
         prepared: The task, and what its generation needs.
         context: What the planner's tasks share.
+        received_s: When it came (s).
         robot_free: Waits until the tasks that this one took over from have left the robot.
         on_late_generation: Called when a generation ended after its budget under ``skip_next``.
         on_ended: Called once, when the result is known.
@@ -53,12 +56,13 @@ class TaskRun:
         prepared: PreparedTask,
         context: PlannerContext,
         *,
+        received_s: float,
         robot_free: Callable[[], Awaitable[object]],
         on_late_generation: Callable[[TaskRun], None],
         on_ended: Callable[[TaskRun], None],
         on_feedback: Callable[[TaskFeedback], None] | None,
     ) -> None:
-        self.task, self.prompt = prepared.task, prepared.prompt
+        self.task, self.prompt, self.expected = prepared.task, prepared.prompt, prepared.expected
         self.result: asyncio.Future[TaskResult] = asyncio.get_running_loop().create_future()
         self._prepared, self._context = prepared, context
         self._evicted = self._generation_s = 0.0
@@ -68,6 +72,7 @@ class TaskRun:
             prepared.task,
             prepared.link,
             context,
+            received_s=received_s,
             most=prepared.skill_set.limits.queued_segments,
             robot_free=robot_free,
             on_progress=self._on_progress,
@@ -81,7 +86,7 @@ class TaskRun:
         self._generated = 0
         self._executed = 0
         self._tokens = 0
-        self._budget_watch: asyncio.Task[None] | None = None
+        self._watches: list[asyncio.Task[None]] = []
         self._last_phase: TaskPhase | None = None
 
     # What it is doing
@@ -90,6 +95,16 @@ class TaskRun:
     def received_s(self) -> float:
         """When it was received (s)."""
         return self._delivery.timeline.received_s
+
+    @property
+    def response_s(self) -> float | None:
+        """From when it came to its first action (s); None before."""
+        return self._delivery.timeline.response_s
+
+    @property
+    def remaining_s(self) -> float:
+        """Expected time (s) until its robot has done what was generated so far."""
+        return self._delivery.remaining_s
 
     @property
     def phase(self) -> TaskPhase:
@@ -109,18 +124,30 @@ class TaskRun:
     def feedback(self) -> TaskFeedback:
         """How far it is."""
         delivery = self._delivery
-        return TaskFeedback(self.phase, self._generated, delivery.remaining_s, delivery.call)
+        return TaskFeedback(
+            self.phase,
+            self._generated,
+            delivery.remaining_s,
+            delivery.call,
+            self.expected,
+            self._context.demand(),
+        )
 
     # What happens to it
 
     def accept(self) -> None:
         """Announce it and start the watch over its time budget."""
         task, budgeted = self.task, self._prepared.budgeted
-        self._context.emit(TaskAccepted(task.task_id, task.robot, self.received_s, task, budgeted))
-        if task.time_budget_s is not None:
-            self._budget_watch = self._context.group.spawn(
-                self._watch_budget(task.time_budget_s), f'budget of {task.task_id}'
+        now_s = self._context.clock.now()
+        self._context.emit(
+            TaskAccepted(
+                task.task_id, task.robot, now_s, task, self.received_s, budgeted, self.expected
             )
+        )
+        if task.time_budget_s is not None:
+            self._watch(self._watch_budget(task.time_budget_s), 'budget')
+        if math.isfinite(task.utility.worthless_after_s):
+            self._watch(self._watch_worth(), 'worth')
         self._touch()
 
     def begin(self) -> None:
@@ -186,7 +213,7 @@ class TaskRun:
         if not self._generating:
             return
         self._note_generation_end()
-        self._stop_budget_watch()
+        self._stop_watches()
         if self.task.overrun == 'skip_next' and self._is_late():
             self._on_late_generation(self)
         match event.reason:
@@ -203,6 +230,8 @@ class TaskRun:
                 self.end(Ending(code, f'plan has no end after {event.tokens} tokens: {limit}'))
             case 'invalid_plan':
                 self.end(Ending(PlanError.code, event.error))
+            case 'worthless':
+                self.end(Ending(WorthlessError.code, event.error))
             case 'canceled' | 'error':
                 text = event.error or 'the engine dropped the generation'
                 self.end(Ending(EngineError.code, text))
@@ -219,7 +248,7 @@ class TaskRun:
         if self._ending is not None:
             return
         self._ending = ending
-        self._stop_budget_watch()
+        self._stop_watches()
         self._stop_generation()
         if self._delivery.busy or (self._delivery.touched_robot and not ending.succeeded):
             self._touch()
@@ -306,7 +335,6 @@ class TaskRun:
     async def _watch_budget(self, budget_s: float) -> None:
         deadline_s = self.received_s + budget_s + 2 * BUDGET_TOLERANCE_S
         await self._context.clock.sleep(deadline_s - self._context.clock.now())
-        self._budget_watch = None
         if self.task.overrun != 'kill' or self._ending is not None:
             return
         text = (
@@ -318,10 +346,33 @@ class TaskRun:
         # The robot finishes what it has; a task that still queues has nothing and ends at once.
         self._finish_if_done()
 
-    def _stop_budget_watch(self) -> None:
-        if self._budget_watch is not None:
-            self._budget_watch.cancel()
-            self._budget_watch = None
+    def _watch(self, coroutine: Coroutine[Any, Any, None], what: str) -> None:
+        self._watches.append(self._context.group.spawn(coroutine, f'{what} of {self.task.task_id}'))
+
+    def _stop_watches(self) -> None:
+        own = asyncio.current_task()
+        for watch in self._watches:
+            # The one that ends the task has yet to see to its end.
+            if watch is not own:
+                watch.cancel()
+
+    # Its worth
+
+    async def _watch_worth(self) -> None:
+        """End it when its first segment is not there by the time it would not be wanted."""
+        utility = self.task.utility
+        limit_s = utility.worthless_after_s
+        await self._context.clock.sleep(self.received_s + limit_s - self._context.clock.now())
+        if self._generated:
+            return
+        waited = 'its robot had not come to it' if not self._began else 'no segment was there'
+        self.end(
+            Ending(
+                WorthlessError.code,
+                f'{waited} after {limit_s:.2f} s, from when its utility is no more than '
+                f'{utility.floor:g}: expected a first action before',
+            )
+        )
 
     def _touch(self, *, feedback: bool = False) -> None:
         """Tell of a new phase, and how far the task is then or where ``feedback`` asks for it."""

@@ -85,6 +85,11 @@ class StepTimes:
         self._prefills += 1
         self.prefill_s += weight * (prefill_s - self.prefill_s)
 
+    @property
+    def row_s(self) -> float:
+        """The least that a generation's share of a step took so far (s); 0 before the first."""
+        return min((mean_s / batch for batch, mean_s in self._mean_s.items()), default=0.0)
+
     def expected_s(self, batch: int) -> float | None:
         """Return the expected step time; None before the first observation.
 

@@ -89,6 +89,7 @@ class GenerationRow(NamedTuple):
     predicted_tokens: float = 0.0
     remaining_tokens: float = 0.0
     rank: float = math.nan
+    worthless_s: float = math.inf
     segment_index: int = 0
     generated_tokens: int = 0
     total_tokens: int = 0
@@ -107,12 +108,13 @@ class GenerationTable:
     Adding and removing takes constant time. A removed row is filled with the last one, so a row
     number is only good until the next :meth:`remove`. Beside the columns of :class:`TableView`
     there are ``worst_tokens`` (the most tokens that the segment in the making may take), ``rank``
-    (the scheduler's latest) and ``sequence``, which breaks ties (it counts :meth:`add` and
+    (the scheduler's latest), ``worthless_s`` (from when a first segment is not wanted any more, inf
+    for never) and ``sequence``, which breaks ties (it counts :meth:`add` and
     :meth:`requeue`).
     """
 
-    _FLOATS = GenerationRow._fields[:9]
-    _INTS = GenerationRow._fields[9:]
+    _FLOATS = GenerationRow._fields[:10]
+    _INTS = GenerationRow._fields[10:]
 
     def __init__(self, capacity: int = 64) -> None:
         self.ids: list[str] = []
@@ -157,6 +159,7 @@ class GenerationTable:
             utility.slope_per_s,
             utility.peak,
             due_s=arrival_s,
+            worthless_s=arrival_s + utility.worthless_after_s,
             sequence=self._next_sequence,
         )
         floats = len(self._FLOATS)

@@ -49,7 +49,7 @@ class LookaheadBatchLimit(BatchLimit):
     ) -> None:
         super().__init__(max_running, step_times)
         self._network_s, self._fills = network_s, fills
-        self._dearest = 0.0
+        self._dearest = self._behind = 0.0
 
     @property
     def considered(self) -> int:
@@ -77,6 +77,7 @@ class LookaheadBatchLimit(BatchLimit):
         begun = begun[: self.max_running - len(inside)]
         places += begun
         inside += [candidates[place] for place in begun]
+        self._behind = self._losing(candidates, places)
         paced = self._pace([candidates[place] for place in prompts if place not in pressed], inside)
         added = len(begun)
         for place in range(running, len(candidates)):
@@ -206,7 +207,27 @@ class LookaheadBatchLimit(BatchLimit):
             return True
         own_s = own_prefill_s + _tokens(item) * longer_s
         late_s = max(0.0, last_s + own_s - max(item.slack_s, wait_s + own_s))
-        return item.loss_per_s * late_s >= loss
+        return item.loss_per_s * late_s + self._saved(item, len(inside)) >= loss
+
+    def _losing(self, candidates: Sequence[Candidate], places: list[int]) -> float:
+        """Return what those outside that are late already lose per second (utility/s)."""
+        chosen = set(places)
+        return sum(
+            item.loss_per_s
+            for place, item in enumerate(candidates)
+            if place not in chosen and item.slack_s < self._network_s
+        )
+
+    def _saved(self, item: Candidate, batch: int) -> float:
+        """Return what the late ones outside gain if one joins now and not a full step later.
+
+        A row in a step that is run in any case costs less than its share of a later full one, and
+        the engine is free for those outside that much sooner. With nobody late outside it is
+        nothing; the longer the backlog, the fuller the steps.
+        """
+        later_s = self._step_s(self.max_running) / self.max_running
+        now_s = self._step_s(batch + 1) - self._step_s(batch)
+        return max(0.0, later_s - now_s) * _tokens(item) * self._behind
 
     def _step_s(self, batch: int) -> float:
         return self.step_times.expected_s(max(batch, 1)) or 0.0

@@ -39,14 +39,14 @@ class SchedulingOptions:
     """
 
     admission: Admission = option(
-        'feasible',
-        'How many of them run together: as many as leave every deadline that can still be met, '
-        'each that gains more than the others lose by it, always max_running, or as TimelyLLM '
+        'lookahead',
+        'How many of them run together: each that gains more than the others lose by it, as many '
+        'as leave every deadline that can still be met, always max_running, or as TimelyLLM '
         'prints it.',
         choices=get_args(Admission),
     )
     interrupts: bool = option(
-        True, 'Whether a segment in the making may be interrupted for a better-ranked one.'
+        False, 'Whether a segment in the making may be interrupted for a better-ranked one.'
     )
     age_bound_s: float | None = option(
         30.0,

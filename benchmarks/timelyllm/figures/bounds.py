@@ -6,7 +6,8 @@ other tasks that came with them only add to what is chosen from (to begin one of
 cost its prompt, which is more). What is left is searched exactly: see ``best_value.py``.
 
 When a task reaches the planner depends on when a robot is free, hence on how tasks before it were
-served. So a bound is that of one run: of any order of serving the tasks when they came in it.
+served. So a bound is that of one run: of any order of serving the tasks when they reached it. What
+a task lost while it waited for its robot no order gives back.
 """
 
 from __future__ import annotations
@@ -20,7 +21,14 @@ from benchmarks.common import Target
 from benchmarks.timelyllm.comparison import lookahead, summarise
 from benchmarks.timelyllm.figures.best_value import Burst, best_value, clusters
 from benchmarks.timelyllm.figures.experiment import Experiment, Result, Table
-from benchmarks.workloads import WORKLOADS, ServedTask, check_all_succeeded, compose, run_workload
+from benchmarks.workloads import (
+    NETWORK_S,
+    WORKLOADS,
+    ServedTask,
+    check_all_succeeded,
+    compose,
+    run_workload,
+)
 from timely_llm_ros.engines.simulated import StepTimeModel, find_hardware
 
 if TYPE_CHECKING:
@@ -44,7 +52,17 @@ def greatest_utility(
     total = sum(groups[record.task.group].peak for record in records if not _urgent(record))
     if urgent:
         total += _best_sum(urgent, records, times, groups['urgent'].first)
+    total -= sum(_least_loss(record, groups[record.task.group], times) for record in records)
     return total / len(records)
+
+
+def _least_loss(record: ServedTask, utility: TimeUtility, times: StepTimeModel) -> float:
+    """Return the least utility that a task loses by its wait for a robot.
+
+    Utility falls ever more steeply, so it is least where the rest of the response is shortest.
+    """
+    rest_s = times.prefill_s + record.task.segments[0].tokens * times.decode_s + NETWORK_S
+    return utility.first(rest_s) - utility.first(rest_s + record.queued_s)
 
 
 def least_waiting_s(records: Sequence[ServedTask], times: StepTimeModel) -> float:
@@ -53,7 +71,8 @@ def least_waiting_s(records: Sequence[ServedTask], times: StepTimeModel) -> floa
     Raises:
         ValueError: First segments differ in length.
     """
-    return -_best_sum(records, records, times, _negative) / len(records)
+    queued_s = sum(record.queued_s for record in records)
+    return (queued_s - _best_sum(records, records, times, _negative)) / len(records)
 
 
 def _best_sum(

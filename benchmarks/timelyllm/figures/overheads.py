@@ -82,8 +82,10 @@ def run(runs: Runs) -> Result:
     table_4 = Table('Table 4: segmentation, per plan', headers, tuple(rows))
     ours = {
         count: {
-            'utility': ours_us(count, 'utility', SchedulingOptions()),
-            'lookahead': ours_us(count, 'least_loss', SchedulingOptions(admission='lookahead')),
+            'utility': ours_us(
+                count, 'utility', SchedulingOptions(admission='feasible', interrupts=True)
+            ),
+            'lookahead': ours_us(count, 'least_loss', SchedulingOptions(interrupts=True)),
         }
         for count in PAPER_US
     }

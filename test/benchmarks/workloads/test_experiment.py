@@ -65,6 +65,18 @@ def test_one_task_takes_exactly_what_the_step_times_add_up_to() -> None:
     assert result.segments == 3
 
 
+def test_a_response_counts_from_when_the_task_came_and_not_from_when_a_robot_was_free() -> None:
+    (task,) = one_task((5, 3.0)).tasks
+    workload = Workload('two', 1, {'normal': NORMAL}, (task, task))
+    first, second = run_workload(workload, paper('utility', 6))
+    done_s = (first.result.response_s or 0.0) + 3.0
+    assert second.queued_s == pytest.approx(done_s, abs=0.02)
+    assert second.result.response_s == pytest.approx(second.queued_s + 0.1466, abs=0.001)
+    assert second.result.utility == pytest.approx(NORMAL.first(second.queued_s + 0.1466), abs=0.01)
+    _, without = run_workload(workload, paper('utility', 6), from_free_robot=True)
+    assert without.result.response_s == pytest.approx(0.1466, abs=0.001)
+
+
 def test_whole_plan_waits_for_the_last_token() -> None:
     (record,) = run_workload(one_task((5, 1.0), (4, 1.0)), whole_plan(6))
     waiting_s = 0.030 + 0.000405 + 0.000202 + 9 * 0.0216 + 0.008
@@ -180,7 +192,7 @@ def test_an_empty_workload_has_no_records() -> None:
 def test_the_orderings_of_the_reference_simulation() -> None:
     systems = [whole_plan(12), stream(12), paper('utility', 6), paper('fcfs', 6)]
     systems.append(paper_admission('printed'))
-    found = compare(systems, 'wid2', seeds=range(2))
+    found = compare(systems, 'wid2', seeds=range(2), from_free_robot=True)
     utility = {name: summary.utility for name, summary in found.items()}
     best = utility['paper utility cap 6']
     assert best == max(utility.values())
@@ -192,7 +204,9 @@ def test_the_orderings_of_the_reference_simulation() -> None:
 
 
 def test_lookahead_serves_urgent_tasks_better_than_the_paper_and_normal_ones_well() -> None:
-    found = compare([paper('utility', 6), lookahead()], 'wid1', seeds=(1, 2))
+    # What is lost in waiting for a robot is no question of order.
+    systems = [paper('utility', 6), lookahead()]
+    found = compare(systems, 'wid1', seeds=(1, 2), from_free_robot=True)
     theirs, ours = found['paper utility cap 6'], found['lookahead']
     assert ours.utility > theirs.utility + 0.05
     assert ours.groups['urgent'].utility > 0.85 > theirs.groups['urgent'].utility

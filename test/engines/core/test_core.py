@@ -27,7 +27,7 @@ from timely_llm_ros.engines.core.kv_ledger import KvLedger
 from timely_llm_ros.engines.simulated.config import SimulatedConfig
 from timely_llm_ros.engines.simulated.engine import SimulatedEngine
 from timely_llm_ros.engines.simulated.step_time import StepTimeModel
-from timely_llm_ros.scheduling import Phase
+from timely_llm_ros.scheduling import Phase, SchedulingOptions
 from timely_llm_ros.virtual_time import run_virtual
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def test_an_id_used_twice_ends_the_first() -> None:
 
 
 def test_an_urgent_newcomer_takes_the_place_of_a_normal_one() -> None:
-    bench = core_bench(max_running=1)
+    bench = core_bench(max_running=1, scheduling=SchedulingOptions(interrupts=True))
     bench.core.apply(Submit(request('a')))
     bench.step()
     bench.core.apply(Submit(request('u', urgent=True, arrival_s=bench.now_s)))

@@ -82,7 +82,7 @@ def serve(
             max_kv_tokens=max_kv_tokens,
             prefill_chunk=1 << 20,
             scheduling=SchedulingOptions(
-                admission='fixed', age_bound_s=None, preemption_share=share
+                admission='fixed', interrupts=True, age_bound_s=None, preemption_share=share
             ),
         ),
     )
@@ -343,7 +343,8 @@ def mean_latency_s(policy: str, **options: Any) -> float:
         engine = SimulatedEngine(
             SimulatedConfig(
                 plan_text=lambda request: plan_of(lengths[int(request.generation_id)]),
-                policy=policy, mode='whole_plan', max_running=2, scheduling=SchedulingOptions(),
+                policy=policy, mode='whole_plan', max_running=2,
+                scheduling=SchedulingOptions(interrupts=True),
                 **options,
             )
         )  # fmt: skip

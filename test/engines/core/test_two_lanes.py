@@ -154,7 +154,9 @@ def test_a_robot_interrupts_a_background_plan_that_goes_on_afterwards() -> None:
 
 
 def test_robots_take_the_backgrounds_memory_first() -> None:
-    bench = LanedBench(max_kv_tokens=120, scheduling=SchedulingOptions(background_chunk=64))
+    bench = LanedBench(
+        max_kv_tokens=120, scheduling=SchedulingOptions(admission='fixed', background_chunk=64)
+    )
     for name in ('b1', 'b2', 'b3'):
         bench.core.apply(Submit(request(name, background=True, body='y' * 80)))
     while bench.core.kv.used < 90:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from dataclasses import replace
@@ -14,7 +15,12 @@ from benchmarks.recorder.virtual_trace import apart, write_virtual_trace
 from benchmarks.workloads import WORKLOADS, compose
 from benchmarks.workloads.experiment import System
 from lrtrace.storage import TraceWriter, repair_trace
+from timely_llm_ros.cli import what_if_command
 from timely_llm_ros.cli.main import main
+from timely_llm_ros.engines import EngineConfig
+from timely_llm_ros.nodes.planner.parameters import PlannerParameters
+from timely_llm_ros.ros.parameters import declarations
+from timely_llm_ros.scheduling import SchedulingOptions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -146,3 +152,15 @@ def test_a_foreign_trace_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
     ):
         assert main(['what-if', str(tmp_path / name)]) == 1
         assert said in capsys.readouterr().err
+
+
+def test_a_what_if_and_the_planner_node_have_one_default() -> None:
+    parser = argparse.ArgumentParser()
+    what_if_command.add_options(parser)
+    given = parser.parse_args(['some_trace'])
+    node = declarations(PlannerParameters)
+    assert given.admission == node['admission'].default == SchedulingOptions().admission
+    assert given.policy.split(',')[0] == node['policy'].default == EngineConfig.policy
+    assert declarations(SchedulingOptions) == {
+        name: node[name] for name in declarations(SchedulingOptions)
+    }

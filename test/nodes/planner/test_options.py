@@ -49,16 +49,15 @@ def test_a_parameter_chooses_the_engine(engine: str) -> None:
 def test_each_option_of_the_scheduler_is_a_parameter() -> None:
     names = {item.name for item in fields(SchedulingOptions)}
     assert names <= set(declarations(PlannerParameters))
-    ours = SchedulingOptions(admission='lookahead', interrupts=False)
-    assert parameters().engine.scheduling == ours
+    assert parameters().engine.scheduling == SchedulingOptions()
 
 
 @pytest.mark.parametrize('engine', sorted(ENGINES))
 @pytest.mark.parametrize(
     ('name', 'value', 'expected'),
     [
-        ('admission', 'lookahead', 'lookahead'),
-        ('interrupts', False, False),
+        ('admission', 'feasible', 'feasible'),
+        ('interrupts', True, True),
         ('age_bound_s', 0.0, None),
         ('age_bound_s', 5.0, 5.0),
         ('network_s', 0.008, 0.008),

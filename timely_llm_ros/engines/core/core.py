@@ -85,6 +85,7 @@ class EngineCore:
 
     def plan(self, now_s: float) -> StepPlan | None:
         """Choose the next step's work; None where nothing can run."""
+        self.generations.drop_worthless(now_s)
         while True:
             chosen = self.generations.choose(now_s)
             plan = self.batcher.fit(chosen, self.generations)
@@ -107,10 +108,11 @@ class EngineCore:
         """Take a step's tokens: an output for each row that samples, in the rows' order."""
         generations = self.generations
         step_s = generations.step_s = ended_s - started_s
-        self._observe(plan, step_s)
-        for generation in generations.current:
-            generation.segment_s += step_s
-            generation.total_s += step_s
+        begun = [
+            row.generation for row in plan.rows if row.generation.context.computed == row.tokens
+        ]
+        self._observe(plan, step_s, len(begun))
+        generations.spend(generations.current, step_s, begun)
         sampling = [row.generation for row in plan.rows if row.samples]
         for generation, output in zip(sampling, outputs, strict=True):
             # An engine may take commands while a step is under way, so it may have ended.
@@ -138,12 +140,11 @@ class EngineCore:
         """Return a snapshot."""
         return self.generations.state(now_s)
 
-    def _observe(self, plan: StepPlan, step_s: float) -> None:
+    def _observe(self, plan: StepPlan, step_s: float, begun: int) -> None:
         """Learn from how long a step took."""
         if plan.decodes_only:
             self.generations.step_times.observe(len(plan.rows), step_s)
         else:
-            begun = sum(row.generation.context.computed == row.tokens for row in plan.rows)
             batch = sum(row.samples for row in plan.rows)
             self.generations.step_times.observe_prefill(batch, begun, step_s)
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from timely_llm_ros.engines.commands import Cancel, Resume, RobotIdleAt, Submit, Suspend
 from timely_llm_ros.engines.core.remaining_lengths import RemainingLengths
 from timely_llm_ros.engines.core.segment_forecast import SegmentForecast
@@ -90,6 +92,8 @@ class Generations:
         )
         self._segmenter = segmenter or self._default_segmenter
         self._by_id: dict[str, Generation] = {}
+        self._choosy = 0
+        """How many have a utility below which they are not wanted."""
         self._events: list[EngineEvent] = []
         self._state_at_s = -math.inf
 
@@ -190,6 +194,7 @@ class Generations:
         name, request = generation.generation_id, generation.request
         self._by_id[name] = generation
         self.table.add(name, request.utility, request.arrival_s)
+        self._choosy += math.isfinite(request.utility.worthless_after_s)
         self._lengths.begin(generation, request.predicted_tokens)
         if remaining_tokens is not None:
             self._lengths.refine({name: remaining_tokens})
@@ -200,6 +205,7 @@ class Generations:
         """Forget a generation and free its KV; its plan's length is learned if it is complete."""
         name = generation.generation_id
         del self._by_id[name]
+        self._choosy -= math.isfinite(generation.request.utility.worthless_after_s)
         self._lengths.end(generation, complete=complete)
         self.table.remove(name)
         self._kv.close(generation.context)
@@ -224,6 +230,26 @@ class Generations:
             self.end(generation, 'error', REPEATED)
 
     # Steps ---------------------------------------------------------------------------------------
+
+    def drop_worthless(self, now_s: float) -> None:
+        """End those that are not begun and whose first segment would not be wanted any more."""
+        if not self._choosy:
+            return
+        table = self.table
+        ready_s = table.column('expected_generation_s') + now_s
+        late = (ready_s >= table.column('worthless_s')) & (table.column('phase') == Phase.QUEUED)
+        late &= table.column('segment_index') == 0
+        for name in [table.ids[row] for row in np.flatnonzero(late)]:
+            generation = self._by_id[name]
+            utility = generation.request.utility
+            least_s = now_s - generation.request.arrival_s + generation.expected_s
+            self.end(
+                generation,
+                'worthless',
+                f'not begun after {now_s - generation.request.arrival_s:.2f} s: its first action '
+                f'would come after {least_s:.2f} s at the soonest, worth '
+                f'{utility.first(least_s):.2f}: expected more than {utility.floor:g}',
+            )
 
     def choose(self, now_s: float) -> list[Generation]:
         """Return who is to run next, best rank first."""
@@ -272,6 +298,22 @@ class Generations:
         else:
             generation.segment_tokens += 1
 
+    def spend(
+        self, running: Sequence[Generation], step_s: float, begun: Sequence[Generation] = ()
+    ) -> None:
+        """Book a step's time to each that was in it, and what it costs where steps are full.
+
+        A step that is half empty costs no more for that: others could have been in it. What a
+        prompt adds to a step is the cost of whoever has ``begun`` with it.
+        """
+        row_s = self.step_times.row_s
+        for generation in running:
+            generation.segment_s += step_s
+            generation.total_s += step_s
+            generation.cost_s += row_s
+        for generation in begun:
+            generation.cost_s += self.step_times.prefill_s
+
     def count(self, served: Sequence[Generation]) -> None:
         """Count the tokens of those served, once all of a step's tokens are taken."""
         self._forecast.step(served, len(self.current))
@@ -319,7 +361,8 @@ class Generations:
 
     def _emit(self, generation: Generation, segment: Segment, now_s: float) -> None:
         name, made_s = generation.generation_id, generation.segment_s
-        sent = SegmentGenerated(name, segment, now_s, made_s, generation.kv_tokens)
+        cost_s, generation.cost_s = generation.cost_s, 0.0
+        sent = SegmentGenerated(name, segment, now_s, made_s, generation.kv_tokens, cost_s)
         self._events.append(sent)
         self._forecast.end_segment(generation, segment, now_s)
 

@@ -144,6 +144,7 @@ class Generation:
     segments: int = 0
     segment_tokens: int = 0
     segment_s: float = 0.0
+    cost_s: float = 0.0
     total_s: float = 0.0
     expected_s: float = 0.0
     awaits_value: bool = False

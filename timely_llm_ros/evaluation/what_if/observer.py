@@ -65,7 +65,7 @@ class RunObserver:
         """Note what happened to a task."""
         at_s = event.at_s - self._start_s
         if isinstance(event, TaskAccepted):
-            self._new(self._recorded[event.task_id], event.robot, at_s)
+            self._new(self._recorded[event.task_id], event.robot, event.received_s - self._start_s)
             return
         record = self._found[event.task_id]
         match event:

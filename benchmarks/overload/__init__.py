@@ -1,0 +1,1 @@
+"""More load than can be served: what is earned, by whom, and what no schedule exceeds."""

@@ -1,0 +1,185 @@
+"""What is earned when more is asked than can be served, on virtual time.
+
+    .venv/bin/python -m benchmarks.overload.overload [--loads 0.5 1 3 5 10 20] [--seeds 20]
+        [--duration 60] [--robots 150] [--max-running 8] [--only ours ...] [--json FILE]
+
+A load of 1 is WID2's: 2.1 tasks per second in bursts of up to 16, three of eight urgent. With 150
+robots the engine is the bottleneck (preset ``toy``), with 10 the robots are. Each task names the
+robot with fewest open tasks and queues there. Goodput is positive utility per second of the plans
+that were executed, a response counted from when its task came; what was refused, dropped or late
+earns 0. ``ours`` is the node's default with tasks that have the floor 0. Every policy is served as
+it is and with the same early dropping; only ``ours`` refuses.
+
+The planner, the scheduler, the segmenters and the executors are the real ones.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from benchmarks.common import Target, arguments, save
+from benchmarks.overload.serving import Way, overload, serve
+from benchmarks.workloads import System
+from lrtrace.statistics import percentile
+from timely_llm_ros.planner import PlannerConfig
+from timely_llm_ros.scheduling import SchedulingOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+OURS = 'ours'
+TAKES_ALL = PlannerConfig(refuses_by_worth=False)
+FIXED = SchedulingOptions(admission='fixed')
+
+
+def ways(max_running: int) -> dict[str, Way]:
+    """Return the ways to serve, by name."""
+    found = {}
+    default = System('lookahead', policy='least_loss', max_running=max_running)
+    systems = {'lookahead': default} | {
+        policy: System(policy, policy=policy, max_running=max_running, scheduling=FIXED)
+        for policy in ('least_loss', 'utility', 'edf', 'fcfs')
+    }
+    for name, system in systems.items():
+        found[name] = Way(system, config=TAKES_ALL)
+        found[f'{name}, drops'] = Way(system, drops=True, config=TAKES_ALL)
+    found[OURS] = Way(default, drops=True)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Earned:
+    """What one way earned at one load, over all draws.
+
+    Attributes:
+        way: Its name.
+        load: The load, WID2's being 1.
+        goodput: Positive utility per second, mean over draws.
+        spread: Its standard deviation over draws.
+        utility: Mean utility of all tasks; 0 for what was not served.
+        tasks: How many came.
+        codes: How many goals ended with which code.
+        late: Tasks that were served for less than nothing.
+        urgent_p50_s: Median response of the urgent tasks that were served (s).
+        urgent_p99_s: The same, 99 % (s).
+        kept: Share of the promised responses that were kept; None where nothing was promised.
+    """
+
+    way: str
+    load: float
+    goodput: float
+    spread: float
+    utility: float
+    tasks: int
+    codes: dict[int, int]
+    late: int
+    urgent_p50_s: float
+    urgent_p99_s: float
+    kept: float | None
+
+
+def earned(
+    name: str, way: Way, load: float, *, seeds: Sequence[int], duration_s: float, robots: int
+) -> Earned:
+    """Serve every draw of one load in one way."""
+    goodputs, found, promises = [], [], Counter[bool]()
+    for seed in seeds:
+        workload = overload(load, duration_s=duration_s, robots=robots, seed=seed)
+        outcomes = serve(workload, way)
+        goodputs.append(sum(max(0.0, one.utility) for one in outcomes) / duration_s)
+        found += outcomes
+        promises.update(kept for one in outcomes if (kept := one.kept) is not None)
+    urgent = [
+        one.response_s
+        for one in found
+        if one.task.group == 'urgent' and not one.code and one.response_s is not None
+    ]
+    return Earned(
+        name,
+        load,
+        statistics.fmean(goodputs),
+        statistics.stdev(goodputs) if len(goodputs) > 1 else 0.0,
+        statistics.fmean(one.utility for one in found),
+        len(found),
+        dict(Counter(one.code for one in found)),
+        sum(one.utility < 0 for one in found),
+        percentile(urgent, 0.5),
+        percentile(urgent, 0.99),
+        promises[True] / promises.total() if promises else None,
+    )
+
+
+def show(one: Earned) -> None:
+    """Print a line of the table."""
+    kept = '' if one.kept is None else f'{one.kept:.3f}'
+    print(
+        f'{one.way:18} {one.load:5g} {one.goodput:8.2f} {one.spread:6.2f} {one.utility:8.2f} '
+        f'{one.tasks:6} {one.codes.get(0, 0):6} {one.late:5} {one.urgent_p50_s:7.2f} '
+        f'{one.urgent_p99_s:7.2f} {kept:>6}',
+        flush=True,
+    )
+
+
+def targets(found: Sequence[Earned]) -> list[Target]:
+    """Return what should have been found of our way."""
+    ours = {one.load: one for one in found if one.way == OURS}
+    most = max((one.goodput for one in ours.values()), default=0.0)
+    made = []
+    for load, one in ours.items():
+        others = [other.goodput for other in found if other.load == load and other.way != OURS]
+        if others:
+            share = one.goodput / max(others)
+            made.append(Target(f'load {load:g}: over the best other', share, '>=', 1.0))
+        if one.kept is not None:
+            made.append(Target(f'load {load:g}: promises kept, least', one.kept, '>=', 0.85))
+            made.append(Target(f'load {load:g}: promises kept, most', one.kept, '<=', 0.95))
+    if 10 in ours and 1 in ours:
+        made.append(Target('load 10: of the most goodput', ours[10].goodput / most, '>=', 0.95))
+        times = ours[10].urgent_p99_s / ours[1].urgent_p99_s
+        made.append(Target('load 10: urgent p99 over that at 1', times, '<=', 1.5))
+    return made
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument('--loads', type=float, nargs='+', default=[0.5, 1, 2, 3, 5, 10, 20])
+    parser.add_argument('--seeds', type=int, default=20)
+    parser.add_argument('--duration', type=float, default=60.0, help='virtual seconds')
+    parser.add_argument('--robots', type=int, default=150)
+    parser.add_argument('--max-running', type=int, default=8)
+    parser.add_argument('--only', nargs='+', choices=ways(8), default=list(ways(8)))
+    options = parser.parse_args()
+    if options.seeds < 1:
+        parser.error(f'--seeds {options.seeds}: expected at least 1')
+    print(
+        f'{"way":18} {"load":>5} {"goodput":>8} {"(sd)":>6} {"mean U":>8} {"tasks":>6} {"done":>6} '
+        f'{"U<0":>5} {"p50 s":>7} {"p99 s":>7} {"kept":>6}'
+    )
+    found = []
+    for load in options.loads:
+        for name in options.only:
+            one = earned(
+                name,
+                ways(options.max_running)[name],
+                load,
+                seeds=range(options.seeds),
+                duration_s=options.duration,
+                robots=options.robots,
+            )
+            show(one)
+            found.append(one)
+    figures = {
+        'seeds': options.seeds,
+        'duration_s': options.duration,
+        'robots': options.robots,
+        'max_running': options.max_running,
+        'earned': [asdict(one) for one in found],
+    }
+    save('overload', figures, targets(found), path=options.json)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,76 @@
+"""What a task is told to expect, and that what is promised is kept."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from timely_llm_ros.planner.worth import Expectation, Expectations, PlanCosts
+from timely_llm_ros.utility import NORMAL, URGENT
+
+
+def make() -> Expectations:
+    costs = PlanCosts()
+    for utility in (NORMAL, URGENT):
+        for _ in range(3):
+            costs.observe_first('exact', utility, first_s=0.2, cost_s=0.05)
+            costs.observe_plan('exact', utility, 0.1)
+            costs.observe_run('exact', utility, 4.0)
+    return Expectations(costs)
+
+
+def expect(found: Expectations, *, robot_s: float = 0.0, urgent: bool = False) -> Expectation:
+    utility = URGENT if urgent else NORMAL
+    made = found.expect('exact', utility, now_s=0.0, robot_s=robot_s)
+    assert made is not None
+    return made
+
+
+def test_nothing_is_expected_before_anything_was_seen() -> None:
+    found = Expectations(PlanCosts())
+    assert found.expect('exact', NORMAL, now_s=0.0, robot_s=0.0) is None
+
+
+def test_a_response_is_the_robots_wait_the_engines_and_ones_own_segment() -> None:
+    found = make()
+    assert expect(found).response_s == pytest.approx(0.2)
+    for number in range(4):
+        found.begin(str(number), 'exact', NORMAL)
+    made = expect(found, robot_s=3.0)
+    assert made.robot_s == 3.0
+    assert made.engine_s == pytest.approx(0.2)
+    assert made.response_s == pytest.approx(3.4)
+    assert made.completion_s == pytest.approx(7.4)
+    assert made.utility == pytest.approx(NORMAL.first(3.4))
+    # An urgent one goes before them.
+    assert expect(found, urgent=True).response_s == pytest.approx(0.2)
+    found.spend('0', 0.0, 0.05, first=True)
+    found.end('1', None)
+    assert expect(found).engine_s == pytest.approx(0.1)
+
+
+def test_plans_that_go_on_leave_less_of_the_engine() -> None:
+    found = make()
+    found.begin('1', 'exact', NORMAL)
+    for _ in range(100):
+        found.spend('other', 0.0, 0.05, first=False)
+    assert expect(found).engine_s == pytest.approx(0.05 / 0.5)
+
+
+@pytest.mark.parametrize('spread', [0.1, 0.5, 1.0])
+def test_nine_of_ten_promises_are_kept_however_far_the_model_is_off(spread: float) -> None:
+    found, rng = make(), random.Random(1)
+    kept = []
+    for number in range(3000):
+        made = expect(found)
+        found.promise(str(number), 'exact', NORMAL, made)
+        kept.append(found.end(str(number), 0.25 * rng.lognormvariate(0.0, spread)))
+    assert 0.88 <= sum(map(bool, kept[200:])) / len(kept[200:]) <= 0.92
+
+
+def test_a_promise_to_a_task_that_was_given_up_is_not_kept() -> None:
+    found = make()
+    found.promise('1', 'exact', NORMAL, expect(found))
+    assert found.end('1', 0.1, given_up=True) is False
+    assert found.end('1', 0.1) is None

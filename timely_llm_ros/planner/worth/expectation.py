@@ -1,0 +1,161 @@
+"""What a task that comes now can expect: its response, its completion, its utility.
+
+A response has three parts. The robot's: what is left of the plan in its hands and of those that
+wait before. The engine's: the first segments that go before, each at what it takes of the engine,
+while plans that go on take their part. Its own: a first segment as long as they take now. The
+model is coarse; by how much responses differ from it is learned, kind by kind, and so is the
+quantile that is promised.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.planner.worth.costs import MOST_KINDS
+
+if TYPE_CHECKING:
+    from timely_llm_ros.planner.worth.costs import Kind, PlanCosts
+    from timely_llm_ros.utility import TimeUtility
+
+PROMISED = 0.9
+"""Share of the tasks whose response is no longer than was promised."""
+
+_STEP = 0.08
+"""How fast the promised quantile follows (in the logarithm of the response)."""
+
+_WEIGHT = 0.05
+"""What a new response counts in the mean of how far the model is off."""
+
+_MOST_OFF = 5.0
+"""The model is not believed to be further off than by this factor."""
+
+_WINDOW_S = 10.0
+"""Over which it is measured how much of the engine plans take that go on (s)."""
+
+_LEAST_FREE = 0.1
+"""Least share of the engine that is left to first segments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What a task could expect when it came. Times from then, in s.
+
+    Attributes:
+        response_s: Until its first action.
+        promised_s: The same, kept by ``PROMISED`` of the tasks.
+        completion_s: Until its plan has been executed.
+        utility: Of the expected response.
+        robot_s: What of the response is the wait for its robot.
+        engine_s: What of it is the wait for the engine.
+    """
+
+    response_s: float
+    promised_s: float
+    completion_s: float
+    utility: float
+    robot_s: float
+    engine_s: float
+
+
+@dataclass(slots=True)
+class _Error:
+    """By what factor responses differ from the model: in the mean, and the promised quantile."""
+
+    mean: float = 1.0
+    quantile: float = 1.5
+
+    def learn(self, factor: float, *, kept: bool) -> None:
+        self.mean += _WEIGHT * (min(factor, _MOST_OFF) - self.mean)
+        # In the long run exactly the promised share is kept, whatever the model is worth.
+        step = -(1.0 - PROMISED) if kept else PROMISED
+        self.quantile = min(max(self.quantile * math.exp(_STEP * step), 0.1), _MOST_OFF)
+
+
+class Expectations:
+    """Expects responses from what the engine has to do, and learns from those that came."""
+
+    def __init__(self, costs: PlanCosts) -> None:
+        self._costs = costs
+        self._pending: dict[str, tuple[float, float]] = {}
+        self._errors: dict[tuple[Kind, bool], _Error] = {}
+        self._made: dict[str, tuple[tuple[Kind, bool], float, float]] = {}
+        self._later_share, self._at_s = 0.0, 0.0
+
+    def expect(
+        self, name: str, utility: TimeUtility, *, now_s: float, robot_s: float
+    ) -> Expectation | None:
+        """Return what such a task can expect; None as long as nothing of its like was seen.
+
+        ``robot_s`` is how long its robot is expected to be busy.
+        """
+        cost = self._costs.find(name, utility)
+        if cost is None or not cost.known:
+            return None
+        self._decay(now_s)
+        rank = -utility.slope_per_s / cost.first_cost_s if cost.first_cost_s else 0.0
+        ahead_s = sum(left_s for other, left_s in self._pending.values() if other >= rank)
+        engine_s = ahead_s / max(_LEAST_FREE, 1.0 - self._later_share)
+        base_s = robot_s + engine_s + cost.first_s
+        error = self._error(((name, utility), robot_s > 0))
+        response_s = base_s * error.mean
+        return Expectation(
+            response_s,
+            base_s * error.quantile,
+            response_s + cost.robot_s,
+            utility.first(response_s),
+            robot_s,
+            engine_s,
+        )
+
+    @property
+    def pending(self) -> int:
+        """How many plans on the engine have no segment yet."""
+        return len(self._pending)
+
+    def promise(self, task_id: str, name: str, utility: TimeUtility, made: Expectation) -> None:
+        """Note what a task that was taken was told, to learn from what comes of it."""
+        key = (name, utility), made.robot_s > 0
+        self._made[task_id] = key, made.response_s / self._error(key).mean, made.promised_s
+
+    def begin(self, task_id: str, name: str, utility: TimeUtility) -> None:
+        """Note that a plan's generation is on the engine."""
+        cost = self._costs.find(name, utility)
+        if cost is not None and cost.first_cost_s:
+            rank = -utility.slope_per_s / cost.first_cost_s
+            self._pending[task_id] = rank, cost.first_cost_s
+
+    def spend(self, task_id: str, now_s: float, cost_s: float, *, first: bool) -> None:
+        """Note that a segment is complete, and what it took of the engine."""
+        self._pending.pop(task_id, None)
+        self._decay(now_s)
+        if not first:
+            self._later_share += cost_s / _WINDOW_S
+
+    def end(self, task_id: str, response_s: float | None, *, given_up: bool = False) -> bool | None:
+        """Learn from a task's response; return whether its promise was kept, None without one.
+
+        Where it was ``given_up`` because it came too late, ``response_s`` is how late it was then.
+        """
+        self._pending.pop(task_id, None)
+        made = self._made.pop(task_id, None)
+        if made is None or response_s is None:
+            return None
+        key, base_s, promised_s = made
+        kept = response_s <= promised_s and not given_up
+        self._error(key).learn(response_s / base_s, kept=kept)
+        return kept
+
+    def _error(self, key: tuple[Kind, bool]) -> _Error:
+        error = self._errors.get(key)
+        if error is None:
+            if len(self._errors) >= MOST_KINDS:
+                return self._errors.setdefault(((key[0][0], None), key[1]), _Error())
+            error = self._errors[key] = _Error()
+        return error
+
+    def _decay(self, now_s: float) -> None:
+        if now_s > self._at_s:
+            self._later_share *= math.exp((self._at_s - now_s) / _WINDOW_S)
+            self._at_s = now_s

@@ -1,0 +1,115 @@
+"""What a second of the engine earns elsewhere: the price that a task must be worth.
+
+The tasks that came lately, served or refused, say what is asked for. Where it is more than there
+is, the engine should go to those that earn most per second of it, and the kind that just finds no
+room sets the price: a task that earns less than its engine time at that price takes the place of
+one that earns more. This is the bid price of revenue management (Talluri and van Ryzin, 1998).
+
+Clients share the engine by their weights, and what one does not ask for goes to the others. Each
+has the price of its own tasks in its own share, so whoever asks for too much pays by itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from timely_llm_ros.planner.worth.costs import PlanCosts
+    from timely_llm_ros.utility import TimeUtility
+
+    Kind = tuple[str, TimeUtility]
+
+WINDOW_S = 10.0
+"""A task counts the less the longer ago it came: by 1/e after this (s)."""
+
+NEGLIGIBLE = 1e-4
+"""Kinds of which fewer come per second are forgotten."""
+
+
+class Prices:
+    """The price of the engine's time for each client.
+
+    Args:
+        costs: What plans cost.
+        weight_of: What a client counts.
+    """
+
+    def __init__(self, costs: PlanCosts, weight_of: Callable[[str], float]) -> None:
+        self._costs, self._weight_of = costs, weight_of
+        self._rates: dict[str, dict[Kind, float]] = defaultdict(lambda: defaultdict(float))
+        self._at_s = -math.inf
+
+    def note(self, now_s: float, client: str, kind: Kind) -> None:
+        """Note that a client's task came."""
+        self._decay(now_s)
+        self._rates[client][kind] += 1.0 / WINDOW_S
+
+    def demand(self, now_s: float) -> float:
+        """Return how much of the engine is asked for; above 1 it is more than there is."""
+        self._decay(now_s)
+        return sum(map(self._asked, self._rates.values()))
+
+    def price(self, now_s: float, client: str) -> float:
+        """Return what a second of the engine must earn for a client (utility/s); 0 if all fits."""
+        self._decay(now_s)
+        asked = {name: self._asked(kinds) for name, kinds in self._rates.items()}
+        if sum(asked.values()) <= 1.0:
+            return 0.0
+        weights = {name: self._weight_of(name) for name in asked}
+        share = fair_shares(asked, weights)[client] if client in asked else 1.0
+        by_density = sorted(
+            ((kind[1].peak / cost_s, rate * cost_s) for kind, rate, cost_s in self._each(client)),
+            reverse=True,
+        )
+        for density, used in by_density:
+            share -= used
+            if share < 0:
+                return density
+        return 0.0
+
+    def _asked(self, kinds: Mapping[Kind, float]) -> float:
+        return sum(rate * self._cost_s(kind) for kind, rate in kinds.items())
+
+    def _each(self, client: str) -> list[tuple[Kind, float, float]]:
+        return [
+            (kind, rate, cost_s)
+            for kind, rate in self._rates[client].items()
+            if (cost_s := self._cost_s(kind)) > 0
+        ]
+
+    def _cost_s(self, kind: Kind) -> float:
+        cost = self._costs.find(*kind)
+        return 0.0 if cost is None else cost.plan_cost_s
+
+    def _decay(self, now_s: float) -> None:
+        if now_s <= self._at_s:
+            return
+        factor = math.exp((self._at_s - now_s) / WINDOW_S)
+        self._at_s = now_s
+        for client, kinds in tuple(self._rates.items()):
+            for kind in tuple(kinds):
+                kinds[kind] *= factor
+                if kinds[kind] < NEGLIGIBLE:
+                    del kinds[kind]
+            if not kinds:
+                del self._rates[client]
+
+
+def fair_shares(asked: Mapping[str, float], weights: Mapping[str, float]) -> dict[str, float]:
+    """Share 1 among those who ask, by weight, none more than it asks for (max-min fair).
+
+    If all together ask for less than 1, each gets what it asks for.
+    """
+    shares: dict[str, float] = {}
+    left = 1.0
+    open_names = sorted(asked, key=lambda name: asked[name] / weights[name])
+    total = sum(weights[name] for name in open_names)
+    for name in open_names:
+        shares[name] = min(asked[name], left * weights[name] / total)
+        left -= shares[name]
+        total -= weights[name]
+    return shares
