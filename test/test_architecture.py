@@ -32,7 +32,7 @@ FLOORS = [
         'silence',
     ],
     ['skills', 'prediction'],
-    ['budget', 'scheduling'],
+    ['budget', 'prompts', 'scheduling'],
     ['engines', 'execution'],
     ['drivers', 'planner'],
     ['ros'],
@@ -49,7 +49,8 @@ LAB = {'sample_tasks', 'training', 'calibration', 'offline', 'evaluation', 'demo
 SERVICE = {room for floor in FLOORS for room in floor} - LAB - {'cli', 'testing'}
 
 LRTRACE_MAY_USE = {
-    'errors', 'utility', 'command_line', 'installation', 'options', 'skills', 'ros', 'nodes',
+    'errors', 'utility', 'command_line', 'installation', 'options', 'processes', 'skills', 'ros',
+    'nodes',
 }  # fmt: skip
 """Traces know of robots and their skills, never of planner or engines."""
 

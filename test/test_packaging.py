@@ -17,7 +17,7 @@ CMAKE = (ROOT / 'CMakeLists.txt').read_text(encoding='utf-8')
 PACKAGES = ('timely_llm_ros', 'lrtrace')
 SCRIPTS = sorted(path.name for path in (ROOT / 'scripts').iterdir())
 
-PYTHON_NAMES = {'numpy': 'python3-numpy', 'scipy': 'python3-scipy', 'yaml': 'python3-yaml'}
+PYTHON_NAMES = {name: f'python3-{name}' for name in ('jinja2', 'numpy', 'scipy', 'yaml')}
 """What rosdep calls a module that the package cannot do without."""
 
 OPTIONAL = {
@@ -28,8 +28,8 @@ OPTIONAL = {
         'httpx2',
         'llguidance',
         'lz4',
+        'peft',
         'mcap',
-        'mcap_ros2',
         'neuromeka',
     ),
     *('pyarrow', 'rich', 'rosbags', 'safetensors', 'tokenizers', 'torch', 'transformers', 'vllm'),

@@ -1,47 +1,41 @@
-"""A process ends with the one that started it."""
+"""Ports of Fast DDS that killed processes left half made are found, told and removed."""
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
+import os
+import time
+from typing import TYPE_CHECKING
 
 import pytest
-from support.process_table import wait_gone
 
-CHILD = (
-    'import signal, sys, time\n'
-    'from timely_llm_ros.processes import end_with_parent\n'
-    'end_with_parent(signal.SIGTERM, parent_pid=int(sys.argv[1]))\n'
-    'print("up", flush=True)\n'
-    'time.sleep(600)\n'
-)
-PARENT = (
-    'import os, signal, subprocess, sys\n'
-    'child = subprocess.Popen([sys.executable, "-c", sys.argv[1], str(os.getpid())],\n'
-    '                         stdout=subprocess.PIPE)\n'
-    'assert child.stdout.readline() == b"up\\n"\n'
-    'print(child.pid, flush=True)\n'
-    'os.kill(os.getpid(), signal.SIGKILL)\n'
-)
+from timely_llm_ros.cli import doctor_command
+from timely_llm_ros.processes import clear_dead_ports, dead_ports
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
-@pytest.mark.skipif(sys.platform != 'linux', reason='only Linux has the signal')
-def test_a_child_gets_the_signal_when_its_parent_is_killed() -> None:
-    done = subprocess.run(
-        [sys.executable, '-c', PARENT, CHILD], stdout=subprocess.PIPE, timeout=60, check=False
-    )
-    assert done.returncode == -signal.SIGKILL
-    wait_gone([int(done.stdout)])
-
-
-@pytest.mark.skipif(sys.platform != 'linux', reason='only Linux has the signal')
-def test_a_child_whose_parent_has_ended_already_gets_it_at_once() -> None:
-    # No process's parent is itself.
-    code = (
-        'import os, signal\n'
-        'from timely_llm_ros.processes import end_with_parent\n'
-        'end_with_parent(signal.SIGTERM, parent_pid=os.getpid())\n'
-    )
-    done = subprocess.run([sys.executable, '-c', code], timeout=60, check=False)
-    assert done.returncode == -signal.SIGTERM
+@pytest.mark.parametrize('age_s', [60.0, -3600.0])
+def test_only_half_made_ports_are_removed(tmp_path: Path, age_s: float) -> None:
+    """The wall clock may have been set back by an hour since."""
+    then_s = time.time() - age_s
+    for name, size in (
+        ('fastdds_port7411', 0),
+        ('fastdds_port7411_el', 0),
+        ('fastdds_port7413', 9),
+        ('sem.fastdds_port7411_mutex', 0),
+        ('fastdds_portable', 0),
+    ):
+        (tmp_path / name).write_bytes(b'x' * size)
+        os.utime(tmp_path / name, (then_s, then_s))
+    # This one is being made.
+    (tmp_path / 'fastdds_port7415').touch()
+    dead = tmp_path / 'fastdds_port7411'
+    assert dead_ports(tmp_path) == [dead]
+    (finding,) = doctor_command.check_shared_memory(tmp_path)
+    assert (finding.level, finding.mend) == ('note', f'rm {dead}')
+    clear_dead_ports(tmp_path)
+    assert not dead.exists()
+    assert len(list(tmp_path.iterdir())) == 5
+    (finding,) = doctor_command.check_shared_memory(tmp_path)
+    assert finding.level == 'ok'

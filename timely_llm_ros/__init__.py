@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         ModelLoadError,
         PlanError,
         PlanLimitError,
+        PlannerLostError,
         PlanSyntaxError,
         RequestRefusedError,
         RobotUnavailableError,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
         TimelyError,
         TraceError,
         UnknownSkillError,
+        WorthlessError,
     )
     from timely_llm_ros.execution import (
         CallValue,
@@ -98,16 +100,16 @@ __all__ = [
     'Engine', 'EngineConfig', 'EngineError', 'EngineInfo', 'ExecutionError', 'IncompletePlanError',
     'IndyOptions', 'InvalidTaskError', 'LocalRobotLink', 'LoopClock', 'ModelLoadError',
     'OpenAIConfig', 'PhaseChanged', 'PlanError', 'PlanLimitError', 'PlanSyntaxError', 'Planner',
-    'PlannerConfig', 'PlannerEvent', 'PreparedTask', 'RequestRefusedError', 'RobotLink',
-    'RobotUnavailableError',
+    'PlannerConfig', 'PlannerEvent', 'PlannerLostError', 'PreparedTask', 'RequestRefusedError',
+    'RobotLink', 'RobotUnavailableError',
     'Scene', 'SceneObject', 'Segment', 'SegmentEnded', 'SegmentExecutor', 'SegmentReady',
     'SegmentStarted', 'ServerLostError', 'ServerOptions', 'ShutdownError', 'SimulatedConfig',
     'SimulatedDriver', 'SimulatedOptions', 'SkillFailedError', 'SkillSet', 'SkillSetError',
     'SupersededError', 'Task', 'TaskAccepted', 'TaskCanceledError', 'TaskEnded', 'TaskFeedback',
     'TaskHandle', 'TaskPhase', 'TaskRefusedError', 'TaskResult', 'TaskStatus', 'TelloOptions',
     'TimeUtility', 'TimedSegment', 'TimelyError', 'TorchConfig', 'TraceError', 'TrajectoryOptions',
-    'UnknownSkillError', 'VllmConfig', 'WallClock', 'create_driver', 'create_engine',
-    'find_skill_set', 'load_skill_set', 'parse_skill_set', 'run_virtual',
+    'UnknownSkillError', 'VllmConfig', 'WallClock', 'WorthlessError', 'create_driver',
+    'create_engine', 'find_skill_set', 'load_skill_set', 'parse_skill_set', 'run_virtual',
 ]  # fmt: skip
 
 _NAMES = {
@@ -123,9 +125,11 @@ _NAMES = {
     'errors': (
         'ArgumentError BudgetOverrunError ConfigurationError ContractError DriverTimeoutError '
         'Ending EngineError ExecutionError IncompletePlanError InvalidTaskError ModelLoadError '
-        'PlanError PlanLimitError PlanSyntaxError RequestRefusedError RobotUnavailableError '
+        'PlanError PlanLimitError PlanSyntaxError PlannerLostError RequestRefusedError '
+        'RobotUnavailableError '
         'ServerLostError ShutdownError SkillFailedError SkillSetError SupersededError '
-        'TaskCanceledError TaskRefusedError TimelyError TraceError UnknownSkillError'
+        'TaskCanceledError TaskRefusedError TimelyError TraceError UnknownSkillError '
+        'WorthlessError'
     ),
     'execution': 'CallValue Driver LocalRobotLink RobotLink SegmentExecutor TimedSegment',
     'planner': (

@@ -151,6 +151,18 @@ class ShutdownError(TimelyError):
     code = 10
 
 
+class PlannerLostError(TimelyError):
+    """No planner is there, or the one that had the task died."""
+
+    code = 11
+
+
+class WorthlessError(TimelyError):
+    """A task that can no longer earn more than its floor, ended before more was spent on it."""
+
+    code = 12
+
+
 class TraceError(TimelyError):
     """A trace that cannot be read or written."""
 

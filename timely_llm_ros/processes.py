@@ -1,19 +1,91 @@
-"""How a child process ends with its parent."""
+"""What a process of ours arranges with its system: how it ends, and how it speaks to others."""
 
 from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import sys
+import time
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from timely_llm_ros.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from signal import Signals
 
 _PR_SET_PDEATHSIG = 1
 
+SHARED_MEMORY = Path('/dev/shm')  # noqa: S108 (nothing is written there)
+
+TRANSPORTS = 'FASTDDS_BUILTIN_TRANSPORTS'
+"""Environment variable by which Fast DDS chooses its transports."""
+
+_PROFILES = ('FASTDDS_DEFAULT_PROFILES_FILE', 'FASTRTPS_DEFAULT_PROFILES_FILE')
+
+LEAST_FILES = 64
+"""Open files that a program needs; a planner, a robot's executor and a recorder have 25 at most."""
+
+_MAKING_S = 5.0
+"""Nobody takes so long to make a port."""
+
 # Loaded here: a child between fork and exec must not load libraries.
 _LIBC = ctypes.CDLL(None) if sys.platform == 'linux' else None
+
+
+def dead_ports(folder: Path = SHARED_MEMORY) -> list[Path]:
+    """Return the ports of Fast DDS that a killed process left half made.
+
+    Such a port has a name and no size. Every process that ever sends to it spins, in whatever
+    domain it is.
+    """
+    now_s = time.time()
+    found = []
+    for path in sorted(folder.glob('fastdds_port*')):
+        with suppress(OSError):
+            state = path.stat()
+            made = path.name.removeprefix('fastdds_port').isdecimal()
+            # The wall clock may have been set back since.
+            if made and not state.st_size and abs(now_s - state.st_mtime) > _MAKING_S:
+                found.append(path)
+    return found
+
+
+def clear_dead_ports(folder: Path = SHARED_MEMORY) -> None:
+    """Remove half made ports of Fast DDS, so that whoever needs one makes it anew."""
+    for path in dead_ports(folder):
+        # Another user's are for that user.
+        with suppress(OSError):
+            path.unlink()
+
+
+def require_files() -> None:
+    """Let this process open as many files as it needs.
+
+    Raises:
+        ConfigurationError: It may not.
+    """
+    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if allowed >= LEAST_FILES or allowed == resource.RLIM_INFINITY:
+        return
+    if most != resource.RLIM_INFINITY and most < LEAST_FILES:
+        raise ConfigurationError(
+            f'{most} open files are allowed (ulimit -n): expected at least {LEAST_FILES}'
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (LEAST_FILES, most))
+
+
+def prepare_for_dds() -> None:
+    """Arrange how this process speaks to others; call it before ROS is initialised.
+
+    Fast DDS is to speak UDP alone, unless its user has chosen transports or profiles: its shared
+    memory waits by the wall clock, so that messages are late for as long as that is set back.
+    """
+    clear_dead_ports()
+    if not any(map(os.environ.get, _PROFILES)):
+        os.environ.setdefault(TRANSPORTS, 'UDPv4')
 
 
 def end_with_parent(number: Signals, *, parent_pid: int) -> None:

@@ -2,13 +2,14 @@
 
 from benchmarks.common.arguments import arguments
 from benchmarks.common.browser import Browser
-from benchmarks.common.cpu_noise import QUIET_CORES, Others
+from benchmarks.common.cpu_noise import QUIET_CORES, Others, busy
 from benchmarks.common.fleet import running_fleet
 from benchmarks.common.interleaved import Way, gain, gain_errors, run_in_turns
 from benchmarks.common.pictures import finish, picture
 from benchmarks.common.results import FOLDER, Target, command, machine, save
 
 __all__ = [
-    'FOLDER', 'QUIET_CORES', 'Browser', 'Others', 'Target', 'Way', 'arguments', 'command', 'finish',
-    'gain', 'gain_errors', 'machine', 'picture', 'run_in_turns', 'running_fleet', 'save',
+    'FOLDER', 'QUIET_CORES', 'Browser', 'Others', 'Target', 'Way', 'arguments', 'busy', 'command',
+    'finish', 'gain', 'gain_errors', 'machine', 'picture', 'run_in_turns', 'running_fleet',
+    'save',
 ]  # fmt: skip

@@ -1,15 +1,34 @@
-"""How much of the machine others take while a benchmark measures times, from Linux's counters."""
+"""How much of the machine others take while a benchmark measures times, and others on purpose."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _TICK_S = 1.0 / os.sysconf('SC_CLK_TCK')
 
 QUIET_CORES = 0.15
 """Others that take less than this much of a core leave a measurement alone."""
+
+
+@contextmanager
+def busy(count: int) -> Iterator[None]:
+    """Have so many processes beside this one that never rest."""
+    hogs = [subprocess.Popen([sys.executable, '-c', 'while True: pass']) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for hog in hogs:
+            hog.kill()
+            hog.wait()
 
 
 class Others:

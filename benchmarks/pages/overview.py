@@ -24,7 +24,7 @@ MEASURED_BY = {
     'trail': ('trail', 'calibration'),
     'batching': ('background', 'multibin_theory', 'multibin', 'pipeline'),
     'vllm': ('vllm',),
-    'robots': ('safety', 'deaths', 'durations'),
+    'robots': ('safety', 'deaths', 'soak', 'durations'),
     'recorder': ('recorder_kills', 'recorder', 'report', 'replay'),
 }  # fmt: skip
 """The files of results that each page shows."""

@@ -13,6 +13,7 @@ def context() -> dict[str, Any]:
     return {
         'faults': faults(),
         'deaths': deaths(),
+        'growth': growth(),
         'durations': durations(),
         'worst_ms': worst_ms(),
     }
@@ -54,6 +55,23 @@ def deaths() -> str:
         text = f'{quiet["alarms"]} false alarms in {quiet["minutes"]:g} min'
         rows.append((load, 'nobody', text, f'{quiet["tasks"]} tasks, {quiet["failed"]} failed'))
     return table(('beside', 'dies', 'median', 'worst'), rows)
+
+
+def growth() -> str:
+    """Return by how much programs grow that work without a fault."""
+    rows = read('soak').figures['growth per hour'].items()
+    return table(
+        ('program', 'memory', 'descriptors', 'threads'),
+        (
+            (
+                name,
+                f'{row["memory_mb"]:.2f} MB/h',
+                f'{row["descriptors"]:.2f}/h',
+                f'{row["threads"]:.2f}/h',
+            )
+            for name, row in rows
+        ),
+    )
 
 
 def durations() -> str:

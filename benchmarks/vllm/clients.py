@@ -278,7 +278,7 @@ def plugged(jobs: Jobs, running: int, *, report: str = '', **more: Any) -> Stock
         'max_running': running,
         'skill_sets': ['tello', 'arm'],
         'report': report,
-        'scheduling': {'admission': 'fixed'},
+        'scheduling': {'admission': 'fixed', 'interrupts': True},
     }
     further = {'scheduler_cls': SCHEDULER, 'additional_config': {'timely': plugin}} | more
     return Stock(jobs, **arguments(running + 32, **further))

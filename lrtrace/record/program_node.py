@@ -17,6 +17,7 @@ from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
 from timely_llm_ros.errors import TimelyError
+from timely_llm_ros.processes import prepare_for_dds, require_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,11 +49,17 @@ def run_program(make_node: Callable[[], ProgramNode], arguments: Sequence[str] |
 
     The process ignores both signals from then on.
     """
+    try:
+        require_files()
+    except TimelyError as err:
+        print(f'error: {err}', file=sys.stderr)
+        return 2
     ending: list[int] = []
     for number in END_SIGNALS:
         # Noted and never raised, as long as the process lives: the handlers of rclpy and Python
         # would interrupt whatever a second signal finds.
         signal.signal(number, lambda received, _frame: ending.append(received))
+    prepare_for_dds()
     rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
     node = make_node()
     # The events executor cannot hand out serialised messages: it ends in a SystemError.

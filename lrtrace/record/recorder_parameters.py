@@ -36,8 +36,9 @@ class RecorderParameters:
         maximum=1 << 40,
     )
     max_file_s: float = fixed(
-        0.0,
-        'a file that spans so much time (s) is ended and another begun; 0: never',
+        600.0,
+        'a file that spans so much time (s) is ended and another begun, which keeps the index in '
+        'memory small; 0: never',
         minimum=0.0,
         maximum=1e6,
     )

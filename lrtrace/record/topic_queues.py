@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from rclpy.callback_groups import CallbackGroup
 from rclpy.subscription import Subscription
 
+from lrtrace.record.steady_time import SteadyTime
+
 if TYPE_CHECKING:
     from rclpy.node import Node
 
@@ -62,6 +64,7 @@ class TopicQueues:
         self._node = node
         self._group = _HeldGroup()
         self._subscriptions: dict[str, Any] = {}
+        self._time = SteadyTime()
 
     def __contains__(self, topic: str) -> bool:
         return topic in self._subscriptions
@@ -82,6 +85,7 @@ class TopicQueues:
     def take(self) -> list[Received]:
         """Return what came since the last time, in the order of reception."""
         self._group.events = False
+        self._time.look()
         messages: list[Received] = []
         for topic, subscription in self._subscriptions.items():
             handle = subscription.handle
@@ -94,24 +98,25 @@ class TopicQueues:
                         break
                     # A message that was sent again comes late, and those behind it waited for it:
                     # they count as received with it, which keeps their publisher's order.
-                    message = _received(topic, received_ns, *taken)
+                    message = self._received(topic, received_ns, *taken)
                     received_ns = message.received_ns
                     messages.append(message)
         messages.sort(key=attrgetter('received_ns'))
         return messages
 
-
-def _received(topic: str, earliest_ns: int, data: bytes, info: dict[str, Any]) -> Received:
-    received_ns = max(earliest_ns, info['received_timestamp'] or time.time_ns())
-    publisher = info['publisher_gid']
-    return Received(
-        topic,
-        data,
-        received_ns,
-        info['source_timestamp'] or received_ns,
-        bytes(publisher['data']) if publisher is not None else b'',
-        info['publication_sequence_number'] or 0,
-    )
+    def _received(
+        self, topic: str, earliest_ns: int, data: bytes, info: dict[str, Any]
+    ) -> Received:
+        received_ns = self._time.of(info['received_timestamp'] or time.time_ns())
+        publisher = info.get('publisher_gid')
+        return Received(
+            topic,
+            data,
+            max(earliest_ns, received_ns),
+            info['source_timestamp'] or received_ns,
+            bytes(publisher['data']) if publisher is not None else b'',
+            info.get('publication_sequence_number') or 0,
+        )
 
 
 def _ignore(_: bytes) -> None:

@@ -149,9 +149,7 @@ def _of_zstd(packed: memoryview, size: int) -> bytes:
 
 
 def _of_lz4(packed: memoryview, size: int) -> bytes:
-    from lz4.frame import (  # type: ignore[import-untyped]
-        LZ4FrameDecompressor,
-    )
+    from lz4.frame import LZ4FrameDecompressor
 
     found: bytes = LZ4FrameDecompressor().decompress(packed, max_length=size + 1)
     return found

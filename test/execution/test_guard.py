@@ -79,10 +79,11 @@ def start(tmp_path: Path) -> Iterator[Callable[[str], Program]]:
         program.stop()
 
 
+@pytest.mark.parametrize('mode', ['run', 'many files'])
 def test_the_guard_makes_the_robot_safe_when_the_worker_is_killed(
-    start: Callable[[str], Program],
+    start: Callable[[str], Program], mode: str
 ) -> None:
-    program = start('run')
+    program = start(mode)
     until(program.notes)
     assert program.safe_from() == []
     os.kill(program.worker, signal.SIGKILL)

@@ -21,6 +21,8 @@ from timely_llm_ros.execution.robot_link import (
     SegmentProgress,
     TimedSegment,
 )
+from timely_llm_ros.planner import Expectation, TaskFeedback, TaskPhase
+from timely_llm_ros.ros.conversions import feedback_json
 from timely_llm_ros.ros.conversions import segments as sc
 from timely_llm_ros.ros.conversions import tasks as c
 from timely_llm_ros.skills import Segment
@@ -76,12 +78,24 @@ def test_too_large_scene_is_refused() -> None:
 
 
 @few
-@given(seconds, st.floats(-1e6, 0), st.floats(1e-6, 1e6))
-def test_utility(expected_s: float, slope: float, peak: float) -> None:
-    utility = TimeUtility(expected_s, slope, peak)
+@given(seconds, st.floats(-1e6, 0), st.floats(1e-6, 1e6), st.sampled_from([0.0, -7.5, -math.inf]))
+def test_utility(expected_s: float, slope: float, peak: float, floor: float) -> None:
+    utility = TimeUtility(expected_s, slope, peak, floor)
     back = c.utility_record(c.utility_message(utility), NORMAL)
     assert back.expected_response_s == pytest.approx(expected_s, abs=1e-6)
-    assert (back.slope_per_s, back.peak) == (slope, peak)
+    assert (back.slope_per_s, back.peak, back.floor) == (slope, peak, floor)
+
+
+def test_feedback_says_what_a_task_could_expect() -> None:
+    expected = Expectation(1.5, 2.5, 9.0, -0.25, 0.5, 0.75)
+    message = c.task_feedback_message(TaskFeedback(TaskPhase.QUEUED, 0, 0.0, '', expected, 3.0))
+    told = feedback_json(message)
+    assert told['expected_response_s'] == 1.5
+    assert told['promised_response_s'] == 2.5
+    assert told['expected_completion_s'] == 9.0
+    assert (told['expected_utility'], told['demand']) == (-0.25, 3.0)
+    nothing = c.task_feedback_message(TaskFeedback(TaskPhase.QUEUED, 0, 0.0))
+    assert feedback_json(nothing)['promised_response_s'] == 0.0
 
 
 def test_no_utility_takes_the_default() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from lifecycle_msgs.msg import Transition
-from rcl_interfaces.msg import ParameterType, ParameterValue
+from rcl_interfaces.msg import Log, ParameterType, ParameterValue
 from support.process_table import is_running
 from support.ros.programs import Program, wait_for
 from support.ros.ros_client import ABORTED, SUCCEEDED
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from support.ros.fleet import Fleet
+    from support.ros.ros_client import Client
 
 Result = PlanTask.Result
 
@@ -29,6 +30,23 @@ Result = PlanTask.Result
 @pytest.fixture(scope='module')
 def fleet(start_fleet: Callable[..., Fleet]) -> Fleet:
     return start_fleet(planner={'autostart': False}, executor={'time_scale': 1.0})
+
+
+def test_warnings_are_on_rosout_in_the_name_of_their_node(fleet: Fleet, client: Client) -> None:
+    heard: list[Log] = []
+    rosout = client.do(client.node.create_subscription, Log, '/rosout', heard.append, 10)
+    # The planner is not active: it refuses, and says so.
+    fleet.plan('delay(100);').wait_rejected()
+    wait_for(
+        lambda: [
+            log
+            for log in heard
+            if log.level == 30
+            and log.name.startswith(fleet.name('planner').strip('/').replace('/', '.'))
+        ],
+        'the warning',
+    )
+    client.do(client.node.destroy_subscription, rosout)
 
 
 def text(value: str) -> ParameterValue:
@@ -82,6 +100,13 @@ def test_life(fleet: Fleet) -> None:
     assert fleet.change_state(Transition.TRANSITION_ACTIVE_SHUTDOWN)
     assert fleet.state() == 'finalized'
     fleet.plan('delay(100);').wait_rejected()
+
+
+@pytest.mark.parametrize('node', ['planner', 'executor'])
+def test_all_parameters_are_told_at_once(fleet: Fleet, node: str) -> None:
+    told = fleet.parameters(node)
+    assert set(declarations(NODES[node])) <= set(told)
+    assert all(value.type != ParameterType.PARAMETER_NOT_SET for value in told.values())
 
 
 @pytest.mark.parametrize('node', ['planner', 'executor'])

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
 from support.ros.programs import LIMIT_S, ROOT, Program, wait_for
 from support.ros.ros_client import SUCCEEDED
 from timely_llm_ros.msg import TaskEvent
@@ -31,8 +32,9 @@ def resume(trace: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize('end_of_recorder', [signal.SIGINT, signal.SIGKILL])
 def test_open_tasks_are_done_by_the_next_planner(
-    start_fleet: Callable[..., Fleet], tmp_path: Path
+    start_fleet: Callable[..., Fleet], tmp_path: Path, end_of_recorder: signal.Signals
 ) -> None:
     fleet = start_fleet(
         robots={'drone_1': 'tello', 'drone_2': 'tello'}, executor={'time_scale': 0.3}
@@ -60,8 +62,9 @@ def test_open_tasks_are_done_by_the_next_planner(
     fleet.planner.wait()
     events = fleet.name('task_events')
     wait_for(lambda: Trace(trace).summary().counts[events] >= 8, 'events in the trace')
-    recorder.signal(signal.SIGINT)
-    assert recorder.wait() == 0, recorder.output
+    recorder.signal(end_of_recorder)
+    expected = 0 if end_of_recorder == signal.SIGINT else -signal.SIGKILL
+    assert recorder.wait() == expected, recorder.output
     listed = resume(trace, '--dry-run')
     assert listed.returncode == 0, listed.stderr
     assert listed.stdout.splitlines()[0] == '1 of 2 tasks had not ended'

@@ -182,3 +182,22 @@ def test_neither_faults_nor_a_doubled_name_end_a_program() -> None:
     assert (done.returncode, done.stdout.split()[-1:]) == (0, [str(GOALS)]), done.stderr
     assert 'two servers answer, expected one' in done.stderr
     assert 'as the test wants it' in done.stderr
+
+
+@pytest.mark.parametrize(('limits', 'says'), [((20, 20), 'test: 20 open files'), ((20, 100), '64')])
+def test_too_few_files_are_told_or_raised(limits: tuple[int, int], says: str) -> None:
+    code = f"""
+import resource
+from timely_llm_ros.ros import program
+async def serve():
+    print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    return 0
+import timely_llm_ros.ros, asyncio, rclpy
+resource.setrlimit(resource.RLIMIT_NOFILE, {limits})
+raise SystemExit(program.run('test', ['test'], lambda ros, stop: serve()))
+"""
+    done = subprocess.run(
+        [sys.executable, '-c', code], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert says in done.stdout + done.stderr
+    assert done.returncode == (0 if says == '64' else 2), done.stderr

@@ -13,7 +13,7 @@ from support.ros.ros_client import ABORTED, SUCCEEDED, Goal
 from timely_llm_ros.action import ExecuteSegment, PlanTask
 from timely_llm_ros.msg import RobotState, TaskEvent
 
-from timely_llm_ros.ros import HEARTBEAT_QOS, HEARTBEAT_TOPIC, STATE_QOS
+from timely_llm_ros.ros import EVENTS_QOS, HEARTBEAT_QOS, HEARTBEAT_TOPIC, STATE_QOS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -76,6 +76,24 @@ def test_segments_of_another_planner_are_fenced(fleet: Fleet) -> None:
     status, result = goal.result()
     assert status == SUCCEEDED, result.error_msg
     assert 'land' not in fleet.started()
+
+
+def test_segments_of_a_planner_that_is_not_heard_are_fenced(fleet: Fleet) -> None:
+    # Nothing is in hand that would fence them off.
+    fleet.plan('delay(100);').result()
+    status, result = fleet.segment(text='land;', planner=b'x' * 16).result()
+    assert (status, result.error_code) == (ABORTED, ExecuteSegment.Result.FENCED)
+    assert 'land' not in fleet.started()
+
+
+def test_forged_end_of_a_plan_is_dropped_and_reported(fleet: Fleet, client: Client) -> None:
+    goal = begin(fleet, SOME)
+    plan_id = fleet.events_of(goal, TaskEvent.SEGMENT_STARTED)[0].plan_id
+    end = TaskEvent(event=TaskEvent.ENDED, plan_id=plan_id, robot='drone_1')
+    with lying(client, TaskEvent, fleet.name('task_events'), EVENTS_QOS, end):
+        status, result = goal.result()
+    assert status == SUCCEEDED, result.error_msg
+    assert 'task_events: dropped what publisher' in fleet.executors[0].output
 
 
 def test_segment_for_another_executor_gets_no_answer(fleet: Fleet) -> None:

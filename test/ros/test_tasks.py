@@ -61,6 +61,15 @@ def test_plan_is_executed_segment_by_segment(fleet: Fleet) -> None:
     assert 0 < seconds(result.response_time) <= seconds(result.waiting_time)
 
 
+def test_no_segment_is_lost_while_a_simulated_clock_stands_at_zero(
+    start_fleet: Callable[..., Fleet],
+) -> None:
+    fleet = start_fleet(planner={'use_sim_time': True})
+    assert fleet.plan(PLAN, objects=('cat_3',)).result()[0] == SUCCEEDED
+    wait_for(lambda: len(fleet.segments) == 4, 'segments')
+    assert {seconds(segment.header.stamp) for segment in fleet.segments} == {0.0}
+
+
 def test_events_mirror_the_goal(fleet: Fleet) -> None:
     utility = TimeUtility(expected_response=Duration(sec=100), slope_per_s=-0.5, peak=3.0)
     goal = fleet.plan(PLAN, objects=('cat_3',), task_kind='photo', utility=utility)
@@ -266,6 +275,26 @@ def test_no_goal_of_a_burst_is_lost(fleet: Fleet) -> None:
     assert {result.error_code for _, result in answers} <= {Result.NONE, Result.SUPERSEDED}
 
 
+def test_a_goal_that_comes_to_nothing_in_its_robots_queue_is_ended_as_such(fleet: Fleet) -> None:
+    first = fleet.plan(LONG)
+    first.wait_accepted()
+    # Worth nothing after 0.2 s; the floor is 0 where a goal with a utility says nothing of it.
+    utility = TimeUtility(
+        expected_response=Duration(nanosec=100_000_000), slope_per_s=-10.0, peak=1.0
+    )
+    second = fleet.plan(
+        PLAN, objects=('cat_3',), utility=utility, when_busy=PlanTask.Goal.BUSY_QUEUE
+    )
+    status, result = second.result()
+    assert status == ABORTED
+    # Refused where the planner knows already how long plans take.
+    assert result.error_code in (Result.REFUSED, Result.WORTHLESS)
+    assert ' s' in result.error_msg
+    assert 'expected' in result.error_msg
+    first.cancel()
+    first.result()
+
+
 def test_budget_that_cannot_be_met_is_refused_at_once(fleet: Fleet) -> None:
     assert fleet.plan('take_picture;').result()[0] == SUCCEEDED
     goal = fleet.plan(LONG, time_budget=Duration(nanosec=1_000_000))
@@ -361,6 +390,7 @@ def test_diagnostics_are_good_while_generations_are_suspended(fleet: Fleet) -> N
         'engine',
         'KV cache',
         'deadlines',
+        'admission',
         'robot drone_1',
         'robot arm_1',
     }

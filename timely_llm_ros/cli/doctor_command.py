@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from timely_llm_ros.errors import TimelyError
 from timely_llm_ros.installation import checkout
+from timely_llm_ros.processes import SHARED_MEMORY, dead_ports
 
 if TYPE_CHECKING:
     import argparse
@@ -94,7 +95,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     checks: list[Callable[[], Iterator[Finding]]] = [
         check_python, check_ros, check_model, check_torch, check_vllm, check_packages,
-        check_programs, check_skill_sets, check_disk,
+        check_programs, check_skill_sets, check_disk, check_shared_memory,
     ]  # fmt: skip
     if options.dds:
         checks.append(check_dds)
@@ -210,7 +211,7 @@ def check_vllm() -> Iterator[Finding]:
 def check_packages() -> Iterator[Finding]:
     """Check what traces, the report and the live view need."""
     for item, names in (
-        ('traces', ('mcap', 'mcap-ros2-support', 'zstandard')),
+        ('traces', ('mcap', 'lz4', 'zstandard')),
         ('terminal', ('rich',)),
     ):
         missing = [name for name in names if not _version(name)]
@@ -256,6 +257,15 @@ def check_disk() -> Iterator[Finding]:
         yield Finding('disk', 'ok', text)
     else:
         yield Finding('disk', 'note', text, f'free {LEAST_FREE_GB:g} GB for traces')
+
+
+def check_shared_memory(folder: Path = SHARED_MEMORY) -> Iterator[Finding]:
+    """Check that no process left a port of Fast DDS half made; nodes remove what they can."""
+    if dead := dead_ports(folder):
+        text = f'{len(dead)} ports of Fast DDS are half made: ROS programs that use them spin'
+        yield Finding('shared memory', 'note', text, f'rm {" ".join(map(str, dead))}')
+    else:
+        yield Finding('shared memory', 'ok', f'no dead port of Fast DDS in {folder}')
 
 
 def check_dds() -> Iterator[Finding]:

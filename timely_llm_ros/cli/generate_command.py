@@ -16,6 +16,7 @@ from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.offline import BinOptions, RequestMaker, generate
 from timely_llm_ros.planner.prompts import Answer, AnswerFile, read_prompts
 from timely_llm_ros.prediction.lengths import read_rlp
+from timely_llm_ros.prompts import load_prompts
 
 if TYPE_CHECKING:
     import argparse
@@ -120,7 +121,7 @@ def _serve(
     from timely_llm_ros.engines.torch.compute import StaticBatches, load_model, serve_continuously
 
     path = find_model(options.model_path or SHIPPED_MODEL)
-    request = RequestMaker(options.max_tokens)
+    request = RequestMaker(options.max_tokens, load_prompts('auto', path))
     # Read before the model is loaded, because that takes its time.
     read = _reader(path, request) if bins.bins > 1 and bins.predictor == 'rlp' else None
     loaded = load_model(path, max_kv_tokens=options.max_kv_tokens, threads=options.threads)

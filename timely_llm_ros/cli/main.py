@@ -43,11 +43,20 @@ COMMANDS = {
         'start a vLLM server for planners on other machines',
     ),
     'skills': ('skills_command.add_options', 'list skill sets, or check a skill-set file'),
+    'prompt': ('models.prompt_command.add_options', 'show what a model is told, and what it costs'),
     'doctor': ('doctor_command.add_options', 'check this machine and say what is missing'),
     'profile': ('profile_command.add_options', 'measure a model on this machine'),
     'profile-robot': (
         'profile_robot_command.add_options',
         'fit the durations of skills from traces',
+    ),
+    'evaluate': (
+        'models.evaluate_command.add_options',
+        'have a model write plans for held-out tasks and judge them',
+    ),
+    'tune': (
+        'models.tune_command.add_options',
+        'teach a general model the plans of one skill set',
     ),
     'train-rlp': (
         'train_commands.add_rlp_options',
@@ -84,7 +93,7 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
             name, help=what, formatter_class=argparse.RawDescriptionHelpFormatter
         )
         if command in (name, None):
-            module, _, function = place.partition('.')
+            module, _, function = place.rpartition('.')
             getattr(import_module(f'timely_llm_ros.cli.{module}'), function)(one)
             if one.description and '\n' not in one.description:
                 one.description = textwrap.fill(one.description, 100)

@@ -122,7 +122,7 @@ def task_of(options: argparse.Namespace) -> dict[str, Any]:
         'time_budget_s': options.budget,
         'instruction': instruction,
         'scene': [asdict(item) for item in scene.objects],
-        'utility': asdict(utility),
+        'utility': utility.as_dict(),
     }
 
 
@@ -199,7 +199,7 @@ def _follow(client: ClientProcess, task: dict[str, Any], say: _Narrator) -> int:
             case 'feedback':
                 say.feedback(event)
             case 'lost':
-                print('error: the planner fell silent', file=sys.stderr)
+                print(f'error: {event["error"]}', file=sys.stderr)
                 return EXIT_FAILED
             case 'rejected':
                 print(f'error: refused: {event["error"]}', file=sys.stderr)

@@ -124,7 +124,7 @@ def _follow(client: ClientProcess, tasks: Mapping[str, RecordedTask]) -> int:
         if event is None:
             continue
         if event['event'] == 'lost':
-            print('error: the planner fell silent', file=sys.stderr)
+            print(f'error: {event["error"]}', file=sys.stderr)
             return EXIT_FAILED
         if event['event'] not in ('rejected', 'result') or event['key'] not in left:
             continue

@@ -60,7 +60,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     parser.add_argument('trace', help='a trace folder or an MCAP file')
     parser.add_argument(
-        '--policy', default='utility,edf,fcfs', help='policies (default: %(default)s)'
+        '--policy', default='least_loss,utility,edf,fcfs', help='policies (default: %(default)s)'
     )
     parser.add_argument('--mode', default='segmented', help='serving modes (default: %(default)s)')
     parser.add_argument(
@@ -77,7 +77,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help='most generations in one engine step (default: the most that the trace shows)',
     )
     parser.add_argument(
-        '--admission', default='feasible', help="the scheduler's admission (default: %(default)s)"
+        '--admission',
+        default=SchedulingOptions().admission,
+        help="the scheduler's admission (default: %(default)s)",
     )
     parser.add_argument(
         '--engine',

@@ -105,7 +105,7 @@ class TimedTask:
             'instruction': self.sample.instruction,
             'task_kind': self.kind,
             'scene': [asdict(item) for item in self.sample.scene.objects],
-            'utility': asdict(self.utility),
+            'utility': self.utility.as_dict(),
             'when_busy': 'queue',
         }
 

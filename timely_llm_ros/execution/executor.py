@@ -13,12 +13,12 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from timely_llm_ros.errors import Ending, PlanLimitError, RobotUnavailableError
+from timely_llm_ros.errors import Ending, RobotUnavailableError
 from timely_llm_ros.execution.driver import EmergencyDriver
 from timely_llm_ros.execution.limits import ExecutorLimits
+from timely_llm_ros.execution.plan_in_hand import PlanInHand, came_twice
 from timely_llm_ros.execution.robot_link import SegmentCode, SegmentOutcome
 from timely_llm_ros.execution.segment_job import SegmentJob
-from timely_llm_ros.skills import PlanMeter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,10 +83,7 @@ class SegmentExecutor:
         self.driver, self.skill_set = driver, skill_set
         self._clock = clock
         self._limits = limits
-        self._plan_id = ''
-        self._meter = PlanMeter(skill_set)
-        self._next_index = 0
-        self._cut_at: int | None = None
+        self._plan = self._no_plan = PlanInHand('', skill_set)
         self._jobs: dict[int, SegmentJob] = {}
         self._running: SegmentJob | None = None
         self._ended: deque[str] = deque(maxlen=ENDED_PLANS_KEPT)
@@ -159,8 +156,8 @@ class SegmentExecutor:
             phase = 'lost'
         elif self._was_made_safe:
             phase = 'safe'
-        index = max(0, self._next_index - 1)
-        return ExecutorState(phase, self._plan_id, index, '', 0.0, remaining_s, len(self._jobs))
+        index, queued = max(0, self._plan.next_index - 1), len(self._jobs)
+        return ExecutorState(phase, self._plan.plan_id, index, '', 0.0, remaining_s, queued)
 
     async def execute(
         self,
@@ -170,13 +167,14 @@ class SegmentExecutor:
         on_progress: Callable[[SegmentProgress], None],
     ) -> SegmentOutcome:
         """Run one segment when its turn comes, like ``RobotLink.execute``, but never raise."""
-        meter = self._meter if plan_id == self._plan_id else PlanMeter(self.skill_set)
-        refusal = self.refusal(plan_id, segment.index) or self._misfit(segment, scene, meter)
+        known = self._plan is not self._no_plan and plan_id == self._plan.plan_id
+        plan = self._plan if known else PlanInHand(plan_id, self.skill_set)
+        refusal = self.refusal(plan_id, segment.index) or plan.add(segment, scene)
         if refusal is not None:
             return SegmentOutcome(segment.index, refusal)
-        if plan_id != self._plan_id:
+        if plan is not self._plan:
             self._halt_plan(Ending(SegmentCode.SUPERSEDED, f'plan {plan_id} took over'))
-            self._plan_id, self._meter, self._next_index, self._cut_at = plan_id, meter, 0, None
+            self._plan = plan
         job = SegmentJob(
             plan_id, segment, scene, on_progress, skill_set=self.skill_set, clock=self._clock
         )
@@ -195,9 +193,8 @@ class SegmentExecutor:
 
         Without this the robot counts as waiting until the idle limit.
         """
-        if plan_id == self._plan_id and self._runner is None and not self._jobs:
-            self._ended.append(plan_id)
-            self._plan_id, self._next_index, self._cut_at = '', 0, None
+        if plan_id == self._plan.plan_id and self._runner is None and not self._jobs:
+            self._forget_plan()
             self._drop_idle_watch()
 
     async def stop(
@@ -253,16 +250,11 @@ class SegmentExecutor:
             return _NO_CONTACT
         if plan_id in self._ended:
             return Ending(SegmentCode.CANCELED, f'plan {plan_id} ended before this segment')
-        if plan_id == self._plan_id:
-            if self._cut_at is not None and index >= self._cut_at:
-                return Ending(
-                    SegmentCode.CANCELED, f'segment {self._cut_at} of its plan was cancelled'
-                )
-            if index < self._next_index or index in self._jobs:
-                return Ending(
-                    SegmentCode.INVALID_SEGMENT,
-                    f'segment {index} came twice: expected each index once',
-                )
+        if plan_id == self._plan.plan_id:
+            if misplaced := self._plan.misplaced(index):
+                return misplaced
+            if index in self._jobs:
+                return came_twice(index)
             most = self.skill_set.limits.queued_segments
             if len(self._jobs) >= most:
                 return Ending(
@@ -272,23 +264,10 @@ class SegmentExecutor:
                 )
         return None
 
-    def _misfit(self, segment: Segment, scene: Scene, meter: PlanMeter) -> Ending | None:
-        for call in segment.calls:
-            if call.skill not in self.skill_set.skills:
-                return Ending(
-                    SegmentCode.INVALID_SEGMENT,
-                    f'skill {call.skill!r}: expected one of skill set {self.skill_set.name!r}',
-                )
-        try:
-            meter.add(len(segment.text), segment.statements, scene)
-        except PlanLimitError as err:
-            return Ending(SegmentCode.INVALID_SEGMENT, str(err))
-        return None
-
     def _wake(self) -> None:
         if self._runner is None:
             self._drop_idle_watch()
-            if self._next_index in self._jobs:
+            if self._plan.next_index in self._jobs:
                 self._runner = asyncio.get_running_loop().create_task(self._run_jobs())
             else:
                 self._watch_idle()
@@ -296,9 +275,9 @@ class SegmentExecutor:
     async def _run_jobs(self) -> None:
         try:
             async with self._driver_lock:
-                while (job := self._jobs.pop(self._next_index, None)) is not None:
+                while (job := self._jobs.pop(self._plan.next_index, None)) is not None:
                     self._running = job
-                    self._next_index += 1
+                    self._plan.next_index += 1
                     self._was_made_safe = False
                     self._conclude(job, await self._run(job))
         finally:
@@ -325,7 +304,7 @@ class SegmentExecutor:
 
     def _conclude(self, job: SegmentJob, outcome: SegmentOutcome) -> None:
         self._running = None
-        if not outcome.succeeded and job.plan_id == self._plan_id:
+        if not outcome.succeeded and job.plan_id == self._plan.plan_id:
             error = outcome.ending.message
             text = f'segment {outcome.index} of its plan did not succeed: {error}'
             self._halt_plan(Ending(SegmentCode.CANCELED, text))
@@ -333,19 +312,22 @@ class SegmentExecutor:
 
     def _halt_plan(self, ending: Ending) -> None:
         """Halt everything of the plan in hand, and have no plan."""
-        if self._plan_id:
-            self._ended.append(self._plan_id)
         self._end_queued(0, ending)
-        self._plan_id, self._next_index, self._cut_at = '', 0, None
+        self._forget_plan()
         if self._running is not None:
             self._running.halt(ending)
+
+    def _forget_plan(self) -> None:
+        if self._plan is not self._no_plan:
+            self._ended.append(self._plan.plan_id)
+            self._plan = self._no_plan
 
     def _halt_from(self, job: SegmentJob, ending: Ending) -> None:
         """Halt one segment and those after it; earlier ones go on."""
         if job is self._running:
             self._halt_plan(ending)
         elif self._jobs.get(job.segment.index) is job:
-            self._cut_at = job.segment.index
+            self._plan.cut_at = job.segment.index
             self._end_queued(job.segment.index, ending)
 
     def _end_queued(self, from_index: int, ending: Ending) -> None:
@@ -373,7 +355,7 @@ class SegmentExecutor:
         self._was_made_safe, self._owes_safe_action, self._connected = False, True, False
 
     def _watch_idle(self) -> None:
-        if self._plan_id:
+        if self._plan is not self._no_plan:
             loop = asyncio.get_running_loop()
             self._idle_watch = loop.call_later(self._limits.idle_limit_s, self._end_idling)
 
@@ -390,7 +372,7 @@ class SegmentExecutor:
             if self._jobs:
                 ending = Ending(
                     SegmentCode.INVALID_SEGMENT,
-                    f'segment {self._next_index} did not come within '
+                    f'segment {self._plan.next_index} did not come within '
                     f'{self._limits.idle_limit_s:g} s: expected it before {min(self._jobs)}',
                 )
                 self._halt_plan(ending)

@@ -190,12 +190,15 @@ def _keep_watch(worker: int, channel: socket.socket, prepare: Callable[[], None]
         signal.signal(number, forward)
     silence, limit_s = Silence(most_s=4 * _POLL_S), 0.0
     prepared, open_ = False, True
+    # Not select.select(), which takes no descriptor above 1023.
+    heard = select.poll()
+    heard.register(channel, select.POLLIN)
     while True:
         ended, status = os.waitpid(worker, os.WNOHANG)
         if ended:
             code = os.waitstatus_to_exitcode(status)
             return code if code >= 0 else 128 - code
-        if open_ and select.select([channel], [], [], _POLL_S)[0]:
+        if open_ and heard.poll(1000 * _POLL_S):
             if beat := channel.recv(_BEAT.size):
                 (limit_s,) = _BEAT.unpack(beat)
                 if not prepared:

@@ -19,7 +19,14 @@ from timely_llm_ros.ros.parameters import (
 from timely_llm_ros.ros.program import run
 from timely_llm_ros.ros.robot_entry import RobotEntry, robot_entries
 from timely_llm_ros.ros.ros_thread import RosThread
-from timely_llm_ros.ros.sole_publisher import IdentifiedSubscription, SolePublisher
+from timely_llm_ros.ros.sole_publisher import (
+    EPOCH,
+    IdentifiedSubscription,
+    SolePublisher,
+    same_program,
+)
+from timely_llm_ros.ros.steady_timer import create_steady_timer
+from timely_llm_ros.ros.task_client import SentTask, TaskClient
 from timely_llm_ros.ros.topics import (
     EVENTS_QOS,
     HEARTBEAT_QOS,
@@ -30,6 +37,7 @@ from timely_llm_ros.ros.topics import (
 )
 
 __all__ = [
+    'EPOCH',
     'EVENTS_QOS',
     'HEARTBEAT_QOS',
     'HEARTBEAT_TOPIC',
@@ -44,11 +52,14 @@ __all__ = [
     'IdentifiedSubscription',
     'RobotEntry',
     'RosThread',
+    'SentTask',
     'SolePublisher',
+    'TaskClient',
     'Value',
     'build',
     'check',
     'create_deferred_service',
+    'create_steady_timer',
     'declarations',
     'declare',
     'fixed',
@@ -56,4 +67,5 @@ __all__ = [
     'read',
     'robot_entries',
     'run',
+    'same_program',
 ]  # fmt: skip

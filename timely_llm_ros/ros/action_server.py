@@ -11,6 +11,7 @@ from rclpy.action import ActionServer, CancelResponse
 from rclpy.clock import ClockType, ROSClock
 from rclpy.time import Time
 
+from timely_llm_ros.ros.steady_timer import create_steady_timer
 from timely_llm_ros.ros.topics import FEEDBACK_QOS, GOALS_QOS
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class DeferredActionServer(ActionServer):  # type: ignore[misc]
         )
         # Goals are stamped by the node's own clock.
         self._node = node
-        self._timer = node.create_timer(ASKED_WITHIN_S / 2, self._forget)
+        self._timer = create_steady_timer(node, ASKED_WITHIN_S / 2, self._forget)
 
     async def execute(self, taken_data: Any) -> None:
         """Serve what has arrived; a fault is logged, for rclpy's executor would die of it."""

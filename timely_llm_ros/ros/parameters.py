@@ -8,7 +8,7 @@ program reads and ``docs/reference/parameters.md`` cannot differ.
 from __future__ import annotations
 
 from dataclasses import MISSING, dataclass, field, fields
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.options import Group, Option, Variants, group, option, option_of
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from rclpy.node import Node
 
 _FIXED = 'fixed'
+
+NO_TEXTS = ['']
+"""How an empty list is declared."""
 
 Value = bool | int | float | str | list[str]
 """What a ROS parameter of ours may hold."""
@@ -185,8 +188,9 @@ def declare(node: Node, record: type[Record]) -> Record:
                 descriptor.integer_range.append(
                     IntegerRange(from_value=int(told.minimum), to_value=int(told.maximum))
                 )
-        # An empty list has no type of its own, so its type is declared in place of it.
-        initial: Any = type_ if isinstance(default, tuple) else default
+        # An empty list has no type of its own, and a parameter without a value keeps rclpy from
+        # telling any other that is asked for with it.
+        initial: Any = list(default) or NO_TEXTS if isinstance(default, tuple) else default
         try:
             node.declare_parameter(name, initial, descriptor)
         except InvalidParameterTypeException as err:
@@ -210,16 +214,11 @@ def read(node: Node, record: type[Record]) -> Record:
     Raises:
         ConfigurationError: A value cannot be used.
     """
-    from rclpy.parameter import Parameter
-
     values: dict[str, Any] = {}
     for name, declared in declarations(record).items():
-        value: object
+        value: object = node.get_parameter(name).value
         if isinstance(declared.default, tuple):
-            unset = Parameter(name, Parameter.Type.STRING_ARRAY, list(declared.default))
-            value = tuple(node.get_parameter_or(name, unset).value)
-        else:
-            value = node.get_parameter(name).value
+            value = () if value == NO_TEXTS else tuple(cast('list[str]', value))
         check(record, name, value)
         values[name] = value
     return build(record, values)

@@ -8,9 +8,9 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
-from rclpy.logging import get_logger
-
 from timely_llm_ros.errors import TimelyError
+from timely_llm_ros.processes import require_files
+from timely_llm_ros.ros.node_log import PACKAGE, NodeLogHandler
 from timely_llm_ros.ros.ros_thread import RosThread
 
 if TYPE_CHECKING:
@@ -20,23 +20,6 @@ if TYPE_CHECKING:
 
 SWITCH_INTERVAL_S = 0.0002
 """How long one thread may keep the interpreter while the other waits for it (s)."""
-
-
-class _RosLogHandler(logging.Handler):
-    """Hands the package's log to ROS, so that it reaches the console and ``/rosout``."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        logger = get_logger(record.name)
-        text = self.format(record)
-        # rclpy binds a severity to the line that logs it, so each needs a line of its own.
-        if record.levelno >= logging.ERROR:
-            logger.error(text)
-        elif record.levelno >= logging.WARNING:
-            logger.warning(text)
-        elif record.levelno >= logging.INFO:
-            logger.info(text)
-        else:
-            logger.debug(text)
 
 
 def run(name: str, arguments: Sequence[str] | None, start: Start) -> int:
@@ -52,10 +35,15 @@ def run(name: str, arguments: Sequence[str] | None, start: Start) -> int:
     """
     # The ROS thread's work must not hold up a robot that waits on the loop, nor the other way.
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    package = logging.getLogger('timely_llm_ros')
-    package.addHandler(_RosLogHandler())
+    package = logging.getLogger(PACKAGE)
+    package.addHandler(NodeLogHandler())
     package.propagate = False
     package.setLevel(logging.INFO)
+    try:
+        require_files()
+    except TimelyError as err:
+        print(f'{name}: {err}', file=sys.stderr)
+        return 2
     return asyncio.run(_run(name, sys.argv if arguments is None else arguments, start))
 
 

@@ -20,6 +20,9 @@ from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 
+from timely_llm_ros.processes import prepare_for_dds
+from timely_llm_ros.ros.node_log import log_as
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
@@ -80,6 +83,7 @@ class RosThread:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, arguments: Sequence[str]) -> None:
         self.loop = loop
+        prepare_for_dds()
         # The loop handles signals: rclpy's own handlers would end the context before the robots
         # are safe and the goals' results are sent.
         rclpy.init(args=list(arguments), signal_handler_options=SignalHandlerOptions.NO)
@@ -91,6 +95,7 @@ class RosThread:
     def start(self, node: Node) -> None:
         """Begin to serve a node."""
         self._node = node
+        log_as(node)
         self._executor.add_node(node)
         self._thread.start()
 
@@ -124,6 +129,7 @@ class RosThread:
             _logger.error('a ROS callback does not return within %g s', limit_s)
         else:
             self._executor.shutdown()
+            log_as(None)
             if self._node is not None:
                 self._node.destroy_node()
         rclpy.try_shutdown()

@@ -2,20 +2,23 @@
 
 DDS gives every publisher an identity (GID) that is new with every start of its program and that
 messages cannot choose. It is the epoch of the program: planner and executor each name the other's
-in what they send, and whatever comes from another publisher is dropped and reported.
+in what they send, and whatever comes from another publisher is dropped and reported. Where rclpy
+does not tell the GID, the epoch is what the message says: this tells programs apart that were
+started twice or anew, and not those that lie.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import time
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.qos import QoSProfile
 from rclpy.type_support import check_is_valid_msg_type
+from rclpy.utilities import get_rmw_implementation_identifier
 
 from timely_llm_ros.errors import ConfigurationError
 
@@ -30,6 +33,9 @@ CLAIM_S = 0.4
 """How long a program listens, before it serves, for another that does (s). It hears its latched
 state as soon as it is discovered, and its next message soon after."""
 
+EPOCH = secrets.token_hex(12)
+"""The epoch of this program, in the headers of what it says; as long as the longest GID."""
+
 NEW_S = 10.0
 """For how long a program is new (s). One that is not leaves its name to nobody."""
 
@@ -40,6 +46,18 @@ _DEPTH = 64
 """Messages kept between two polls, so that one who floods does not hide the others."""
 
 _PERIOD_S = 0.02
+
+
+def _publisher(message: Any, info: dict[str, Any]) -> bytes:
+    """Return who published a message: its publisher's GID, or the epoch that it says it is of.
+
+    rclpy 7.1, of Jazzy, does not tell the GID.
+    """
+    gid = info.get('publisher_gid')
+    if gid is not None:
+        return bytes(gid['data'])
+    epoch: str = getattr(message, 'header', message).frame_id
+    return epoch.encode()
 
 
 class IdentifiedSubscription:
@@ -61,10 +79,13 @@ class IdentifiedSubscription:
         deep = QoSProfile(depth=_DEPTH, reliability=qos.reliability, durability=qos.durability)
         # It also loads the type's support library, as for every subscription of rclpy's own.
         check_is_valid_msg_type(message_type)
+        arguments = (node.handle, message_type, topic, deep.get_c_qos_profile())
         with node.handle:
-            self._handle = rclpy_implementation.Subscription(
-                node.handle, message_type, topic, deep.get_c_qos_profile(), None
-            )
+            try:
+                self._handle = rclpy_implementation.Subscription(*arguments, None)
+            except TypeError:
+                # rclpy 7.1 has no content filter to leave out.
+                self._handle = rclpy_implementation.Subscription(*arguments)
         self._strangers: set[bytes] = set()
 
     def take(self) -> Iterator[tuple[Any, bytes]]:
@@ -79,8 +100,7 @@ class IdentifiedSubscription:
                 continue
             if taken is None:
                 return
-            message, info = taken
-            yield message, bytes(info['publisher_gid']['data'])
+            yield taken[0], _publisher(*taken)
 
     def report(self, gid: bytes, expected: str) -> None:
         """Log, once for each, that a publisher's messages do not count."""
@@ -90,6 +110,14 @@ class IdentifiedSubscription:
             self._strangers.add(gid)
             text = 'topic %s: dropped what publisher %s says, expected %s'
             _logger.error(text, self.topic, gid.hex(), expected)
+
+
+def same_program(first: bytes, second: bytes) -> bool:
+    """Return whether two publishers, given by their GIDs, are of one program.
+
+    The GIDs of DDS begin with the participant's; those of other middleware do not tell.
+    """
+    return 'zenoh' in get_rmw_implementation_identifier() or first[:12] == second[:12]
 
 
 class SolePublisher:
@@ -110,7 +138,6 @@ class SolePublisher:
         self._publisher = node.create_publisher(message_type, topic, qos)
         self._heard = IdentifiedSubscription(node, message_type, topic, qos)
         self._action = node.resolve_service_name(action)
-        self._stamps: deque[tuple[int, int]] = deque(maxlen=_DEPTH)
         self._new_until_s = 0.0
         self._others: dict[bytes, float] = {}
         """Since when who else has been heard (s)."""
@@ -118,9 +145,8 @@ class SolePublisher:
         """Its own identity, known once it has heard itself."""
 
     def publish(self, message: Any, header: Any) -> None:
-        """Publish a message with the present time in its header."""
-        header.stamp = self._clock.now().to_msg()
-        self._stamps.append((header.stamp.sec, header.stamp.nanosec))
+        """Publish a message with the present time and this program's epoch in its header."""
+        header.stamp, header.frame_id = self._clock.now().to_msg(), EPOCH
         self._publisher.publish(message)
 
     async def claim(self) -> None:
@@ -149,7 +175,7 @@ class SolePublisher:
         now_s = time.monotonic()
         for message, gid in self._heard.take():
             header = getattr(message, 'header', message)
-            if not self.gid and (header.stamp.sec, header.stamp.nanosec) in self._stamps:
+            if not self.gid and header.frame_id == EPOCH:
                 self.gid = gid
             elif self.gid and gid != self.gid:
                 self._heard.report(gid, f'{self.gid.hex()} alone')

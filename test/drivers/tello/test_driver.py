@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 from support.loopback import free_addresses
-from support.robots.tello_bench import PATIENT, SCENE, SKILLS, bench, call
+from support.robots.tello_bench import PATIENT, SCENE, SKILLS, bench, call, release_ports
 
 from timely_llm_ros.drivers import read_options
 from timely_llm_ros.drivers.tello import TelloDriver, TelloOptions
@@ -147,6 +147,19 @@ async def test_several_aircraft_share_the_ports_of_a_process() -> None:
     assert {mock.phase for mock in mocks} == {Phase.GROUND}
     for mock in mocks:
         await mock.close()
+
+
+async def test_a_test_that_leaves_its_driver_open_spoils_no_other() -> None:
+    local, host = free_addresses(2)
+    mock = MockTello(host, speed=10.0)
+    await mock.start()
+    left = TelloDriver(replace(PATIENT, address=host, local_address=local))
+    await left.connect()
+    await mock.close()
+    release_ports()
+    async with bench() as flight:
+        await flight.do('takeoff')
+        assert flight.mock.phase is Phase.HOVER
 
 
 async def test_lost_datagrams_do_not_break_connecting_or_landing() -> None:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-import lz4.frame  # type: ignore[import-untyped]
+import lz4.frame
 import pytest
 from support.traces import bombs
 

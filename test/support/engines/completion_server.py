@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
 
+    from support.engines.lies import Lie
+
 TEXTS = ServerTexts('timely-planner')
 END = min(TEXTS.end_ids)
 _DECODER = TEXTS._decoder
@@ -48,7 +50,10 @@ class Request:
 
 
 class CompletionServer:
-    """One server; ``fault`` is asked what goes wrong with each streamed request."""
+    """One server; ``fault`` is asked what goes wrong with each streamed request.
+
+    ``lies`` answer in its place, by path or for each ``stream``; ``says`` goes into every event.
+    """
 
     def __init__(
         self,
@@ -62,10 +67,15 @@ class CompletionServer:
         obeys_grammar: bool = True,
         tells_ids: bool = True,
         step_s: float = 0.0,
+        says: dict[str, Any] | None = None,
     ) -> None:
         self.fault, self.api_key, self.tls, self.model = fault, api_key, tls, model
         self.context_limit, self.shift = context_limit, shift
         self.obeys_grammar, self.tells_ids, self.step_s = obeys_grammar, tells_ids, step_s
+        self.says = says or {}
+        self.lies: dict[str, Lie] = {}
+        self.lying = 0
+        self.headers: list[dict[str, str]] = []
         self.port = 0
         self.requests: list[Request] = []
         self.running = 0
@@ -120,6 +130,16 @@ class CompletionServer:
         }
         data = await reader.readexactly(int(headers.get('content-length', 0)))
         allowed = not self.api_key or headers.get('authorization') == f'Bearer {self.api_key}'
+        self.headers.append(headers)
+        streamed = b'"stream":true' in data.replace(b' ', b'')
+        lie = self.lies.get('stream' if streamed else path)
+        if lie is not None:
+            self.lying += 1
+            try:
+                await lie(writer)
+            finally:
+                self.lying -= 1
+            return False
         if path.startswith('/v1') and not allowed:
             return await _reply(writer, 401, {'error': 'Unauthorized'})
         if path == '/health':
@@ -205,7 +225,7 @@ class CompletionServer:
             elif len(request.sent) >= min(body['max_tokens'], self.context_limit - len(ids)):
                 finish = 'length'
             choice = {'index': 0, 'text': '', 'token_ids': [token], 'finish_reason': finish}
-            _write_event(writer, {'choices': [choice]})
+            _write_event(writer, {'choices': [choice | self.says], **self.says})
             await writer.drain()
         _write_chunk(writer, b'data: [DONE]\n\n')
         writer.write(b'0\r\n\r\n')

@@ -144,6 +144,7 @@ class Bench:
                     'max_running': max_running,
                     'skill_sets': ['tello'],
                     'policy': 'utility',
+                    'scheduling': {'admission': 'feasible', 'interrupts': True},
                     'micro_batches': stages,
                 }
             },

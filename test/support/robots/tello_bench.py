@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from support.loopback import free_addresses
 
 from timely_llm_ros.clock import WallClock
-from timely_llm_ros.drivers.tello import TelloDriver, TelloOptions
+from timely_llm_ros.drivers.tello import TelloDriver, TelloOptions, ports
 from timely_llm_ros.drivers.tello.mock.server import MockTello
 from timely_llm_ros.execution import (
     ExecutorLimits,
@@ -95,5 +95,17 @@ async def bench(
         yield Bench(body, flown, runs)
     finally:
         body.set_fault('heal')
-        await runs.close()
-        await body.close()
+        try:
+            await runs.close()
+        finally:
+            await body.close()
+
+
+def release_ports() -> None:
+    """Take the ports from every driver that a test left open.
+
+    All drivers of a process share them: else whatever flies after a test that failed fails too.
+    """
+    while ports._opened is not None:
+        host, (_, listeners) = next(iter(ports._opened._users.items()))
+        ports._opened.release(host, listeners[0])

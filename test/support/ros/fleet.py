@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from diagnostic_msgs.msg import DiagnosticArray
 from lifecycle_msgs.srv import ChangeState, GetState
-from rcl_interfaces.srv import DescribeParameters, ListParameters, SetParameters
+from rcl_interfaces.srv import (
+    DescribeParameters,
+    GetParameters,
+    ListParameters,
+    SetParameters,
+)
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
@@ -237,6 +242,16 @@ class Fleet:
         request = SetParameters.Request(parameters=[Parameter(name=name, value=value)])
         service = self.name('planner/set_parameters')
         return self.client.service(SetParameters, service, request).results[0]
+
+    def parameters(self, node: str) -> dict[str, ParameterValue]:
+        """Return all parameters of a node, asked for at once."""
+        listed = self.client.service(
+            ListParameters, self.name(f'{node}/list_parameters'), ListParameters.Request()
+        )
+        names = sorted(listed.result.names)
+        request = GetParameters.Request(names=names)
+        got = self.client.service(GetParameters, self.name(f'{node}/get_parameters'), request)
+        return dict(zip(names, got.values, strict=True))
 
     def described_parameters(self, node: str) -> dict[str, Any]:
         """Return the descriptors of all parameters of a node."""

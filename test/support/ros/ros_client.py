@@ -135,6 +135,15 @@ class Client:
         """Have a function called on the executor's thread."""
         self._executor.create_task(function, *arguments)
 
+    def add_node(self, node: Node) -> None:
+        """Serve another node; on the executor's thread."""
+        self._executor.add_node(node)
+
+    def remove_node(self, node: Node) -> None:
+        """End a node that was added; on the executor's thread."""
+        self._executor.remove_node(node)
+        node.destroy_node()
+
     def service_client(self, service_type: Any, name: str) -> ServiceClient:
         """Return the client of a service, made once: a server answers only clients it has met."""
         if name not in self._services:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-import lz4.frame  # type: ignore[import-untyped]
+import lz4.frame
 import zstandard
 from mcap.data_stream import RecordBuilder
 from mcap.opcode import Opcode

@@ -6,7 +6,10 @@ Beyond the OpenAI-compatible API this needs what vLLM offers: prompts of token i
 
 from __future__ import annotations
 
+import asyncio
 import json
+from contextlib import aclosing, asynccontextmanager
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import TYPE_CHECKING, Any
 
 import httpx2
@@ -18,16 +21,28 @@ from timely_llm_ros.engines.openai.completions import (
     check_probe,
     grammar_probe,
 )
+from timely_llm_ros.engines.openai.exchange import (
+    HEADERS,
+    beginning,
+    events,
+    exchange,
+    whole,
+)
 from timely_llm_ros.errors import EngineError, ModelLoadError, RequestRefusedError, ServerLostError
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, AsyncIterator
 
     from timely_llm_ros.engines.openai.options import ServerOptions
     from timely_llm_ros.engines.texts import ServerTexts
 
-_MOST_LINE_CHARACTERS = 4_000_000
+_MOST_ERROR_BYTES = 4096
+"""So much of a refusal is read, and of what a server says of its health."""
+
+_REST_S, _MOST_REST_EVENTS = 1.0, 64
+"""How long (s), and for how many events, a stream is read on after its end, so that its connection
+can be used again."""
 
 
 class ServerClient:
@@ -44,12 +59,14 @@ class ServerClient:
         self, url: str, options: ServerOptions, *, api_key: str, tls: ssl.SSLContext
     ) -> None:
         self.url = url
-        self._options = options
+        self._options, self._key = options, api_key
         self._model = ''
         self._size = 0
         self._client = httpx2.AsyncClient(
             base_url=url,
-            headers={'Authorization': f'Bearer {api_key}'} if api_key else {},
+            headers=HEADERS | ({'Authorization': f'Bearer {api_key}'} if api_key else {}),
+            # Cookies would grow with every answer, and so would every request.
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
             verify=tls,
             timeout=httpx2.Timeout(options.silence_s, connect=options.connect_timeout_s, pool=None),
             limits=httpx2.Limits(max_keepalive_connections=64, keepalive_expiry=60.0),
@@ -63,14 +80,11 @@ class ServerClient:
 
     async def check_health(self) -> None:
         """Ask whether the server is well, see :class:`Completions`."""
-        try:
-            response = await self._client.get('/health')
-        except httpx2.HTTPError as err:
-            raise self._lost(err) from err
-        if response.status_code != 200:
-            raise ServerLostError(
-                f'{self.url}/health answered {response.status_code}: expected 200'
-            )
+        async with self._exchange('/health') as response:
+            if response.status_code != 200:
+                raise ServerLostError(f'/health answered {response.status_code}: expected 200')
+            # So that the connection can be used again.
+            await whole(response, most=_MOST_ERROR_BYTES, limit_s=self._options.silence_s)
 
     async def check(self, texts: ServerTexts) -> ServedModel:
         """Check that the server serves what it should, and return what it serves.
@@ -85,7 +99,8 @@ class ServerClient:
         self._model, self._size = served.name, texts.size
         probe = {'prompt': PROBE_TEXT, 'max_tokens': 1, 'temperature': 0}
         choice = await self._complete(probe)
-        ids, expected = choice.get('prompt_token_ids'), texts.encode(PROBE_TEXT, beginning=True)
+        ids = choice.get('prompt_token_ids')
+        expected = texts.encode(PROBE_TEXT, beginning=True)
         if ids is None:
             raise ModelLoadError(
                 f'{self.url}: no prompt_token_ids in the answer; expected a server that knows '
@@ -103,70 +118,89 @@ class ServerClient:
     async def tokens(self, body: dict[str, Any]) -> AsyncGenerator[Chunk, None]:
         """Yield a completion's tokens as they come, see :class:`Completions`."""
         request = {'model': self._model, 'stream': True, 'return_token_ids': True, **body}
-        finished = False
-        try:
-            async with self._client.stream('POST', '/v1/completions', json=request) as response:
-                if response.status_code != 200:
-                    await response.aread()
-                    raise self._refusal(response)
-                async for line in response.aiter_lines():
-                    # It is read to its very end, so that the connection can be used again.
-                    if finished or not line.startswith('data:'):
-                        continue
-                    data = line[5:].strip()
-                    if data == '[DONE]':
-                        finished = True
-                        continue
+        async with self._exchange('/v1/completions', request) as response:
+            if response.status_code != 200:
+                raise await self._refusal(response)
+            await self._require_stream(response)
+            loop, silence_s = asyncio.get_running_loop(), self._options.silence_s
+            async with aclosing(events(response)) as stream:
+                until_s = loop.time() + silence_s
+                while True:
+                    try:
+                        async with asyncio.timeout_at(until_s):
+                            data = await anext(stream, None)
+                    except TimeoutError as err:
+                        # Whatever else it says, it does not get on.
+                        raise ServerLostError(f'no token for {silence_s:g} s') from err
+                    if data is None:
+                        raise ServerLostError('the stream was cut')
+                    if data == b'[DONE]':
+                        break
                     chunk = self._chunk(data)
-                    finished = finished or bool(chunk.finish)
                     yield chunk
-        except httpx2.HTTPError as err:
-            if not finished:
-                raise self._lost(err) from err
-        if not finished:
-            raise ServerLostError(f'{self.url}: the stream was cut')
+                    if chunk.finish:
+                        break
+                    if chunk.token_ids:
+                        until_s = loop.time() + silence_s
+                await _read_rest(stream)
 
-    def _chunk(self, data: str) -> Chunk:
+    async def _require_stream(self, response: httpx2.Response) -> None:
+        """Require that an answer is a stream of events.
+
+        Raises:
+            ServerLostError: It is not.
+        """
+        kind = response.headers.get('content-type', '')
+        if kind.split(';')[0].strip().lower() != 'text/event-stream':
+            said = await beginning(
+                response, most=_MOST_ERROR_BYTES, limit_s=self._options.silence_s
+            )
+            raise ServerLostError(
+                f'content type {kind[:40]!r}: expected text/event-stream; '
+                f'it says: {_error_of(said)}'
+            )
+
+    def _chunk(self, data: bytes) -> Chunk:
         """Read one event.
 
         Raises:
             ServerLostError: It is an error, or not what was asked for.
         """
-        wrong = f'{self.url}: {data[:80]!r}: expected an event with token ids below {self._size}'
+        wrong = f'{_text(data[:80])!r}: expected an event with token ids below {self._size}'
         try:
-            event = json.loads(data) if len(data) <= _MOST_LINE_CHARACTERS else None
+            event = json.loads(data)
             error = _error_text(event) if isinstance(event, dict) and 'error' in event else ''
             choice = {} if error else _first_choice(event)
             ids = choice.get('token_ids') or []
             # True and False are integers to Python, but not to us.
             fit = all(type(token) is int and 0 <= token < self._size for token in ids)
             finish = choice.get('finish_reason') or ''
-        except (ValueError, TypeError, AttributeError, EngineError) as err:
+        except (ValueError, TypeError, AttributeError, RecursionError, EngineError) as err:
             raise ServerLostError(wrong) from err
         if error:
-            raise ServerLostError(f'{self.url}: {error}')
+            raise ServerLostError(error)
         if not fit:
             raise ServerLostError(wrong)
         if finish not in ('', 'stop', 'length'):
-            raise ServerLostError(f'{self.url}: finish_reason {finish!r}: expected stop or length')
+            raise ServerLostError(f'finish_reason {str(finish)[:80]!r}: expected stop or length')
         return Chunk(tuple(ids), finish)
 
     async def _find_model(self) -> ServedModel:
         answer = await self._ask('/v1/models')
         try:
             models = {item['id']: item for item in answer['data']}
+            if not all(isinstance(name, str) for name in models):
+                raise TypeError('a name that is no text')  # noqa: TRY301
         except (TypeError, KeyError) as err:
             raise ModelLoadError(
                 f'{self.url}/v1/models: {str(answer)[:80]!r}: expected a list of models'
             ) from err
         name = self._options.model or (next(iter(models)) if len(models) == 1 else '')
         if name not in models:
-            asked = f'{name!r}' if name else 'one model'
-            raise ModelLoadError(
-                f'{self.url} serves {sorted(models)}: expected {asked}; see server_model'
-            )
+            asked, there = repr(name) if name else 'one model', _shortened(sorted(models))
+            raise ModelLoadError(f'{self.url} serves {there}: expected {asked}; see server_model')
         limit = models[name].get('max_model_len')
-        return ServedModel(name, limit if isinstance(limit, int) and limit > 0 else 1 << 30)
+        return ServedModel(name, limit if type(limit) is int and limit > 0 else 1 << 30)
 
     async def _check_grammar(self, texts: ServerTexts) -> None:
         """Have it write a certain plan within a grammar."""
@@ -178,7 +212,12 @@ class ServerClient:
             choice = await self._complete(grammar_probe(texts))
         except ModelLoadError as err:
             raise ModelLoadError(f'{err}; {help_text}') from err
-        check_probe(self.url, choice.get('token_ids') or (), texts, help_text)
+        ids = choice.get('token_ids') or ()
+        if not all(type(token) is int and 0 <= token < self._size for token in ids):
+            raise ModelLoadError(
+                f'{self.url}: {_shortened(ids)}: expected token ids below {self._size}'
+            )
+        check_probe(self.url, ids, texts, help_text)
 
     async def _complete(self, body: dict[str, Any]) -> dict[str, Any]:
         """Return the first choice of a completion that is not streamed."""
@@ -192,23 +231,41 @@ class ServerClient:
             ServerLostError: The server is in trouble.
             ModelLoadError: It refuses the request, or answers no JSON.
         """
+        async with self._exchange(path, body) as response:
+            if response.status_code != 200:
+                error = await self._refusal(response)
+                raise error if isinstance(error, ServerLostError) else ModelLoadError(str(error))
+            data = await whole(response, limit_s=self._options.silence_s)
         try:
-            response = await self._client.request(
-                'GET' if body is None else 'POST', path, json=body
-            )
-        except httpx2.HTTPError as err:
-            raise self._lost(err) from err
-        if response.status_code != 200:
-            error = self._refusal(response)
-            raise error if isinstance(error, ServerLostError) else ModelLoadError(str(error))
-        try:
-            return response.json()
-        except ValueError as err:
-            raise ModelLoadError(
-                f'{self.url}{path}: {response.text[:80]!r}: expected JSON'
-            ) from err
+            return json.loads(data)
+        except (ValueError, RecursionError) as err:
+            said = _text(data[:80])
+            raise ModelLoadError(f'{self.url}{path}: {said!r}: expected JSON') from err
 
-    def _refusal(self, response: httpx2.Response) -> EngineError:
+    @asynccontextmanager
+    async def _exchange(
+        self, path: str, body: dict[str, Any] | None = None
+    ) -> AsyncIterator[httpx2.Response]:
+        """Ask something, with every failure as an error of ours that names the server.
+
+        Raises:
+            ServerLostError: The server is gone, silent or in trouble, or its answer is amiss.
+        """
+        limit_s = self._options.silence_s
+        try:
+            async with exchange(self._client, path, body, limit_s=limit_s) as response:
+                yield response
+        except (httpx2.HTTPError, TimeoutError) as err:
+            raise self._lost(err) from err
+        except EngineError as err:
+            text = str(err)
+            if self._key and self._key in text:
+                # A server may repeat what it was sent.
+                text = text.replace(self._key, '(the key)')
+            prefix = '' if text.startswith(self.url) else f'{self.url}: '
+            raise type(err)(prefix + _printable(text)) from err
+
+    async def _refusal(self, response: httpx2.Response) -> EngineError:
         """Return the error of an answer other than 200."""
         status = response.status_code
         if status in (401, 403):
@@ -216,24 +273,21 @@ class ServerClient:
                 f'{self.url} answered {status}: expected it to accept the API key; see '
                 'server_api_key_file'
             )
-        try:
-            reason = _error_text(response.json())
-        except ValueError:
-            reason = response.text[:200]
-        text = f'{self.url} answered {status}: {reason}'
+        said = await beginning(response, most=_MOST_ERROR_BYTES, limit_s=self._options.silence_s)
+        text = f'{self.url} answered {status}: {_error_of(said)}'
         if status >= 500 or status in (408, 425, 429):
             return ServerLostError(text)
         return RequestRefusedError(text)
 
-    def _lost(self, err: httpx2.HTTPError) -> ServerLostError:
+    def _lost(self, err: httpx2.HTTPError | TimeoutError) -> ServerLostError:
         """Return the error of a transport that failed."""
         if isinstance(err, httpx2.ConnectTimeout):
             reason = f'no connection within {self._options.connect_timeout_s:g} s'
-        elif isinstance(err, httpx2.TimeoutException):
+        elif isinstance(err, httpx2.TimeoutException | TimeoutError):
             reason = f'no answer for {self._options.silence_s:g} s'
         else:
             reason = str(err) or type(err).__name__
-        return ServerLostError(f'{self.url}: {reason}')
+        return ServerLostError(f'{self.url}: {_printable(reason)[:300]}')
 
 
 def _first_choice(answer: Any) -> dict[str, Any]:
@@ -256,6 +310,34 @@ def _error_text(answer: Any) -> str:
     error = answer.get('error', answer) if isinstance(answer, dict) else answer
     message = error.get('message', error) if isinstance(error, dict) else error
     return str(message)[:300]
+
+
+def _error_of(said: bytes) -> str:
+    """Return what an answer says is wrong."""
+    try:
+        return _error_text(json.loads(said))
+    except (ValueError, RecursionError):
+        return _text(said[:200])
+
+
+async def _read_rest(stream: AsyncGenerator[bytes, None]) -> None:
+    """Read a stream on to its end if that is near."""
+    try:
+        async with asyncio.timeout(_REST_S):
+            for _ in range(_MOST_REST_EVENTS):
+                if await anext(stream, None) is None:
+                    return
+    except (httpx2.HTTPError, TimeoutError, ServerLostError):
+        return
+
+
+def _text(data: bytes) -> str:
+    return data.decode('utf-8', 'replace')
+
+
+def _printable(text: str) -> str:
+    """Return a text that cannot do anything to a terminal or a log."""
+    return ''.join(char if char.isprintable() else ' ' for char in text)
 
 
 def _shortened(ids: object) -> str:

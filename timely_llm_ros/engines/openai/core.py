@@ -70,6 +70,9 @@ class ServerCore:
             generations.step_times.observe(running, elapsed_s)
         generation.segment_s += elapsed_s
         generation.total_s += elapsed_s
+        generation.cost_s += (
+            generations.step_times.prefill_s if begins else generations.step_times.row_s
+        )
         generations.take(generation, output, now_s)
         if generation.ended:
             generations.changed = True

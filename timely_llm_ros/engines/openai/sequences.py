@@ -79,7 +79,7 @@ class ServerSequences(ForeignMemory):
             )
             sequence.rest = RemainingGrammar(sequence.grammar)
         self._sequences[request.generation_id] = sequence
-        return request.prompt.fixed, len(fixed), len(body)
+        return request.prompt.key, len(fixed), len(body)
 
     def observe(self, generation_id: str, text: str) -> int:
         """Append an observation; the grammar begins anew behind it."""

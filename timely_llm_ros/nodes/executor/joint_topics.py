@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.drivers.trajectory import JointReading
+from timely_llm_ros.processes import prepare_for_dds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,6 +71,7 @@ class JointTopics:
         loop, self._news = asyncio.get_running_loop(), asyncio.Event()
         self._readings = {}
         self._context = rclpy.Context()
+        prepare_for_dds()
         # The arguments of the program are its own node's.
         rclpy.init(args=[], context=self._context, signal_handler_options=SignalHandlerOptions.NO)
         self._node = rclpy.create_node(

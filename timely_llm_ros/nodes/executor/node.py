@@ -60,7 +60,7 @@ class ExecutorNode(Node):  # type: ignore[misc]
         self._bodies = robot_bodies(self.parameters, self.get_namespace())
         self.servers = [self._server(body) for body in self._bodies]
         self._heartbeats = IdentifiedSubscription(self, Header, HEARTBEAT_TOPIC, HEARTBEAT_QOS)
-        self.create_subscription(TaskEvent, TASK_EVENTS_TOPIC, self._on_task_event, EVENTS_QOS)
+        self._events = IdentifiedSubscription(self, TaskEvent, TASK_EVENTS_TOPIC, EVENTS_QOS)
 
     def _server(self, body: RobotBody) -> RobotServer:
         parameters = self.parameters
@@ -139,6 +139,9 @@ class ExecutorNode(Node):  # type: ignore[misc]
                 heard = [server.planner.heard(planner) for server in self.servers]
                 if not any(heard):
                     self._heartbeats.report(planner, 'the planner that the robots work for')
+            for event, publisher in self._events.take():
+                if event.event == TaskEvent.ENDED:
+                    self._plan_ended(event, publisher)
             for server in self.servers:
                 server.check()
                 if rival := server.rival():
@@ -156,14 +159,12 @@ class ExecutorNode(Node):  # type: ignore[misc]
                 self._shared.keep(count)
                 raise
 
-    def _on_task_event(self, event: TaskEvent) -> None:
-        if event.event == TaskEvent.ENDED:
-            self._ros.call_loop(lambda: self._plan_ended(event.robot, uuid_text(event.plan_id)))
-
-    def _plan_ended(self, robot: str, plan_id: str) -> None:
+    def _plan_ended(self, event: TaskEvent, publisher: bytes) -> None:
         for server in self.servers:
-            if server.robot == robot:
-                server.plan_ended(plan_id)
+            if server.robot != event.robot:
+                continue
+            if not server.plan_ended(uuid_text(event.plan_id), publisher):
+                self._events.report(publisher, 'the planner that the robot works for')
 
 
 def serve(arguments: Sequence[str], guard: Guard | None, shared: SharedBodies) -> int:

@@ -36,7 +36,7 @@ class ExecutorParameters:
         maximum=60.0,
     )
     worker_timeout_s: float = fixed(
-        0.2,
+        0.25,
         'Silence of the process that drives the robots (s) after which its guard ends it and makes '
         'the robots safe.',
         minimum=0.1,

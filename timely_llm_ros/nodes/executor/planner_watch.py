@@ -11,6 +11,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.execution import SegmentCode
+from timely_llm_ros.ros import same_program
 from timely_llm_ros.silence import Silence
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ _logger = logging.getLogger(__name__)
 
 PERIOD_S = 0.025
 """How often the watch is kept (s)."""
+
+MOST_PLANNERS = 16
+"""How many planners are remembered: the last that were heard."""
 
 
 class PlannerWatch:
@@ -32,6 +36,8 @@ class PlannerWatch:
         self._robot, self._executor, self._timeout_s = robot, executor, timeout_s
         self._silence = Silence(most_s=4 * PERIOD_S)
         self._planner = b''
+        self._heard: dict[bytes, Silence] = {}
+        """Every planner that was heard, the last one last."""
         self._stopping: asyncio.Task[bool] | None = None
 
     def heard(self, planner: bytes) -> bool:
@@ -39,16 +45,37 @@ class PlannerWatch:
 
         Whose the segments in hand are, which were sent by hand, nobody knows: any planner will do.
         """
+        silence = self._heard.pop(planner, None) or Silence(most_s=4 * PERIOD_S)
+        silence.heard()
+        self._heard[planner] = silence
+        if len(self._heard) > MOST_PLANNERS:
+            del self._heard[next(iter(self._heard))]
         if self._planner and planner != self._planner:
             return False
         self._silence.heard()
         return True
 
+    def knows(self, planner: bytes) -> bool:
+        """Return whether a planner that sends a segment is alive by its own heartbeat.
+
+        Whoever sends by hand names none.
+        """
+        silence = self._heard.get(planner)
+        alive = silence is not None and not 0 < self._timeout_s < silence.look()
+        return alive or not planner
+
+    def may_end(self, publisher: bytes) -> bool:
+        """Return whether the program of this publisher may say that the robot's plan ended."""
+        return bool(self._planner) and same_program(publisher, self._planner)
+
     def begin(self, planner: bytes) -> bool:
         """Note that a planner (its GID) sends a segment; return whether the robot may work for it.
 
-        It may not while it works for another one that is alive.
+        It may not for one whose heartbeat is not heard, nor while it works for another one that is
+        alive.
         """
+        if not self.knows(planner):
+            return False
         alive = bool(self._planner) and self._silence.look() <= self._timeout_s
         if planner != self._planner and alive and self._busy:
             return False
@@ -64,6 +91,8 @@ class PlannerWatch:
 
     def check(self) -> None:
         """Make the robot safe if the planner that it works for is lost; called every period."""
+        for silence in self._heard.values():
+            silence.look()
         silence_s = self._silence.look()
         if not self._timeout_s or silence_s <= self._timeout_s or not self._busy:
             return

@@ -17,7 +17,7 @@ from timely_llm_ros.action import ExecuteSegment
 from timely_llm_ros.errors import Ending, TimelyError
 from timely_llm_ros.execution import SegmentCode, SegmentOutcome
 from timely_llm_ros.msg import RobotState
-from timely_llm_ros.nodes.executor.planner_watch import PlannerWatch
+from timely_llm_ros.nodes.executor.planner_watch import PERIOD_S, PlannerWatch
 from timely_llm_ros.ros import (
     STATE_QOS,
     DeferredActionServer,
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
+INTRODUCTION_S = 0.5
+"""How long a segment waits for the first heartbeat of its planner (s): discovery has no order."""
+
 RECONNECT_PERIOD_S = 2.0
 """How often a lost connection to the robot is tried again (s)."""
 
@@ -56,6 +59,8 @@ class _Taken:
     """A goal that was taken. ``goal`` is there once rclpy has accepted it; ROS thread only."""
 
     asked: ExecuteSegment.Goal
+    known_by_s: float
+    """On the loop's clock; by then its planner must have been heard."""
     goal: ServerGoalHandle | None = None
 
 
@@ -134,10 +139,13 @@ class RobotServer:
         self.publish_state()
         return safe
 
-    def plan_ended(self, plan_id: str) -> None:
-        """Note that nothing more of a plan will come."""
+    def plan_ended(self, plan_id: str, publisher: bytes) -> bool:
+        """Note that nothing more of a plan will come; return whether who says so counts."""
+        if not self.planner.may_end(publisher):
+            return False
         self.executor.end_plan(plan_id)
         self.publish_state()
+        return True
 
     def check(self) -> None:
         """Notice a planner that fell silent, and a robot that is lost; called regularly."""
@@ -183,11 +191,16 @@ class RobotServer:
     def _read_next(self) -> None:
         """Read one segment in each round of the loop, which serves everything else in between."""
         self._reading = bool(self._unread)
-        if self._unread:
-            try:
-                self._read(self._unread.popleft())
-            finally:
-                self._ros.loop.call_soon(self._read_next)
+        if not self._unread:
+            return
+        first, now_s = self._unread[0], self._ros.loop.time()
+        if now_s < first.known_by_s and not self.planner.knows(bytes(first.asked.planner)):
+            self._ros.loop.call_later(PERIOD_S, self._read_next)
+            return
+        try:
+            self._read(self._unread.popleft())
+        finally:
+            self._ros.loop.call_soon(self._read_next)
 
     def _read(self, taken: _Taken) -> None:
         """Start a segment, or refuse it where it is not valid."""
@@ -222,7 +235,7 @@ class RobotServer:
 
     def _start(self, taken: _Taken, segment: Segment, scene: Scene, plan_id: str) -> None:
         if not self.planner.begin(bytes(taken.asked.planner)):
-            problem = f'robot {self.robot!r} works for another planner'
+            problem = f'robot {self.robot!r}: expected the planner that it hears and works for'
             self._refuse(taken, Ending(SegmentCode.FENCED, problem))
             return
         self._runs[taken] = asyncio.create_task(
@@ -298,7 +311,7 @@ class RobotServer:
 
         A goal that is not valid is aborted once it is accepted: only a result can carry a reason.
         """
-        taken = self._taking = _Taken(goal)
+        taken = self._taking = _Taken(goal, self._ros.loop.time() + INTRODUCTION_S)
         self._ros.call_loop(self._take, taken)
         self._ros.call(self._require_goal, taken)
         return GoalResponse.ACCEPT

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.nodes.planner.ros_robot_link import RosRobotLink
     from timely_llm_ros.nodes.planner.topics import PlannerTopics
+    from timely_llm_ros.planner import AdmissionState
 
 FULL_SHARE = 0.95
 """Share of the KV capacity from which a warning is due: generations will be recomputed."""
@@ -25,9 +26,11 @@ class PlannerDiagnostics:
     def __init__(self, name: str, topics: PlannerTopics, links: Mapping[str, RosRobotLink]) -> None:
         self._name, self._topics, self._links = name, topics, links
         self._counted: Counter[str] = topics.counts.copy()
-        self._spilled = 0
+        self._spilled = self._refused = 0
 
-    def message(self, *, active: bool, tasks: int) -> DiagnosticArray:
+    def message(
+        self, *, active: bool, tasks: int, admission: AdmissionState | None = None
+    ) -> DiagnosticArray:
         """Return the message with an empty header."""
         return DiagnosticArray(
             status=[
@@ -35,6 +38,7 @@ class PlannerDiagnostics:
                 self._engine(active),
                 self._kv_cache(),
                 self._deadlines(),
+                self._admission(admission),
                 *self._servers(),
                 *(self._robot(link) for link in self._links.values()),
             ]
@@ -112,6 +116,26 @@ class PlannerDiagnostics:
         level = DiagnosticStatus.WARN if late else DiagnosticStatus.OK
         text = f'{late} late responses in the last second'
         return self._status('deadlines', level, text, {'late responses': counts['late']})
+
+    def _admission(self, state: AdmissionState | None) -> DiagnosticStatus:
+        """Return what is refused and why. To refuse is no fault; it is told where it is new."""
+        if state is None:
+            return self._status('admission', DiagnosticStatus.OK, 'nothing was asked', {})
+        values: dict[str, object] = {'demand (of the engine)': f'{state.demand:.2f}'}
+        for reason in ('robot', 'engine', 'price'):
+            values[f'refused: {reason}'] = state.refused[reason]
+        values['worthless after all'] = state.worthless
+        for label, kind in state.kinds.items():
+            count = kind.responses
+            values[label] = (
+                f'{kind.in_time / count:.0%} of {count} in time, {kind.kept / count:.0%} of the '
+                f'promises kept, response {kind.expected_s / count:.2f} s expected, '
+                f'{kind.achieved_s / count:.2f} s achieved'
+            )
+        refused = state.refused.total() - self._refused
+        self._refused = state.refused.total()
+        text = f'{state.demand:.0%} of the engine asked for, {refused} refused in the last second'
+        return self._status('admission', DiagnosticStatus.OK, text, values)
 
     def _robot(self, link: RosRobotLink) -> DiagnosticStatus:
         if not link.available:

@@ -105,6 +105,7 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             self.catalogue,
             self.topics,
             result_timeout_s=self.parameters.result_timeout_s,
+            clock=WallClock(),
             default_utility=default_utility(self.parameters),
         )
         self.add_on_set_parameters_callback(self._on_parameters)
@@ -146,7 +147,9 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             if now_s - diagnosed_s >= DIAGNOSTICS_PERIOD_S:
                 diagnosed_s = now_s
                 message = self._health.message(
-                    active=self._tasks.planner is not None, tasks=len(self._tasks)
+                    active=self._tasks.planner is not None,
+                    tasks=len(self._tasks),
+                    admission=None if self._planner is None else self._planner.admission,
                 )
                 message.header.stamp = self.get_clock().now().to_msg()
                 self._diagnostics.publish(message)
@@ -188,6 +191,9 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             raise
         engine = parameters.engine
         self.topics.engine_started(info, mode=engine.mode, policy=engine.policy)
+        if planner.prompt_tokens:
+            costs = ', '.join(f'{name} {size}' for name, size in planner.prompt_tokens.items())
+            self.get_logger().info(f'tokens of prompts that all tasks share: {costs}')
         self._planner = planner
         if file is not None:
             self._background = asyncio.create_task(

@@ -167,9 +167,12 @@ class RosRobotLink:
 
     def _message(self, timed: TimedSegment) -> SkillSegment:
         message = segment_message(timed, robot=self.robot, skill_set=self.skill_set)
-        # The stamp says when its closing token was known, not when it came here.
-        age = Duration(seconds=max(0.0, time.monotonic() - timed.token_at_s))
-        message.header.stamp = (self._node.get_clock().now() - age).to_msg()
+        # The stamp says when its closing token was known, not when it came here; on a simulated
+        # clock, which may stand at 0, nobody can say.
+        age_s = max(0.0, time.monotonic() - timed.token_at_s)
+        clock = self._node.get_clock()
+        age = Duration(seconds=0.0 if clock.ros_time_is_active else age_s)
+        message.header.stamp = (clock.now() - age).to_msg()
         return message
 
     async def stop(self) -> None:

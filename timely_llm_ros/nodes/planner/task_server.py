@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rclpy.action.server import ServerGoalHandle
     from rclpy.node import Node
 
+    from timely_llm_ros.clock import Clock
     from timely_llm_ros.nodes.planner.catalogue import Catalogue
     from timely_llm_ros.nodes.planner.topics import PlannerTopics
     from timely_llm_ros.planner import Planner, PlannerEvent, Task, TaskHandle, TaskResult
@@ -52,6 +53,7 @@ class TaskServer:
         catalogue: The robots and their skill sets.
         topics: Told of goals that are not taken.
         result_timeout_s: How long a result is kept (s).
+        clock: The planner's.
         default_utility: Of tasks that come without one.
     """
 
@@ -63,6 +65,7 @@ class TaskServer:
         topics: PlannerTopics,
         *,
         result_timeout_s: int,
+        clock: Clock,
         default_utility: TimeUtility,
     ) -> None:
         self.planner: Planner | None = None
@@ -70,9 +73,9 @@ class TaskServer:
         self.default_utility = default_utility
         self._ros, self._catalogue, self._topics = ros, catalogue, topics
         self._goals: dict[str, _Goal] = {}
-        self._taken: Task
-        """The task of the goal that rclpy is about to accept; ROS thread only."""
-        self._node, self._result_timeout_s = node, result_timeout_s
+        self._taken: tuple[Task, float]
+        """The task of the goal that rclpy is about to accept, and when it came; ROS thread only."""
+        self._node, self._result_timeout_s, self._clock = node, result_timeout_s, clock
         self._server: DeferredActionServer
 
     def open(self) -> None:
@@ -105,7 +108,8 @@ class TaskServer:
         """
         try:
             self._require_planner()
-            self._taken = task_record(
+            received_s = self._clock.now()
+            task = task_record(
                 goal,
                 'not accepted yet',
                 skill_set_of=self._catalogue.skill_set_of,
@@ -116,12 +120,14 @@ class TaskServer:
             told = goal.robot[:64], goal.instruction[:400], goal.task_kind[:64]
             self._ros.call_loop(self._topics.refused, err, *told)
             return GoalResponse.REJECT
+        self._taken = task, received_s
         return GoalResponse.ACCEPT
 
     def _on_accepted(self, goal: ServerGoalHandle) -> None:
         # rclpy accepts a goal right after it asked about it, with no other in between.
-        task = replace(self._taken, task_id=uuid_text(goal.goal_id))
-        self._ros.call_loop(self._submit, goal, task)
+        task, received_s = self._taken
+        task = replace(task, task_id=uuid_text(goal.goal_id))
+        self._ros.call_loop(self._submit, goal, task, received_s)
 
     def _on_cancel(self, goal: ServerGoalHandle) -> None:
         self._ros.call_loop(self._cancel, uuid_text(goal.goal_id))
@@ -136,13 +142,15 @@ class TaskServer:
         if isinstance(event, TaskEnded):
             self._end(event.task_id, event.result)
 
-    def _submit(self, goal: ServerGoalHandle, task: Task) -> None:
+    def _submit(self, goal: ServerGoalHandle, task: Task, received_s: float) -> None:
         throttle = FeedbackThrottle(self._ros.loop, partial(self._feed_back, task.task_id))
         entry = self._goals[task.task_id] = _Goal(goal, throttle)
         try:
             planner = self._require_planner()
             prepared = planner.prepare(task)
-            entry.handle = planner.submit(prepared, on_feedback=lambda _: throttle.ask())
+            entry.handle = planner.submit(
+                prepared, received_s=received_s, on_feedback=lambda _: throttle.ask()
+            )
         except TimelyError as err:
             self._refuse(goal, task, err)
         except Exception as err:

@@ -16,10 +16,11 @@ from timely_llm_ros.planner import (
     TaskAccepted,
     TaskEnded,
 )
-from timely_llm_ros.ros import EVENTS_QOS, STATE_QOS, TASK_EVENTS_TOPIC
+from timely_llm_ros.ros import EPOCH, EVENTS_QOS, STATE_QOS, TASK_EVENTS_TOPIC
 from timely_llm_ros.ros.conversions import (
     GOAL_STATUS,
     duration,
+    expectation_fields,
     prediction_fields,
     result_fields,
     scene_messages,
@@ -80,13 +81,13 @@ class PlannerTopics:
         message = scheduler_state_message(
             state, self.info, mode=self._mode, policy=self._policy, robot_of=robot_of
         )
-        message.header.stamp = self._now()
+        message.header.stamp, message.header.frame_id = self._now(), EPOCH
         self._states.publish(message)
 
     def on_planner_event(self, event: PlannerEvent) -> None:
         """Publish what happened to a task."""
         if isinstance(event, TaskAccepted):
-            self._tasks[event.task_id] = (event.task, event.at_s)
+            self._tasks[event.task_id] = (event.task, event.received_s)
         known = self._tasks.get(event.task_id)
         if known is None:
             return
@@ -98,6 +99,8 @@ class PlannerTopics:
                 self.counts['accepted'] += 1
                 message.event = TaskEvent.ACCEPTED
                 message.scene = scene_messages(task.scene)
+                if event.expected is not None:
+                    _fill(message, expectation_fields(event.expected))
                 if event.budgeted is not None:
                     budget = event.budgeted.budget
                     message.eviction_ratio = budget.evicted
@@ -148,7 +151,7 @@ class PlannerTopics:
             error_msg=str(error),
             plan_id=plan_id or UUID(),
         )
-        message.header.stamp = self._now()
+        message.header.stamp, message.header.frame_id = self._now(), EPOCH
         self._events.publish(message)
 
     def _end(self, message: TaskEvent, event: TaskEnded) -> None:
@@ -174,7 +177,7 @@ class PlannerTopics:
             utility=utility_message(task.utility),
             time_budget=duration(task.time_budget_s),
         )
-        message.header.stamp = self._now()
+        message.header.stamp, message.header.frame_id = self._now(), EPOCH
         return message
 
     def _now(self) -> Any:

@@ -20,6 +20,9 @@ from rclpy.task import Future
 from rclpy.utilities import remove_ros_args
 from std_msgs.msg import String
 
+from timely_llm_ros.processes import prepare_for_dds
+from timely_llm_ros.ros import create_steady_timer
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -54,7 +57,7 @@ class Sender(Node):  # type: ignore[misc]
         self._count = count
         self._there = self.create_publisher(String, 'latency_there', 100)
         self.create_subscription(String, 'latency_back', self._on_answer, 100)
-        self._timer = self.create_timer(period_s, self._send)
+        self._timer = create_steady_timer(self, period_s, self._send)
         self._awaited_since_s: float | None = None
 
     def _send(self) -> None:
@@ -83,6 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument('--period', type=float, default=0.01, help='between two messages (s)')
     parser.add_argument('--limit', type=float, default=20.0, help='give up after this time (s)')
     options = parser.parse_args(remove_ros_args(given)[1:])
+    prepare_for_dds()
     rclpy.init(args=given)
     node = Listener() if options.side == 'listen' else Sender(options.count, options.period)
     executor = EventsExecutor()

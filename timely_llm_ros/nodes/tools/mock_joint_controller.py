@@ -21,6 +21,7 @@ from timely_llm_ros.drivers import Journal
 from timely_llm_ros.drivers.trajectory import read_joint_poses
 from timely_llm_ros.drivers.trajectory.mock import JointBody
 from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.ros import create_steady_timer
 
 if TYPE_CHECKING:
     import argparse
@@ -57,7 +58,7 @@ class MockJointController(Node):  # type: ignore[misc]
             self._on_trajectory,
             QoSProfile(depth=1),
         )
-        self._timer = self.create_timer(1.0 / rate_hz, self._tell)
+        self._timer = create_steady_timer(self, 1.0 / rate_hz, self._tell)
 
     def _on_trajectory(self, message: JointTrajectory) -> None:
         # Of more points the last: this mock knows only motions from rest to rest.

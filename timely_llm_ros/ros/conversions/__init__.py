@@ -15,6 +15,7 @@ from timely_llm_ros.ros.conversions.task_json import feedback_json, goal_of, res
 from timely_llm_ros.ros.conversions.tasks import (
     GOAL_STATUS,
     duration,
+    expectation_fields,
     prediction_fields,
     result_fields,
     scene_messages,
@@ -28,8 +29,9 @@ from timely_llm_ros.ros.conversions.tasks import (
 )
 
 __all__ = [
-    'GOAL_STATUS', 'ROBOT_PHASES', 'duration', 'feedback_json', 'goal_of', 'outcome_message',
-    'outcome_record', 'prediction_fields', 'progress_message', 'progress_record', 'result_fields',
+    'GOAL_STATUS', 'ROBOT_PHASES', 'duration', 'expectation_fields', 'feedback_json', 'goal_of',
+    'outcome_message', 'outcome_record', 'prediction_fields', 'progress_message',
+    'progress_record', 'result_fields',
     'result_json', 'robot_state_message', 'scene_messages', 'scheduler_state_message', 'seconds',
     'segment_message', 'segment_record', 'task_feedback_message', 'task_record',
     'task_result_message', 'utility_message', 'uuid_message', 'uuid_text',

@@ -31,14 +31,15 @@ def goal_of(task: Mapping[str, Any]) -> PlanTask.Goal:
     Args:
         task: ``robot`` and ``instruction``; and, where wanted, ``skill_set``, ``task_kind``,
             ``scene`` (a list of objects with the fields of ``SceneObject``), ``utility`` (with the
-            fields of ``TimeUtility``), ``time_budget_s``, ``overrun`` and ``when_busy``.
+            fields of ``TimeUtility``, without a floor where none is given), ``time_budget_s``,
+            ``overrun``, ``when_busy`` and ``client``.
 
     Raises:
         InvalidTaskError: A value is missing, unknown or out of range.
     """
     known = {
         'key', 'robot', 'instruction', 'skill_set', 'task_kind', 'scene', 'utility',
-        'time_budget_s', 'overrun', 'when_busy',
+        'time_budget_s', 'overrun', 'when_busy', 'client',
     }  # fmt: skip
     unknown = sorted(set(task) - known)
     if unknown:
@@ -51,6 +52,7 @@ def goal_of(task: Mapping[str, Any]) -> PlanTask.Goal:
             skill_set=task.get('skill_set', ''),
             instruction=task['instruction'],
             task_kind=task.get('task_kind', ''),
+            client=task.get('client', ''),
             scene=conversions.scene_messages(scene),
             overrun=_choice('overrun', task.get('overrun', 'kill'), _OVERRUN),
             when_busy=_choice('when_busy', task.get('when_busy', 'abort'), _WHEN_BUSY),
@@ -72,6 +74,11 @@ def feedback_json(feedback: PlanTask.Feedback) -> dict[str, Any]:
         'segments': feedback.segments,
         'call': feedback.call,
         'expected_remaining_s': conversions.seconds(feedback.expected_remaining),
+        'expected_response_s': conversions.seconds(feedback.expected_response),
+        'promised_response_s': conversions.seconds(feedback.promised_response),
+        'expected_completion_s': conversions.seconds(feedback.expected_completion),
+        'expected_utility': feedback.expected_utility,
+        'demand': feedback.demand,
     }
 
 

@@ -19,7 +19,14 @@ from timely_llm_ros.action import PlanTask
 from timely_llm_ros.errors import InvalidTaskError
 from timely_llm_ros.msg import SceneObject as SceneObjectMessage
 from timely_llm_ros.msg import TimeUtility as TimeUtilityMessage
-from timely_llm_ros.planner import Task, TaskFeedback, TaskPhase, TaskResult, TaskStatus
+from timely_llm_ros.planner import (
+    Expectation,
+    Task,
+    TaskFeedback,
+    TaskPhase,
+    TaskResult,
+    TaskStatus,
+)
 from timely_llm_ros.skills import Scene, SceneObject
 from timely_llm_ros.utility import TimeUtility
 
@@ -113,14 +120,16 @@ def scene_messages(scene: Scene) -> list[SceneObjectMessage]:
 
 
 def utility_record(message: TimeUtilityMessage, default: TimeUtility) -> TimeUtility:
-    """Return a time utility; a peak of 0 stands for the default.
+    """Return a time utility; a peak of 0 stands for the default, which has no floor.
 
     Raises:
         InvalidTaskError: A value is out of range.
     """
     if message.peak == 0:
         return default
-    return TimeUtility(seconds(message.expected_response), message.slope_per_s, message.peak)
+    return TimeUtility(
+        seconds(message.expected_response), message.slope_per_s, message.peak, message.floor
+    )
 
 
 def utility_message(utility: TimeUtility) -> TimeUtilityMessage:
@@ -129,6 +138,7 @@ def utility_message(utility: TimeUtility) -> TimeUtilityMessage:
         expected_response=duration(utility.expected_response_s),
         slope_per_s=utility.slope_per_s,
         peak=utility.peak,
+        floor=utility.floor,
     )
 
 
@@ -166,6 +176,7 @@ def task_record(
         overrun=overrun,
         when_busy=when_busy,
         task_kind=goal.task_kind[:64],
+        client=goal.client[:64],
     )
 
 
@@ -196,12 +207,27 @@ _FEEDBACK_PHASES = {
 
 def task_feedback_message(feedback: TaskFeedback) -> PlanTask.Feedback:
     """Return a task's feedback message; a held task counts as executing."""
+    expected = feedback.expected
+    told = {} if expected is None else expectation_fields(expected)
+    if expected is not None:
+        told['expected_completion'] = duration(expected.completion_s)
+        told['expected_utility'] = expected.utility
     return PlanTask.Feedback(
         phase=_FEEDBACK_PHASES[feedback.phase],
         segments=feedback.segments,
         call=feedback.call,
         expected_remaining=duration(feedback.expected_remaining_s),
+        demand=feedback.demand,
+        **told,
     )
+
+
+def expectation_fields(expected: Expectation) -> dict[str, Any]:
+    """Return what both feedback and task events say of a task's expectation, by field."""
+    return {
+        'expected_response': duration(expected.response_s),
+        'promised_response': duration(expected.promised_s),
+    }
 
 
 def task_result_message(result: TaskResult) -> PlanTask.Result:

@@ -1,0 +1,380 @@
+"""The fleet that is attacked: eight robots, their programs, and clients that never rest."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import random
+import shutil
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.attack.hostile import SIGNED
+from benchmarks.attack.network import on_second_host
+from timely_llm_ros.demo import Children, node_command
+from timely_llm_ros.drivers import read_journal
+
+if TYPE_CHECKING:
+    from timely_llm_ros.demo import Child
+
+EXECUTORS = {
+    'drone_1': ('drone_1',),
+    'drone_2': ('drone_2',),
+    'drones': ('drone_3', 'drone_4'),
+    'arms': ('arm_1', 'arm_2'),
+    'tellos': ('tello_1', 'tello_2'),
+}
+"""The executors by name, with the robots that each of them hosts."""
+
+CLIENTS = {
+    'client_1': ('drone_1', 'drone_3', 'arm_1', 'tello_1'),
+    'client_2': ('drone_2', 'drone_4', 'arm_2', 'tello_2'),
+}
+"""The clients by name, with the robots that each of them sends tasks for."""
+
+ROBOTS = {
+    robot: 'arm' if name == 'arms' else 'tello'
+    for name, robots in EXECUTORS.items()
+    for robot in robots
+}
+"""Every robot with its skill set."""
+
+MOCKS = {'tello_1': '127.7.0.2', 'tello_2': '127.7.0.3'}
+"""Address of each mock Tello; the others' bodies are simulated."""
+
+TIME_SCALE = 0.1
+"""How long simulated skills take, in parts of what they take on robots."""
+
+STEPPED = ('planner', 'recorder', 'drones', 'client_1')
+"""Programs whose wall clocks step."""
+
+CLOCK_SHIFT = struct.Struct('q')
+"""How far a clock is off (ns), as its file has it."""
+
+BATTERY_S = 120.0
+"""How often the mock Tellos get a full battery (s)."""
+
+PAUSE_S = 0.3
+"""How long a client waits before the next task where the last was refused (s)."""
+
+Clock = Callable[[], float]
+
+
+@dataclass(slots=True)
+class Task:
+    """One task and everything that its client was told."""
+
+    key: str
+    client: str
+    robot: str
+    instruction: str
+    sent_s: float
+    hostile: bool = False
+    accepted_s: float | None = None
+    plan: str = ''
+    ends: list[tuple[float, str, str]] = field(default_factory=list)
+    """When it ended, how, and the error; more than one is a breach."""
+    gone_s: float | None = None
+    """When its client or, as the client told, its planner was gone; no end comes then."""
+
+    @property
+    def over(self) -> bool:
+        return bool(self.ends) or self.gone_s is not None
+
+
+@dataclass(slots=True)
+class Run:
+    """One run of a program: from its start to its end."""
+
+    name: str
+    child: Child
+    began_s: float
+    ended_s: float | None = None
+    code: int | None = None
+    wanted_s: float | None = None
+    """When somebody killed, hung or interrupted it."""
+
+
+class Plans:
+    """Writes tasks whose every call is unlike all others of the robot, so that doubles show."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(f'{seed} plans')
+        times_ms = {robot: list(range(1000, 10000)) for robot in ROBOTS if robot not in MOCKS}
+        for values in times_ms.values():
+            self._random.shuffle(values)
+        self._times_ms = {robot: itertools.cycle(values) for robot, values in times_ms.items()}
+        self._number = itertools.count(1)
+
+    def next(self, robot: str) -> tuple[str, list[dict[str, Any]]]:
+        """Return an instruction that is its own plan, and a scene."""
+        if robot in MOCKS:
+            way_cm = self._random.randrange(30, 90)
+            turn = self._random.choice(('turn_cw', 'turn_ccw'))
+            angle = self._random.randrange(20, 180)
+            calls = f'move_forward({way_cm});{turn}({angle});move_backward({way_cm});'
+            return self._random.choice((f'takeoff;{calls}land;', f'{calls}delay(500);')), []
+        length = self._random.randrange(2, 7)
+        if ROBOTS[robot] == 'tello':
+            return ''.join(f'delay({next(self._times_ms[robot])});' for _ in range(length)), []
+        names = [f'thing_{next(self._number)}' for _ in range(length)]
+        skill = self._random.choice(('pick({});', 'wipe({});', 'place({});'))
+        scene = [
+            {'name': name, 'kind': 'cup', 'x_m': 0.4, 'y_m': 0.1 * number, 'z_m': 0.0}
+            for number, name in enumerate(names)
+        ]
+        return ''.join(map(skill.format, names)), scene
+
+
+class Fleet:
+    """Starts, follows and ends the programs.
+
+    Args:
+        folder: For logs, journals and traces.
+        traces: Folder for traces, on a disk that may be full.
+        seed: Of the tasks.
+        link_pid: Process of the link to the second host, where the robots are; None where there is
+            but one host.
+        clock_library: Path of what shifts wall clocks; "" for none.
+    """
+
+    def __init__(
+        self, folder: Path, traces: Path, *, seed: int, link_pid: int | None, clock_library: str
+    ) -> None:
+        self.folder, self.traces = folder, traces
+        self.children = Children(folder)
+        self.running: dict[str, Run] = {}
+        self.runs: list[Run] = []
+        self.tasks: dict[str, Task] = {}
+        self.events: list[tuple[float, dict[str, Any]]] = []
+        """What the first client heard of tasks on the domain, with the time."""
+        self.ready: set[str] = set()
+        self.stopping = False
+        self._plans = Plans(seed)
+        self._link_pid, self._clock_library = link_pid, clock_library
+        self._keys, self._trace_numbers = itertools.count(1), itertools.count(1)
+        self._jobs: list[asyncio.Task[None]] = []
+        self._drivers = folder / 'drivers.yaml'
+        entries = {
+            robot: {
+                'driver': 'tello',
+                'address': address,
+                'local_address': '127.7.0.1',
+                'perception': 'simulated',
+                'takeoff_when_needed': True,
+                'maximum_height_m': 20.0,
+            }
+            for robot, address in MOCKS.items()
+        }
+        # JSON is YAML.
+        self._drivers.write_text(json.dumps(entries))
+
+    async def start(self) -> None:
+        """Start every program, and the tasks."""
+        self.launch('mocks')
+        for name in ('planner', *EXECUTORS, 'recorder', *CLIENTS):
+            self.launch(name)
+        self._jobs += [asyncio.create_task(self._work(robot)) for robot in ROBOTS]
+        self._jobs.append(asyncio.create_task(self._charge()))
+
+    async def stop(self) -> None:
+        """End the tasks, then every program."""
+        for job in self._jobs:
+            job.cancel()
+        await asyncio.gather(*self._jobs, return_exceptions=True)
+        self._jobs.clear()
+        self.stopping = True
+        for name in (*CLIENTS, 'recorder', 'planner', *EXECUTORS, 'mocks'):
+            if name in self.running:
+                await self.end(name)
+        await self.children.stop_all()
+
+    def launch(self, name: str, label: str = '') -> Run:
+        """Start a program; under another ``label`` it is one more of its kind."""
+        command, pipes = self._command(name, label), name in ('mocks', *CLIENTS)
+        if self._link_pid is not None and name in ('mocks', *EXECUTORS):
+            command = on_second_host(self._link_pid, command)
+        if self._clock_library and name in STEPPED:
+            command = ['env', *self._clock_settings(name), *command]
+        child = self.children.start(label or name, command, pipes=pipes)
+        run = Run(label or name, child, time.monotonic())
+        self.runs.append(run)
+        self.running[run.name] = run
+        if name in CLIENTS:
+            self._jobs.append(asyncio.create_task(self._listen(name, child)))
+        elif name == 'mocks':
+            self._jobs.append(asyncio.create_task(_drop(child)))
+        return run
+
+    def _command(self, name: str, label: str) -> list[str]:
+        fleet = [f'{robot}:{skill_set}' for robot, skill_set in ROBOTS.items()]
+        if name == 'planner':
+            return node_command('planner', {'robots': fleet, 'engine': 'simulated'})
+        if name == 'recorder':
+            output = self.traces / f'trace_{next(self._trace_numbers)}'
+            return node_command('recorder', {'robots': list(ROBOTS), 'output': str(output)})
+        if name in EXECUTORS:
+            hosted = [f'{robot}:{ROBOTS[robot]}' for robot in EXECUTORS[name]]
+            journal = str(self.folder / f'{label}{{robot}}.jsonl')
+            return node_command(
+                'executor',
+                {
+                    'robots': hosted,
+                    'journal_path': journal,
+                    'time_scale': TIME_SCALE,
+                    'drivers_file': str(self._drivers),
+                },
+            )
+        if name == 'mocks':
+            hosts = [text for host in MOCKS.values() for text in ('--host', host)]
+            journal = str(self.folder / 'mocks.jsonl')
+            module = 'timely_llm_ros.drivers.tello.mock'
+            return [sys.executable, '-m', module, *hosts, '--control', '--journal', journal]
+        watched = ['--watch', *CLIENTS[name]]
+        return [sys.executable, '-m', 'timely_llm_ros.nodes.tools.plan_client', *watched]
+
+    def _clock_settings(self, name: str) -> list[str]:
+        shift = self.folder / f'{name}.clock'
+        if not shift.exists():
+            shift.write_bytes(CLOCK_SHIFT.pack(0))
+        return [f'LD_PRELOAD={self._clock_library}', f'STEPPING_CLOCK={shift}']
+
+    def step_clock(self, name: str, shift_s: int) -> None:
+        """Set a program's wall clock off by that much (s), at once."""
+        with (self.folder / f'{name}.clock').open('r+b') as file:
+            file.write(CLOCK_SHIFT.pack(shift_s * 10**9))
+
+    async def end(self, name: str) -> Run:
+        """Interrupt a program and wait for its end."""
+        run = self.running[name]
+        run.wanted_s = time.monotonic()
+        await self.children.stop(run.child)
+        self._note_end(run)
+        return run
+
+    def poll(self) -> list[Run]:
+        """Note which programs have ended; return those which nobody wanted to end."""
+        ended = [run for run in self.running.values() if run.child.process.poll() is not None]
+        for run in ended:
+            self._note_end(run)
+        return [run for run in ended if run.wanted_s is None]
+
+    def _note_end(self, run: Run) -> None:
+        run.ended_s, run.code = time.monotonic(), run.child.process.poll()
+        run.child.expected_to_end = True
+        if self.running.get(run.name) is run:
+            del self.running[run.name]
+        if run.name in CLIENTS:
+            self.ready.discard(run.name)
+            self._lose(run.name)
+
+    def charge(self, host: str, fault: str) -> None:
+        """Tell a mock Tello what happens to it."""
+        self._write('mocks', f'{host} {fault}')
+
+    def send(self, client: str, robot: str, task: dict[str, Any], *, hostile: bool = False) -> Task:
+        """Have a client send a task; its key and robot are set here."""
+        key = str(next(self._keys))
+        sent = Task(key, client, robot, str(task.get('instruction')), time.monotonic(), hostile)
+        self.tasks[key] = sent
+        self._write(client, json.dumps({'robot': robot, **task, 'key': key}))
+        return sent
+
+    def _write(self, name: str, line: str) -> None:
+        run = self.running.get(name)
+        if run is None or run.child.process.stdin is None:
+            return
+        try:
+            run.child.process.stdin.write(line.encode() + b'\n')
+            run.child.process.stdin.flush()
+        except OSError:
+            # It is gone; poll notes that.
+            return
+
+    def journal(self, robot: str) -> list[dict[str, Any]]:
+        """Return what a robot's body was told and did, oldest first."""
+        if robot not in MOCKS:
+            return read_journal(self.folder / f'{robot}.jsonl')
+        lines = read_journal(self.folder / 'mocks.jsonl')
+        return [line for line in lines if line['host'] == MOCKS[robot]]
+
+    async def _work(self, robot: str) -> None:
+        """Send one task after the other."""
+        client = next(name for name, robots in CLIENTS.items() if robot in robots)
+        while True:
+            if client not in self.ready:
+                await asyncio.sleep(0.05)
+                continue
+            instruction, scene = self._plans.next(robot)
+            task = self.send(client, robot, {'instruction': instruction, 'scene': scene})
+            while not task.over:
+                await asyncio.sleep(0.02)
+            if not task.ends or task.ends[0][1] != 'succeeded':
+                await asyncio.sleep(PAUSE_S)
+
+    async def _charge(self) -> None:
+        while True:
+            for host in MOCKS.values():
+                self.charge(host, 'battery 90')
+            await asyncio.sleep(BATTERY_S)
+
+    async def _listen(self, name: str, child: Child) -> None:
+        reader = asyncio.StreamReader(limit=1 << 24)
+        await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), child.process.stdout
+        )
+        while line := await reader.readline():
+            self._hear(name, json.loads(line), time.monotonic())
+
+    def _hear(self, client: str, event: dict[str, Any], now_s: float) -> None:
+        match event['event']:
+            case 'ready':
+                self.ready.add(client)
+            case 'lost' if event['key']:
+                self.tasks[event['key']].gone_s = now_s
+            case 'lost':
+                self.ready.discard(client)
+                self._lose(client)
+            case 'accepted':
+                task = self.tasks[event['key']]
+                task.accepted_s, task.plan = now_s, event['plan']
+            case 'rejected':
+                self.tasks[event['key']].ends.append((now_s, 'rejected', event['error']))
+            case 'result':
+                task = self.tasks[event['key']]
+                task.ends.append((now_s, event['status'], event['error']))
+            case 'task' if event['error'] != SIGNED:
+                self.events.append((now_s, {'client': client, **event}))
+
+    def _lose(self, client: str) -> None:
+        for task in self.tasks.values():
+            if task.client == client and not task.over:
+                task.gone_s = time.monotonic()
+
+
+async def _drop(child: Child) -> None:
+    """Read what a program prints, so that it never waits."""
+    reader = asyncio.StreamReader(limit=1 << 22)
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), child.process.stdout
+    )
+    while await reader.readline():
+        pass
+
+
+def build_clock_library(folder: Path) -> str:
+    """Compile what shifts a program's wall clock; return its path, or "" without a compiler."""
+    compiler, library = shutil.which('cc'), folder / 'stepping_clock.so'
+    if compiler is None:
+        return ''
+    source = Path(__file__).with_name('stepping_clock.c')
+    options = ['-shared', '-fPIC', '-O2', '-o', str(library), str(source), '-ldl']
+    subprocess.run([compiler, *options], check=True)
+    return str(library)

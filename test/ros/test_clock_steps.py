@@ -1,0 +1,140 @@
+"""The wall clock is set while robots work: nothing but stamps may notice."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from support.process_table import children
+from support.ros.programs import LIMIT_S, ROOT, Program, wait_for
+from support.ros.ros_client import SUCCEEDED
+from timely_llm_ros.action import PlanTask
+from timely_llm_ros.msg import TaskEvent
+
+from lrtrace.storage.reader import Trace
+from lrtrace.timeline import read_run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from support.ros.fleet import Fleet
+
+HOUR_NS = 3_600_000_000_000
+STEPS = ('+1h', '-1h', '+0')
+SOME = 'delay(200);' * 5
+
+
+def faketime() -> str:
+    """Return the library that fakes the wall clock of whatever is started with it."""
+    found = importlib.util.find_spec('libfaketime')
+    assert found is not None
+    assert found.origin is not None
+    (library,) = Path(found.origin).parent.rglob('libfaketime.so.1')
+    return str(library)
+
+
+@pytest.fixture
+def set_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Set the wall clock of the programs that are started from now on."""
+    file = tmp_path / 'offset'
+
+    def set_to(offset: str) -> None:
+        file.write_text(offset, encoding='utf-8')
+
+    set_to('+0')
+    monkeypatch.setenv('LD_PRELOAD', faketime())
+    monkeypatch.setenv('FAKETIME_TIMESTAMP_FILE', str(file))
+    monkeypatch.setenv('FAKETIME_NO_CACHE', '1')
+    monkeypatch.setenv('DONT_FAKE_MONOTONIC', '1')
+    # Confined to this machine, rmw_fastrtps takes shared memory whatever anybody says.
+    monkeypatch.delenv('ROS_AUTOMATIC_DISCOVERY_RANGE')
+    return set_to
+
+
+@pytest.fixture
+def fleet(start_fleet: Callable[..., Fleet], set_clock: Callable[[str], None]) -> Fleet:
+    return start_fleet(executor={'time_scale': 1.0})
+
+
+@pytest.fixture
+def recorder(fleet: Fleet, tmp_path: Path) -> Iterator[Program]:
+    parameters = {'output': str(tmp_path / 'trace'), 'robots': ['drone_1']}
+    program = Program('recorder', tmp_path, parameters, namespace=fleet.namespace)
+    wait_for(lambda: 'recording' in program.output, 'recorder')
+    yield program
+    program.close()
+
+
+def test_steps_of_an_hour_are_no_loss_no_alarm_and_no_delay(
+    fleet: Fleet, recorder: Program, set_clock: Callable[[str], None], tmp_path: Path
+) -> None:
+    goals = []
+    for offset in STEPS:
+        flying = fleet.plan(SOME)
+        fleet.wait_event(flying, TaskEvent.SEGMENT_STARTED)
+        set_clock(offset)
+        goals += [flying, fleet.plan('hover;', when_busy=PlanTask.Goal.BUSY_QUEUE)]
+        for goal in goals[-2:]:
+            assert goal.result()[0] == SUCCEEDED
+            fleet.wait_event(goal, TaskEvent.ENDED)
+    assert [entry['event'] for entry in fleet.journal()].count('safe') == 1  # Of its start.
+    for program in (fleet.planner, *fleet.executors):
+        assert program is not None
+        assert 'no sign of life' not in program.output
+    recorder.close()
+    trace = Trace(tmp_path / 'trace')
+    assert trace.summary().damage == ''
+    events = [message for message in trace.messages() if message.topic.endswith('task_events')]
+    assert [message.value.event for message in events] == [event.event for event in fleet.events]
+    # Log times go on evenly, in the order in which things happened.
+    times_ns = [message.log_ns for message in events]
+    assert times_ns == sorted(times_ns)
+    assert times_ns[-1] - times_ns[0] < HOUR_NS
+    run = read_run(trace)
+    assert run.damage == ''
+    assert [task.succeeded for task in run.tasks] == [True] * len(goals)
+
+
+def test_a_planner_that_is_killed_while_the_clock_is_set_back_is_missed(
+    fleet: Fleet, set_clock: Callable[[str], None]
+) -> None:
+    process = subprocess.Popen(
+        [
+            *(sys.executable, str(ROOT / 'scripts' / 'timely-llm'), 'plan', 'drone_1', SOME * 6),
+            *('--namespace', f'/{fleet.namespace}', '--wait', str(LIMIT_S)),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {'PYTHONPATH': str(ROOT), 'PYTHONUNBUFFERED': '1'},
+    )
+    assert process.stdout is not None
+    while 'executing' not in process.stdout.readline():
+        assert process.poll() is None
+    set_clock('-1h')
+    assert fleet.planner is not None
+    fleet.planner.signal(signal.SIGKILL)
+    fleet.wait_safe()
+    _, err = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 1
+    assert 'no sign of life' in err
+
+
+def test_programs_speak_without_shared_memory(fleet: Fleet, recorder: Program) -> None:
+    """Its waits follow the wall clock, and its files stay behind."""
+    assert fleet.planner is not None
+    for program in (fleet.planner, *fleet.executors, recorder):
+        assert not shared_files(program.pid)
+
+
+def shared_files(pid: int) -> set[str]:
+    """Return what a process and its children map of Fast DDS's files in shared memory."""
+    lines = Path(f'/proc/{pid}/maps').read_text(encoding='utf-8').splitlines()
+    own = {line.split()[-1] for line in lines if '/fastdds_' in line}
+    return own.union(*map(shared_files, children(pid)))
