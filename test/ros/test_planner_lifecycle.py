@@ -55,7 +55,6 @@ def text(value: str) -> ParameterValue:
 
 def test_life(fleet: Fleet) -> None:
     assert fleet.state() == 'unconfigured'
-    wait_for(fleet.plan_task.server_is_ready, 'planner')
     fleet.plan('delay(100);').wait_rejected()
 
     # A model that is not there: the node says so and stays unconfigured.

@@ -100,6 +100,7 @@ class Fleet:
             wait_for(self.execute_segment[robot].server_is_ready, f'executor of {robot}')
         if self.planner is not None:
             wait_for(lambda: self.catalogue, 'catalogue', self._start_limit_s)
+            wait_for(self.plan_task.server_is_ready, 'planner', self._start_limit_s)
             if self._planner_parameters.get('autostart', True):
                 self.wait_planning()
 
