@@ -90,6 +90,7 @@ class RosThread:
         self._executor: Executor = _TaskExecutor(rclpy.get_default_context())
         self._node: Node | None = None
         self._closing: Future[None] = Future()
+        self._closed = False
         self._thread = threading.Thread(target=self._spin, name='ros', daemon=True)
 
     def start(self, node: Node) -> None:
@@ -104,12 +105,17 @@ class RosThread:
         self._executor.create_task(function, *arguments)
 
     def call_loop(self, function: Callable[..., object], *arguments: Any) -> None:
-        """Have a function called on the loop's thread; does nothing once the loop is closed."""
+        """Have a function called on the loop's thread, unless :meth:`close` comes first."""
         try:
-            self.loop.call_soon_threadsafe(function, *arguments)
+            self.loop.call_soon_threadsafe(self._call_if_open, function, arguments)
         except RuntimeError:
             # The program is at its end.
             return
+
+    def _call_if_open(self, function: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+        # The node's parts are gone once it is closed, and the loop goes on for a while.
+        if not self._closed:
+            function(*arguments)
 
     async def drain(self, limit_s: float = 1.0) -> None:
         """Wait until everything posted so far is done, with what it posted in turn."""
@@ -121,7 +127,8 @@ class RosThread:
             await asyncio.wait({done}, timeout=limit_s)
 
     def close(self, limit_s: float = 2.0) -> None:
-        """Stop serving at once and destroy the node."""
+        """Stop serving at once and destroy the node; on the loop's thread."""
+        self._closed = True
         if self._thread.is_alive():
             self.call(self._closing.set_result, None)
             self._thread.join(limit_s)

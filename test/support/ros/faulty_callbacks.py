@@ -84,7 +84,10 @@ async def main() -> None:
         ros.call(doubled.send, '')
         await doubled.ended.acquire()
         print(number + 1, flush=True)
+    # What was posted and is overtaken by the end is not called: the node is gone.
+    ros.call_loop(print, 'after the end')
     ros.close()
+    await asyncio.sleep(0)
 
 
 if __name__ == '__main__':
