@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from timely_llm_ros.engines import EngineEvent, EngineInfo
     from timely_llm_ros.planner.config import PlannerConfig
     from timely_llm_ros.planner.task import Task
+    from timely_llm_ros.planner.task_prompts import TaskPrompts
     from timely_llm_ros.prediction.lengths import LengthPredictor
     from timely_llm_ros.prediction.times import ExecutionTimeModel
-    from timely_llm_ros.prompts import Prompts
     from timely_llm_ros.skills import Prompt, Scene, SkillSet
 
 SMALLEST_SCENE = 0.125
@@ -93,7 +93,7 @@ class Budgets:
         times: ExecutionTimeModel,
         predictor: LengthPredictor,
         config: PlannerConfig,
-        prompts: Prompts,
+        prompts: TaskPrompts,
     ) -> None:
         self._prompts = prompts
         self._evicts = bool(info.eviction)

@@ -5,7 +5,6 @@ It runs on asyncio, knows nothing of ROS and reads the time only from its ``Cloc
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,6 @@ from timely_llm_ros.engines import (
     GenerationEnded,
     SegmentGenerated,
 )
-from timely_llm_ros.engines.tokens import PromptSize
 from timely_llm_ros.errors import (
     Ending,
     InvalidTaskError,
@@ -36,10 +34,9 @@ from timely_llm_ros.planner.prepared_task import PreparedTask
 from timely_llm_ros.planner.robot_queue import RobotQueue
 from timely_llm_ros.planner.task_group import TaskGroup
 from timely_llm_ros.planner.task_handle import TaskHandle
+from timely_llm_ros.planner.task_prompts import TaskPrompts
 from timely_llm_ros.planner.task_run import TaskRun
 from timely_llm_ros.prediction.lengths import EmpiricalLengths
-from timely_llm_ros.prompts import TersePrompts, load_prompts
-from timely_llm_ros.skills import Scene
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -54,7 +51,6 @@ if TYPE_CHECKING:
     from timely_llm_ros.planner.worth import AdmissionState
     from timely_llm_ros.prediction.lengths import LengthPredictor
     from timely_llm_ros.prediction.times import ExecutionTimeModel
-    from timely_llm_ros.prompts import Prompts
     from timely_llm_ros.skills import Prompt, SkillSet
 
 _logger = logging.getLogger(__name__)
@@ -111,11 +107,9 @@ class Planner:
             config=self._config,
             demand=self._gate.demand,
         )
-        self._prompts: Prompts = TersePrompts()
-        self.prompt_tokens: dict[str, int] = {}
-        """Tokens that all tasks of a skill set share, by its name, where the model's template was
-        rendered for it at the start."""
-        self._background = BackgroundTasks(self._context, skill_sets, self._build_prompt)
+        self.prompts = TaskPrompts()
+        """What makes the prompts of its tasks."""
+        self._background = BackgroundTasks(self._context, skill_sets, self.prompts.build)
         self._runs: dict[str, TaskRun] = {}
         self._queues: dict[str, RobotQueue] = {}
         self._engine_ready = False
@@ -140,16 +134,13 @@ class Planner:
         """
         info = await self._engine.start(self._on_engine_event)
         try:
-            self._prompts = load_prompts(self._config.prompt, info.tokenizer or info.model)
-            if not isinstance(self._prompts, TersePrompts):
-                # A template is rendered in a process of its own, which takes a moment.
-                await asyncio.to_thread(self._prepare_prompts, info)
+            await self.prompts.load(self._config.prompt, info, self._skill_sets)
         except BaseException:
             await self._engine.close()
             raise
         times = self._times or info.times
         if times is not None and self._config.budgets is not None:
-            self._budgets = Budgets(info, times, self._predictor, self._config, self._prompts)
+            self._budgets = Budgets(info, times, self._predictor, self._config, self.prompts)
         self._engine_ready = self._open = True
         self._background.engine_ready()
         return info
@@ -171,7 +162,9 @@ class Planner:
         await self._engine.close()
 
     def prepare(self, task: Task) -> PreparedTask:
-        """Check whether a task can be served now, and work out how. Changes nothing.
+        """Check whether a task can be served now, and work out how; nothing waits for it yet.
+
+        What is asked for counts for what later tasks are told: a task is prepared once.
 
         Raises:
             InvalidTaskError: It names something unknown, its id is taken, or its instruction holds
@@ -197,7 +190,7 @@ class Planner:
         takes_over = self._gate.takes_over(task, queue)
         if not takes_over:
             self._require_room(task)
-        prompt = self._prompts.build(skill_set, task.scene, task.instruction)
+        prompt = self.prompts.build(skill_set, task.scene, task.instruction)
         max_tokens = self._config.max_tokens
         budgeted = self._budget(task, skill_set, prompt)
         if budgeted is not None:
@@ -298,14 +291,6 @@ class Planner:
         if not self._open:
             raise ShutdownError(f'background task {task.task_id}: the planner is not running')
         return self._background.submit(task)
-
-    def _prepare_prompts(self, info: EngineInfo) -> None:
-        size = PromptSize(info)
-        for name, skill_set in tuple(self._skill_sets.items()):
-            self.prompt_tokens[name] = size.fixed(self._prompts.build(skill_set, Scene(), 'x'))
-
-    def _build_prompt(self, skill_set: SkillSet, scene: Scene, instruction: str) -> Prompt:
-        return self._prompts.build(skill_set, scene, instruction)
 
     def _predicted(self, prompt: Prompt) -> float | None:
         """Return a plan's expected length (tokens) where the engine is to be told."""

@@ -191,8 +191,8 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             raise
         engine = parameters.engine
         self.topics.engine_started(info, mode=engine.mode, policy=engine.policy)
-        if planner.prompt_tokens:
-            costs = ', '.join(f'{name} {size}' for name, size in planner.prompt_tokens.items())
+        if planner.prompts.tokens:
+            costs = ', '.join(f'{name} {size}' for name, size in planner.prompts.tokens.items())
             self.get_logger().info(f'tokens of prompts that all tasks share: {costs}')
         self._planner = planner
         if file is not None:
