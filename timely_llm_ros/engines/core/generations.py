@@ -14,12 +14,12 @@ import numpy as np
 from timely_llm_ros.engines.commands import Cancel, Resume, RobotIdleAt, Submit, Suspend
 from timely_llm_ros.engines.core.remaining_lengths import RemainingLengths
 from timely_llm_ros.engines.core.segment_forecast import SegmentForecast
+from timely_llm_ros.engines.core.states import states_of
 from timely_llm_ros.engines.core.step import Generation
 from timely_llm_ros.engines.engine import (
     EngineState,
     EngineStateChanged,
     GenerationEnded,
-    GenerationState,
     SegmentGenerated,
 )
 from timely_llm_ros.errors import EngineError, PlanError, TimelyError
@@ -92,8 +92,6 @@ class Generations:
         )
         self._segmenter = segmenter or self._default_segmenter
         self._by_id: dict[str, Generation] = {}
-        self._choosy = 0
-        """How many have a utility below which they are not wanted."""
         self._events: list[EngineEvent] = []
         self._state_at_s = -math.inf
 
@@ -194,7 +192,6 @@ class Generations:
         name, request = generation.generation_id, generation.request
         self._by_id[name] = generation
         self.table.add(name, request.utility, request.arrival_s)
-        self._choosy += math.isfinite(request.utility.worthless_after_s)
         self._lengths.begin(generation, request.predicted_tokens)
         if remaining_tokens is not None:
             self._lengths.refine({name: remaining_tokens})
@@ -205,7 +202,6 @@ class Generations:
         """Forget a generation and free its KV; its plan's length is learned if it is complete."""
         name = generation.generation_id
         del self._by_id[name]
-        self._choosy -= math.isfinite(generation.request.utility.worthless_after_s)
         self._lengths.end(generation, complete=complete)
         self.table.remove(name)
         self._kv.close(generation.context)
@@ -233,9 +229,9 @@ class Generations:
 
     def drop_worthless(self, now_s: float) -> None:
         """End those that are not begun and whose first segment would not be wanted any more."""
-        if not self._choosy:
-            return
         table = self.table
+        if not np.isfinite(table.column('worthless_s')).any():
+            return
         ready_s = table.column('expected_generation_s') + now_s
         late = (ready_s >= table.column('worthless_s')) & (table.column('phase') == Phase.QUEUED)
         late &= table.column('segment_index') == 0
@@ -404,29 +400,9 @@ class Generations:
             self._kv.used,
             self._kv.capacity,
             self.step_s,
-            self._states(now_s),
+            states_of(self, self.table, self._lengths, now_s),
             self._kv.spilled,
         )
-
-    def _states(self, now_s: float) -> tuple[GenerationState, ...]:
-        columns = (self.table.column(name).tolist() for name in ('phase', 'rank', 'due_s'))
-        by_row = list(zip(*columns, strict=True))
-        states = []
-        for name, generation in self._by_id.items():
-            phase, rank, since_s = by_row[self.table.row(name)]
-            left = self._lengths.remaining(name)
-            states.append(
-                GenerationState(
-                    name,
-                    Phase(phase),
-                    rank,
-                    max(0.0, now_s - since_s),
-                    generation.segments,
-                    generation.context.held,
-                    math.nan if left is None else left,
-                )
-            )
-        return tuple(states)
 
     @property
     def waiting(self) -> int:

@@ -1,0 +1,44 @@
+"""What an engine says of each of its generations."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.engines.engine import GenerationState
+from timely_llm_ros.scheduling import Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from timely_llm_ros.engines.core.remaining_lengths import RemainingLengths
+    from timely_llm_ros.engines.core.step import Generation
+    from timely_llm_ros.scheduling import GenerationTable
+
+
+def states_of(
+    generations: Iterable[Generation],
+    table: GenerationTable,
+    lengths: RemainingLengths,
+    now_s: float,
+) -> tuple[GenerationState, ...]:
+    """Return the states of generations that the table knows, in their order."""
+    columns = (table.column(name).tolist() for name in ('phase', 'rank', 'due_s'))
+    by_row = list(zip(*columns, strict=True))
+    states = []
+    for generation in generations:
+        name = generation.generation_id
+        phase, rank, since_s = by_row[table.row(name)]
+        left = lengths.remaining(name)
+        states.append(
+            GenerationState(
+                name,
+                Phase(phase),
+                rank,
+                max(0.0, now_s - since_s),
+                generation.segments,
+                generation.context.held,
+                math.nan if left is None else left,
+            )
+        )
+    return tuple(states)
