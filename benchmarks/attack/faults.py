@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import os
 import random
 import signal
+import subprocess
 import sys
+import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +19,7 @@ from benchmarks.attack.fleet import CLIENTS, EXECUTORS, MOCKS, ROBOTS, STEPPED
 from benchmarks.attack.hostile import GOALS, damaged
 from benchmarks.attack.rules import Breach, Harm, Loss
 from benchmarks.attack.schedule import SETTLE_S
+from benchmarks.common import worker_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -24,8 +27,6 @@ if TYPE_CHECKING:
     from benchmarks.attack.fleet import Fleet, Run
     from benchmarks.attack.schedule import Fault, Kind
     from timely_llm_ros.demo import Child
-
-_logger = logging.getLogger(__name__)
 
 WITHOUT_PLANNER_S = 0.5
 WITHOUT_WORKER_S = 0.3
@@ -154,7 +155,7 @@ class Attacker:
 
     async def _lose_worker(self, fault: Fault, _: random.Random) -> None:
         run = self._run_of(fault)
-        worker = await _worker(run)
+        worker = await worker_of(run.child)
         number = signal.SIGSTOP if fault.kind == 'worker hung' else signal.SIGKILL
         began_s = time.monotonic()
         os.kill(worker, number)
@@ -163,7 +164,7 @@ class Attacker:
 
     async def _lose_guard(self, fault: Fault, _: random.Random) -> None:
         run = self._run_of(fault)
-        worker, began_s = await _worker(run), time.monotonic()
+        worker, began_s = await worker_of(run.child), time.monotonic()
         run.child.process.kill()
         while not _ended(worker):
             if time.monotonic() > began_s + 20.0:
@@ -177,7 +178,7 @@ class Attacker:
 
     async def _lose_both(self, fault: Fault, _: random.Random) -> None:
         run = self._run_of(fault)
-        worker = await _worker(run)
+        worker = await worker_of(run.child)
         run.child.process.send_signal(signal.SIGSTOP)
         os.kill(worker, signal.SIGKILL)
         run.child.process.kill()
@@ -278,20 +279,11 @@ class Attacker:
 
     async def _read_damaged(self, verb: str, file: Path) -> None:
         command = [sys.executable, '-m', 'lrtrace', verb, str(file)]
-        process = await asyncio.create_subprocess_exec(
-            *command, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
-        )
-        try:
-            async with asyncio.timeout(READ_LIMIT_S):
-                _, errors = await process.communicate()
-        except TimeoutError:
-            process.kill()
-            await process.wait()
-            errors = b'Traceback: no end'
-        if process.returncode not in (0, 1, 2) or b'Traceback' in errors:
+        code, errors, memory_mb = await asyncio.to_thread(_read_within_bounds, command)
+        if code not in (0, 1, 2) or 'Traceback' in errors or memory_mb > READ_LIMIT_MB:
             kept = file.with_name(f'damaged_{time.monotonic():.0f}.mcap')
             file.rename(kept)
-            what = f'lrtrace {verb} {kept}: {process.returncode}: {errors[-300:].decode()}'
+            what = f'lrtrace {verb} {kept}: {code}, {memory_mb:.0f} MB: {errors[-300:]}'
             self.breaches.append(Breach(time.monotonic(), 'damage is told', what))
 
     def _lost(self, robots: tuple[str, ...], began_s: float, limit_s: float, fault: Fault) -> None:
@@ -310,12 +302,14 @@ def _ended(orphan: int) -> bool:
         return not Path(f'/proc/{orphan}').exists()
 
 
-async def _worker(run: Run) -> int:
-    """Return the process id of an executor's worker, as soon as it is there."""
-    pid = run.child.process.pid
-    end_s = time.monotonic() + SECOND_LIMIT_S
-    while not (found := Path(f'/proc/{pid}/task/{pid}/children').read_text().split()):
-        if time.monotonic() > end_s:
-            raise TimeoutError(f'{run.name}: no worker after {SECOND_LIMIT_S:g} s')
-        await asyncio.sleep(0.05)
-    return int(found[0])
+def _read_within_bounds(command: list[str]) -> tuple[int, str, float]:
+    """Run a reader, at most for its time; return its exit code, errors and memory (MB)."""
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
+        late = threading.Timer(READ_LIMIT_S, process.kill)
+        late.start()
+        _, status, used = os.wait4(process.pid, 0)
+        late.cancel()
+        process.returncode = os.waitstatus_to_exitcode(status)
+        errors.seek(0)
+        return process.returncode, errors.read().decode(errors='replace'), used.ru_maxrss / 1024

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.attack.hostile import SIGNED
 from benchmarks.attack.network import on_second_host
+from benchmarks.common import lines_of
 from timely_llm_ros.demo import Children, node_command
 from timely_llm_ros.drivers import read_journal
 
@@ -326,11 +327,7 @@ class Fleet:
             await asyncio.sleep(BATTERY_S)
 
     async def _listen(self, name: str, child: Child) -> None:
-        reader = asyncio.StreamReader(limit=1 << 24)
-        await asyncio.get_running_loop().connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), child.process.stdout
-        )
-        while line := await reader.readline():
+        async for line in lines_of(child):
             self._hear(name, json.loads(line), time.monotonic())
 
     def _hear(self, client: str, event: dict[str, Any], now_s: float) -> None:
@@ -361,11 +358,7 @@ class Fleet:
 
 async def _drop(child: Child) -> None:
     """Read what a program prints, so that it never waits."""
-    reader = asyncio.StreamReader(limit=1 << 22)
-    await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), child.process.stdout
-    )
-    while await reader.readline():
+    async for _ in lines_of(child):
         pass
 
 

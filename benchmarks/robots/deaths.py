@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import Progress
 
-from benchmarks.common import Target, arguments, busy, save
+from benchmarks.common import Target, arguments, busy, lines_of, save, worker_of
 from timely_llm_ros.demo import Children, node_command
 from timely_llm_ros.drivers import read_journal
 from timely_llm_ros.testing import free_domain
@@ -81,14 +81,10 @@ class Site:
         module = ['-m', 'timely_llm_ros.nodes.tools.plan_client']
         client = self.children.start('client', [sys.executable, *module], pipes=True)
         self.running['client'] = client
-        reader = asyncio.StreamReader(limit=1 << 22)
-        await asyncio.get_running_loop().connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), client.process.stdout
-        )
-        self.reading = asyncio.create_task(self._read(reader))
+        self.reading = asyncio.create_task(self._read(client))
 
-    async def _read(self, reader: asyncio.StreamReader) -> None:
-        while line := await reader.readline():
+    async def _read(self, client: Child) -> None:
+        async for line in lines_of(client):
             event = json.loads(line)
             if event['event'] in ('ready', 'lost'):
                 self.ready = event['event'] == 'ready'
@@ -132,18 +128,13 @@ async def until(condition: Callable[[], object], what: str) -> None:
         await asyncio.sleep(0.01)
 
 
-def worker_of(executor: Child) -> int:
-    children = Path(f'/proc/{executor.process.pid}/task/{executor.process.pid}/children')
-    return int(children.read_text().split()[0])
-
-
 async def time_to_safe(site: Site, fault: str) -> float:
     """Have one process die while the robot works; return when the robot is safe (s after it)."""
     await site.fly()
     name = fault.split()[0].replace('worker', 'executor')
     victim = site.running[name]
     victim.expected_to_end = True
-    pid = victim.process.pid if name == 'planner' else worker_of(victim)
+    pid = victim.process.pid if name == 'planner' else await worker_of(victim)
     before = len(site.journal())
     at_s = time.monotonic()
     os.kill(pid, signal.SIGSTOP if fault.endswith('hung') else signal.SIGKILL)
