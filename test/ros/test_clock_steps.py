@@ -126,6 +126,16 @@ def test_a_planner_that_is_killed_while_the_clock_is_set_back_is_missed(
     assert 'no sign of life' in err
 
 
+def test_no_segment_is_lost_while_a_simulated_clock_stands_at_zero(
+    start_fleet: Callable[..., Fleet],
+) -> None:
+    fleet = start_fleet(planner={'use_sim_time': True})
+    assert fleet.plan(SOME).result()[0] == SUCCEEDED
+    wait_for(lambda: len(fleet.segments) == 5, 'segments')
+    stamps = [segment.header.stamp for segment in fleet.segments]
+    assert {(stamp.sec, stamp.nanosec) for stamp in stamps} == {(0, 0)}
+
+
 def test_programs_speak_without_shared_memory(fleet: Fleet, recorder: Program) -> None:
     """Its waits follow the wall clock, and its files stay behind."""
     assert fleet.planner is not None

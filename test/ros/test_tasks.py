@@ -61,15 +61,6 @@ def test_plan_is_executed_segment_by_segment(fleet: Fleet) -> None:
     assert 0 < seconds(result.response_time) <= seconds(result.waiting_time)
 
 
-def test_no_segment_is_lost_while_a_simulated_clock_stands_at_zero(
-    start_fleet: Callable[..., Fleet],
-) -> None:
-    fleet = start_fleet(planner={'use_sim_time': True})
-    assert fleet.plan(PLAN, objects=('cat_3',)).result()[0] == SUCCEEDED
-    wait_for(lambda: len(fleet.segments) == 4, 'segments')
-    assert {seconds(segment.header.stamp) for segment in fleet.segments} == {0.0}
-
-
 def test_events_mirror_the_goal(fleet: Fleet) -> None:
     utility = TimeUtility(expected_response=Duration(sec=100), slope_per_s=-0.5, peak=3.0)
     goal = fleet.plan(PLAN, objects=('cat_3',), task_kind='photo', utility=utility)

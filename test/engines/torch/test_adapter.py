@@ -20,8 +20,6 @@ from timely_llm_ros.training.tuning import PlanSample, TuneOptions, tune
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytest.importorskip('peft', reason='it comes with the next set-up for development')
-
 ARM = find_skill_set('arm')
 SAMPLES = [PlanSample(ARM, Scene(), f'rest {number}', 'home;stop;') for number in range(8)]
 

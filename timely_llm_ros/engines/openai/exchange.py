@@ -61,13 +61,10 @@ async def whole(response: httpx2.Response, *, most: int = MOST_BYTES, limit_s: f
         httpx2.HTTPError: It does not come.
         TimeoutError: It does not come in time.
     """
-    found = bytearray()
-    async with asyncio.timeout(limit_s):
-        async for piece in response.aiter_raw():
-            found += piece
-            if len(found) > most:
-                raise ServerLostError(f'an answer of more than {most} bytes: expected less')
-    return bytes(found)
+    found = await beginning(response, most=most + 1, limit_s=limit_s)
+    if len(found) > most:
+        raise ServerLostError(f'an answer of more than {most} bytes: expected less')
+    return found
 
 
 async def beginning(response: httpx2.Response, *, most: int, limit_s: float) -> bytes:
