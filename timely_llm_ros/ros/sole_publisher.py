@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-CLAIM_S = 0.4
-"""How long a program listens, before it serves, for another that does (s). It hears its latched
-state as soon as it is discovered, and its next message soon after."""
+CLAIM_LOOKS = 40
+"""How often a program looks, before it serves, for another that does; 0.8 s where the machine is
+quiet, and longer where it is too busy to let anybody be discovered sooner."""
 
 EPOCH = secrets.token_hex(12)
 """The epoch of this program, in the headers of what it says; as long as the longest GID."""
@@ -155,10 +155,8 @@ class SolePublisher:
         Raises:
             ConfigurationError: There is one.
         """
-        loop = asyncio.get_running_loop()
-        end_s = loop.time() + CLAIM_S
         speaks = False
-        while loop.time() < end_s:
+        for _ in range(CLAIM_LOOKS):
             await asyncio.sleep(_PERIOD_S)
             speaks = speaks or any(True for _ in self._heard.take())
             if speaks and self._servers():
