@@ -26,6 +26,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,6 +76,7 @@ class Chaos:
         self.began_s = self.ended_s = 0.0
         self._samples: dict[int, list[Sample]] = defaultdict(list)
         self._checked: set[int] = set()
+        self._alone = asyncio.Lock()
 
     async def run(self, faults: list[Fault], length_s: float, progress: Progress) -> None:
         """Attack; return when it is over and everything has ended."""
@@ -103,7 +105,9 @@ class Chaos:
     async def _at(self, fault: Fault, progress: Progress) -> None:
         await asyncio.sleep(max(0.0, self.began_s + fault.at_s - time.monotonic()))
         progress.console.print(f'{fault}', highlight=False)
-        await self.attacker.attack(fault)
+        # One that takes longer than planned is not met by the next of those that come alone.
+        async with self._alone if fault.alone else nullcontext():
+            await self.attacker.attack(fault)
 
     async def _watch(self, row: Any, progress: Progress) -> None:
         sampled_s = 0.0

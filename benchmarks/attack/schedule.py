@@ -39,6 +39,7 @@ class Fault:
     target: str
     lasts_s: float
     seed: int
+    alone: bool = True
 
     def __str__(self) -> str:
         what = f'{self.kind} {self.target}'.rstrip()
@@ -94,6 +95,8 @@ def schedule(known: Mapping[str, Kind], *, seed: int, length_s: float) -> list[F
             lasts_s = rng.uniform(*kind.lasts_s)
             if at_s + lasts_s > length_s:
                 break
-            faults.append(Fault(at_s, name, rng.choice(kind.targets), lasts_s, rng.getrandbits(32)))
+            faults.append(
+                Fault(at_s, name, rng.choice(kind.targets), lasts_s, rng.getrandbits(32), alone)
+            )
             at_s += lasts_s + rng.uniform(*pause_s)
     return sorted(faults, key=lambda fault: fault.at_s)

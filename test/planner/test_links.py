@@ -202,6 +202,34 @@ def test_a_robot_that_does_not_confirm_its_stop_does_not_hold_up_the_end(
     assert len([event for event in events if isinstance(event, SegmentEnded)]) == 2
 
 
+def test_a_result_that_is_lost_on_the_way_does_not_hold_up_the_close() -> None:
+    async def behaviour(
+        segment: Segment, _on_progress: Callable[[SegmentProgress], None]
+    ) -> SegmentOutcome:
+        try:
+            await asyncio.sleep(1e6)
+        except asyncio.CancelledError:
+            # As a link that was told of the cancel and waits for the result.
+            await asyncio.sleep(1e6)
+        return done(segment.index, 1.0)
+
+    async def main() -> float:
+        planner = Planner(
+            engine=ScriptedEngine(lambda _: Script(acts(1))),
+            robots={'r1': FakeLink(behaviour)},
+            skill_sets={'exact': EXACT_SKILLS},
+            clock=LoopClock(),
+            config=PlannerConfig(stop_limit_s=2.0),
+        )
+        await planner.start()
+        planner.submit(planner.prepare(Task('t', 'r1', 'exact', 'go', EXACT_SCENE, NORMAL)))
+        await asyncio.sleep(1.0)
+        await planner.close()
+        return asyncio.get_running_loop().time()
+
+    assert run_virtual(main()) == pytest.approx(1.0 + 2.0)
+
+
 def test_outcomes_name_what_the_robot_said() -> None:
     async def behaviour(
         segment: Segment, _on_progress: Callable[[SegmentProgress], None]

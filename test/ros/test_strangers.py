@@ -104,6 +104,14 @@ def test_segment_for_another_executor_gets_no_answer(fleet: Fleet) -> None:
     assert 'land' not in fleet.started()
 
 
+def test_goal_for_another_planner_gets_no_answer(fleet: Fleet) -> None:
+    other = fleet.plan('land;', planner=b'y' * 16)
+    # Served in the order in which they come.
+    assert fleet.plan('delay(100);').result()[0] == SUCCEEDED
+    assert other.accepted is None
+    assert 'land' not in fleet.started()
+
+
 def test_second_executor_refuses_to_start(fleet: Fleet) -> None:
     before = len(fleet.journal())
     goal = begin(fleet, SOME)

@@ -131,6 +131,8 @@ class Delivery:
                 _, running = await asyncio.wait(executions, timeout=limit_s)
                 for execution in running:
                     _logger.error('%s does not end after a cancel', execution.get_name())
+                    # Its robot is told to stop now, and nobody waits for what the link says.
+                    execution.cancel()
             if make_safe and self.touched_robot:
                 async with asyncio.timeout(limit_s):
                     await self._link.stop()

@@ -26,6 +26,9 @@ _logger = logging.getLogger(__name__)
 RESULTS_KEPT = 50
 """Most results that are kept. Each is in every status message, which every client reads."""
 
+OTHERS_KEPT = 256
+"""Goals for other servers of the name that are remembered."""
+
 ASKED_WITHIN_S = 2
 """Results are kept that long whatever their number, for clients that are about to ask (s)."""
 
@@ -60,6 +63,8 @@ class DeferredActionServer(ActionServer):  # type: ignore[misc]
         is_addressed: Callable[[Any], bool] = lambda _: True,
     ) -> None:
         self._name, self._is_addressed = name, is_addressed
+        self._others: deque[bytes] = deque(maxlen=OTHERS_KEPT)
+        """Ids of goals that are for another server of the name."""
 
         def accept(goal: ServerGoalHandle) -> None:
             goal.execute()
@@ -94,11 +99,21 @@ class DeferredActionServer(ActionServer):  # type: ignore[misc]
     async def execute(self, taken_data: Any) -> None:
         """Serve what has arrived; a fault is logged, for rclpy's executor would die of it."""
         try:
-            if 'goal' in taken_data and not self._is_addressed(taken_data['goal'][1].goal):
-                del taken_data['goal']
+            self._drop_others(taken_data)
             await super().execute(taken_data)
         except Exception:
             _logger.exception('action %s', self._name)
+
+    def _drop_others(self, taken_data: dict[str, Any]) -> None:
+        """Give no answer to what is asked of another server, whose answer would come second."""
+        if 'goal' in taken_data and not self._is_addressed(taken_data['goal'][1].goal):
+            self._others.append(bytes(taken_data.pop('goal')[1].goal_id.uuid))
+        if 'result' in taken_data and bytes(taken_data['result'][1].goal_id.uuid) in self._others:
+            del taken_data['result']
+        if 'cancel' in taken_data:
+            asked = taken_data['cancel'][1].goal_info.goal_id
+            if bytes(asked.uuid) in self._others:
+                del taken_data['cancel']
 
     def notify_execute(self, goal_handle: ServerGoalHandle, execute_callback: object) -> None:
         """Do nothing: the goal's execution is not rclpy's."""

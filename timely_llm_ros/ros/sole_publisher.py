@@ -39,7 +39,7 @@ EPOCH = secrets.token_hex(12)
 NEW_S = 10.0
 """For how long a program is new (s). One that is not leaves its name to nobody."""
 
-LEAVE_S = 2.0
+LEAVE_S = 5.0
 """How long a program that must leave may take to fall silent (s)."""
 
 _DEPTH = 64

@@ -228,6 +228,7 @@ class TaskClient:
         for task in self._waiting:
             task.since_s = time.monotonic()
             self._open.add(task)
+            task.goal.planner = self._planner
             answer = self._client.send_goal_async(
                 task.goal, feedback_callback=task.feed_back, goal_uuid=task.plan_id
             )

@@ -107,6 +107,7 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             result_timeout_s=self.parameters.result_timeout_s,
             clock=WallClock(),
             default_utility=default_utility(self.parameters),
+            heartbeat=self._heartbeat,
         )
         self.add_on_set_parameters_callback(self._on_parameters)
 

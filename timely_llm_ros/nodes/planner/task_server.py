@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.nodes.planner.catalogue import Catalogue
     from timely_llm_ros.nodes.planner.topics import PlannerTopics
     from timely_llm_ros.planner import Planner, PlannerEvent, Task, TaskHandle, TaskResult
-    from timely_llm_ros.ros import RosThread
+    from timely_llm_ros.ros import RosThread, SolePublisher
     from timely_llm_ros.utility import TimeUtility
 
 _logger = logging.getLogger(__name__)
@@ -55,6 +55,7 @@ class TaskServer:
         result_timeout_s: How long a result is kept (s).
         clock: The planner's.
         default_utility: Of tasks that come without one.
+        heartbeat: What the planner publishes, by which clients know it.
     """
 
     def __init__(
@@ -67,11 +68,13 @@ class TaskServer:
         result_timeout_s: int,
         clock: Clock,
         default_utility: TimeUtility,
+        heartbeat: SolePublisher,
     ) -> None:
         self.planner: Planner | None = None
         """The planner that gets the tasks; None while goals are rejected."""
         self.default_utility = default_utility
         self._ros, self._catalogue, self._topics = ros, catalogue, topics
+        self._heartbeat = heartbeat
         self._goals: dict[str, _Goal] = {}
         self._taken: tuple[Task, float]
         """The task of the goal that rclpy is about to accept, and when it came; ROS thread only."""
@@ -88,6 +91,7 @@ class TaskServer:
             on_accepted=self._on_accepted,
             on_cancel=self._on_cancel,
             result_timeout_s=self._result_timeout_s,
+            is_addressed=self._is_addressed,
         )
 
     def __len__(self) -> int:
@@ -99,6 +103,10 @@ class TaskServer:
         return self.planner
 
     # On the ROS thread
+
+    def _is_addressed(self, goal: PlanTask.Goal) -> bool:
+        # Until the second planner of a name has left, clients mean the one that they listen to.
+        return not goal.planner or bytes(goal.planner) == self._heartbeat.gid
 
     def _on_goal(self, goal: PlanTask.Goal) -> GoalResponse:
         """Reject a goal that can never be served, and every goal while the planner is not active.
