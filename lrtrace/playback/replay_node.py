@@ -34,6 +34,9 @@ PERIOD_S = 0.005
 ACKNOWLEDGED_S = 2.0
 """How long the end waits for reliable subscribers to have everything (s)."""
 
+MOST_TOPICS = 1000
+"""Topics that are played at once: a publisher takes 65 kB, and a trace may come from anybody."""
+
 NEVER = ('*/_action/*', '/clock')
 """Topics that are not played, since they belong to action servers and to this replay's clock."""
 
@@ -125,8 +128,9 @@ class ReplayNode(ProgramNode):
 
     def finish(self) -> int:
         """Wait a while until reliable subscribers have everything, and say how much was played."""
+        end_s = self._now_s + ACKNOWLEDGED_S
         for publisher in self._topic_publishers.values():
-            publisher.wait_for_all_acked(Duration(seconds=ACKNOWLEDGED_S))
+            publisher.wait_for_all_acked(Duration(seconds=max(0.0, end_s - self._now_s)))
         print(f'{self.published} messages played', flush=True)
         return 0
 
@@ -140,10 +144,18 @@ class ReplayNode(ProgramNode):
         return any(fnmatchcase(topic, pattern) for pattern in self._options.topics)
 
     def _advertise(self, trace: Trace) -> None:
-        """Create every publisher before the first message, so that subscribers can find them."""
-        for schema, channel in trace.topics():
-            if not self._is_wanted(channel.topic):
-                continue
+        """Create every publisher before the first message, so that subscribers can find them.
+
+        Raises:
+            TraceError: There are too many.
+        """
+        wanted = [found for found in trace.topics() if self._is_wanted(found[1].topic)]
+        if len(wanted) > MOST_TOPICS:
+            raise TraceError(
+                f'trace {self._options.trace!r}: {len(wanted)} topics to play: expected at most '
+                f'{MOST_TOPICS}, chosen by the parameter topics'
+            )
+        for schema, channel in wanted:
             try:
                 kind = message_class(schema.name)
             except TraceError as err:

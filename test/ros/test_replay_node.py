@@ -196,6 +196,17 @@ def test_what_cannot_be_played_is_said(
     assert message in program.output
 
 
+def test_a_trace_with_too_many_topics_is_refused(tmp_path: Path) -> None:
+    writer = TraceWriter(tmp_path / 'run')
+    for number in range(1001):
+        writer.add_topic(f'/t{number}', 'timely_llm_ros/msg/TaskEvent')
+        writer.write(f'/t{number}', serialize_message(TaskEvent()), log_ns=T0_NS)
+    writer.close()
+    program = Program('replay', tmp_path, {'trace': str(tmp_path / 'run')}, namespace='nobody')
+    assert program.wait() == 1
+    assert '1001 topics to play: expected at most 1000' in program.output
+
+
 def test_it_ends_at_once_when_asked(tmp_path: Path, trace: Path) -> None:
     program = Program('replay', tmp_path, {'trace': str(trace)}, namespace='ends')
     wait_for(lambda: '2 topics' in program.output, 'the start')
