@@ -259,7 +259,11 @@ def logs(runs: Iterable[Run]) -> list[Breach]:
 
 
 def lost_from_trace(
-    told: Mapping[str, str], tasks: Iterable[Task], began_s: float, ended_s: float
+    told: Mapping[str, str],
+    tasks: Iterable[Task],
+    began_s: float,
+    ended_s: float,
+    deaf: Sequence[tuple[float, float]] = (),
 ) -> list[Breach]:
     """A trace has each end that clients saw while it was recorded, and says the same of it.
 
@@ -268,10 +272,13 @@ def lost_from_trace(
         tasks: All tasks.
         began_s: From then on everything was recorded.
         ended_s: What came later may be missing.
+        deaf: Times in which recorder and planner may not have met: each is new to the other.
     """
     breaches = []
     for task in tasks:
         if not task.plan or not task.ends or not began_s < task.sent_s < task.ends[0][0] < ended_s:
+            continue
+        if any(since_s < task.ends[0][0] < until_s for since_s, until_s in deaf):
             continue
         if told.get(task.plan) != task.ends[0][1]:
             what = f'task {task.key} {task.ends[0][1]}, by the trace {told.get(task.plan)}'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -36,6 +37,26 @@ if TYPE_CHECKING:
 LONG = 'repeat(10){delay(10000);};' * 6
 BRIEF = {'meet_limit_s': 1.0}
 DEACTIVATE, ACTIVATE = 4, 3
+
+
+def test_tasks_that_met_no_planner_end_with_the_program() -> None:
+    program = subprocess.Popen(
+        [sys.executable, '-m', 'timely_llm_ros.nodes.tools.plan_client'],
+        cwd=ROOT,
+        env=os.environ | {'ROS_NAMESPACE': '/nobody_plans_here'},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    tasks = [json.dumps({'key': key, 'robot': 'r', 'instruction': 'land;'}) for key in 'abc']
+    told, errors = program.communicate('\n'.join(tasks), timeout=LIMIT_S)
+    assert program.returncode == 0
+    events = [json.loads(line) for line in told.splitlines()]
+    assert [(event['event'], event['key']) for event in events] == [
+        ('rejected', 'a'), ('rejected', 'b'), ('rejected', 'c'),
+    ]  # fmt: skip
+    assert 'Traceback' not in errors
 
 
 @pytest.fixture(scope='module')

@@ -153,6 +153,8 @@ def test_a_trace_that_disagrees_is_found() -> None:
     told = {'a': 'succeeded', 'b': 'succeeded'}
     found = rules.lost_from_trace(told, tasks, 3.0, 50.0)
     assert [breach.at_s for breach in found] == [6.0, 7.0]
+    found = rules.lost_from_trace(told, tasks, 3.0, 50.0, [(6.5, 11.5)])
+    assert [breach.at_s for breach in found] == [6.0]
 
 
 def test_tracebacks_in_logs_are_found(tmp_path: Any) -> None:

@@ -84,7 +84,8 @@ class PlanClient:
 
     def cancel_all(self) -> None:
         """Ask for the end of every task."""
-        for sent in self._open.values():
+        # One that no planner was met for ends at once.
+        for sent in tuple(self._open.values()):
             sent.cancel()
 
     def _on_accepted(self, key: str, accepted: Any) -> None:
