@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,7 @@ from support.engines.scripted import engine_of
 from timely_llm_ros.errors import ConfigurationError, SupersededError, TaskRefusedError
 from timely_llm_ros.planner import PlannerConfig, TaskResult
 from timely_llm_ros.planner.gate import client_weights
-from timely_llm_ros.testing import Fleet, in_fleet
+from timely_llm_ros.testing import Fleet, Script, acts, in_fleet
 from timely_llm_ros.utility import NORMAL, URGENT, TimeUtility
 
 WANTED = replace(NORMAL, floor=0.0)
@@ -121,6 +122,24 @@ def test_what_runs_is_ended_only_for_what_is_worth_more_than_it() -> None:
     in_fleet(body)
     assert results['urgent'].ending.succeeded
     assert results['running'].ending.code == SupersededError.code
+
+
+def test_nobody_takes_over_from_its_like_before_that_had_its_response() -> None:
+    utility = replace(URGENT, floor=0.0)
+    ended: list[int] = []
+
+    async def body(fleet: Fleet) -> None:
+        for number in range(50):
+            await fleet.submit(fleet.task(f'taught {number}', utility=utility)).result()
+        first = fleet.submit(fleet.task('first', utility=utility))
+        for number in range(5):
+            await asyncio.sleep(0.05)
+            with contextlib.suppress(TaskRefusedError):
+                fleet.submit(fleet.task(f'same {number}', utility=utility))
+        ended.append((await first.result()).ending.code)
+
+    in_fleet(body, lambda _: Script(acts(1), every_s=0.3))
+    assert ended == [0]
 
 
 def test_a_task_without_a_floor_takes_over_when_it_asks_to() -> None:

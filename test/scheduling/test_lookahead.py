@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timely_llm_ros.scheduling.admission import Candidate, StepTimes
+from timely_llm_ros.scheduling.admission import OVERDUE_LOSS_PER_S, Candidate, StepTimes
 from timely_llm_ros.scheduling.generation import GenerationTable, Phase
 from timely_llm_ros.scheduling.lookahead import LookaheadBatchLimit
 from timely_llm_ros.scheduling.options import SchedulingOptions
 from timely_llm_ros.scheduling.policies import find_policy
-from timely_llm_ros.utility import NORMAL, URGENT
+from timely_llm_ros.utility import NORMAL, URGENT, TimeUtility
 
 NEW_URGENT = Candidate(0.192, 4, 6.67, True)
 NEW_NORMAL = Candidate(0.992, 5, 2.0, True)
@@ -196,6 +196,30 @@ def test_who_waited_beyond_the_age_bound_joins_whatever_others_lose() -> None:
         table.set('forgotten', 'phase', Phase.SUSPENDED)
         table.set('forgotten', 'due_s', 0.0)
         assert ('forgotten' in scheduler.select(waited_s)) == (waited_s > 5.0)
+
+
+def test_who_waited_beyond_the_age_bound_begins_however_late_it_is_expected() -> None:
+    for few, waited_s in itertools.product((0, 1000), (4.0, 6.0)):
+        table = GenerationTable()
+        scheduler = SchedulingOptions(admission='lookahead', age_bound_s=5.0).scheduler(
+            table, toy_times(), policy='least_loss', max_running=8, mode='segmented'
+        )
+        scheduler._few = few
+        table.add('patient', TimeUtility(1000.0, -1.0, 1.0), 0.0)
+        for number in range(6):
+            table.add(f'urgent_{number}', URGENT, waited_s - 0.1)
+        for name in table.ids:
+            table.set(name, 'expected_generation_s', 0.1)
+            table.set(name, 'worst_tokens', 4)
+        assert ('patient' in scheduler.select(waited_s)) == (waited_s > 5.0)
+
+
+def test_prompts_are_begun_as_before_once_nobody_is_beyond_the_age_bound() -> None:
+    limit = LookaheadBatchLimit(8, toy_times())
+    dear = [Candidate(0.9, 4, 6.67, True)] * 3
+    assert limit.choose(dear) == [0, 1, 2], 'nobody dearer may come'
+    limit.choose([Candidate(0.0, 4, OVERDUE_LOSS_PER_S, True)])
+    assert limit.choose(dear) == [0, 1, 2]
 
 
 def test_a_pressed_prompt_counts_what_one_amid_its_segment_loses_that_may_be_interrupted() -> None:

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 AGE_BOUND_S = 30.0
 """Whoever has waited longer than this for its robot (s) goes first, so that nobody starves."""
 
+TAKEOVER_MARGIN = 1.1
+"""How much more, as a ratio, a task must earn than the one that it ends: what is expected of two of
+a kind is never quite the same, and each would end the one before it."""
+
 MOST_LABELS = 16
 """Kinds of tasks that the figures tell apart."""
 
@@ -59,6 +63,9 @@ class Gate:
 
         ``queue`` is what its robot has, None for nothing that it would wait for.
 
+        Whoever has to wait for nobody is taken: nobody loses by trying, and what was learned under
+        load is unlearned only by what is tried.
+
         Raises:
             TaskRefusedError: Its utility has a floor, and it is not expected to be worth more, or
                 the engine time that it takes would earn more elsewhere.
@@ -69,6 +76,8 @@ class Gate:
         robot_s = 0.0 if queue is None else self._busy_s((queue.current, *queue.waiting), now_s)
         found = self._expectations.expect(*kind, now_s=now_s, robot_s=robot_s)
         if found is None or not self._refuses or utility.floor == -math.inf:
+            return found
+        if not (found.robot_s or self._expectations.pending):
             return found
         told = (
             f'a first action is expected after {found.response_s:.2f} s ({found.robot_s:.2f} s for '
@@ -92,22 +101,27 @@ class Gate:
     def takes_over(self, task: Task, queue: RobotQueue | None) -> bool:
         """Return whether a task takes its robot from the one that the robot has.
 
-        It does where it asks for that and has no floor. With a floor it does where that earns more
-        than what it would end: what it gains by not waiting, against the utility of the other one,
-        which is lost with its plan.
+        It does where it asks for that and has no floor. With a floor it does where that earns
+        clearly more than what it would end: what it gains by not waiting, against the utility of
+        the other one, which is lost with its plan.
         """
         current = None if queue is None else queue.current
         if task.when_busy == 'queue' or current is None:
             return task.when_busy != 'queue'
-        utility, cost = task.utility, self._costs.find(task.skill_set, task.utility)
-        if utility.floor == -math.inf or not self._refuses or cost is None or not cost.known:
+        now_s, utility = self._clock.now(), task.utility
+        kind = task.skill_set, utility
+        if utility.floor == -math.inf or not self._refuses:
             return True
-        busy_s = self._busy_s((current,), self._clock.now())
-        gain = utility.first(cost.first_s) - max(0.0, utility.first(busy_s + cost.first_s))
+        busy_s = self._busy_s((current,), now_s)
+        at_once = self._expectations.expect(*kind, now_s=now_s, robot_s=0.0)
+        behind = self._expectations.expect(*kind, now_s=now_s, robot_s=busy_s)
+        if at_once is None or behind is None:
+            return True
+        gain = at_once.utility - max(0.0, behind.utility)
         other_s = current.response_s
         if other_s is None:
             other_s = 0.0 if current.expected is None else current.expected.response_s
-        return gain > max(0.0, current.task.utility.first(other_s))
+        return gain > TAKEOVER_MARGIN * max(0.0, current.task.utility.first(other_s))
 
     def rank(self, run: TaskRun) -> tuple[float, ...]:
         """Return the rank of a task that waits for its robot, higher first.

@@ -300,8 +300,7 @@ class Planner:
         return float(found.predicted(self._config.max_tokens))
 
     def _begin(self, run: TaskRun) -> None:
-        if self._engine_ready and self._open:
-            run.begin()
+        if self._engine_ready and self._open and run.begin():
             self._gate.began(run)
 
     def _skip_queued(self, late: TaskRun) -> None:

@@ -150,14 +150,14 @@ class TaskRun:
             self._watch(self._watch_worth(), 'worth')
         self._touch()
 
-    def begin(self) -> None:
-        """Have its plan generated, now that it is its turn; no-op if that has begun."""
+    def begin(self) -> bool:
+        """Have its plan generated, now that it is its turn; return whether that begins here."""
         if self._began or self._ending is not None:
-            return
+            return False
         if not self._prepared.link.available:
             lost = f'robot {self.task.robot!r}: its executor does not answer, expected it to'
             self.end(Ending.of(RobotUnavailableError(lost)))
-            return
+            return False
         self._began = self._generating = True
         prepared, budgeted = self._prepared, self._prepared.budgeted
         request = GenerationRequest(
@@ -178,6 +178,7 @@ class TaskRun:
             _logger.exception('engine')
             self.end(Ending(EngineError.code, f'the engine refused the generation: {err!r}'))
         self._touch()
+        return self._generating
 
     def on_segment(self, event: SegmentGenerated) -> None:
         """Send a new segment to the robot."""

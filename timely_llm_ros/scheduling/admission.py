@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+OVERDUE_LOSS_PER_S = 1e9
+"""Loss of those beyond the age bound: more than all others together."""
+
 
 class Candidate(NamedTuple):
     """A generation that may run in the next step.

@@ -10,7 +10,7 @@ import math
 from functools import cache
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.scheduling.admission import BatchLimit
+from timely_llm_ros.scheduling.admission import OVERDUE_LOSS_PER_S, BatchLimit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,7 +60,8 @@ class LookaheadBatchLimit(BatchLimit):
         """Return the places of the candidates to run, in order; at least one."""
         if not candidates:
             return ()
-        self._dearest = max(self._dearest, max(item.loss_per_s for item in candidates))
+        losses = [item.loss_per_s for item in candidates if item.loss_per_s < OVERDUE_LOSS_PER_S]
+        self._dearest = max(self._dearest, *losses, 0.0)
         places = list(range(min(running, self.max_running)))
         inside = [candidates[place] for place in places]
         prompts = [

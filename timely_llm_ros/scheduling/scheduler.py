@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from timely_llm_ros.scheduling.admission import Candidate
+from timely_llm_ros.scheduling.admission import OVERDUE_LOSS_PER_S, Candidate
 from timely_llm_ros.scheduling.generation import Phase
 from timely_llm_ros.scheduling.policies import (
     PINNED_RANK,
@@ -42,9 +42,6 @@ _QUEUED, _RUNNING, _HELD = int(Phase.QUEUED), int(Phase.RUNNING), int(Phase.HELD
 
 _OVERDUE_RANK = 1e12
 """Above every rank that a policy gives; the wait (s) is added for those beyond the age bound."""
-
-_OVERDUE_LOSS_PER_S = 1e9
-"""Loss of those beyond the age bound, for the batch limit: more than all others together."""
 
 
 class Scheduler:
@@ -159,7 +156,8 @@ class Scheduler:
         else:
             due_s, loss_per_s = row.arrival_s + row.ert_s, -row.alpha
         if self._age_bound_s is not None and now_s - row.due_s > self._age_bound_s:
-            loss_per_s = _OVERDUE_LOSS_PER_S
+            # However late its answer is expected: it is due now.
+            due_s, loss_per_s = min(due_s, now_s), OVERDUE_LOSS_PER_S
         left = row.worst_tokens - row.generated_tokens
         return Candidate._make((due_s - now_s, left, loss_per_s, row.phase == _QUEUED))
 
@@ -172,7 +170,8 @@ class Scheduler:
         loss_per_s = np.where(index == 0, -view.alpha.take(rows), 0.0)
         if self._age_bound_s is not None:
             overdue = now_s - view.due_s.take(rows) > self._age_bound_s
-            loss_per_s[overdue] = _OVERDUE_LOSS_PER_S
+            loss_per_s[overdue] = OVERDUE_LOSS_PER_S
+            slack_s[overdue] = np.minimum(slack_s[overdue], 0.0)
         begins = self._table.column('phase').take(rows) == _QUEUED
         columns = (slack_s, left, loss_per_s, begins)
         return list(map(Candidate._make, zip(*(it.tolist() for it in columns), strict=True)))

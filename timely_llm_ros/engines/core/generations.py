@@ -228,11 +228,15 @@ class Generations:
     # Steps ---------------------------------------------------------------------------------------
 
     def drop_worthless(self, now_s: float) -> None:
-        """End those that are not begun and whose first segment would not be wanted any more."""
+        """End those that are not begun and whose first segment would not be wanted any more.
+
+        One that has the engine to itself is tried whatever is expected: its time is nobody else's,
+        and what was learned of others or under load may not hold for it.
+        """
         table = self.table
         if not np.isfinite(table.column('worthless_s')).any():
             return
-        ready_s = table.column('expected_generation_s') + now_s
+        ready_s = now_s + table.column('expected_generation_s') * (len(self._by_id) > 1)
         late = (ready_s >= table.column('worthless_s')) & (table.column('phase') == Phase.QUEUED)
         late &= table.column('segment_index') == 0
         for name in [table.ids[row] for row in np.flatnonzero(late)]:
