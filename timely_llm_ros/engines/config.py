@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, get_args
 
 from timely_llm_ros.engines.core import PREFILL_CHUNK, CoreOptions, EvictionName
-from timely_llm_ros.engines.tokens import Sampling
+from timely_llm_ros.engines.tokens import (
+    Sampling,
+    check_stop_strings,
+    find_model,
+    own_stop_strings,
+)
 from timely_llm_ros.options import check_options, group, option
 from timely_llm_ros.scheduling import POLICIES, SchedulingOptions, ServingMode
 
@@ -93,7 +98,26 @@ class ModelConfig(EngineConfig):
         'with the model under policy srpt, "off" for none.',
     )
     sampling: Sampling = group(Sampling())
+    stop_strings: tuple[str, ...] = option(
+        (),
+        "Where one of these comes in what the model writes, its text ends before it; the model's "
+        'own ones count as well (stop_strings of its generation_config.json). None may hold ";".',
+    )
     measure: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_stop_strings(self.stop_strings)
+
+    def core_options(self, *, context_limit: int = 1 << 30) -> CoreOptions:
+        """Return the options of the engine's core, with the model's own stop strings.
+
+        Raises:
+            ModelLoadError: The model's file cannot be used.
+        """
+        options = super().core_options(context_limit=context_limit)
+        own = own_stop_strings(find_model(self.model_path))
+        return replace(options, stop_strings=tuple(dict.fromkeys((*self.stop_strings, *own))))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -195,7 +195,7 @@ class BackgroundTasks:
         if isinstance(event, SegmentGenerated):
             run.text += event.segment.text
             return
-        self._end(run, _ending_of(event), event.tokens, event.generation_s)
+        self._end(run, _ending_of(event, run.skill_set), event.tokens, event.generation_s)
         self._fill()
 
     def _fill(self) -> None:
@@ -236,9 +236,11 @@ def _generation_id(run: _Run) -> str:
     return f'background/{run.task.task_id}'
 
 
-def _ending_of(event: GenerationEnded) -> Ending:
+def _ending_of(event: GenerationEnded, skill_set: SkillSet) -> Ending:
     match event.reason:
         case 'stop':
+            return Ending()
+        case 'length' if skill_set.free_text is not None:
             return Ending()
         case 'length':
             text = f'the plan has {event.tokens} tokens and no end: expected fewer'

@@ -222,6 +222,9 @@ class TaskRun:
                 self._finish_if_done()
             case 'stop':
                 self.end(Ending(PlanError.code, 'plan is empty: expected at least one statement'))
+            case 'length' if self._generated and self._prepared.skill_set.free_text is not None:
+                # An answer may be cut off, and is read as far as it goes.
+                self._finish_if_done()
             case 'length':
                 limit = f'expected at most {self._prepared.max_tokens}'
                 code = PlanError.code

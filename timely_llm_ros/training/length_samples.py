@@ -147,6 +147,7 @@ def generate_samples(
             max_running=max_running,
             max_kv_tokens=loaded.pool.capacity,
             context_limit=loaded.context_limit,
+            stop_strings=loaded.stop_strings,
             prefill_chunk=1024,
             scheduling=SchedulingOptions(admission='fixed', age_bound_s=None),
         ),

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from support.engines.completion_server import CompletionServer
 from support.engines.server_runs import GENERATIONS, Run, request
+
+from timely_llm_ros.skills import PlanLimits
+from timely_llm_ros.skills.loading import find_skill_set
+
+CHATBOT = find_skill_set('chatbot')
 
 pytestmark = pytest.mark.usefixtures('quick_retries')
 
@@ -95,11 +101,18 @@ async def test_a_held_generation_gets_nothing_until_it_is_resumed(
 async def test_a_full_context_ends_the_generation() -> None:
     server = await CompletionServer().start()
     length = len(server_prompt(0))
-    server.context_limit = length + 12
+    server.context_limit = len(server_prompt(0, skill_set=CHATBOT)) + 12
     async with Run([server.url]) as run:
-        run.engine.submit(request(0, max_tokens=400))
+        run.engine.submit(request(0, max_tokens=400, constrained=False, skill_set=CHATBOT))
         await run.all_ended([0])
         assert (run.ended['g0'].reason, run.ended['g0'].tokens) == ('length', 12)
+    server.context_limit = length + 12
+    async with Run([server.url]) as run:
+        # A plan within a grammar is brought to its end instead.
+        run.engine.submit(request(0, max_tokens=400))
+        await run.all_ended([0])
+        assert run.ended['g0'].reason == 'stop'
+        assert run.ended['g0'].tokens < 12
         server.context_limit = length - 1
         await server.stop()
         await run.first_server_is(well=False)
@@ -112,10 +125,54 @@ async def test_a_full_context_ends_the_generation() -> None:
     await server.stop()
 
 
-def server_prompt(number: int) -> list[int]:
+@pytest.mark.parametrize('max_tokens', [12, 20, 40, 150])
+async def test_constrained_plans_end_complete_and_valid(max_tokens: int) -> None:
+    server = await CompletionServer().start()
+    limits = PlanLimits(plan_calls=20, segment_calls=12)
+    async with Run([server.url]) as run:
+        for number in range(12):
+            made = request(number, max_tokens=max_tokens)
+            small = replace(made.skill_set, limits=limits)
+            run.engine.submit(replace(made, skill_set=small))
+        await run.all_ended(range(12))
+        assert {run.ended[f'g{number}'].reason for number in range(12)} == {'stop'}
+        assert all(ended.tokens < max_tokens for ended in run.ended.values())
+        assert all(ended.tokens == len(ended.token_ids) for ended in run.ended.values())
+    await server.stop()
+
+
+async def test_text_that_is_no_plan_is_noticed_at_its_first_statement() -> None:
+    server = await CompletionServer().start()
+    async with Run([server.url]) as run:
+        for number in range(8):
+            run.engine.submit(request(number, max_tokens=400, constrained=False))
+        await run.all_ended(range(8))
+        assert {ended.reason for ended in run.ended.values()} == {'invalid_plan'}
+        assert max(ended.tokens for ended in run.ended.values()) < 20
+        await run.until(lambda: not server.running)
+    await server.stop()
+
+
+async def test_stop_strings_end_a_text() -> None:
+    server = await CompletionServer().start()
+    async with Run([server.url]) as run:
+        run.engine.submit(request(0, max_tokens=60, constrained=False, skill_set=CHATBOT))
+        await run.all_ended([0])
+        whole = ''.join(event.segment.text for event in run.segments['g0'])
+    stop = whole[len(whole) // 2 :][:4].replace(';', '')
+    async with Run([server.url], {'stop_strings': (stop,)}) as run:
+        run.engine.submit(request(0, max_tokens=60, constrained=False, skill_set=CHATBOT))
+        await run.all_ended([0])
+        assert run.ended['g0'].reason == 'stop'
+        cut = ''.join(event.segment.text for event in run.segments['g0'])
+        assert cut == whole.partition(stop)[0].rstrip()
+    await server.stop()
+
+
+def server_prompt(number: int, **options: Any) -> list[int]:
     from support.engines.completion_server import TEXTS
 
-    prompt = request(number).prompt
+    prompt = request(number, **options).prompt
     return [*TEXTS.encode(prompt.fixed, beginning=True), *TEXTS.encode(prompt.body)]
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,10 +12,13 @@ pytest.importorskip('torch')
 
 from support.engines.torch_runs import Run, alone, free_request, interleave, plan_request
 
+from timely_llm_ros.engines import Submit
 from timely_llm_ros.engines.torch.compute.model import LoadedModel, load_model
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from timely_llm_ros.engines import GenerationEnded, GenerationRequest
 
 pytestmark = pytest.mark.engines
 GENERATIONS = 16
@@ -124,3 +128,35 @@ def close(run: Run) -> None:
     for key in list(run.backend._prefixes):
         run.backend.drop_prefix(key)
     assert run.loaded.pool.used == 0
+
+
+def test_text_that_is_no_plan_ends_at_its_first_statement(loaded: LoadedModel) -> None:
+    for number in range(GENERATIONS):
+        junk = replace(plan_request(number, max_tokens=400), constrained=False)
+        ended = ended_alone(loaded, junk)
+        assert ended.reason == 'invalid_plan'
+        assert ended.tokens < 40
+
+
+def test_a_stop_string_ends_a_text_before_it(
+    loaded: LoadedModel, expected_free: dict[str, tuple[int, ...]]
+) -> None:
+    whole = loaded.texts.decode(expected_free['g0'])
+    places = range(10, len(whole) - 1)
+    stop = next(whole[n : n + 2] for n in places if whole[n : n + 2].isascii())
+    ended = ended_alone(loaded, free_request(0), free=True, stop_strings=(stop,))
+    text = loaded.texts.decode(ended.token_ids)
+    assert ended.reason == 'stop'
+    assert text.find(stop) == len(text) - len(stop)
+    assert whole.startswith(text)
+
+
+def ended_alone(
+    loaded: LoadedModel, request: GenerationRequest, *, free: bool = False, **options: Any
+) -> GenerationEnded:
+    run = Run(loaded, free=free, options=options)
+    run.core.apply(Submit(request))
+    run.finish()
+    for prefix in run.backend.prefixes:
+        run.backend.drop_prefix(prefix)
+    return run.ended[request.generation_id]

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from timely_llm_ros.engines.engine import EngineEvent, EngineState
+    from timely_llm_ros.skills import SkillSet
 
 GENERATIONS = range(6)
 """Numbers of the generations that runs are compared with."""
@@ -35,15 +36,17 @@ LIMIT_S = 60.0
 """What never comes fails a test after this (s)."""
 
 
-def request(number: int, *, max_tokens: int = 40, **options: Any) -> GenerationRequest:
-    """A request of its own: tello and arm in turn, each with its own scene."""
+def request(
+    number: int, *, max_tokens: int = 40, skill_set: SkillSet | None = None, **options: Any
+) -> GenerationRequest:
+    """A request of its own: tello and arm in turn, or of one skill set, each with its own scene."""
     scene = Scene(
         tuple(
             SceneObject(f'{kind}_{number + 1}', kind, attribute='red', support='table')
             for kind in ('cat', 'cup', 'cube')
         )
     )
-    skill_set = find_skill_set('arm' if number % 3 == 2 else 'tello')
+    skill_set = skill_set or find_skill_set('arm' if number % 3 == 2 else 'tello')
     utility = URGENT if number % 4 == 3 else NORMAL
     task = ('look for the cat', 'take a picture of the cup', 'push the cube')[number % 3]
     prompt = build_prompt(skill_set, scene, task)

@@ -33,6 +33,7 @@ class FreeText:
     """A segmenter for any text: a segment every few tokens, no plan language."""
 
     error: PlanError | None = None
+    stops = True
 
     def __init__(self, tokens: int = 5) -> None:
         self._size = tokens

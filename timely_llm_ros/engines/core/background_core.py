@@ -55,6 +55,7 @@ class BackgroundCore:
                 max_running=self._batch,
                 context_limit=robots.generations.context_limit,
                 prefill_chunk=self._chunk,
+                stop_strings=robots.generations.stop_strings,
             ),
             segmenter=segmenter,
             kv=robots.kv,

@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from timely_llm_ros.engines.commands import Cancel, Resume, RobotIdleAt, Submit, Suspend
+from timely_llm_ros.engines.core.reading import read_cut, read_output
 from timely_llm_ros.engines.core.remaining_lengths import RemainingLengths
 from timely_llm_ros.engines.core.segment_forecast import SegmentForecast
-from timely_llm_ros.engines.core.states import states_of
+from timely_llm_ros.engines.core.states import state_of
 from timely_llm_ros.engines.core.step import Generation
 from timely_llm_ros.engines.engine import (
-    EngineState,
     EngineStateChanged,
     GenerationEnded,
     SegmentGenerated,
 )
-from timely_llm_ros.errors import EngineError, PlanError, TimelyError
+from timely_llm_ros.engines.tokens import StopText
+from timely_llm_ros.errors import EngineError, TimelyError
 from timely_llm_ros.scheduling import GenerationTable, Phase, StepTimes, find_policy
 from timely_llm_ros.skills import segmenter_for
 
@@ -32,8 +33,9 @@ if TYPE_CHECKING:
     from timely_llm_ros.engines.commands import Command, GenerationRequest
     from timely_llm_ros.engines.core.kv_account import KvAccount
     from timely_llm_ros.engines.core.options import CoreOptions
+    from timely_llm_ros.engines.core.reading import Reading
     from timely_llm_ros.engines.core.step import Backend, Output
-    from timely_llm_ros.engines.engine import EndReason, EngineEvent
+    from timely_llm_ros.engines.engine import EndReason, EngineEvent, EngineState
     from timely_llm_ros.skills import Segment, TextSegmenter
 
 STATE_PERIOD_S = 0.1
@@ -77,6 +79,8 @@ class Generations:
         """Who is in the latest step and goes on if chosen again."""
         self._backend = backend
         self._kv = kv
+        self.stop_strings = options.stop_strings
+        """Where one of them comes in a text, the text ends before it."""
         self._scheduler = options.scheduling.scheduler(
             self.table,
             self.step_times,
@@ -90,7 +94,10 @@ class Generations:
         self._forecast = SegmentForecast(
             self.table, options.scheduling.costs(), self.step_times, self._lengths
         )
-        self._segmenter = segmenter or self._default_segmenter
+        whole = self.mode == 'whole_plan'
+        self._segmenter = segmenter or (
+            lambda it: segmenter_for(it.skill_set, it.scene, whole_plan=whole)
+        )
         self._by_id: dict[str, Generation] = {}
         self._events: list[EngineEvent] = []
         self._state_at_s = -math.inf
@@ -156,6 +163,7 @@ class Generations:
             return
         context = self._kv.open(name, key, prefix_tokens, own_tokens)
         generation = Generation(request, context, self._segmenter(request))
+        generation.stop = StopText(self.stop_strings if generation.segmenter.stops else ())
         if request.eviction is not None and self._backend.evicts:
             generation.evicted = None
         self.add(generation)
@@ -264,37 +272,20 @@ class Generations:
         self.current = running
 
     def take(self, generation: Generation, output: Output, now_s: float) -> None:
-        """Take one new token of a generation."""
-        try:
-            if output.error:
-                self.end(generation, 'error', output.error)
-                return
-            if output.ended and not output.text:
-                for segment in generation.segmenter.finish():
-                    self._emit(generation, segment, now_s)
-                self.end(generation, 'stop')
-                return
-            generation.tokens += 1
-            generation.context.tokens += 1
-            segments = generation.segmenter.push(output.text, 1)
-            if output.ended:
-                segments += generation.segmenter.finish()
-        except PlanError as err:
-            self.end(generation, 'invalid_plan', str(err))
-            return
-        for segment in segments:
+        """Take what a step brought for a generation."""
+        self._take(generation, read_output(generation, output, self.context_limit), now_s)
+
+    def cut(self, generation: Generation, now_s: float) -> None:
+        """End a generation with reason ``length``, and what was written with it."""
+        self._take(generation, read_cut(generation, []), now_s)
+
+    def _take(self, generation: Generation, reading: Reading, now_s: float) -> None:
+        for segment in reading.segments:
             self._emit(generation, segment, now_s)
-        if generation.segmenter.error is not None:
-            self.end(generation, 'invalid_plan', str(generation.segmenter.error))
-        elif output.ended:
-            self.end(generation, 'stop')
-        elif (
-            generation.tokens >= generation.request.max_tokens
-            or generation.context.prefix.tokens + generation.context.tokens > self.context_limit
-        ):
-            self.end(generation, 'length')
-        elif segments:
-            self._pause(generation, awaits_value=segments[-1].awaits_value)
+        if reading.end is not None:
+            self.end(generation, reading.end, reading.error)
+        elif reading.segments:
+            self._pause(generation, awaits_value=reading.segments[-1].awaits_value)
         else:
             generation.segment_tokens += 1
 
@@ -366,10 +357,6 @@ class Generations:
         self._events.append(sent)
         self._forecast.end_segment(generation, segment, now_s)
 
-    def _default_segmenter(self, request: GenerationRequest) -> TextSegmenter:
-        whole_plan = self.mode == 'whole_plan'
-        return segmenter_for(request.skill_set, request.scene, whole_plan=whole_plan)
-
     # Answers -------------------------------------------------------------------------------------
 
     def take_events(self) -> list[EngineEvent]:
@@ -396,17 +383,7 @@ class Generations:
 
     def state(self, now_s: float) -> EngineState:
         """Return a snapshot."""
-        return EngineState(
-            self.table.count(Phase.RUNNING),
-            self.table.count(Phase.SUSPENDED),
-            self.table.count(Phase.HELD),
-            self.table.count(Phase.QUEUED),
-            self._kv.used,
-            self._kv.capacity,
-            self.step_s,
-            states_of(self, self.table, self._lengths, now_s),
-            self._kv.spilled,
-        )
+        return state_of(self, self.table, self._lengths, self._kv, now_s, self.step_s)
 
     @property
     def waiting(self) -> int:

@@ -18,8 +18,11 @@ PREFILL_CHUNK = 128
 class CoreOptions:
     """What an engine core is made with.
 
-    These are options of :class:`EngineConfig`, and ``context_limit``: the most tokens that one
-    context may have.
+    These are options of :class:`EngineConfig`, and two more.
+
+    Attributes:
+        context_limit: The most tokens that one context may have.
+        stop_strings: Where one of them comes in a text, the text ends before it.
     """
 
     mode: ServingMode = 'segmented'
@@ -28,4 +31,5 @@ class CoreOptions:
     max_kv_tokens: int = 65536
     context_limit: int = 1 << 30
     prefill_chunk: int = PREFILL_CHUNK
+    stop_strings: tuple[str, ...] = ()
     scheduling: SchedulingOptions = field(default_factory=SchedulingOptions)

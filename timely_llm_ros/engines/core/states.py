@@ -1,22 +1,45 @@
-"""What an engine says of each of its generations."""
+"""What an engine says of itself and of each of its generations."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.engines.engine import GenerationState
+from timely_llm_ros.engines.engine import EngineState, GenerationState
 from timely_llm_ros.scheduling import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from timely_llm_ros.engines.core.kv_account import KvAccount
     from timely_llm_ros.engines.core.remaining_lengths import RemainingLengths
     from timely_llm_ros.engines.core.step import Generation
     from timely_llm_ros.scheduling import GenerationTable
 
 
-def states_of(
+def state_of(
+    generations: Iterable[Generation],
+    table: GenerationTable,
+    lengths: RemainingLengths,
+    kv: KvAccount,
+    now_s: float,
+    step_s: float,
+) -> EngineState:
+    """Return the state of generations that the table knows, and of their account of KV."""
+    return EngineState(
+        table.count(Phase.RUNNING),
+        table.count(Phase.SUSPENDED),
+        table.count(Phase.HELD),
+        table.count(Phase.QUEUED),
+        kv.used,
+        kv.capacity,
+        step_s,
+        _states_of(generations, table, lengths, now_s),
+        kv.spilled,
+    )
+
+
+def _states_of(
     generations: Iterable[Generation],
     table: GenerationTable,
     lengths: RemainingLengths,

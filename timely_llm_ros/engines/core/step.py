@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from timely_llm_ros.engines.tokens import StopText
+
 if TYPE_CHECKING:
     from timely_llm_ros.engines.commands import GenerationRequest
     from timely_llm_ros.engines.core.kv_ledger import Context, Prefix
@@ -140,6 +142,7 @@ class Generation:
     request: GenerationRequest
     context: Context
     segmenter: TextSegmenter
+    stop: StopText = field(default_factory=lambda: StopText(()))
     tokens: int = 0
     segments: int = 0
     segment_tokens: int = 0

@@ -59,20 +59,20 @@ class ServerCore:
         """Take one token of a running generation.
 
         ``elapsed_s`` is the time since its previous token, or since the request where the token
-        ``begins`` the request's answer.
+        ``begins`` the request's answer, and 0 where no server made it.
         """
         generations = self.generations
         running = max(1, generations.table.count(Phase.RUNNING))
-        if begins:
-            generations.step_times.observe_prefill(running, 1, elapsed_s)
-        else:
+        times = generations.step_times
+        if begins and elapsed_s:
+            times.observe_prefill(running, 1, elapsed_s)
+            generation.cost_s += times.prefill_s
+        elif elapsed_s:
             generations.step_s = elapsed_s
-            generations.step_times.observe(running, elapsed_s)
+            times.observe(running, elapsed_s)
+            generation.cost_s += times.row_s
         generation.segment_s += elapsed_s
         generation.total_s += elapsed_s
-        generation.cost_s += (
-            generations.step_times.prefill_s if begins else generations.step_times.row_s
-        )
         generations.take(generation, output, now_s)
         if generation.ended:
             generations.changed = True

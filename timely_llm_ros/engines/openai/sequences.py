@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.engines.core import ForeignMemory, Output
-from timely_llm_ros.engines.texts import NO_FORCING, PromptTokens, TextStream
+from timely_llm_ros.engines.texts import NO_FORCING, PlanKeepers, PromptTokens, TextStream
 from timely_llm_ros.engines.tokens import MAX_SEED
 from timely_llm_ros.skills.grammar import RemainingGrammar, decoding_grammar
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from timely_llm_ros.engines.commands import GenerationRequest
-    from timely_llm_ros.engines.texts import ServerTexts
+    from timely_llm_ros.engines.texts import PlanKeeper, ServerTexts
     from timely_llm_ros.engines.tokens import Sampling
 
 
@@ -26,7 +26,8 @@ class _Sequence:
     """One generation: ``ids`` is its whole context, of which servers ``generated`` a part.
 
     ``grammar`` holds since the last observation; ``rest`` is what is left of it after all text but
-    ``new_text``. ``choice`` is the part of a request that says how tokens are chosen.
+    ``new_text``. ``choice`` is the part of a request that says how tokens are chosen. ``closes``
+    where the plan is to be ended here, because what the server chose left it no way to end.
     """
 
     ids: list[int]
@@ -38,6 +39,8 @@ class _Sequence:
     new_text: str = ''
     generated: list[int] = field(default_factory=list)
     text: TextStream = field(default_factory=TextStream)
+    keeper: PlanKeeper | None = None
+    closes: bool = False
 
 
 class ServerSequences(ForeignMemory):
@@ -53,7 +56,9 @@ class ServerSequences(ForeignMemory):
         self, texts: ServerTexts, sampling: Sampling, *, observations: bool = True
     ) -> None:
         self._texts, self._sampling, self._observations = texts, sampling, observations
-        self._prompts = PromptTokens(texts)
+        self._prompts, self._keepers = PromptTokens(texts), PlanKeepers(texts)
+        self.context_limit = 1 << 30
+        """Most tokens that one context may have on each server."""
         self._sequences: dict[str, _Sequence] = {}
 
     def open(self, request: GenerationRequest) -> tuple[str, int, int]:
@@ -78,6 +83,12 @@ class ServerSequences(ForeignMemory):
                 stops_at_blocking=self._observations,
             )
             sequence.rest = RemainingGrammar(sequence.grammar)
+            whole = decoding_grammar(
+                request.skill_set, request.scene, observations=self._observations
+            )
+            room = self.context_limit - len(sequence.ids)
+            whole_plan = not self._observations
+            sequence.keeper = self._keepers.of(request, whole, whole_plan=whole_plan, room=room)
         self._sequences[request.generation_id] = sequence
         return request.prompt.key, len(fixed), len(body)
 
@@ -86,6 +97,8 @@ class ServerSequences(ForeignMemory):
         sequence = self._sequences[generation_id]
         ids = self._texts.encode(text)
         sequence.ids += ids
+        if sequence.keeper is not None:
+            sequence.keeper.take(ids, observed=True)
         if sequence.rest is not None:
             sequence.rest, sequence.new_text = RemainingGrammar(sequence.grammar), ''
         return len(ids)
@@ -105,9 +118,28 @@ class ServerSequences(ForeignMemory):
         sequence = self._sequences[generation_id]
         sequence.ids.append(token)
         sequence.generated.append(token)
+        if sequence.keeper is not None:
+            sequence.keeper.take((token,))
         text = sequence.text.push(self._texts.bytes_of(token))
         sequence.new_text += text
         return Output(text)
+
+    def accepts(self, generation_id: str, token: int) -> bool:
+        """Whether a constrained plan can still end after a token that a server chose.
+
+        Where it cannot, the rest is :meth:`closing` and no more of a server's tokens is accepted.
+        """
+        sequence = self._sequences[generation_id]
+        if sequence.keeper is not None and not sequence.keeper.allows(token):
+            sequence.closes = True
+        return not sequence.closes
+
+    def closing(self, generation_id: str) -> tuple[int, ...] | None:
+        """Return the tokens that end a plan which is ended here; None where it goes on."""
+        sequence = self._sequences[generation_id]
+        if not sequence.closes or sequence.keeper is None:
+            return None
+        return (*sequence.keeper.ending(), min(self._texts.end_ids))
 
     def body(self, generation_id: str, *, stop_at_statement: bool) -> dict[str, Any]:
         """Return the request that goes on with a generation.

@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.engines.engine import ServerState
+from timely_llm_ros.engines.openai.completions import Chunk
 from timely_llm_ros.engines.process import Backoff
 from timely_llm_ros.errors import EngineError, ModelLoadError, RequestRefusedError, ServerLostError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncGenerator, Callable
 
     from timely_llm_ros.engines.core import Generation
-    from timely_llm_ros.engines.openai.completions import Chunk, Completions, ServedModel
+    from timely_llm_ros.engines.openai.completions import Completions, ServedModel
     from timely_llm_ros.engines.openai.core import ServerCore
     from timely_llm_ros.engines.openai.sequences import ServerSequences
     from timely_llm_ros.engines.texts import ServerTexts
@@ -33,13 +34,17 @@ MOST_FRUITLESS = 5
 
 @dataclass(slots=True, eq=False)
 class _Stream:
-    """A request under way, which is read only as long as none of its tokens was missed."""
+    """A request under way, which is read only as long as none of its tokens was missed.
+
+    ``closes`` where no server is asked, because its plan is ended here.
+    """
 
     generation: Generation
     task: asyncio.Task[None] | None = None
     length: int = 0
     latest_s: float = 0.0
     begun: bool = False
+    closes: bool = False
 
 
 class Server:
@@ -168,6 +173,8 @@ class Server:
                 _logger.exception('server %s', self.url)
             else:
                 self.well, self.error, self.mismatch = True, '', None
+                limit = min(self._sequences.context_limit, self.served.context_limit)
+                self._sequences.context_limit = limit
                 backoff.reset()
                 self.core.limit_context(self.served.context_limit)
                 self.core.forget_times()
@@ -214,12 +221,7 @@ class Server:
     async def _read(self, name: str, stream: _Stream, stop: bool) -> None:
         stream.latest_s = time.monotonic()
         try:
-            body = self._sequences.body(name, stop_at_statement=stop)
-            if self._priority:
-                # Planners that share a server have only the date in common.
-                due_s = self.core.generations.due_s(stream.generation) - time.monotonic()
-                body['priority'] = round(1000 * (due_s + time.time()))
-            async with aclosing(self.client.tokens(body)) as chunks:
+            async with aclosing(self._tokens(name, stream, stop)) as chunks:
                 async for chunk in chunks:
                     if self._streams.get(name) is stream:
                         self._take(name, stream, chunk)
@@ -242,10 +244,28 @@ class Server:
                 del self._streams[name]
             self._on_change()
 
+    async def _tokens(self, name: str, stream: _Stream, stop: bool) -> AsyncGenerator[Chunk, None]:
+        """Yield the next tokens of a generation: the server's, or those that end its plan."""
+        closing = self._sequences.closing(name)
+        if closing is not None:
+            stream.closes = True
+            yield Chunk(closing, 'stop')
+            return
+        body = self._sequences.body(name, stop_at_statement=stop)
+        if self._priority:
+            # Planners that share a server have only the date in common.
+            due_s = self.core.generations.due_s(stream.generation) - time.monotonic()
+            body['priority'] = round(1000 * (due_s + time.time()))
+        async with aclosing(self.client.tokens(body)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
     def _take(self, name: str, stream: _Stream, chunk: Chunk) -> None:
         """Take a chunk's tokens, as far as they are wanted."""
         core, find, now_s = self.core, self.core.generations.get, time.monotonic()
         each_s = (now_s - stream.latest_s) / max(1, len(chunk.token_ids))
+        if stream.closes:
+            each_s = 0.0
         stream.latest_s = now_s
         for token in chunk.token_ids:
             if not core.is_running(name):
@@ -253,6 +273,11 @@ class Server:
                 self.pump()
             wanted = core.is_running(name) and find(name) is stream.generation
             if not wanted or stream.length != self._sequences.length(name):
+                break
+            if not stream.closes and not self._sequences.accepts(name, token):
+                # The server's request ends here; another one, which asks nobody, ends the plan.
+                stream.begun = True
+                self._drop(name)
                 break
             output = self._sequences.take(name, token)
             stream.length += not output.ended
@@ -275,7 +300,7 @@ class Server:
             return
         limit = self.served.context_limit if self.served else 0
         if chunk.finish == 'length' and stream.length >= limit:
-            self.core.end(name, 'length')
+            self.core.generations.cut(stream.generation, time.monotonic())
         elif not stream.begun:
             self._fail_fruitless(name, stream, f'{self.url}: a completion without a token')
 

@@ -1,7 +1,7 @@
 """Tokenizers, and the grammars that constrain a model's tokens."""
 
 from timely_llm_ros.engines.texts.loading import load_texts
-from timely_llm_ros.engines.texts.plan_keeper import PlanKeeper, allow_all_or_none
+from timely_llm_ros.engines.texts.plan_keeper import PlanKeeper, PlanKeepers, allow_all_or_none
 from timely_llm_ros.engines.texts.prompt_tokens import PromptTokens
 from timely_llm_ros.engines.texts.server_texts import ServerTexts
 from timely_llm_ros.engines.texts.text_stream import TextStream
@@ -9,6 +9,6 @@ from timely_llm_ros.engines.texts.token_codec import NO_FORCING, TokenCodec
 from timely_llm_ros.engines.texts.token_texts import GrammarState, TokenTexts
 
 __all__ = [
-    'NO_FORCING', 'GrammarState', 'PlanKeeper', 'PromptTokens', 'ServerTexts', 'TextStream',
-    'TokenCodec', 'TokenTexts', 'allow_all_or_none', 'load_texts',
+    'NO_FORCING', 'GrammarState', 'PlanKeeper', 'PlanKeepers', 'PromptTokens', 'ServerTexts',
+    'TextStream', 'TokenCodec', 'TokenTexts', 'allow_all_or_none', 'load_texts',
 ]  # fmt: skip

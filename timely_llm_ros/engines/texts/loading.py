@@ -44,6 +44,8 @@ def load_texts(path: str, vocabulary: int | None = None) -> TokenTexts:
 def find_end_ids(path: str, tokenizers_own: int | None = None) -> tuple[int, ...]:
     """Return the tokens that end a text by the model's files or the tokenizer.
 
+    ``tokenizers_own`` is the tokenizer's; where it is None, its files are asked.
+
     Raises:
         ModelLoadError: There is none.
     """
@@ -53,8 +55,21 @@ def find_end_ids(path: str, tokenizers_own: int | None = None) -> tuple[int, ...
         if file.is_file():
             value = json.loads(file.read_text(encoding='utf-8')).get('eos_token_id')
             found |= dict.fromkeys([value] if isinstance(value, int) else value or ())
+    if tokenizers_own is None:
+        tokenizers_own = _end_of_tokenizer(Path(path))
     if tokenizers_own is not None:
         found[tokenizers_own] = None
     if not found:
         raise ModelLoadError(f'model {path!r}: no eos_token_id; expected a token that ends a plan')
     return tuple(found)
+
+
+def _end_of_tokenizer(folder: Path) -> int | None:
+    """Return the token that a tokenizer's files name as its end; None for none."""
+    if not (folder / 'tokenizer_config.json').is_file():
+        return None
+    named = json.loads((folder / 'tokenizer_config.json').read_text(encoding='utf-8'))
+    end = named.get('eos_token')
+    end = end.get('content') if isinstance(end, dict) else end
+    added = json.loads((folder / 'tokenizer.json').read_text(encoding='utf-8'))['added_tokens']
+    return next((token['id'] for token in added if token['content'] == end), None)

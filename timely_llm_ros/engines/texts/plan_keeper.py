@@ -7,15 +7,48 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from timely_llm_ros.errors import PlanLimitError
-from timely_llm_ros.skills.grammar import OpenPlan
+from timely_llm_ros.skills.grammar import OpenPlan, PlanRules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
+    from timely_llm_ros.engines.commands import GenerationRequest
     from timely_llm_ros.engines.texts.token_codec import TokenCodec
-    from timely_llm_ros.skills.grammar import PlanRules
+
+_MOST_RULES = 64
+"""Rules kept for tasks with the same skill set and scene."""
+
+
+class PlanKeepers:
+    """Makes keepers of plans; what those of one skill set and scene share is made once."""
+
+    def __init__(self, texts: TokenCodec) -> None:
+        self._texts = texts
+        self._rules: dict[object, PlanRules] = {}
+
+    def of(
+        self, request: GenerationRequest, grammar: str, *, whole_plan: bool, room: int
+    ) -> PlanKeeper | None:
+        """Return what keeps a plan such that it can end; None for free text.
+
+        Args:
+            request: Whose plan it is.
+            grammar: Its grammar.
+            whole_plan: Whether the plan is one segment.
+            room: Tokens that its context has room for behind the prompt.
+        """
+        if request.skill_set.free_text is not None:
+            return None
+        key = grammar, request.skill_set.limits, request.scene, whole_plan
+        rules = self._rules.get(key)
+        if rules is None or rules.skill_set != request.skill_set:
+            rules = PlanRules(grammar, request.skill_set, request.scene, whole_plan=whole_plan)
+            if len(self._rules) >= _MOST_RULES:
+                del self._rules[next(iter(self._rules))]
+            self._rules[key] = rules
+        return PlanKeeper(self._texts, rules, most_tokens=request.max_tokens, room=room)
 
 
 class PlanKeeper:
@@ -52,14 +85,13 @@ class PlanKeeper:
 
     def restrict(self, mask: NDArray[np.int32]) -> None:
         """Take from the tokens that the grammar allows, one bit each, those that leave no way."""
-        plan, left = self._plan, min(self._left, self._room)
+        plan = self._plan
         if plan is None:
             return
         if not self._forced:
-            near = left <= self._rules.longest_end + 2
-            if plan.roomy and not near:
+            if plan.roomy and not self._near:
                 return
-            kept = self._kept(plan, mask, left if near else None)
+            kept = self._kept(plan, mask, self._bound)
             if kept:
                 _allow(mask, kept)
                 return
@@ -67,6 +99,31 @@ class PlanKeeper:
             self._forced = self._texts.encode(ending) if ending else []
         if self._forced:
             _allow(mask, self._forced[:1])
+
+    def allows(self, token: int) -> bool:
+        """Whether a plan can still end after a token that its grammar allows.
+
+        For plans whose tokens are chosen elsewhere: where it cannot, :meth:`ending` comes instead.
+        """
+        plan = self._plan
+        if plan is None or (plan.roomy and not self._near):
+            return True
+        return self._leaves_a_way(plan, token, self._bound)
+
+    def ending(self) -> list[int]:
+        """Return the tokens of the plan's shortest end, without the one behind it."""
+        text = '' if self._plan is None else self._plan.ending()
+        return self._texts.encode(text) if text else []
+
+    @property
+    def _near(self) -> bool:
+        """Whether so few tokens are left that their number matters."""
+        return min(self._left, self._room) <= self._rules.longest_end + 2
+
+    @property
+    def _bound(self) -> int | None:
+        """Tokens that are left; None where their number does not matter yet."""
+        return min(self._left, self._room) if self._near else None
 
     def _kept(self, plan: OpenPlan, mask: NDArray[np.int32], left: int | None) -> list[int]:
         allowed = np.unpackbits(mask.view(np.uint8), bitorder='little')[: self._texts.size] == 1

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from timely_llm_ros.engines.texts.plan_keeper import PlanKeeper
+from timely_llm_ros.engines.texts.plan_keeper import PlanKeepers
 from timely_llm_ros.engines.texts.token_codec import NO_FORCING, TokenCodec
 from timely_llm_ros.errors import EngineError, ModelLoadError
-from timely_llm_ros.skills.grammar import PlanRules
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from timely_llm_ros.engines.commands import GenerationRequest
+    from timely_llm_ros.engines.texts.plan_keeper import PlanKeeper
 
 MAX_CACHED_GRAMMARS = 64
 """Compiled grammars kept for tasks with the same skill set and scene."""
@@ -63,7 +63,8 @@ class TokenTexts(TokenCodec):
         mixed = any(b'#' in self.bytes_of(token)[1:] for token in self.unwritable_ids)
         self._header = NO_FORCING if mixed else ''
         self._grammars: dict[object, Any] = {}
-        self._rules: dict[object, PlanRules] = {}
+        self.keepers = PlanKeepers(self)
+        """Keep plans such that they can end."""
 
     def rules(self, grammar: str) -> str:
         """Return a grammar with what llguidance needs for this tokenizer."""
@@ -99,26 +100,8 @@ class TokenTexts(TokenCodec):
             if len(self._grammars) >= MAX_CACHED_GRAMMARS:
                 del self._grammars[next(iter(self._grammars))]
             self._grammars[grammar] = compiled
-        keeper = self.keeper(request, grammar, whole_plan=whole_plan, room=room)
+        keeper = self.keepers.of(request, grammar, whole_plan=whole_plan, room=room)
         return GrammarState(compiled.deep_copy(), self._writable, keeper)
-
-    def keeper(
-        self, request: GenerationRequest, grammar: str, *, whole_plan: bool, room: int
-    ) -> PlanKeeper | None:
-        """Return what keeps a plan such that it can end; None for free text.
-
-        The arguments are those of :meth:`matcher`.
-        """
-        if request.skill_set.free_text is not None:
-            return None
-        key = grammar, request.skill_set.limits, request.scene, whole_plan
-        rules = self._rules.get(key)
-        if rules is None or rules.skill_set != request.skill_set:
-            rules = PlanRules(grammar, request.skill_set, request.scene, whole_plan=whole_plan)
-            if len(self._rules) >= MAX_CACHED_GRAMMARS:
-                del self._rules[next(iter(self._rules))]
-            self._rules[key] = rules
-        return PlanKeeper(self, rules, most_tokens=request.max_tokens, room=room)
 
 
 class GrammarState:

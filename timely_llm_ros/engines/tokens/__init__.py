@@ -9,8 +9,14 @@ from timely_llm_ros.engines.tokens.model_files import (
 from timely_llm_ros.engines.tokens.prompt_size import PromptSize
 from timely_llm_ros.engines.tokens.sampling import MAX_SEED, Sampling
 from timely_llm_ros.engines.tokens.special_tokens import read_as_text
+from timely_llm_ros.engines.tokens.stop_strings import (
+    StopText,
+    check_stop_strings,
+    own_stop_strings,
+)
 
 __all__ = [
-    'MAX_SEED', 'PREDICTORS', 'SHIPPED_MODEL', 'PromptSize', 'Sampling',
-    'find_model', 'read_as_text', 'require_model_files',
+    'MAX_SEED', 'PREDICTORS', 'SHIPPED_MODEL', 'PromptSize', 'Sampling', 'StopText',
+    'check_stop_strings',
+    'find_model', 'own_stop_strings', 'read_as_text', 'require_model_files',
 ]  # fmt: skip

@@ -27,6 +27,7 @@ class TorchConfig(StepOptions, LocalOptions, ModelConfig):
         nested = {
             'scheduling': SchedulingOptions(**values['scheduling']),
             'sampling': Sampling(**values['sampling']),
+            'stop_strings': tuple(values['stop_strings']),
         }
         return cls(**values | nested)
 

@@ -57,5 +57,6 @@ class VllmConfig(LocalOptions, ModelConfig):
             'policy': self.policy,
             'max_running': self.max_running,
             'micro_batches': self.micro_batches,
+            'stop_strings': self.core_options().stop_strings,
             'scheduling': asdict(self.scheduling),
         }

@@ -54,6 +54,7 @@ def write_plans(
             max_running=batch,
             max_kv_tokens=loaded.pool.capacity,
             context_limit=loaded.context_limit,
+            stop_strings=loaded.stop_strings,
             scheduling=SchedulingOptions(admission='fixed'),
         ),
     )

@@ -15,6 +15,7 @@ from timely_llm_ros.skills.language import MAX_DEPTH, MAX_VALUE_LENGTH, VALUE_CH
 from timely_llm_ros.skills.limits import MAX_PLAN_LENGTH
 from timely_llm_ros.skills.plan_meter import PlanMeter
 from timely_llm_ros.skills.scene import Scene
+from timely_llm_ros.skills.segments.statement_beginning import StatementBeginning
 from timely_llm_ros.skills.segments.text_segmenter import TextSegmenter
 from timely_llm_ros.skills.statements import Call, render
 
@@ -49,6 +50,7 @@ class PlanSegmenter(TextSegmenter):
         self._meter = PlanMeter(skill_set, whole_plan=whole_plan)
         self._blocking = [skill.name for skill in skill_set.skills.values() if skill.blocking]
         self._pieces: list[str] = []
+        self._beginning: StatementBeginning | None = StatementBeginning(skill_set)
         self._start = 0
         self._depth = 0
         self._plan: list[Statement] = []
@@ -111,17 +113,20 @@ class PlanSegmenter(TextSegmenter):
         room = MAX_PLAN_LENGTH - self._length
         too_long = len(text) > room
         if self._awaited is None and not too_long and _MARK.search(text) is None:
-            # As most tokens are: it neither ends anything nor can be wrong yet.
+            # As most tokens are: it ends nothing, and only its beginning can be wrong yet.
+            self._begin(text)
             self._pieces.append(text)
             self._length += len(text)
             return
         if too_long:
             text = text[: max(0, room)]
-        taken = 0
+        taken = seen = 0
         for match in _MARK.finditer(text):
             mark, end = match[0], match.end()
             if self._awaited is not None:
                 break
+            self._begin(text[seen:end])
+            seen = end
             if mark == ';':
                 if self._depth == 0:
                     self._pieces.append(text[taken:end])
@@ -148,16 +153,24 @@ class PlanSegmenter(TextSegmenter):
                     f'value of {self._awaited.text}',
                     early.start(),
                 )
+        else:
+            self._begin(text[seen:])
         if taken < len(text):
             self._pieces.append(text[taken:])
         if too_long:
             self._fail(f'more text: expected at most {MAX_PLAN_LENGTH} characters', len(text))
         self._length += len(text)
 
+    def _begin(self, text: str) -> None:
+        """Look at further text of how a statement begins, until that is known to be right."""
+        if self._beginning is not None and self._beginning.push(text, self._start):
+            self._beginning = None
+
     def _complete(self, end: int, segments: list[Segment]) -> None:
         """Parse the statement that ends at ``end`` and emit its segment."""
         text = ''.join(self._pieces)
         self._pieces.clear()
+        self._beginning = StatementBeginning(self._skill_set)
         statements = parse(text, self._skill_set, self._object_names, offset=self._start)
         self._meter.add(len(text), statements, self._scene, offset=self._start)
         self._start = end

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from timely_llm_ros.errors import PlanError
 from timely_llm_ros.skills.segments.segment import Segment
@@ -22,10 +22,13 @@ class TextSegmenter(ABC):
     """
 
     marks: str | None = None
-    """Characters without which text completes no segment and, if short, is not wrong.
+    """Characters without which text completes no segment, where no value is awaited.
 
-    This holds where no value is awaited. None where any character may do either.
+    None where any character may do that.
     """
+
+    stops: ClassVar[bool] = True
+    """Whether a model's stop strings end the text."""
 
     def __init__(self, *, whole_plan: bool = False) -> None:
         self.error: PlanError | None = None

@@ -94,9 +94,9 @@ class Server:
         events = self.core.generations.take_events()
         if not decides:
             # So it may come late: all of them may have the next step too. Only a plan that is wrong
-            # has it for nothing.
+            # has it for nothing, and one that ends with a stop string.
             ended = [event for event in events if isinstance(event, GenerationEnded)]
-            assert all(event.reason == 'invalid_plan' for event in ended)
+            assert all(event.reason in ('invalid_plan', 'stop') for event in ended)
             assert self.core.competing == competing - len(ended)
             may_run = (Phase.RUNNING, Phase.SUSPENDED, Phase.ENDED)
             assert all(self.core.generations.table.phase(name) in may_run for name in chosen)
@@ -114,6 +114,32 @@ class Server:
 
     def state(self) -> EngineState:
         return self.core.generations.state(self.now_s)
+
+
+def test_text_that_is_no_plan_and_stop_strings_end_a_generation() -> None:
+    server = Server(max_running=2, stop_strings=('User:', '###'))
+    server.add('junk', 'Sure! Here is a plan: takeoff;')
+    server.add('stopped', 'takeoff;land;\nUser: go on;', constrained=False)
+    server.add('uncut', 'User: anything ### may come', skill_set=UNCUT_TEXT)
+    while len(server.core):
+        server.step()
+    ended = {e.generation_id: e for e in server.events if isinstance(e, GenerationEnded)}
+    assert (ended['junk'].reason, ended['junk'].tokens) == ('invalid_plan', 1)
+    assert ended['stopped'].reason == 'stop'
+    assert server.texts('stopped') == ['takeoff;', 'land;']
+    assert (ended['uncut'].reason, ended['uncut'].tokens) == ('stop', 27)
+
+
+def test_vllms_own_limit_ends_an_answer_with_what_was_written() -> None:
+    server = Server()
+    server.add('chat', 'One. And more', skill_set=find_skill_set('chatbot'))
+    for _ in range(12):
+        server.step()
+    step = server.core.begin_step([Work('chat', 1, 30)], server.now_s)
+    server.core.finish_step(step, [New('chat', [101], 'length')], server.now_s)
+    server.events += server.core.generations.take_events()
+    (ended,) = (e for e in server.events if isinstance(e, GenerationEnded))
+    assert (ended.reason, server.texts('chat')) == ('length', ['One.', ' And more'])
 
 
 def test_a_segment_ends_with_its_token_and_suspends() -> None:

@@ -11,7 +11,7 @@ import torch
 
 from timely_llm_ros.engines.engine import EngineInfo
 from timely_llm_ros.engines.texts import TokenTexts, load_texts
-from timely_llm_ros.engines.tokens import require_model_files
+from timely_llm_ros.engines.tokens import own_stop_strings, require_model_files
 from timely_llm_ros.engines.torch.compute.adapter import find_adapter
 from timely_llm_ros.engines.torch.compute.attention import AttentionStep, PagedAttention
 from timely_llm_ros.engines.torch.compute.fused import FusedDecoder
@@ -52,6 +52,9 @@ class LoadedModel:
     sliding: bool = False
     """Whether a layer sees only a window of positions. Then nothing may be evicted, because what is
     kept would seem nearer than it is."""
+
+    stop_strings: tuple[str, ...] = ()
+    """The model's own: its text ends before one of them."""
 
     def watch(self, layers: Sequence[int]) -> LayerTap:
         """Keep the hidden states of these layers from now on; see :class:`LayerTap`. Once.
@@ -147,6 +150,7 @@ def load_model(
         EngineInfo('torch', path, parameters, dtype, vocabulary, max_kv_tokens, 0.0),
         layers=int(getattr(model.config, 'num_hidden_layers', 0)),
         sliding=bool(getattr(model.config, 'sliding_window', None)),
+        stop_strings=own_stop_strings(path),
     )
     _prepare(loaded, path, DTYPES[dtype])
     return loaded

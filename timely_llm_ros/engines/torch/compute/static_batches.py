@@ -22,6 +22,7 @@ from timely_llm_ros.engines.core import (
     StepPlan,
 )
 from timely_llm_ros.engines.engine import GenerationEnded, SegmentGenerated
+from timely_llm_ros.engines.tokens import StopText
 from timely_llm_ros.engines.torch.compute.backend import TorchBackend
 from timely_llm_ros.errors import ConfigurationError, EngineError, PlanError
 from timely_llm_ros.scheduling import SchedulingOptions
@@ -95,7 +96,8 @@ class StaticBatches:
                 continue
             context = self._kv.open(name, key, prefix_tokens, own_tokens)
             segmenter = segmenter_for(request.skill_set, request.scene, whole_plan=True)
-            members.append(_Member(Generation(request, context, segmenter)))
+            stop = StopText(self._loaded.stop_strings)
+            members.append(_Member(Generation(request, context, segmenter, stop)))
         try:
             if members:
                 self._check_room(members)
@@ -155,10 +157,12 @@ class StaticBatches:
             if output.error:
                 member.reason, member.error = 'error', output.error
                 continue
+            stop = member.generation.stop
             if not output.ended or output.text:
                 member.tokens += 1
-                member.text.append(output.text)
-            if output.ended:
+                member.text.append(stop.push(output.text))
+            if output.ended or stop.found:
+                member.text.append(stop.rest())
                 member.reason = 'stop'
             elif member.tokens >= member.generation.request.max_tokens:
                 member.reason = 'length'
@@ -206,6 +210,7 @@ def serve_continuously(
             max_kv_tokens=loaded.pool.capacity,
             context_limit=loaded.context_limit,
             prefill_chunk=prefill_chunk,
+            stop_strings=loaded.stop_strings,
             scheduling=SchedulingOptions(admission='fixed'),
         ),
     )

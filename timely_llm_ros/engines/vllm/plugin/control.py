@@ -32,6 +32,7 @@ class PluginOptions:
         skill_sets: Names and files of skill sets that requests may name.
         report: Socket to which events go; empty where nobody listens.
         micro_batches: See :class:`VllmConfig`.
+        stop_strings: Where one of them comes in a text that is cut, the text ends before it.
         tokens: Whether vLLM's own client gets the tokens of generations that have an id of their
             own; otherwise it hears only of their ends.
     """
@@ -43,6 +44,7 @@ class PluginOptions:
     skill_sets: tuple[str, ...] = ()
     report: str = ''
     micro_batches: int = 0
+    stop_strings: tuple[str, ...] = ()
     tokens: bool = True
 
     @classmethod

@@ -275,8 +275,12 @@ class FreezeCore:
             self.generations.take(
                 generation, self._texts.output(generation.generation_id, token), now_s
             )
-        if reason is not None and not generation.ended:
-            text = '' if reason in ('length', 'canceled') else 'vLLM ended the generation'
+        if generation.ended or reason is None:
+            return
+        if reason == 'length':
+            self.generations.cut(generation, now_s)
+        else:
+            text = '' if reason == 'canceled' else 'vLLM ended the generation'
             self.generations.end(generation, 'error' if text else reason, text)
 
     def _segmenter(self, request: GenerationRequest) -> TextSegmenter:

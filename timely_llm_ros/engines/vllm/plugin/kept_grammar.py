@@ -74,6 +74,6 @@ def keep_plan(
     if not isinstance(grammar, StructuredOutputGrammar) or isinstance(grammar, KeptGrammar):
         return
     rules = decoding_grammar(generation.skill_set, generation.scene, observations=not whole_plan)
-    keeper = texts.keeper(generation, rules, whole_plan=whole_plan, room=room)
+    keeper = texts.keepers.of(generation, rules, whole_plan=whole_plan, room=room)
     if keeper is not None:
         structured.grammar = KeptGrammar(grammar, keeper, texts)

@@ -74,6 +74,7 @@ class FreezeMixin(KvSpill):
                 max_running=options.max_running,
                 max_kv_tokens=config.cache_config.num_gpu_blocks * self.block_size,
                 context_limit=self.max_model_len,
+                stop_strings=tuple(options.stop_strings),
                 scheduling=SchedulingOptions(**options.scheduling),
             ),
         )

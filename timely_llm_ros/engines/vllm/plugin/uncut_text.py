@@ -25,6 +25,7 @@ class UncutText(TextSegmenter):
     """A segmenter that finds no segments."""
 
     marks = ''
+    stops = False
 
     def finish(self) -> list[Segment]:
         """Return no segment."""
