@@ -18,7 +18,7 @@ from timely_llm_ros.ros.parameters import (
 )
 from timely_llm_ros.ros.program import run
 from timely_llm_ros.ros.robot_entry import RobotEntry, robot_entries
-from timely_llm_ros.ros.ros_thread import RosThread
+from timely_llm_ros.ros.ros_thread import SPIN_S, RosThread, TaskExecutor
 from timely_llm_ros.ros.sole_publisher import (
     EPOCH,
     IdentifiedSubscription,
@@ -42,6 +42,7 @@ __all__ = [
     'HEARTBEAT_QOS',
     'HEARTBEAT_TOPIC',
     'SEGMENTS_QOS',
+    'SPIN_S',
     'STATE_QOS',
     'TASK_EVENTS_TOPIC',
     'TYPE_NAMES',
@@ -55,6 +56,7 @@ __all__ = [
     'SentTask',
     'SolePublisher',
     'TaskClient',
+    'TaskExecutor',
     'Value',
     'build',
     'check',

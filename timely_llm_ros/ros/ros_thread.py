@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-_SPIN_S = 60.0
+SPIN_S = 60.0
 """One round of spinning (s). Without a limit the executor's wait for events overflows its clock in
 rclpy 9.1 and it spins without ever waiting."""
 
@@ -39,7 +39,7 @@ _POSTS_PER_ANSWER = 5
 """More than the chain of posts by which rclpy answers a goal's waiting clients."""
 
 
-class _TaskExecutor(rclpy_implementation.EventsExecutor):
+class TaskExecutor(rclpy_implementation.EventsExecutor):
     """rclpy's executor of events, whose tasks may fail.
 
     A task that ends with an exception, be it a posted function, a future's callback or an action's
@@ -87,7 +87,7 @@ class RosThread:
         # The loop handles signals: rclpy's own handlers would end the context before the robots
         # are safe and the goals' results are sent.
         rclpy.init(args=list(arguments), signal_handler_options=SignalHandlerOptions.NO)
-        self._executor: Executor = _TaskExecutor(rclpy.get_default_context())
+        self._executor: Executor = TaskExecutor(rclpy.get_default_context())
         self._node: Node | None = None
         self._closing: Future[None] = Future()
         self._closed = False
@@ -144,7 +144,7 @@ class RosThread:
     def _spin(self) -> None:
         while not self._closing.done():
             try:
-                self._executor.spin_until_future_complete(self._closing, _SPIN_S)
+                self._executor.spin_until_future_complete(self._closing, SPIN_S)
             except ExternalShutdownException:
                 return
             except Exception:
