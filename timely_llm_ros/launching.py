@@ -48,7 +48,7 @@ def driver_argument() -> DeclareLaunchArgument:
     return DeclareLaunchArgument(
         'driver',
         default_value='simulated',
-        choices=['indy', 'simulated', 'tello', 'trajectory'],
+        choices=['indy', 'ros', 'simulated', 'tello', 'trajectory'],
         description='What moves the robots',
     )
 

@@ -34,7 +34,8 @@ def start(**parameters: object) -> subprocess.CompletedProcess[str]:
     [
         (
             {'robot': 'drone_1', 'skill_set': 'tello', 'driver': 'unicorn'},
-            "parameter 'driver': 'unicorn': expected one of simulated, indy, tello, trajectory",
+            "parameter 'driver': 'unicorn': expected one of simulated, indy, ros, tello, "
+            'trajectory',
         ),
         (
             {'robot': 'drone_1'},

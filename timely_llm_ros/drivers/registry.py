@@ -7,6 +7,7 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from timely_llm_ros.drivers.indy import IndyDriver, IndyOptions
+from timely_llm_ros.drivers.ros import RosDriver, RosOptions
 from timely_llm_ros.drivers.simulated import SimulatedDriver, SimulatedOptions
 from timely_llm_ros.drivers.tello import TelloDriver, TelloOptions
 from timely_llm_ros.drivers.trajectory import TrajectoryDriver, TrajectoryOptions
@@ -15,16 +16,18 @@ from timely_llm_ros.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from timely_llm_ros.drivers.ros import RosLink
     from timely_llm_ros.drivers.trajectory import JointLink
     from timely_llm_ros.execution import Driver, Perception
     from timely_llm_ros.skills import SkillSet
 
-DriverOptions = SimulatedOptions | IndyOptions | TelloOptions | TrajectoryOptions
+DriverOptions = SimulatedOptions | IndyOptions | RosOptions | TelloOptions | TrajectoryOptions
 """The options of one driver. Their type says which driver it is."""
 
 DRIVERS: Mapping[str, type[DriverOptions]] = {
     'simulated': SimulatedOptions,
     'indy': IndyOptions,
+    'ros': RosOptions,
     'tello': TelloOptions,
     'trajectory': TrajectoryOptions,
 }
@@ -104,6 +107,7 @@ def create_driver(
     *,
     perception: Perception | None = None,
     joints: JointLink | None = None,
+    calls: RosLink | None = None,
 ) -> Driver:
     """Return a new driver, not yet connected: the one that the options are for.
 
@@ -112,6 +116,7 @@ def create_driver(
         options: The options of its driver.
         perception: The robot's eyes; None for none.
         joints: The joints of an arm that is driven by trajectories; no other driver needs them.
+        calls: What a robot with ROS interfaces offers; no other driver needs it.
 
     Raises:
         ConfigurationError: The driver cannot do the skills, or lacks what it is to drive.
@@ -121,6 +126,10 @@ def create_driver(
             return SimulatedDriver(skill_set, options)
         case IndyOptions():
             return IndyDriver(skill_set, options, perception=perception)
+        case RosOptions():
+            if calls is None:
+                raise ConfigurationError("driver 'ros': expected a link to what the robot offers")
+            return RosDriver(skill_set, options, calls, perception=perception)
         case TelloOptions():
             return TelloDriver(options, perception=perception)
         case TrajectoryOptions():

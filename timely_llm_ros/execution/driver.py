@@ -61,3 +61,13 @@ class EmergencyDriver(Protocol):
             RobotUnavailableError: The robot cannot be told.
         """
         ...
+
+
+@runtime_checkable
+class EstimatingDriver(Protocol):
+    """A driver whose robot says how long the call in hand will take."""
+
+    @property
+    def remaining_s(self) -> float | None:
+        """What the robot says (s); None where it says nothing."""
+        ...

@@ -14,6 +14,7 @@ from timely_llm_ros.errors import (
     TimelyError,
 )
 from timely_llm_ros.execution.call_walker import steps
+from timely_llm_ros.execution.driver import EstimatingDriver
 from timely_llm_ros.execution.robot_link import (
     SUCCESS,
     SegmentCode,
@@ -161,7 +162,8 @@ class SegmentJob:
                         f'{text} did not end: expected {step.expected_s:.1f} s, '
                         f'at most {limit_s:.1f} s'
                     )
-                next_report_s = self._report(step, started_s, limits.progress_period_s)
+                told_s = driver.remaining_s if isinstance(driver, EstimatingDriver) else None
+                next_report_s = self._report(step, started_s, told_s, limits.progress_period_s)
                 halt = await self._wait(call, min(left_s, next_report_s))
                 if halt is not None and not call.done():
                     raise _HaltedError(halt)
@@ -195,11 +197,15 @@ class SegmentJob:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    def _report(self, step: Step, call_started_s: float, period_s: float | None) -> float:
+    def _report(
+        self, step: Step, call_started_s: float, told_s: float | None, period_s: float | None
+    ) -> float:
         """Report progress if it is due; return after what time it is due again (s)."""
         now_s = self._clock.now()
         in_call_s = now_s - call_started_s
-        self._remaining_s = max(0.0, step.expected_s - in_call_s) + step.after_s
+        if told_s is None:
+            told_s = max(0.0, step.expected_s - in_call_s)
+        self._remaining_s = told_s + step.after_s
         self._remaining_as_of_s = now_s
         is_new = in_call_s == 0 or self._reported_s < call_started_s
         due_s = MIN_PROGRESS_PERIOD_S if is_new else period_s

@@ -30,6 +30,7 @@ from timely_llm_ros.skills.segments import (
     segmenter_for,
 )
 from timely_llm_ros.skills.skill_types import (
+    UNITS,
     ArgumentSpec,
     FreeText,
     PlanExample,
@@ -40,11 +41,11 @@ from timely_llm_ros.skills.skill_types import (
 from timely_llm_ros.skills.statements import Argument, Call, If, Repeat, Statement, calls_of
 
 __all__ = [
-    'MAX_VARIATION', 'RELATIONS', 'SPREAD', 'Argument', 'ArgumentSpec', 'Call', 'ConstantDuration',
-    'DurationModel', 'EmpiricalDuration', 'FreeText', 'If', 'LinearDuration', 'PlanExample',
-    'PlanLimits', 'PlanMeter', 'Prompt', 'ReadingDuration', 'Repeat', 'Scene', 'SceneObject',
-    'Segment', 'SegmentEnd', 'Skill', 'SkillSet', 'Statement', 'TextSegmenter', 'build_prompt',
-    'calls_of', 'expected_execution_s', 'fixed_part', 'instruction_words', 'parse',
+    'MAX_VARIATION', 'RELATIONS', 'SPREAD', 'UNITS', 'Argument', 'ArgumentSpec', 'Call',
+    'ConstantDuration', 'DurationModel', 'EmpiricalDuration', 'FreeText', 'If', 'LinearDuration',
+    'PlanExample', 'PlanLimits', 'PlanMeter', 'Prompt', 'ReadingDuration', 'Repeat', 'Scene',
+    'SceneObject', 'Segment', 'SegmentEnd', 'Skill', 'SkillSet', 'Statement', 'TextSegmenter',
+    'build_prompt', 'calls_of', 'expected_execution_s', 'fixed_part', 'instruction_words', 'parse',
     'read_statements', 'require_own_names', 'scene_line', 'segmenter_for', 'skill_usage',
     'trim_scene',
 ]  # fmt: skip

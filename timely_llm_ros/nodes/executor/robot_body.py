@@ -7,12 +7,15 @@ import functools
 import mmap
 import pickle
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 from timely_llm_ros.drivers import DriverOptions, create_driver
+from timely_llm_ros.drivers.ros import RosOptions
 from timely_llm_ros.drivers.trajectory import TrajectoryOptions
 from timely_llm_ros.nodes.executor.joint_topics import JointTopics
+from timely_llm_ros.nodes.executor.link_node import import_ros
+from timely_llm_ros.nodes.executor.ros_calls import RosCalls
 from timely_llm_ros.skills.loading import find_skill_set
 
 if TYPE_CHECKING:
@@ -60,21 +63,28 @@ class RobotBody:
         Raises:
             ConfigurationError: The driver cannot do the skills.
         """
-        joints = None
-        if isinstance(self.options, TrajectoryOptions):
+        options, joints, calls = self.options, None, None
+        if isinstance(options, TrajectoryOptions):
             joints = JointTopics(
                 self.robot,
                 self.namespace,
-                command_topic=self.options.command_topic,
-                state_topic=self.options.state_topic,
+                command_topic=options.command_topic,
+                state_topic=options.state_topic,
             )
-        return create_driver(skill_set, self.options, perception=perception, joints=joints)
+        elif isinstance(options, RosOptions):
+            calls = RosCalls(self.robot, self.namespace)
+            options = replace(
+                options,
+                prefix=options.prefix.replace('{robot}', self.robot),
+                frame=options.frame.replace('{robot}', self.robot),
+            )
+        return create_driver(skill_set, options, perception=perception, joints=joints, calls=calls)
 
     async def make_safe(self) -> None:
         """Connect a driver made for this alone, issue the safe action and release the robot."""
         driver = self.make_driver(_skill_set(self.skill_set))
-        await driver.connect()
         try:
+            await driver.connect()
             await driver.safe()
         finally:
             with suppress(Exception):
@@ -112,6 +122,8 @@ class SharedBodies:
         """Import and read what making the robots safe takes."""
         for body in self._bodies():
             body.make_driver(_skill_set(body.skill_set))
+            if isinstance(body.options, RosOptions | TrajectoryOptions):
+                import_ros()
 
     async def make_safe(self) -> None:
         """Bring every robot to its safe action; the others too where one fails."""

@@ -7,7 +7,7 @@ nesting are refused before that, so that reading takes time linear in the text's
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Literal, NoReturn, TypeVar
 
 import yaml
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 S = TypeVar('S', bound=str)
 
-MAX_DEPTH = 12
-"""Nesting of a file; a skill set needs 7."""
+MAX_DEPTH = 20
+"""Nesting of a file; a skill set needs 7, the goals of some ROS actions 16."""
 
 MAX_DESCRIPTION_LENGTH = 80
 """Characters that a description may have."""
@@ -87,6 +87,20 @@ class YamlValue:
         """Raise the error that names this value, or a key within it."""
         path = '.'.join(filter(None, (self._path, key))) or 'file'
         raise SkillSetError(self._source, line or self._line, path, problem)
+
+    @property
+    def place(self) -> str:
+        """File and line."""
+        return f'{self._source}:{self._line}'
+
+    @property
+    def form(self) -> Literal['mapping', 'list', 'text', 'other']:
+        """What this is; ``other`` is a number, true or false, or nothing."""
+        if isinstance(self._node, yaml.MappingNode):
+            return 'mapping'
+        if isinstance(self._node, yaml.SequenceNode):
+            return 'list'
+        return 'text' if self._node.tag == f'{_TAG}str' else 'other'
 
     def has(self, key: str) -> bool:
         """Whether this is a mapping with that key; what else it is does not matter."""
