@@ -15,7 +15,15 @@ class BuildError(Exception):
     """The interfaces could not be built; the message holds the end of the tool's output."""
 
 
-def build_interfaces(*, build: Path, prefix: Path, ros_prefix: Path, python_dir: str) -> None:
+def build_interfaces(
+    *,
+    build: Path,
+    prefix: Path,
+    ros_prefix: Path,
+    python_dir: str,
+    source: Path = ROOT,
+    package: str = 'timely_llm_ros',
+) -> None:
     """Configure, build and install the interfaces.
 
     Args:
@@ -23,6 +31,8 @@ def build_interfaces(*, build: Path, prefix: Path, ros_prefix: Path, python_dir:
         prefix: Where to install.
         ros_prefix: Prefix that holds the ROS packages: a virtual environment with the ROS wheels.
         python_dir: Where the generated Python package goes, relative to ``prefix``.
+        source: Where the package's CMakeLists.txt is.
+        package: Name of the package.
 
     Raises:
         BuildError: A tool is missing or failed.
@@ -38,10 +48,10 @@ def build_interfaces(*, build: Path, prefix: Path, ros_prefix: Path, python_dir:
     # pip's isolated builds hide the virtual environment behind a sitecustomize on this path.
     environment.pop('PYTHONPATH', None)
     configure = [
-        'cmake', '-S', str(ROOT), '-B', str(build), '-G', 'Ninja',
+        'cmake', '-S', str(source), '-B', str(build), '-G', 'Ninja',
         f'-DCMAKE_INSTALL_PREFIX={prefix}', f'-DPYTHON_INSTALL_DIR={python_dir}',
         f'-DPython3_EXECUTABLE={sys.executable}', '-DCMAKE_BUILD_TYPE=Release',
-        '-DTIMELY_INTERFACES_ONLY=ON', '-DBUILD_TESTING=OFF',
+        '-DTIMELY_INTERFACES_ONLY=ON', '-DBUILD_TESTING=OFF', f'-DPACKAGE={package}',
     ]  # fmt: skip
     for command in (
         configure,

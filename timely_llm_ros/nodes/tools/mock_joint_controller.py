@@ -6,21 +6,19 @@
 from __future__ import annotations
 
 import sys
-import threading
 from typing import TYPE_CHECKING
 
 import rclpy
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
 from timely_llm_ros.command_line import make_parser, run_command
-from timely_llm_ros.drivers import Journal
 from timely_llm_ros.drivers.trajectory import read_joint_poses
 from timely_llm_ros.drivers.trajectory.mock import JointBody
 from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.nodes.tools.mock_program import open_record, serve_commands
 from timely_llm_ros.ros import create_steady_timer
 
 if TYPE_CHECKING:
@@ -101,36 +99,12 @@ def _run(options: argparse.Namespace) -> int:
         raise ConfigurationError(f'rate {options.rate!r}: expected a number above 0, at most 1000')
     poses = read_joint_poses(options.poses, {})
     start = dict.fromkeys(poses.joints, 0.0) | dict(poses.poses.get('home', {}))
-    try:
-        journal = Journal(options.record)
-    except OSError as err:
-        raise ConfigurationError(f'record {options.record!r}: {err.strerror}') from err
+    journal = open_record(options.record)
     body = JointBody(start, journal.note)
     rclpy.init(args=[])
     node = MockJointController(body, options.robot, options.namespace, options.rate)
-    executor = SingleThreadedExecutor()
-    executor.add_node(node)
-    spinning = threading.Thread(target=_spin, args=(executor,), daemon=True)
-    spinning.start()
-    print(f'ready {options.robot}', flush=True)
-    try:
-        for line in sys.stdin:
-            if line.strip() == 'quit':
-                break
-            if line.strip():
-                print(_obey(line.strip(), body, node), flush=True)
-    finally:
-        rclpy.try_shutdown()
-        spinning.join()
-        node.destroy_node()
+    serve_commands(node, f'ready {options.robot}', lambda word: _obey(word, body, node))
     return 0
-
-
-def _spin(executor: SingleThreadedExecutor) -> None:
-    try:
-        executor.spin()
-    except ExternalShutdownException:
-        return
 
 
 def _obey(word: str, body: JointBody, node: MockJointController) -> str:
