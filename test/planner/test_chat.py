@@ -12,7 +12,14 @@ from timely_llm_ros.engines.simulated.config import SimulatedConfig
 from timely_llm_ros.engines.simulated.engine import SimulatedEngine
 from timely_llm_ros.errors import PlanError
 from timely_llm_ros.execution import LocalRobotLink, SegmentExecutor
-from timely_llm_ros.planner import SegmentReady, SegmentStarted, Task, TaskResult, TaskStatus
+from timely_llm_ros.planner import (
+    PlannerConfig,
+    SegmentReady,
+    SegmentStarted,
+    Task,
+    TaskResult,
+    TaskStatus,
+)
 from timely_llm_ros.planner.planner import Planner
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.skills.scene import Scene
@@ -27,7 +34,9 @@ STORY = 'Once there was a king. ' + 'He had a long name that nobody knew. ' * 4 
 TEXTS = {'fly': 'takeoff;move_up(50);land;', 'chat': STORY, 'bad': 'Good so far. Then \x1b[2J.'}
 
 
-def serve(names: tuple[str, ...], **options: Any) -> tuple[list[PlannerEvent], list[TaskResult]]:
+def serve(
+    names: tuple[str, ...], *, max_tokens: int = 512, **options: Any
+) -> tuple[list[PlannerEvent], list[TaskResult]]:
     async def main() -> tuple[list[PlannerEvent], list[TaskResult]]:
         clock, events = LoopClock(), list[Any]()
         engine = SimulatedEngine(
@@ -48,6 +57,7 @@ def serve(names: tuple[str, ...], **options: Any) -> tuple[list[PlannerEvent], l
             skill_sets=SKILL_SETS,
             clock=clock,
             on_event=events.append,
+            config=PlannerConfig(max_tokens=max_tokens),
         )
         for executor in executors.values():
             await executor.start()
@@ -92,6 +102,20 @@ def test_readers_and_drones_share_one_planner(mode: str) -> None:
         assert ''.join(texts_of(events, name)) == STORY
     words = len(STORY.split())
     assert results[0].execution_s == pytest.approx(words / 5)
+
+
+@pytest.mark.parametrize('mode', ['segmented', 'whole_plan'])
+def test_an_answer_that_is_cut_off_is_read_as_far_as_it_goes(mode: str) -> None:
+    events, (result, flight) = serve(('chat-1', 'fly-1'), max_tokens=18, mode=mode)
+    assert result.status is TaskStatus.SUCCEEDED
+    told = ''.join(texts_of(events, 'chat-1'))
+    assert STORY.startswith(told)
+    assert not told.endswith('.')
+    assert result.tokens == 18
+    assert flight.status is TaskStatus.SUCCEEDED
+    _, (short,) = serve(('fly-1',), max_tokens=5, mode=mode)
+    assert short.ending.code == PlanError.code
+    assert 'no end after 5 tokens' in short.ending.message
 
 
 def test_a_reader_is_busy_while_the_next_sentence_is_written() -> None:

@@ -26,8 +26,8 @@ from support.skills.plan_texts import ARM, SCENE, TELLO, PlanWriter
 from timely_llm_ros.errors import PlanError
 from timely_llm_ros.skills import PlanMeter, language, plan_meter, read_statements, segmenter_for
 from timely_llm_ros.skills.loading import find_skill_set
-from timely_llm_ros.skills.segments.free_text_segmenter import FreeTextSegmenter
 from timely_llm_ros.skills.segments.plan_segmenter import PlanSegmenter
+from timely_llm_ros.skills.segments.text_ends import TextEnds
 from timely_llm_ros.skills.statements import calls_of, render
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def counted_steps() -> Iterator[Counter[str]]:
     """Count the tokens that are read, the blocks that are added up, and the searches for ends."""
     steps: Counter[str] = Counter()
     advance, most_of = language._Parser._advance, plan_meter.most_of
-    find_end = FreeTextSegmenter._find_end
+    find = TextEnds.find
 
     def counted_advance(parser: Any) -> None:
         steps['tokens'] += 1
@@ -134,13 +134,13 @@ def counted_steps() -> Iterator[Counter[str]]:
         steps['blocks'] += 1
         return most_of(*arguments)
 
-    def counted_find_end(segmenter: FreeTextSegmenter) -> int | None:
+    def counted_find(ends: TextEnds, text: str, *, whole: bool = False) -> int | None:
         steps['ends'] += 1
-        return find_end(segmenter)
+        return find(ends, text, whole=whole)
 
     with (
         patch.object(language._Parser, '_advance', counted_advance),
-        patch.object(FreeTextSegmenter, '_find_end', counted_find_end),
+        patch.object(TextEnds, 'find', counted_find),
         patch.object(plan_meter, 'most_of', counted_most_of),
     ):
         yield steps
@@ -280,7 +280,7 @@ def check_answer(text: str) -> str:
         except PlanError:
             everything = False
     # Each piece is searched once, and once more behind each end that it has.
-    assert steps['ends'] <= pushes + len(sent) + 1, text
+    assert steps['ends'] <= pushes + len(sent) + 2, text
     together = ''.join(segment.text for segment in sent)
     assert text.startswith(together)
     assert not set(together) & set(FORBIDDEN)
@@ -288,7 +288,7 @@ def check_answer(text: str) -> str:
     for segment in sent:
         (call,) = segment.calls
         assert call.arguments[0].value == segment.text
-        assert len(segment.text) <= 4000
+        assert len(segment.text) <= 16_384
         # What is one sentence to the planner may be more to the robot, which sees its end.
         told = read_statements(segment.text, CHATBOT, ())
         assert ''.join(str(c.arguments[0].value) for c in calls_of(told)) == segment.text.rstrip()
@@ -298,10 +298,7 @@ def check_answer(text: str) -> str:
         return 'valid'
     rest = text[len(together) :]
     assert (
-        set(rest) & set(FORBIDDEN)
-        or len(text) > 16_384
-        or len(rest.rstrip()) > 4000
-        or len(sent) == CHATBOT.limits.plan_calls
+        set(rest) & set(FORBIDDEN) or len(text) > 16_384 or len(sent) == CHATBOT.limits.plan_calls
     ), text
     return 'invalid'
 

@@ -13,14 +13,16 @@ from support.skills.plan_texts import SCENE, SKILL_SETS
 from timely_llm_ros.errors import PlanError
 from timely_llm_ros.skills import argument_kinds, language, plan_meter
 from timely_llm_ros.skills.language import parse
-from timely_llm_ros.skills.segments import plan_segmenter, text_segmenter
+from timely_llm_ros.skills.segments import plan_segmenter, statement_beginning, text_segmenter
 from timely_llm_ros.skills.segments.plan_segmenter import PlanSegmenter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-MODULES = (argument_kinds, language, plan_meter, plan_segmenter, text_segmenter)
+MODULES = (
+    argument_kinds, language, plan_meter, plan_segmenter, statement_beginning, text_segmenter,
+)  # fmt: skip
 TELLO = SKILL_SETS[0]
 
 

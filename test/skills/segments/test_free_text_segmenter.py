@@ -90,12 +90,15 @@ def test_no_text_is_lost(skill_set: SkillSet, text: str) -> None:
 
 
 @given(text=texts)
-def test_every_segment_but_the_last_ends_at_a_sentence_or_paragraph_end(text: str) -> None:
+def test_every_segment_but_the_last_ends_at_a_sentence_or_line_end(text: str) -> None:
     place = 0
     for segment in cut(CHATBOT, [text])[:-1]:
         place += len(segment.text)
         sentence = re.search(r'[.!?…\u3002\uff01]["\')*\u300d]*\Z', segment.text)
-        assert sentence or re.match(r'[^\S\n]*\n[^\S\n]*\n', text[place:])
+        paragraph = re.match(r'[^\S\n]*\n[^\S\n]*\n', text[place:])
+        item = re.match(r'[^\S\n]*\n[^\S\n]*[-*]\s', text[place:])
+        line = re.match(r'\s*[-*]\s', segment.text) and text[place:].lstrip(' \t')[:1] == '\n'
+        assert sentence or paragraph or item or line
     place = 0
     for segment in cut(PARAGRAPHS, [text])[:-1]:
         place += len(segment.text)
