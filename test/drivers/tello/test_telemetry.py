@@ -34,7 +34,7 @@ def test_motors_are_off_when_their_seconds_stand_still() -> None:
     assert states.motors_turn() is None
     states.hear(round(MOTORS_OFF_S / PERIOD_S) - 1)
     assert states.motors_turn() is None
-    states.hear(2)
+    states.hear(3)
     assert states.motors_turn() is False
     states.hear(time=8)
     assert states.motors_turn() is True
