@@ -80,7 +80,7 @@ def test_a_flood_of_segments_that_are_read_starves_nobody(fleet: Fleet) -> None:
 
 def test_a_stop_ends_what_is_not_read_yet(fleet: Fleet) -> None:
     def works_by_hand() -> bool:
-        goal = fleet.segment('drone_1', skill_set='wide', text='delay(1);')
+        goal = fleet.segment('drone_1', skill_set='wide', text='delay(100);')
         return bool(goal.result()[1].error_code == Code.NONE)
 
     # Until it hears that the planner's last plan has ended, it works for nobody else.
