@@ -8,9 +8,11 @@ import pytest
 
 from timely_llm_ros.clock import LoopClock
 from timely_llm_ros.drivers import SimulatedDriver
+from timely_llm_ros.engines import EngineInfo
 from timely_llm_ros.engines.simulated.config import SimulatedConfig
 from timely_llm_ros.engines.simulated.engine import SimulatedEngine
-from timely_llm_ros.errors import PlanError
+from timely_llm_ros.engines.tokens import find_model
+from timely_llm_ros.errors import ConfigurationError, InvalidTaskError, PlanError
 from timely_llm_ros.execution import LocalRobotLink, SegmentExecutor
 from timely_llm_ros.planner import (
     PlannerConfig,
@@ -21,6 +23,8 @@ from timely_llm_ros.planner import (
     TaskStatus,
 )
 from timely_llm_ros.planner.planner import Planner
+from timely_llm_ros.planner.prompts import read_prompts
+from timely_llm_ros.planner.task_prompts import TaskPrompts
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.skills.scene import Scene
 from timely_llm_ros.utility import NORMAL, URGENT
@@ -132,3 +136,25 @@ def test_what_a_reader_must_not_get_ends_the_chat() -> None:
     assert texts_of(events, 'bad-1') == ['Good so far.']
     assert result.ending.code == PlanError.code
     assert 'control characters' in result.ending.message
+
+
+async def test_a_question_that_the_context_has_no_room_for_is_refused() -> None:
+    prompts = TaskPrompts()
+    info = EngineInfo('torch', find_model(''), 1, 'float32', 1, 1000, 0.0, context_tokens=1000)
+    await prompts.load('terse', info, SKILL_SETS)
+    words = 'find the red cup ' * 200
+    assert prompts.build(SKILL_SETS['chatbot'], Scene(), words).body.endswith('Answer:\n')
+    with pytest.raises(InvalidTaskError, match='expected fewer than 1000'):
+        prompts.build(SKILL_SETS['chatbot'], Scene(), words * 2)
+
+
+def test_a_file_of_prompts_has_messages() -> None:
+    line = (
+        '{"id": "a", "skill_set": "chatbot", "messages": [{"role": "user", "content": "hi"}, '
+        '{"role": "assistant", "content": "Hello."}, {"role": "user", "content": "how?"}]}'
+    )
+    (prompt,) = read_prompts([line], 'prompts')
+    assert (prompt.instruction, [it.content for it in prompt.history]) == ('how?', ['hi', 'Hello.'])
+    for wrong in ('"messages": 3', '"messages": [3]', '"messages": [], "instruction": "x"'):
+        with pytest.raises(ConfigurationError, match='prompts, line 1: messages'):
+            list(read_prompts([f'{{"id": "a", "skill_set": "chatbot", {wrong}}}'], 'prompts'))

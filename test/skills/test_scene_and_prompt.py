@@ -11,8 +11,8 @@ from support.skills.plan_texts import ARM, LAB, SCENE, TELLO
 
 from timely_llm_ros.errors import InvalidTaskError
 from timely_llm_ros.skills.loading import find_skill_set
+from timely_llm_ros.skills.messages import MAX_INSTRUCTION_LENGTH
 from timely_llm_ros.skills.prompt import (
-    MAX_INSTRUCTION_LENGTH,
     build_prompt,
     fixed_part,
     scene_line,

@@ -191,6 +191,7 @@ class EngineInfo:
         eviction: How it chooses what to evict; empty where it cannot evict.
         times: How long its prompts and steps take, where it knows.
         tokenizer: Folder with the tokenizer, where ``model`` is not that folder.
+        context_tokens: Most tokens of one context; 0 where that is not known.
     """
 
     engine: str
@@ -203,6 +204,7 @@ class EngineInfo:
     eviction: str = ''
     times: ExecutionTimeModel | None = None
     tokenizer: str = ''
+    context_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ class RequestMaker:
             skill_set = self._skill_sets[prompt.skill_set] = find_skill_set(prompt.skill_set)
         return GenerationRequest(
             prompt.prompt_id,
-            self._prompts.build(skill_set, prompt.scene, prompt.instruction),
+            self._prompts.build(skill_set, prompt.scene, prompt.instruction, prompt.history),
             skill_set,
             prompt.scene,
             NORMAL,

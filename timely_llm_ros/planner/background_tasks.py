@@ -25,10 +25,10 @@ from timely_llm_ros.skills import Scene
 from timely_llm_ros.utility import NORMAL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from timely_llm_ros.planner.context import PlannerContext
-    from timely_llm_ros.skills import Prompt, SkillSet
+    from timely_llm_ros.skills import Message, Prompt, SkillSet
 
 WINDOW = 32
 """Most background generations that the engine has at a time."""
@@ -47,6 +47,7 @@ class BackgroundTask:
         instruction: What to plan, in words.
         scene: The objects that the plan may name.
         max_tokens: Length limit; None for the planner's.
+        history: What was said in a chat before.
 
     Raises:
         InvalidTaskError: The id is empty or the limit below 1.
@@ -57,6 +58,7 @@ class BackgroundTask:
     instruction: str
     scene: Scene = field(default_factory=Scene)
     max_tokens: int | None = None
+    history: tuple[Message, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.task_id:
@@ -120,7 +122,7 @@ class BackgroundTasks:
         self,
         context: PlannerContext,
         skill_sets: Mapping[str, SkillSet],
-        build_prompt: Callable[[SkillSet, Scene, str], Prompt],
+        build_prompt: Callable[[SkillSet, Scene, str, Sequence[Message]], Prompt],
     ) -> None:
         self._context, self._skill_sets = context, skill_sets
         self._build_prompt = build_prompt
@@ -148,7 +150,7 @@ class BackgroundTasks:
             raise InvalidTaskError(
                 f'background task id {task.task_id!r}: expected one that is not in use'
             )
-        prompt = self._build_prompt(skill_set, task.scene, task.instruction)
+        prompt = self._build_prompt(skill_set, task.scene, task.instruction, task.history)
         run = _Run(task, prompt, skill_set, asyncio.get_running_loop().create_future())
         self._runs[task.task_id] = run
         self._queue.append(run)

@@ -120,7 +120,7 @@ class Budgets:
         least = max(1.0, SMALLEST_SCENE * objects)
         while not found.budget.feasible and not self._evicts and kept >= least:
             scene = trim_scene(task.scene, task.instruction, kept)
-            trimmed = self._prompts.build(skill_set, scene, task.instruction)
+            trimmed = self._prompts.build(skill_set, scene, task.instruction, task.history)
             found = self._try(task, budget_s, trimmed, scene)
             kept //= 2
         if found.budget.feasible:

@@ -190,7 +190,7 @@ class Planner:
         takes_over = self._gate.takes_over(task, queue)
         if not takes_over:
             self._require_room(task)
-        prompt = self.prompts.build(skill_set, task.scene, task.instruction)
+        prompt = self.prompts.build(skill_set, task.scene, task.instruction, task.history)
         max_tokens = self._config.max_tokens
         budgeted = self._budget(task, skill_set, prompt)
         if budgeted is not None:

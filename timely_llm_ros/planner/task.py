@@ -8,13 +8,13 @@ from enum import Enum
 from typing import TYPE_CHECKING, Literal, get_args
 
 from timely_llm_ros.errors import InvalidTaskError, TaskCanceledError
-from timely_llm_ros.skills import instruction_words
+from timely_llm_ros.skills import instruction_words, require_turns
 
 if TYPE_CHECKING:
     from timely_llm_ros.budget import TaskBudget
     from timely_llm_ros.errors import Ending
     from timely_llm_ros.planner.worth import Expectation
-    from timely_llm_ros.skills import Scene
+    from timely_llm_ros.skills import Message, Scene
     from timely_llm_ros.utility import TimeUtility
 
 OverrunStrategy = Literal['kill', 'skip_next']
@@ -46,6 +46,8 @@ class Task:
         when_busy: What becomes of the robot's current task.
         task_kind: Free label for statistics.
         client: Who asks, of those that share the planner.
+        history: What was said in a chat before, by user and assistant in turn; see
+            ``read_messages``.
 
     Raises:
         InvalidTaskError: A value is empty or out of range, or the instruction has control
@@ -63,11 +65,13 @@ class Task:
     when_busy: WhenBusy = 'abort'
     task_kind: str = ''
     client: str = ''
+    history: tuple[Message, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.task_id:
             raise InvalidTaskError(f'task id {self.task_id!r}: expected some text')
         instruction_words(self.instruction)
+        require_turns(self.history)
         budget_s = self.time_budget_s
         if budget_s is not None and not (math.isfinite(budget_s) and budget_s > 0):
             raise InvalidTaskError(f'time budget {budget_s!r} s: expected a finite number > 0')

@@ -6,15 +6,16 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.engines.tokens import PromptSize
+from timely_llm_ros.errors import InvalidTaskError
 from timely_llm_ros.prompts import TersePrompts, load_prompts
 from timely_llm_ros.skills import Scene
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from timely_llm_ros.engines import EngineInfo
     from timely_llm_ros.prompts import Prompts
-    from timely_llm_ros.skills import Prompt, SkillSet
+    from timely_llm_ros.skills import Message, Prompt, SkillSet
 
 
 class TaskPrompts:
@@ -22,6 +23,8 @@ class TaskPrompts:
 
     def __init__(self) -> None:
         self._prompts: Prompts = TersePrompts()
+        self._size: PromptSize | None = None
+        self._context = 0
         self.tokens: dict[str, int] = {}
         """Tokens that all tasks of a skill set share, by its name, where the model's template was
         rendered for it by :meth:`load`."""
@@ -35,19 +38,35 @@ class TaskPrompts:
             ConfigurationError: The template cannot be used.
         """
         self._prompts = load_prompts(template, info.tokenizer or info.model)
+        self._size, self._context = PromptSize(info), info.context_tokens
         if not isinstance(self._prompts, TersePrompts):
             # A template is rendered in a process of its own, which takes a moment.
-            await asyncio.to_thread(self._measure, info, dict(skill_sets))
+            await asyncio.to_thread(self._measure, self._size, dict(skill_sets))
 
-    def build(self, skill_set: SkillSet, scene: Scene, instruction: str) -> Prompt:
+    def build(
+        self,
+        skill_set: SkillSet,
+        scene: Scene,
+        instruction: str,
+        history: Sequence[Message] = (),
+    ) -> Prompt:
         """Return the prompt of a task.
 
         Raises:
-            InvalidTaskError: Its instruction holds a mark of the model's prompts.
+            InvalidTaskError: Its instruction holds a mark of the model's prompts, or is too long
+                for the model's context.
         """
-        return self._prompts.build(skill_set, scene, instruction)
+        prompt = self._prompts.build(skill_set, scene, instruction, history)
+        # No token has less than a byte, so most prompts need not be counted.
+        if len(prompt.text.encode()) >= self._context > 0 and self._size is not None:
+            tokens = self._size(prompt)
+            if tokens >= self._context:
+                raise InvalidTaskError(
+                    f'prompt of {tokens} tokens: expected fewer than {self._context}, which a '
+                    "context of the engine's has"
+                )
+        return prompt
 
-    def _measure(self, info: EngineInfo, skill_sets: Mapping[str, SkillSet]) -> None:
-        size = PromptSize(info)
+    def _measure(self, size: PromptSize, skill_sets: Mapping[str, SkillSet]) -> None:
         for name, skill_set in skill_sets.items():
             self.tokens[name] = size.fixed(self.build(skill_set, Scene(), 'x'))

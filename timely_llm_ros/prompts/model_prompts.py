@@ -19,14 +19,21 @@ from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.errors import ConfigurationError, InvalidTaskError
 from timely_llm_ros.prompts.pieces import Field, Literal, fill, read_pieces
-from timely_llm_ros.prompts.prompts import Prompts
-from timely_llm_ros.skills import Prompt, instruction_words, require_own_names, skill_usage
+from timely_llm_ros.prompts.prompts import Prompts, require_chat
+from timely_llm_ros.skills import (
+    Message,
+    Prompt,
+    instruction_words,
+    require_own_names,
+    require_turns,
+    skill_usage,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from timely_llm_ros.prompts.pieces import Piece
-    from timely_llm_ros.skills import Scene, SceneObject, SkillSet
+    from timely_llm_ros.skills import Role, Scene, SceneObject, SkillSet
 
 DEFAULT_TEMPLATE = 'planner.jinja'
 """The template of general models, which others may extend."""
@@ -72,6 +79,9 @@ class _Compiled:
 
     ``fixed`` and its ``spans`` are what all tasks share, ``body`` is what comes after it, ``bare``
     the same without objects, ``item`` an object's line, and ``marks`` what no instruction may hold.
+    ``lines`` where an instruction may have several. ``turn`` and ``back`` come behind a user's and
+    behind an assistant's earlier message; None where none can come. ``said`` are the messages of
+    ``fixed``, and ``asked`` and ``asked_bare`` what the task's message holds.
     """
 
     fixed: str
@@ -80,13 +90,25 @@ class _Compiled:
     bare: tuple[Piece, ...]
     item: tuple[Piece, ...]
     marks: tuple[str, ...]
+    lines: bool
+    turn: tuple[Piece, ...] | None
+    back: tuple[Piece, ...]
+    said: tuple[Message, ...]
+    asked: tuple[Piece, ...]
+    asked_bare: tuple[Piece, ...]
 
 
 class ModelPrompts(Prompts):
-    """Prompts by a template."""
+    """Prompts by a template.
 
-    def __init__(self, template: Template) -> None:
-        self._template = template
+    Args:
+        template: The template.
+        messages: Whether prompts are given to a server as messages, for which it has a chat
+            template itself. Then no text of a user can close one.
+    """
+
+    def __init__(self, template: Template, *, messages: bool = False) -> None:
+        self._template, self._messages = template, messages
         tokens = sorted(template.special, key=len, reverse=True)
         self._special = re.compile(f'({"|".join(map(re.escape, tokens))})') if tokens else None
         self._compiled: dict[str, _Compiled] = {}
@@ -99,27 +121,54 @@ class ModelPrompts(Prompts):
         """
         self._of(skill_set)
 
-    def build(self, skill_set: SkillSet, scene: Scene, instruction: str) -> Prompt:
+    def build(
+        self,
+        skill_set: SkillSet,
+        scene: Scene,
+        instruction: str,
+        history: Sequence[Message] = (),
+    ) -> Prompt:
         """Return the prompt of one task.
 
         Raises:
             InvalidTaskError: See :meth:`Prompts.build`.
             ConfigurationError: The template cannot be used.
         """
-        words = instruction_words(instruction)
         require_own_names(skill_set, scene)
+        require_chat(skill_set, history)
+        require_turns(history)
         compiled = self._of(skill_set)
+        words = self._words(compiled, instruction)
+        earlier = [Message(it.role, self._words(compiled, it.content)) for it in history]
+        lines = (fill(compiled.item, _object_values(item))[0] for item in scene.objects)
+        values = {'scene': '\n'.join(lines), 'instruction': words}
+        if self._messages:
+            asked, _ = fill(compiled.asked if scene.objects else compiled.asked_bare, values)
+            said = (*compiled.said, *earlier, Message('user', asked))
+            return Prompt(compiled.fixed, asked, (), said)
+        pieces: list[Piece] = []
+        for number, message in enumerate(earlier):
+            if compiled.turn is None:
+                raise InvalidTaskError(
+                    f'history: expected none, the chat template of {self._template.name} does not '
+                    'write each message like the one before'
+                )
+            values[f'said {number}'] = message.content
+            pieces += [Field(f'said {number}'), *(compiled.back if number % 2 else compiled.turn)]
+        pieces += compiled.body if scene.objects else compiled.bare
+        body, spans = fill(pieces, values, start=len(compiled.fixed))
+        return Prompt(compiled.fixed, body, (*compiled.spans, *spans))
+
+    def _words(self, compiled: _Compiled, text: str) -> str:
+        """Return a user's text as it stands in the prompt."""
+        words = instruction_words(text, lines=compiled.lines)
         for mark in compiled.marks:
             if mark in words:
                 raise InvalidTaskError(
                     f"instruction {words[:60]!r}: it holds {mark!r}, a mark of the model's chat "
                     'template: expected other words'
                 )
-        lines = (fill(compiled.item, _object_values(item))[0] for item in scene.objects)
-        values = {'scene': '\n'.join(lines), 'instruction': words}
-        pieces = compiled.body if scene.objects else compiled.bare
-        body, spans = fill(pieces, values, start=len(compiled.fixed))
-        return Prompt(compiled.fixed, body, (*compiled.spans, *spans))
+        return words
 
     def _of(self, skill_set: SkillSet) -> _Compiled:
         # Examples are no part of a fingerprint, and a prompt consists of them.
@@ -152,17 +201,20 @@ class ModelPrompts(Prompts):
             'mark': f'm{nonce}{{}}e',
             'chat_template': self._template.chat or PLAIN_CHAT,
             'tokens': dict(self._template.tokens or {}),
+            'chats': skill_set.free_text is not None,
         }
         if self._template.text:
             request['templates']['own'] = self._template.text  # type: ignore[index]
             request['template'] = 'own'
         answer = self._render(request)
-        marks = [f'm{nonce}{number}e' for number in range(len(answer['contents']))]
+        marks = [f'm{nonce}{number}e' for number in range(len(answer['contents']) + 4)]
         return self._read(answer, marks, fields)
 
     def _read(self, answer: dict[str, Any], marks: list[str], fields: dict[str, str]) -> _Compiled:
         """Put the messages where the chat template has their marks."""
+        longer, marks = marks, marks[:-4]
         pieces = read_pieces(answer['chat'], {mark: mark for mark in marks}, self._special)
+        turn, back = self._turns(answer['longer'], pieces, longer)
         if [piece.name for piece in pieces if isinstance(piece, Field)] != marks:
             self._refuse('the chat template leaves messages out or changes their order')
         *shared, last = [number for number, it in enumerate(pieces) if isinstance(it, Field)]
@@ -170,18 +222,56 @@ class ModelPrompts(Prompts):
         for place, literal in zip(shared, said, strict=True):
             pieces[place] = literal
         fixed, spans = fill(pieces[:last], {})
-        body, bare = (
-            (*read_pieces(text, fields), *pieces[last + 1 :])
-            for text in (answer['contents'][-1], answer['bare'])
+        asked, asked_bare = (
+            tuple(read_pieces(text, fields)) for text in (answer['contents'][-1], answer['bare'])
         )
+        body, bare = ((*it, *pieces[last + 1 :]) for it in (asked, asked_bare))
         for parts, expected in ((body, ['instruction', 'scene']), (bare, ['instruction'])):
             names = sorted(part.name for part in parts if isinstance(part, Field))
             if names != expected:
                 self._refuse(f'task with fields {names}: expected each of {expected} once')
         item = tuple(read_pieces(answer['object'], fields))
         around = [pieces[a + 1 : b] for a, b in itertools.pairwise((*shared, last))]
-        marks_of = _plain_marks([[it for it in part if isinstance(it, Literal)] for part in around])
-        return _Compiled(fixed, tuple(spans), body, bare, item, marks_of)
+        # A line end in them separates where messages are single lines.
+        ends = [part for part in (pieces[last + 1 :], turn or (), back) if not _has_line_end(part)]
+        marks_of = _plain_marks(
+            [[it for it in part if isinstance(it, Literal)] for part in (*around, *ends)]
+        )
+        apart = all(any(isinstance(it, Literal) and it.special for it in part) for part in around)
+        roles: list[Role] = [('user', 'assistant')[n % 2 == 0] for n in range(1, len(said))]
+        texts = answer['contents'][:-1]
+        return _Compiled(
+            fixed,
+            tuple(spans),
+            body,
+            bare,
+            item,
+            () if self._messages else marks_of,
+            (apart or self._messages) and bool(answer['longer']),
+            turn,
+            back,
+            tuple(map(Message, ('system', *roles), texts)),
+            asked,
+            asked_bare,
+        )
+
+    def _turns(
+        self, text: str, pieces: list[Piece], marks: list[str]
+    ) -> tuple[tuple[Piece, ...] | None, tuple[Piece, ...]]:
+        """Return what a chat template writes behind earlier messages; None where that differs.
+
+        ``text`` has two more turns than ``pieces``; their messages are the last four of ``marks``.
+        """
+        long = read_pieces(text, {mark: mark for mark in marks}, self._special) if text else []
+        places = [number for number, it in enumerate(long) if isinstance(it, Field)]
+        if [piece.name for piece in long if isinstance(piece, Field)] != marks:
+            return None, ()
+        asked = len(marks) - 5
+        first = places[asked]
+        gaps = [tuple(long[a + 1 : b]) for a, b in itertools.pairwise(places[asked:])]
+        same = long[: first + 1] == pieces[: first + 1] and gaps[:2] == gaps[2:]
+        ends = long[places[-1] + 1 :] == pieces[first + 1 :]
+        return (gaps[0], gaps[1]) if same and ends else (None, ())
 
     def _render(self, request: dict[str, Any]) -> dict[str, Any]:
         command = [sys.executable, str(_HERE / 'render.py')]
@@ -230,6 +320,10 @@ def _plain_marks(around: Iterable[list[Literal]]) -> tuple[str, ...]:
         if not any(piece.special for piece in pieces) and text.strip() and '\n' not in text.strip():
             found.add(text.strip())
     return tuple(sorted(found))
+
+
+def _has_line_end(pieces: Iterable[Piece]) -> bool:
+    return any(isinstance(piece, Literal) and '\n' in piece.text for piece in pieces)
 
 
 def _object_values(item: SceneObject) -> dict[str, str]:

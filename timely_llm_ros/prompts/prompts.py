@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from timely_llm_ros.errors import InvalidTaskError
 from timely_llm_ros.skills import build_prompt
 
 if TYPE_CHECKING:
-    from timely_llm_ros.skills import Prompt, Scene, SkillSet
+    from collections.abc import Sequence
+
+    from timely_llm_ros.skills import Message, Prompt, Scene, SkillSet
 
 
 class Prompts(Protocol):
@@ -21,12 +24,21 @@ class Prompts(Protocol):
         """
         ...
 
-    def build(self, skill_set: SkillSet, scene: Scene, instruction: str) -> Prompt:
+    def build(
+        self,
+        skill_set: SkillSet,
+        scene: Scene,
+        instruction: str,
+        history: Sequence[Message] = (),
+    ) -> Prompt:
         """Return the prompt of one task; fast where the skill set was prepared.
+
+        ``history`` is what was said before, by user and assistant in turn; only chats have one.
 
         Raises:
             InvalidTaskError: The instruction is empty, too long or has control characters or a
-                mark of the template, or an object has the name of a skill that plans may call.
+                mark of the template, or an object has the name of a skill that plans may call, or
+                there can be no history.
             ConfigurationError: The skill set was not prepared and the template cannot be used.
         """
         ...
@@ -38,6 +50,26 @@ class TersePrompts(Prompts):
     def prepare(self, skill_set: SkillSet) -> None:
         """Nothing is to be made ready."""
 
-    def build(self, skill_set: SkillSet, scene: Scene, instruction: str) -> Prompt:
+    def build(
+        self,
+        skill_set: SkillSet,
+        scene: Scene,
+        instruction: str,
+        history: Sequence[Message] = (),
+    ) -> Prompt:
         """Return the prompt of one task."""
-        return build_prompt(skill_set, scene, instruction)
+        require_chat(skill_set, history)
+        return build_prompt(skill_set, scene, instruction, history)
+
+
+def require_chat(skill_set: SkillSet, history: Sequence[Message]) -> None:
+    """Check that only a chat has a history.
+
+    Raises:
+        InvalidTaskError: A robot has one.
+    """
+    if history and skill_set.free_text is None:
+        raise InvalidTaskError(
+            f'history of {len(history)} messages: expected none, skill set {skill_set.name!r} is '
+            'no chat'
+        )

@@ -116,7 +116,14 @@ def render(request: dict[str, Any]) -> dict[str, Any]:
         contents += [task.block('task', **told), task.block('answer', plan=example['plan'])]
     contents.append(asked(fields['scene']))
     around = chat(request, len(contents))
-    return {'object': line, 'contents': contents, 'bare': asked(''), 'chat': around}
+    longer = ''
+    if request['chats']:
+        try:
+            longer = chat(request, len(contents) + 4)
+        except Exception:  # noqa: BLE001 -- then there is no history
+            longer = ''
+    texts = {'contents': contents, 'bare': asked('')}
+    return {'object': line, **texts, 'chat': around, 'longer': longer}
 
 
 def chat(request: dict[str, Any], messages: int) -> str:

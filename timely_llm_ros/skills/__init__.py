@@ -12,12 +12,18 @@ from timely_llm_ros.skills.durations import (
 from timely_llm_ros.skills.expected_times import expected_execution_s
 from timely_llm_ros.skills.language import parse
 from timely_llm_ros.skills.limits import PlanLimits
+from timely_llm_ros.skills.messages import (
+    Message,
+    Role,
+    instruction_words,
+    read_messages,
+    require_turns,
+)
 from timely_llm_ros.skills.plan_meter import PlanMeter
 from timely_llm_ros.skills.prompt import (
     Prompt,
     build_prompt,
     fixed_part,
-    instruction_words,
     require_own_names,
     scene_line,
     skill_usage,
@@ -43,9 +49,9 @@ from timely_llm_ros.skills.statements import Argument, Call, If, Repeat, Stateme
 __all__ = [
     'MAX_VARIATION', 'RELATIONS', 'SPREAD', 'UNITS', 'Argument', 'ArgumentSpec', 'Call',
     'ConstantDuration', 'DurationModel', 'EmpiricalDuration', 'FreeText', 'If', 'LinearDuration',
-    'PlanExample', 'PlanLimits', 'PlanMeter', 'Prompt', 'ReadingDuration', 'Repeat', 'Scene',
-    'SceneObject', 'Segment', 'SegmentEnd', 'Skill', 'SkillSet', 'Statement', 'TextSegmenter',
-    'build_prompt', 'calls_of', 'expected_execution_s', 'fixed_part', 'instruction_words', 'parse',
-    'read_statements', 'require_own_names', 'scene_line', 'segmenter_for', 'skill_usage',
-    'trim_scene',
+    'Message', 'PlanExample', 'PlanLimits', 'PlanMeter', 'Prompt', 'ReadingDuration', 'Repeat',
+    'Role', 'Scene', 'SceneObject', 'Segment', 'SegmentEnd', 'Skill', 'SkillSet', 'Statement',
+    'TextSegmenter', 'build_prompt', 'calls_of', 'expected_execution_s', 'fixed_part',
+    'instruction_words', 'parse', 'read_messages', 'read_statements', 'require_own_names',
+    'require_turns', 'scene_line', 'segmenter_for', 'skill_usage', 'trim_scene',
 ]  # fmt: skip

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 from timely_llm_ros.errors import InvalidTaskError
 from timely_llm_ros.skills.argument_kinds import prompt_text
+from timely_llm_ros.skills.messages import instruction_words
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from timely_llm_ros.skills.messages import Message
     from timely_llm_ros.skills.scene import Scene, SceneObject
     from timely_llm_ros.skills.skill_types import Skill, SkillSet
-
-MAX_INSTRUCTION_LENGTH = 400
-"""Characters that an instruction may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +31,13 @@ class Prompt:
         special: Where in the whole text a special token of the model stands, as places of its
             first and behind its last character, ascending; everywhere else such a token's text is
             text like any other. None where the tokenizer itself puts what a text begins with.
+        messages: The same as messages, for servers that take no other prompt; empty elsewhere.
     """
 
     fixed: str
     body: str
     special: tuple[tuple[int, int], ...] | None = None
+    messages: tuple[Message, ...] = ()
 
     @property
     def text(self) -> str:
@@ -66,8 +69,10 @@ class Prompt:
         return [piece for piece in (*found, (text[start:end], False)) if piece[0]]
 
 
-def build_prompt(skill_set: SkillSet, scene: Scene, instruction: str) -> Prompt:
-    """Return the prompt of one task.
+def build_prompt(
+    skill_set: SkillSet, scene: Scene, instruction: str, history: Sequence[Message] = ()
+) -> Prompt:
+    """Return the prompt of one task; only chats have a ``history``.
 
     Raises:
         InvalidTaskError: The instruction is empty, too long or has control characters, or an object
@@ -77,7 +82,9 @@ def build_prompt(skill_set: SkillSet, scene: Scene, instruction: str) -> Prompt:
     require_own_names(skill_set, scene)
     if skill_set.free_text is not None:
         seen = f'What is there:\n{scene_text(scene)}' if scene.objects else ''
-        return Prompt(fixed_part(skill_set), f'{seen}Question: {words}\nAnswer:\n')
+        names = {'user': 'Question: ', 'assistant': 'Answer:\n'}
+        said = ''.join(f'{names[it.role]}{instruction_words(it.content)}\n' for it in history)
+        return Prompt(fixed_part(skill_set), f'{seen}{said}Question: {words}\nAnswer:\n')
     return Prompt(fixed_part(skill_set), f'scene:\n{scene_text(scene)}task: {words}\nplan:\n')
 
 
@@ -92,21 +99,6 @@ def require_own_names(skill_set: SkillSet, scene: Scene) -> None:
             raise InvalidTaskError(
                 f'object name {name!r} is a skill of {skill_set.name!r}: expected another name'
             )
-
-
-def instruction_words(instruction: str) -> str:
-    """Return an instruction as one line, as it stands in prompts.
-
-    Raises:
-        InvalidTaskError: It is empty, too long or has control characters.
-    """
-    words = ' '.join(instruction.split())
-    if not words or len(words) > MAX_INSTRUCTION_LENGTH or not words.isprintable():
-        raise InvalidTaskError(
-            f'instruction {instruction[:60]!r}: expected 1 to {MAX_INSTRUCTION_LENGTH} '
-            'printable characters'
-        )
-    return words
 
 
 def fixed_part(skill_set: SkillSet) -> str:

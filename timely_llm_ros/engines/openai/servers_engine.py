@@ -109,7 +109,11 @@ class ServersEngine(Engine):
             raise
         served = next(server.served for server in self._servers if server.served)
         load_s = time.monotonic() - started_s
-        self._info = replace(self._describe(served, self._vocabulary, load_s), times=times)
+        self._info = replace(
+            self._describe(served, self._vocabulary, load_s),
+            times=times,
+            context_tokens=min(served.context_limit, self._config.max_kv_tokens),
+        )
         self._changed.set()
         return self._info
 

@@ -225,6 +225,7 @@ def _run(link: Link, options: TorchConfig, started_s: float) -> None:
     lengths = WorkerLengths.load(options.predictors, core, loaded)
     info = replace(
         loaded.info,
+        context_tokens=min(loaded.context_limit, options.max_kv_tokens),
         load_s=time.monotonic() - started_s,
         eviction='' if method is None else options.eviction or '',
         times=times,

@@ -191,6 +191,7 @@ class VllmEngine(Engine):
             self._config.kv_tokens,
             time.monotonic() - started_s,
             times=self._times,
+            context_tokens=self._context_limit,
         )
 
     def _prepare(self) -> dict[str, Any]:

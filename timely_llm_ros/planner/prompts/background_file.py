@@ -61,6 +61,7 @@ class BackgroundFile:
                             prompt.instruction,
                             prompt.scene,
                             prompt.max_tokens,
+                            prompt.history,
                         )
                     )
                     running[asyncio.create_task(_answer(handle))] = handle

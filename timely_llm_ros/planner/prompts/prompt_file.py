@@ -2,7 +2,8 @@
 
 A prompt: ``{"id": "a", "skill_set": "tello", "instruction": "find the cup", "objects": [{"name":
 "cup_1", "kind": "cup"}]}``; ``objects``, ``max_tokens`` and ``length`` (its plan's tokens, where
-they are known) may be left out. An answer repeats the id.
+they are known) may be left out. A chat may have ``messages`` in place of the instruction, as
+OpenAI's API has them. An answer repeats the id.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
 from timely_llm_ros.errors import ConfigurationError, InvalidTaskError
-from timely_llm_ros.skills import Scene, SceneObject
+from timely_llm_ros.skills import Message, Scene, SceneObject, read_messages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 _REQUIRED = ('id', 'skill_set', 'instruction')
-_OPTIONAL = ('objects', 'max_tokens', 'length')
+_OPTIONAL = ('objects', 'max_tokens', 'length', 'messages')
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class OfflinePrompt:
         scene: The objects that the plan may name.
         max_tokens: Length limit; None for the program's.
         length: How many tokens the plan will have, where that is known.
+        history: What was said in a chat before.
     """
 
     prompt_id: str
@@ -42,6 +44,7 @@ class OfflinePrompt:
     scene: Scene
     max_tokens: int | None = None
     length: int | None = None
+    history: tuple[Message, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,14 @@ def _prompt(value: Any) -> OfflinePrompt:
     unknown = sorted(set(value) - {*_REQUIRED, *_OPTIONAL})
     if unknown:
         raise ValueError(f'key {unknown[0]!r}: expected one of {[*_REQUIRED, *_OPTIONAL]}')
+    history: tuple[Message, ...] = ()
+    if 'messages' in value:
+        if 'instruction' in value or not isinstance(value['messages'], list):
+            raise ValueError('messages: expected a list, and no instruction beside it')
+        if not all(isinstance(item, dict) for item in value['messages']):
+            raise ValueError(f'messages {value["messages"]!r}: expected a list of objects')
+        history, instruction = read_messages(value['messages'])
+        value = {**value, 'instruction': instruction}
     for key in _REQUIRED:
         if not isinstance(value.get(key), str) or not value[key]:
             raise ValueError(f'{key} {value.get(key)!r}: expected some text')
@@ -114,6 +125,7 @@ def _prompt(value: Any) -> OfflinePrompt:
         Scene(tuple(SceneObject(**item) for item in objects)),
         value.get('max_tokens'),
         value.get('length'),
+        history,
     )
 
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.errors import InvalidTaskError, PlanError
-from timely_llm_ros.skills.prompt import (
-    MAX_INSTRUCTION_LENGTH,
-    instruction_words,
-    require_own_names,
-)
+from timely_llm_ros.skills.messages import instruction_words
+from timely_llm_ros.skills.prompt import require_own_names
 from timely_llm_ros.skills.scene import RELATIONS, Scene, SceneObject
 from timely_llm_ros.skills.segments import read_statements
 from timely_llm_ros.skills.skill_types import PlanExample
@@ -20,6 +17,7 @@ if TYPE_CHECKING:
 
 MAX_EXAMPLES = 32
 MAX_OBJECTS = 32
+MAX_INSTRUCTION_LENGTH = 400
 MAX_PLAN_LENGTH = 1000
 MAX_METRES = 1000.0
 
