@@ -274,7 +274,7 @@ def test_a_server_that_does_not_want_to_stop_is_not_taken_for_safe(
 def test_a_robot_of_which_a_part_is_missing_is_not_connected_but_made_safe(on_robot: Any) -> None:
     async def body(bench: Bench) -> None:
         bench.robot.absent = {'bot_1/ask'}
-        with pytest.raises(RobotUnavailableError, match=r'calls.yaml:12: .*ask.*within 5 s'):
+        with pytest.raises(RobotUnavailableError, match=r'calls.yaml:12: .*ask.*waited for 5 s'):
             await bench.driver.connect()
         assert sorted(bench.robot.log) == sorted(SAFE)
 

@@ -6,7 +6,8 @@ import time
 
 from timely_llm_ros.drivers.tello.telemetry import MOTORS_OFF_S, Telemetry
 
-PERIOD_S = 0.1
+PERIOD_S = 0.125
+"""A sum of these is exact, whatever the clock says."""
 
 
 class States:

@@ -90,7 +90,8 @@ class RosDriver:
             if loop.time() >= end_s:
                 with contextlib.suppress(RobotUnavailableError, SkillFailedError):
                     await self._make_safe()
-                raise RobotUnavailableError(f'{missing} within {self._options.server_limit_s:g} s')
+                limit_s = self._options.server_limit_s
+                raise RobotUnavailableError(f'{missing}: waited for {limit_s:g} s')
             await asyncio.sleep(LOOK_PERIOD_S)
         self._connected = True
 
