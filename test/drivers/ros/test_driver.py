@@ -281,6 +281,18 @@ def test_a_robot_of_which_a_part_is_missing_is_not_connected_but_made_safe(on_ro
     on_robot(body)
 
 
+def test_the_safe_action_needs_nothing_else_to_be_there(on_robot: Any) -> None:
+    async def body(bench: Bench) -> None:
+        bench.robot.absent = {'bot_1/ask'}
+        await bench.driver.connect(only_safe=True)
+        await bench.driver.safe()
+        bench.robot.absent = {'bot_1/go'}
+        with pytest.raises(RobotUnavailableError, match=r'calls.yaml:4: .*go'):
+            await bench.driver.connect(only_safe=True)
+
+    on_robot(body)
+
+
 def test_without_a_link_there_is_no_driver() -> None:
     with pytest.raises(ConfigurationError, match="driver 'ros': expected a link"):
         create_driver(SKILLS, RosOptions(calls_file='nav2'))

@@ -180,8 +180,8 @@ class FakeRobot:
         self.runs: list[Run] = []
         self._endpoints: tuple[Endpoint, ...] = ()
 
-    async def open(self, endpoints: Iterable[Endpoint]) -> None:
-        self._endpoints = tuple(endpoints)
+    async def open(self, endpoints: Iterable[Endpoint], cancelled: Iterable[Endpoint]) -> None:
+        self._endpoints = tuple(dict.fromkeys([*endpoints, *cancelled]))
 
     async def close(self) -> None:
         self._endpoints = ()

@@ -61,6 +61,8 @@ class RosDriver:
     ) -> None:
         self._skill_set, self._options, self._link = skill_set, options, link
         self._calls = read_calls(skill_set, options)
+        # Requests, and perhaps the cancelling of everything.
+        self._safe_steps = self._calls.skills[skill_set.safe_action]
         self._perception = perception or NoPerception()
         self._retry = SafeActionRetry(self._make_safe)
         self._connected = False
@@ -77,13 +79,18 @@ class RosDriver:
         seconds: float = told if isinstance(told, float) else told.sec + 1e-9 * told.nanosec
         return max(0.0, run.heard_s + seconds - asyncio.get_running_loop().time())
 
-    async def connect(self) -> None:
-        """Wait until everything that the file names is there.
+    async def connect(self, *, only_safe: bool = False) -> None:
+        """Wait until everything that the file names is there, or what its safe action calls.
 
         What is there takes the safe action even if something else is not: nobody knows what the
         robot was left with.
         """
-        await self._link.open(self._calls.endpoints)
+        calls = self._calls
+        safe = [step for step in self._safe_steps if isinstance(step, Request)]
+        await self._link.open(
+            [step.endpoint for step in safe] if only_safe else calls.endpoints,
+            calls.actions if len(safe) < len(self._safe_steps) else (),
+        )
         loop = asyncio.get_running_loop()
         end_s = loop.time() + self._options.server_limit_s
         while (missing := self._link.missing()) is not None:
@@ -252,11 +259,10 @@ class RosDriver:
 
     async def _make_safe(self) -> None:
         filling = Filling(Call(self._skill_set.safe_action), _NO_SCENE)
-        steps = self._calls.skills[self._skill_set.safe_action]
-        requests = [step for step in steps if isinstance(step, Request)]
+        requests = [step for step in self._safe_steps if isinstance(step, Request)]
         goals = [request for request in requests if request.endpoint.kind == 'action']
         at_once = [self._tell(request, filling) for request in requests if request not in goals]
-        if any(isinstance(step, CancelAll) for step in steps):
+        if len(requests) < len(self._safe_steps):
             at_once.append(self._cancel_all(SAFE_LIMIT_S))
         try:
             await _all(at_once)

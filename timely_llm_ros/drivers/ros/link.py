@@ -67,8 +67,8 @@ class GoalRun(Protocol):
 class RosLink(Protocol):
     """What one robot offers. Used from one asyncio loop."""
 
-    async def open(self, endpoints: Iterable[Endpoint]) -> None:
-        """Begin to look for them; idempotent."""
+    async def open(self, endpoints: Iterable[Endpoint], cancelled: Iterable[Endpoint]) -> None:
+        """Begin to look for endpoints, and for actions whose goals may be cancelled; idempotent."""
         ...
 
     async def close(self) -> None:

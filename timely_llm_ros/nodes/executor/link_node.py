@@ -6,7 +6,6 @@ Nothing of ROS is imported before it is opened.
 from __future__ import annotations
 
 import asyncio
-import importlib
 import logging
 import threading
 from typing import TYPE_CHECKING, Any
@@ -26,12 +25,6 @@ _logger = logging.getLogger(__name__)
 
 ARRIVAL_LIMIT_S = 2.0
 """How long what was published last may take to arrive before the node is destroyed (s)."""
-
-
-def import_ros() -> None:
-    """Import what opening a node takes, so that a guard need not lose time with it."""
-    importlib.import_module('rclpy')
-    importlib.import_module('timely_llm_ros.ros')
 
 
 class LinkNode:

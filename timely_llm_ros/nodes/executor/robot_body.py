@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 from timely_llm_ros.drivers import DriverOptions, create_driver
-from timely_llm_ros.drivers.ros import RosOptions
+from timely_llm_ros.drivers.ros import RosDriver, RosOptions
 from timely_llm_ros.drivers.trajectory import TrajectoryOptions
 from timely_llm_ros.nodes.executor.joint_topics import JointTopics
-from timely_llm_ros.nodes.executor.link_node import import_ros
 from timely_llm_ros.nodes.executor.ros_calls import RosCalls
 from timely_llm_ros.skills.loading import find_skill_set
 
@@ -84,7 +83,10 @@ class RobotBody:
         """Connect a driver made for this alone, issue the safe action and release the robot."""
         driver = self.make_driver(_skill_set(self.skill_set))
         try:
-            await driver.connect()
+            if isinstance(driver, RosDriver):
+                await driver.connect(only_safe=True)
+            else:
+                await driver.connect()
             await driver.safe()
         finally:
             with suppress(Exception):
@@ -122,8 +124,6 @@ class SharedBodies:
         """Import and read what making the robots safe takes."""
         for body in self._bodies():
             body.make_driver(_skill_set(body.skill_set))
-            if isinstance(body.options, RosOptions | TrajectoryOptions):
-                import_ros()
 
     async def make_safe(self) -> None:
         """Bring every robot to its safe action; the others too where one fails."""

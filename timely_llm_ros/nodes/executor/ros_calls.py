@@ -33,10 +33,10 @@ class RosCalls:
         self._clients: dict[Endpoint, Any] = {}
         self._cancels: dict[Endpoint, Any] = {}
 
-    async def open(self, endpoints: Iterable[Endpoint]) -> None:
+    async def open(self, endpoints: Iterable[Endpoint], cancelled: Iterable[Endpoint]) -> None:
         """Make the node and its clients; no-op if they are there."""
         if self._link is None:
-            make = partial(self._make, tuple(endpoints))
+            make = partial(self._make, tuple(endpoints), tuple(cancelled))
             self._link = LinkNode(f'{self._robot}_calls', self._namespace, make)
 
     async def close(self) -> None:
@@ -49,15 +49,17 @@ class RosCalls:
 
     def missing(self) -> str | None:
         """Return which endpoint has nobody at its other end; None where none has."""
-        for endpoint, client in self._clients.items():
-            match endpoint.kind:
-                case 'action':
-                    there = client.server_is_ready()
-                case 'service':
-                    there = client.service_is_ready()
-                case 'topic':
-                    there = client.get_subscription_count() > 0
-            if not there:
+        ready = {
+            'action': lambda client: client.server_is_ready(),
+            'service': lambda client: client.service_is_ready(),
+            'topic': lambda client: client.get_subscription_count() > 0,
+        }
+        looks = [
+            (endpoint, ready[endpoint.kind], self._clients[endpoint]) for endpoint in self._clients
+        ]
+        looks += [(action, ready['service'], client) for action, client in self._cancels.items()]
+        for endpoint, is_ready, client in looks:
+            if not is_ready(client):
                 who = 'subscriber' if endpoint.kind == 'topic' else 'server'
                 return f'{endpoint.where}: {endpoint}: no {who}{self._instead(endpoint)}'
         return None
@@ -91,7 +93,9 @@ class RosCalls:
             raise RuntimeError('expected the link to be open')
         return self._link
 
-    def _make(self, endpoints: tuple[Endpoint, ...], node: Node) -> None:
+    def _make(
+        self, endpoints: tuple[Endpoint, ...], cancelled: tuple[Endpoint, ...], node: Node
+    ) -> None:
         from action_msgs.srv import CancelGoal
 
         from timely_llm_ros.ros import GoalClient
@@ -101,12 +105,13 @@ class RosCalls:
             match endpoint.kind:
                 case 'action':
                     self._clients[endpoint] = GoalClient(node, found, name)
-                    cancel = f'{name}/_action/cancel_goal'
-                    self._cancels[endpoint] = node.create_client(CancelGoal, cancel)
                 case 'service':
                     self._clients[endpoint] = node.create_client(found, name)
                 case 'topic':
                     self._clients[endpoint] = node.create_publisher(found, name, 10)
+        for action in cancelled:
+            name = f'{action.name}/_action/cancel_goal'
+            self._cancels[action] = node.create_client(CancelGoal, name)
 
     def _instead(self, endpoint: Endpoint) -> str:
         """Return what is there under that name, or of that type, for people."""
