@@ -32,6 +32,8 @@ class RosCalls:
         self._link: LinkNode | None = None
         self._clients: dict[Endpoint, Any] = {}
         self._cancels: dict[Endpoint, Any] = {}
+        self._looks: list[tuple[Endpoint, Callable[[], object]]] = []
+        """Who asks whether somebody is at the other end."""
 
     async def open(self, endpoints: Iterable[Endpoint], cancelled: Iterable[Endpoint]) -> None:
         """Make the node and its clients; no-op if they are there."""
@@ -42,24 +44,15 @@ class RosCalls:
     async def close(self) -> None:
         """Destroy the node; no-op if it is not open."""
         link, self._link = self._link, None
-        clients, self._clients, self._cancels = self._clients, {}, {}
+        clients, self._clients, self._cancels, self._looks = self._clients, {}, {}, []
         if link is not None:
             topics = (endpoint for endpoint in clients if endpoint.kind == 'topic')
             await link.close(*(clients[topic] for topic in topics))
 
     def missing(self) -> str | None:
         """Return which endpoint has nobody at its other end; None where none has."""
-        ready = {
-            'action': lambda client: client.server_is_ready(),
-            'service': lambda client: client.service_is_ready(),
-            'topic': lambda client: client.get_subscription_count() > 0,
-        }
-        looks = [
-            (endpoint, ready[endpoint.kind], self._clients[endpoint]) for endpoint in self._clients
-        ]
-        looks += [(action, ready['service'], client) for action, client in self._cancels.items()]
-        for endpoint, is_ready, client in looks:
-            if not is_ready(client):
+        for endpoint, is_there in self._looks:
+            if not is_there():
                 who = 'subscriber' if endpoint.kind == 'topic' else 'server'
                 return f'{endpoint.where}: {endpoint}: no {who}{self._instead(endpoint)}'
         return None
@@ -104,14 +97,20 @@ class RosCalls:
             found, name = find_type(endpoint.type_name), endpoint.name
             match endpoint.kind:
                 case 'action':
-                    self._clients[endpoint] = GoalClient(node, found, name)
+                    client: Any = GoalClient(node, found, name)
+                    is_there = client.server_is_ready
                 case 'service':
-                    self._clients[endpoint] = node.create_client(found, name)
+                    client = node.create_client(found, name)
+                    is_there = client.service_is_ready
                 case 'topic':
-                    self._clients[endpoint] = node.create_publisher(found, name, 10)
+                    client = node.create_publisher(found, name, 10)
+                    is_there = client.get_subscription_count
+            self._clients[endpoint] = client
+            self._looks.append((endpoint, is_there))
         for action in cancelled:
             name = f'{action.name}/_action/cancel_goal'
             self._cancels[action] = node.create_client(CancelGoal, name)
+            self._looks.append((action, self._cancels[action].service_is_ready))
 
     def _instead(self, endpoint: Endpoint) -> str:
         """Return what is there under that name, or of that type, for people."""
