@@ -6,8 +6,7 @@ import time
 
 from timely_llm_ros.drivers.tello.telemetry import MOTORS_OFF_S, Telemetry
 
-PERIOD_S = 0.125
-"""A sum of these is exact, whatever the clock says."""
+PERIOD_S = 0.1
 
 
 class States:
