@@ -60,7 +60,7 @@ def test_its_weights_are_added_to_those_of_its_base(adapter: Path, base: Path) -
     logits = []
     for loaded in (plain, tuned):
         slots = loaded.pool.allocate(3)
-        step = AttentionStep.build([], [(3, slots)], loaded.device)
+        step = AttentionStep.build([(3, slots)], loaded.device)
         with torch.inference_mode():
             logits.append(loaded.forward([1, 2, 3], [0, 1, 2], step, [2]))
     assert (logits[0] - logits[1]).abs().max() > 1e-3

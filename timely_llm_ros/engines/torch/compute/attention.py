@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 _names = itertools.count()
 
+SHORT = 8
+"""Most new tokens of a context that are computed together with those of other contexts."""
+
 
 @dataclass(slots=True)
 class Chunk:
@@ -50,59 +53,86 @@ class Chunk:
 class AttentionStep:
     """Where one step's tokens are.
 
-    The first rows are single tokens, one per context; the rest are chunks.
+    The first rows are those of short parts, with up to :data:`SHORT` new tokens of a context each;
+    the rest are chunks. Short parts are computed together, ``most`` queries for each.
 
     Attributes:
         written: The slot of every token.
-        single_slots: Slots of the single tokens' contexts, flattened ``[contexts, longest]``, with
-            any slot beyond a context's length.
-        single_lengths: Lengths of these contexts.
+        slots: Slots of the short parts' contexts, flattened ``[contexts, longest]``, with any slot
+            beyond a context's length.
+        lengths: Lengths of these contexts, the new tokens included.
+        counts: How many of their tokens are new.
+        most: The largest of these.
+        padded: The row of each query of the short parts, flattened ``[contexts, most]``; a part
+            with fewer repeats its last one. None where none has fewer.
+        kept: Where in that the rows are.
         chunks: The chunks.
         observed: Rows whose queries somebody gathers: first row, number, and who.
     """
 
     written: torch.Tensor
-    single_slots: torch.Tensor
-    single_lengths: list[int]
+    slots: torch.Tensor
+    lengths: Slots
+    counts: Slots
+    most: int
+    padded: torch.Tensor | None
+    kept: torch.Tensor | None
     chunks: list[Chunk]
     masks: dict[int | None, torch.Tensor | None] = field(default_factory=dict)
     observed: list[tuple[int, int, QueryWindow]] = field(default_factory=list)
 
     @classmethod
-    def build(
-        cls, singles: list[Slots], chunks: list[tuple[int, Slots]], device: torch.device
-    ) -> AttentionStep:
-        """Build it from each context's slots; a chunk also has its number of new tokens."""
-        lengths = [len(slots) for slots in singles]
-        table = np.zeros((len(singles), max(lengths, default=0)), np.int64)
-        written = [slots[-1:] for slots in singles]
-        for row, slots in zip(table, singles, strict=True):
+    def build(cls, parts: list[tuple[int, Slots]], device: torch.device) -> AttentionStep:
+        """Build it from each part's number of new tokens and its context's slots.
+
+        The parts are in the order of the rows, short ones first.
+        """
+        short = [part for part in parts if part[0] <= SHORT]
+        counts = np.array([count for count, _ in short], np.int64)
+        lengths = np.array([len(slots) for _, slots in short], np.int64)
+        table = np.zeros((len(short), lengths.max(initial=0)), np.int64)
+        for row, (_, slots) in zip(table, short, strict=True):
             row[: len(slots)] = slots
-        built = []
-        start = len(singles)
-        for count, slots in chunks:
-            written.append(slots[-count:])
-            built.append(Chunk(start, count, _tensor(slots, device)))
+        padded = kept = None
+        most = int(counts.max(initial=1))
+        if counts.min(initial=most) < most:
+            starts = np.cumsum(counts) - counts
+            places = np.arange(most)
+            padded = starts[:, None] + np.minimum(places, counts[:, None] - 1)
+            kept = np.flatnonzero(places < counts[:, None])
+        start = int(counts.sum())
+        chunks = []
+        for count, slots in parts[len(short) :]:
+            chunks.append(Chunk(start, count, _tensor(slots, device)))
             start += count
         return cls(
-            _tensor(np.concatenate(written), device),
+            _tensor(np.concatenate([slots[-count:] for count, slots in parts]), device),
             _tensor(table.reshape(-1), device),
             lengths,
-            built,
+            counts,
+            most,
+            None if padded is None else _tensor(padded.reshape(-1), device),
+            None if kept is None else _tensor(kept, device),
+            chunks,
         )
 
-    def single_mask(self, window: int | None) -> torch.Tensor | None:
-        """Return which positions single tokens see, ``[contexts, 1, 1, longest]``; None for all."""
+    def mask(self, window: int | None, group: int) -> torch.Tensor | None:
+        """Return which positions short parts see; None for all.
+
+        It is ``[contexts, 1, group * most, longest]``, or has 1 in place of the third where that
+        does for all queries of a context.
+        """
         if window not in self.masks:
-            lengths = np.asarray(self.single_lengths)[:, None]
-            positions = np.arange(max(self.single_lengths))
-            mask = positions < lengths
+            new = np.minimum(np.arange(1, self.most + 1), self.counts[:, None])
+            ends = (self.lengths - self.counts)[:, None] + new
+            positions = np.arange(self.lengths.max())
+            mask = positions < ends[..., None]
             if window is not None:
-                mask &= positions >= lengths - window
+                mask &= positions >= ends[..., None] - window
+            if self.most > 1:
+                mask = np.tile(mask, (1, group, 1))
             self.masks[window] = (
-                None
-                if mask.all()
-                else torch.from_numpy(mask[:, None, None]).to(self.written.device)
+                None if mask.all() else torch.from_numpy(mask[:, None]).to(self.written.device)
             )
         return self.masks[window]
 
@@ -163,18 +193,23 @@ class PagedAttention:
         kv_heads = key.shape[1]
         group = heads // kv_heads
         pieces = []
-        singles = len(step.single_lengths)
-        if singles:
-            # With one token per context, the heads of a group can go where queries go.
-            shape = (singles, -1, kv_heads)
+        contexts = len(step.counts)
+        if contexts:
+            most = step.most
+            queries = query[: contexts * most] if step.padded is None else query[step.padded]
+            # The heads of a group go where queries go, because they read the same keys.
+            queries = queries.reshape(contexts, most, kv_heads, group, width).permute(0, 2, 3, 1, 4)
+            shape = (contexts, -1, kv_heads, width)
             out = scaled_dot_product_attention(
-                query[:singles].reshape(singles, kv_heads, group, width),
-                self._gather(0, keys, step.single_slots).view(*shape, width).transpose(1, 2),
-                self._gather(1, values, step.single_slots).view(*shape, width).transpose(1, 2),
-                attn_mask=step.single_mask(window),
+                queries.reshape(contexts, kv_heads, group * most, width),
+                self._gather(0, keys, step.slots).view(shape).transpose(1, 2),
+                self._gather(1, values, step.slots).view(shape).transpose(1, 2),
+                attn_mask=step.mask(window, group),
                 scale=scaling,
             )
-            pieces.append(out.reshape(singles, heads, width))
+            out = out.view(contexts, kv_heads, group, most, width).permute(0, 3, 1, 2, 4)
+            out = out.reshape(contexts * most, heads, width)
+            pieces.append(out if step.kept is None else out[step.kept])
         for chunk in step.chunks:
             rows = query[chunk.row : chunk.row + chunk.count].transpose(0, 1)
             out = scaled_dot_product_attention(

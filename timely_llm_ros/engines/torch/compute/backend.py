@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ import torch
 from timely_llm_ros.engines.core import Output
 from timely_llm_ros.engines.texts import TextStream
 from timely_llm_ros.engines.tokens import Sampling
-from timely_llm_ros.engines.torch.compute.attention import AttentionStep
+from timely_llm_ros.engines.torch.compute.attention import SHORT, AttentionStep
 from timely_llm_ros.engines.torch.compute.eviction import QueryWindow
 from timely_llm_ros.engines.torch.compute.kv import SlotList
 from timely_llm_ros.engines.torch.compute.sampling import choose, draw
@@ -24,10 +24,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from timely_llm_ros.engines.commands import GenerationRequest
-    from timely_llm_ros.engines.core import EvictionMethod, StepPlan
+    from timely_llm_ros.engines.core import EvictionMethod, Row, StepPlan
     from timely_llm_ros.engines.texts import GrammarState
     from timely_llm_ros.engines.torch.compute.fused import ForwardPass
-    from timely_llm_ros.engines.torch.compute.kv import Slots
     from timely_llm_ros.engines.torch.compute.model import LoadedModel
 
     Scores = NDArray[np.float32]
@@ -80,6 +79,24 @@ class _Sequence:
     def computed(self) -> int:
         """How many tokens of its own were computed."""
         return max(0, self.position - len(self.prefix.ids))
+
+
+class _Part(NamedTuple):
+    """The tokens of one context that a step computes.
+
+    Attributes:
+        ids: The tokens.
+        position: That of the first one.
+        slots: The context's, these tokens' included.
+        samples: The generation that gets a token after the last one; None for none.
+        window: What gathers their queries.
+    """
+
+    ids: list[int]
+    position: int
+    slots: SlotList
+    samples: str | None = None
+    window: QueryWindow | None = None
 
 
 @dataclass(slots=True)
@@ -282,56 +299,50 @@ class TorchBackend:
         Returns the generations that sample, the places of their tokens, and the forward pass's
         inputs: token ids, positions, and where they are.
         """
+        parts = [self._prefix_part(row.prefix.key, row.tokens) for row in plan.prefixes]
+        parts += [self._own_part(row) for row in plan.rows]
+        parts.sort(key=lambda part: len(part.ids) > SHORT)
         ids: list[int] = []
         positions: list[int] = []
-        singles: list[Slots] = []
-        chunks: list[tuple[int, Slots]] = []
-        wanted: dict[str, int] = {}
+        wanted: dict[str | None, int] = {}
         observed: list[tuple[int, int, QueryWindow]] = []
-        for part in plan.prefixes:
-            prefix = self._prefixes[part.prefix.key]
-            self.computed_prefixes += not prefix.slots
-            prefix.slots.extend(self._pool.allocate(part.tokens))
-        own = [(row, self._extend(row.generation.generation_id, row.tokens)) for row in plan.rows]
-        for row, sequence in own:
-            if row.tokens == 1:
-                if (gathering := sequence.observed_by) is not None:
-                    observed.append((len(ids), 1, gathering))
-                ids.append(sequence.ids[sequence.computed - 1])
-                positions.append(sequence.position - 1)
-                singles.append(sequence.slots.array)
-                if row.samples:
-                    wanted[row.generation.generation_id] = len(ids) - 1
-        for part in plan.prefixes:
-            prefix = self._prefixes[part.prefix.key]
-            end = len(prefix.slots)
-            ids += prefix.ids[end - part.tokens : end]
-            positions += range(end - part.tokens, end)
-            chunks.append((part.tokens, prefix.slots.array))
-        for row, sequence in own:
-            if row.tokens > 1:
-                end, position = sequence.computed, sequence.position
-                if (gathering := sequence.observed_by) is not None:
-                    observed.append((len(ids), row.tokens, gathering))
-                ids += sequence.ids[end - row.tokens : end]
-                positions += range(position - row.tokens, position)
-                chunks.append((row.tokens, sequence.slots.array))
-                if row.samples:
-                    wanted[row.generation.generation_id] = len(ids) - 1
+        for part in parts:
+            if part.window is not None:
+                observed.append((len(ids), len(part.ids), part.window))
+            ids += part.ids
+            positions += range(part.position, part.position + len(part.ids))
+            wanted[part.samples] = len(ids) - 1
         self.computed_tokens += len(ids)
         names = [row.generation.generation_id for row in plan.rows if row.samples]
         with torch.inference_mode():
-            step = AttentionStep.build(singles, chunks, self._model.device)
+            placed = [(len(part.ids), part.slots.array) for part in parts]
+            step = AttentionStep.build(placed, self._model.device)
         step.observed = observed
         return names, [wanted[name] for name in names], (ids, positions, step)
 
-    def _extend(self, name: str, tokens: int) -> _Sequence:
+    def _prefix_part(self, key: str, tokens: int) -> _Part:
+        """Give a prefix slots for its next tokens."""
+        prefix = self._prefixes[key]
+        start = len(prefix.slots)
+        self.computed_prefixes += not start
+        prefix.slots.extend(self._pool.allocate(tokens))
+        return _Part(prefix.ids[start : start + tokens], start, prefix.slots)
+
+    def _own_part(self, row: Row) -> _Part:
         """Give a sequence slots for its next tokens."""
+        name = row.generation.generation_id
         sequence = self._sequences[name]
         if not sequence.slots:
             sequence.slots.extend(sequence.prefix.slots.array)
-        sequence.slots.extend(self._pool.allocate(tokens))
-        return sequence
+        start, position = sequence.computed, sequence.position
+        sequence.slots.extend(self._pool.allocate(row.tokens))
+        return _Part(
+            sequence.ids[start : start + row.tokens],
+            position,
+            sequence.slots,
+            name if row.samples else None,
+            sequence.observed_by,
+        )
 
     def _sample(self, names: list[str], scores: Scores) -> list[Output]:
         """Choose each generation's next token."""

@@ -166,7 +166,7 @@ def _prepare(loaded: LoadedModel, path: str, dtype: torch.dtype) -> None:
     rng = np.random.default_rng(0)
     contexts = [
         rng.integers(loaded.texts.size, size=size).tolist()
-        for size in (_CHECK_TOKENS, _CHECK_TOKENS // 2)
+        for size in (_CHECK_TOKENS // 2, _CHECK_TOKENS)
     ]
     try:
         with torch.inference_mode():
@@ -196,7 +196,7 @@ def _prepare(loaded: LoadedModel, path: str, dtype: torch.dtype) -> None:
 def _error(loaded: LoadedModel, contexts: list[list[int]], expected: list[torch.Tensor]) -> float:
     """Return the largest error of the last four tokens' logits, relative to the largest logit.
 
-    All tokens before these four are computed as chunks of one step, the four one by one.
+    All tokens before these four are computed in one step, the four one by one.
     """
     slots = [loaded.pool.allocate(len(ids)) for ids in contexts]
     ready = [len(ids) - 4 for ids in contexts]
@@ -204,7 +204,7 @@ def _error(loaded: LoadedModel, contexts: list[list[int]], expected: list[torch.
         [token for ids, n in zip(contexts, ready, strict=True) for token in ids[:n]],
         [position for n in ready for position in range(n)],
         AttentionStep.build(
-            [], [(n, own[:n]) for own, n in zip(slots, ready, strict=True)], loaded.device
+            [(n, own[:n]) for own, n in zip(slots, ready, strict=True)], loaded.device
         ),
         [0],
     )
@@ -213,7 +213,7 @@ def _error(loaded: LoadedModel, contexts: list[list[int]], expected: list[torch.
             [ids[n + k] for ids, n in zip(contexts, ready, strict=True)],
             [n + k for n in ready],
             AttentionStep.build(
-                [own[: n + k + 1] for own, n in zip(slots, ready, strict=True)], [], loaded.device
+                [(1, own[: n + k + 1]) for own, n in zip(slots, ready, strict=True)], loaded.device
             ),
             list(range(len(contexts))),
         )

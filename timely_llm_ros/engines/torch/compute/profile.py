@@ -77,11 +77,10 @@ class TorchStopwatch:
             started_s = time.perf_counter()
             for start in range(cached, tokens, self._chunk):
                 end = min(start + self._chunk, tokens)
-                # The engine computes a single token as a step, not as a chunk.
-                singles = [slots[:end]] if end - start == 1 else []
-                chunks = [] if singles else [(end - start, slots[:end])]
                 last = [end - start - 1] if end == tokens else []
-                self._run(ids[start:end], list(range(start, end)), singles, chunks, last)
+                self._run(
+                    ids[start:end], list(range(start, end)), [(end - start, slots[:end])], last
+                )
             return time.perf_counter() - started_s
         finally:
             self._model.pool.free(slots)
@@ -97,7 +96,7 @@ class TorchStopwatch:
             warming = -(-self._steps // WARMING)
             for number in range(warming + self._steps):
                 started_s = time.perf_counter()
-                self._run(ids, [kv_tokens] * batch, slots, [], wanted)
+                self._run(ids, [kv_tokens] * batch, [(1, own) for own in slots], wanted)
                 if number >= warming:
                     times_s.append(time.perf_counter() - started_s)
         finally:
@@ -113,13 +112,12 @@ class TorchStopwatch:
         self,
         ids: list[int],
         positions: list[int],
-        singles: list[Slots],
-        chunks: list[tuple[int, Slots]],
+        parts: list[tuple[int, Slots]],
         wanted: list[int],
     ) -> None:
         model = self._model
         with torch.inference_mode():
-            step = AttentionStep.build(singles, chunks, model.device)
+            step = AttentionStep.build(parts, model.device)
             logits = model.forward(ids, positions, step, wanted)
             scores = logits[:, : model.texts.size].float().cpu().numpy()
         if wanted:
