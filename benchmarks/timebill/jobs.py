@@ -110,7 +110,8 @@ class Server:
         self, loaded: LoadedModel, method: EvictionMethod, *, max_tokens: int, chunk: int
     ) -> None:
         self._texts = loaded.texts
-        self._backend = TorchBackend(loaded, eviction=method)
+        # TimeBill counts a step for each token.
+        self._backend = TorchBackend(loaded, eviction=method, fast_forward=False)
         self._core = EngineCore(
             self._backend,
             CoreOptions(

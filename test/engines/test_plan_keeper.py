@@ -64,16 +64,14 @@ def write_plan(texts: TokenTexts, request: GenerationRequest, rng: random.Random
     grammar = decoding_grammar(request.skill_set, request.scene, observations=not whole_plan)
     state = texts.matcher(request, grammar, whole_plan=whole_plan, room=room)
     segmenter = PlanSegmenter(request.skill_set, request.scene, whole_plan=whole_plan)
-    mask = np.zeros(texts.mask_words, np.int32)
     loops = rng.random() < 0.5
     tokens, context = 0, 0
     while True:
-        mask[:] = -1
-        state.fill(mask)
-        bits = np.unpackbits(mask.view(np.uint8), bitorder='little')
+        bits = np.unpackbits(state.allowed.view(np.uint8), bitorder='little')
         allowed = np.flatnonzero(bits[: texts.size]).tolist()
         ends = [token for token in allowed if token in texts.end_ids]
         others = [token for token in allowed if token not in texts.end_ids]
+        assert state.only == (allowed[0] if len(allowed) == 1 else None)
         marks = [it for it in others if set(texts.bytes_of(it)) & set(b'{r9')]
         if ends and (not others or rng.random() < 0.01):
             segmenter.finish()

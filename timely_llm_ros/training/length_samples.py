@@ -138,7 +138,8 @@ def generate_samples(
     Raises:
         EngineError: A generation failed.
     """
-    backend = TorchBackend(loaded, eviction=eviction, sampling=sampling)
+    # Every token of a plan is to have states of its own.
+    backend = TorchBackend(loaded, eviction=eviction, sampling=sampling, fast_forward=False)
     tap = loaded.watch(layers) if layers else None
     core = EngineCore(
         backend,

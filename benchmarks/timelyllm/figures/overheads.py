@@ -50,6 +50,8 @@ class Given:
 
     def drop_prefix(self, key: str) -> None: ...
 
+    def fast_forward(self, generation_id: str) -> None: ...
+
     def close(self, _generation_id: str) -> tuple[int, ...]:
         return ()
 

@@ -36,7 +36,10 @@ def expected_free(loaded: LoadedModel) -> dict[str, tuple[int, ...]]:
 
 @pytest.fixture(scope='module')
 def expected_plans(loaded: LoadedModel) -> dict[str, tuple[int, ...]]:
-    return {f'g{n}': alone(loaded, plan_request(n), free=False) for n in range(GENERATIONS)}
+    return {
+        f'g{n}': alone(loaded, plan_request(n), free=False, fast_forward=False)
+        for n in range(GENERATIONS)
+    }
 
 
 def assert_identical(run: Run, expected: dict[str, tuple[int, ...]], canceled: set[str]) -> None:

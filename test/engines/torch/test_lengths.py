@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 import torch
-from support.engines.torch_runs import Run, free_request
+from support.engines.torch_runs import Run, free_request, plan_request
 
 from timely_llm_ros.cli.main import main
 from timely_llm_ros.engines import GenerationEnded, Submit, create_engine
@@ -307,6 +307,31 @@ def test_a_first_token_is_answered_for_at_once(chaotic_model: Path) -> None:
         tokens = {row.generation.generation_id: row.generation.tokens for row in plan.rows}
         answered += [(name, tokens[name]) for name in reader.after_step(plan, run.backend)]
     assert sorted(answered) == [(f'g{number}', 1) for number in range(4)]
+
+
+def test_what_followed_by_itself_is_off_a_prediction(chaotic_model: Path) -> None:
+    followed = 0
+    for number in range(6):
+        first: list[tuple[int, float]] = []
+        for forward in (False, True):
+            loaded = load_model(str(chaotic_model), max_kv_tokens=4096)
+            reader = StateReader(loaded, any_probe(1, 64), every=1)
+            run = Run(loaded, options={'fast_forward': forward})
+            run.core.apply(Submit(plan_request(number)))
+            left: dict[str, float] = {}
+            tokens = 0
+            while not left:
+                plan = run.core.plan(run.now_s)
+                assert plan is not None
+                run.core.complete(plan, run.backend.execute(plan), run.now_s, run.now_s + 0.005)
+                left = reader.after_step(plan, run.backend)
+                tokens = plan.rows[0].generation.tokens if plan.rows else 0
+            first.append((tokens, left[f'g{number}']))
+        (tokens, one_by_one), (after, forwarded) = first
+        assert tokens == 1
+        assert forwarded == pytest.approx(one_by_one - (after - 1))
+        followed += after > 1
+    assert followed
 
 
 def test_calibration_hears_a_probe_where_it_knows_more_than_the_prompt() -> None:

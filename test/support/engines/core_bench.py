@@ -40,7 +40,8 @@ class Bench(Generic[Core]):
     """A core whose generations all have one plan, 10 ms per step."""
 
     def __init__(self, kind: type[Core], plan: str, **options: Any) -> None:
-        self.texts = PlanTexts(lambda _: plan)
+        texts: type[PlanTexts] = options.pop('texts', PlanTexts)
+        self.texts = texts(lambda _: plan)
         self.core: Core = kind(self.texts, CoreOptions(**options))
         self.now_s = 0.0
         self.events: list[EngineEvent] = []

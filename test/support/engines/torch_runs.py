@@ -108,6 +108,7 @@ class Run:
             self.loaded,
             eviction=self.options.pop('eviction', None),
             sampling=self.options.pop('sampling', None),
+            fast_forward=self.options.pop('fast_forward', True),
         )
         self.core = self.kind(
             self.backend,
@@ -134,7 +135,7 @@ class Run:
                 core.complete(plan, outputs, self.now_s, self.now_s + 0.005)
             elif isinstance(core, LanedCore):
                 core.interrupt(plan, self.now_s, self.now_s + 0.005)
-            assert self.loaded.pool.used == core.kv.used
+            assert self.loaded.pool.used == core.kv.used <= core.kv.capacity
         self.now_s += 0.005
         for event in self.core.take_events():
             if isinstance(event, GenerationEnded):

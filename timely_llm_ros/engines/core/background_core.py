@@ -165,8 +165,10 @@ class BackgroundCore:
         if self._interrupted is not None:
             started_s -= self._interrupted.spent_s
             self._interrupted = None
-        of_its_kind = self._decoding if plan.decodes_only else self._prompts
-        of_its_kind.observe(plan.tokens, ended_s - started_s)
+        if plan.decodes_only:
+            self._decoding.observe(len(plan.rows), ended_s - started_s)
+        else:
+            self._prompts.observe(plan.tokens, ended_s - started_s)
         self._core.complete(plan, outputs, started_s, ended_s)
 
     def _take_back(self, step: InterruptedStep) -> None:
@@ -190,7 +192,8 @@ class BackgroundCore:
         prompts = [
             generation
             for generation in chosen
-            if generation.context.missing > 1 or not generation.context.prefix.ready
+            if generation.context.missing > generation.brought
+            or not generation.context.prefix.ready
         ]
         decoding = [generation for generation in chosen if generation not in prompts]
         most = self._batch if self._pauses(decoding) else self._decoding.tokens

@@ -92,10 +92,11 @@ class Batcher:
                 if generation.evicts:
                     # What follows the prompt reads what is left of it.
                     due = generation.prompt_tokens - context.computed
-                tokens = due if due == 1 else min(chunk, due)
+                decodes = due <= generation.brought
+                tokens = due if decodes else min(chunk, due)
                 if tokens:
-                    chunk -= tokens if tokens > 1 else 0
-                    rows.append(Row(generation, tokens, tokens == missing))
+                    chunk -= tokens if tokens > generation.brought else 0
+                    rows.append(Row(generation, tokens, tokens == missing, decodes))
                     kv.compute(context, tokens)
                     needed -= tokens
             needed += copied

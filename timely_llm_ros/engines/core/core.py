@@ -118,6 +118,7 @@ class EngineCore:
             # An engine may take commands while a step is under way, so it may have ended.
             if not generation.ended:
                 generations.take(generation, output, ended_s)
+                self._fast_forward(generation, ended_s)
         for row in plan.rows:
             if row.generation.evicts and not row.generation.ended:
                 self._evict(row.generation, ended_s)
@@ -139,6 +140,17 @@ class EngineCore:
     def state(self, now_s: float) -> EngineState:
         """Return a snapshot."""
         return self.generations.state(now_s)
+
+    def _fast_forward(self, generation: Generation, now_s: float) -> None:
+        """Take the tokens that must follow; the next step computes them with the latest one."""
+        generation.brought = 1
+        while not (generation.ended or generation.awaits_value):
+            output = self._backend.fast_forward(generation.generation_id)
+            if output is None:
+                return
+            generation.brought += 1
+            generation.forwarded += 1
+            self.generations.take(generation, output, now_s)
 
     def _observe(self, plan: StepPlan, step_s: float, begun: int) -> None:
         """Learn from how long a step took."""

@@ -84,12 +84,15 @@ class ForeignKv:
 
 
 class ForeignMemory:
-    """The part of a backend that frees KV, which does nothing where somebody else holds the KV."""
+    """The part of a backend that does nothing where somebody else computes and holds the KV."""
 
     @property
     def evicts(self) -> bool:
         """Return False: whoever holds a prompt's KV keeps all of it."""
         return False
+
+    def fast_forward(self, generation_id: str) -> None:
+        """Return None: whoever computes also chooses what each step brings."""
 
     def evict(self, generation_id: str, tokens: int) -> None:
         """Is never called, because nothing evicts here."""

@@ -79,7 +79,7 @@ class RemainingLengths:
             self._table.set_many(known, 'remaining_tokens', list(known.values()))
 
     def step(self, running: Sequence[Generation]) -> None:
-        """Count a step's tokens."""
+        """Count the tokens that a step brought."""
         if not self._needed:
             return
         table, remaining = self._table, self._remaining
@@ -90,7 +90,7 @@ class RemainingLengths:
             if tokens is None:
                 left.append(max(1.0, table.get(name, 'predicted_tokens') - item.tokens))
             else:
-                remaining[name] = tokens = max(1.0, tokens - 1.0)
+                remaining[name] = tokens = max(1.0, tokens - item.brought)
                 left.append(tokens)
         ids = [item.generation_id for item in running]
         table.set_many(ids, 'total_tokens', [item.tokens for item in running])

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from timely_llm_ros.scheduling import GenerationTable, SegmentCosts, StepTimes
     from timely_llm_ros.skills import Segment
 
+_WEIGHT = 0.01
+"""What a step counts in the mean number of tokens that steps bring a generation."""
+
 _SOONEST_S = 1e-4
 """Least expected remaining generation time, so that densities stay finite."""
 
@@ -32,13 +35,14 @@ class SegmentForecast:
         self._costs = costs
         self._step_times = step_times
         self._lengths = lengths
+        self._tokens_per_step = 1.0
 
     def begin_segment(self, generation: Generation, batch: int) -> None:
         """Put what is expected of the next segment into the table; ``batch`` generations run."""
         name, request = generation.generation_id, generation.request
         task_class = request.skill_set.name, request.utility
         first = not generation.segments
-        generation.segment_tokens = 0
+        generation.segment_tokens = generation.forwarded = 0
         generation.expected_s = max(_SOONEST_S, self._costs.expected_s(*task_class, first=first))
         if not first:
             self._table.requeue(name)
@@ -55,16 +59,19 @@ class SegmentForecast:
         if left is not None:
             step_s = self._step_times.expected_s(max(1, batch))
             if step_s is not None:
-                expected_s = min(expected_s, left * step_s)
+                expected_s = min(expected_s, left / self._tokens_per_step * step_s)
         return max(_SOONEST_S, expected_s)
 
     def step(self, served: Sequence[Generation], batch: int) -> None:
-        """Count a step's tokens, one for each of those served; ``batch`` generations run."""
+        """Count what a step brought those served; ``batch`` generations run."""
         self._lengths.step(served)
+        for generation in served:
+            self._tokens_per_step += _WEIGHT * (generation.brought - self._tokens_per_step)
         ids = [generation.generation_id for generation in served]
         expected_s = [self.expected_s(generation, batch) for generation in served]
         self._table.set_many(ids, 'expected_generation_s', expected_s)
-        self._table.set_many(ids, 'generated_tokens', [item.segment_tokens for item in served])
+        chosen = [item.segment_tokens - item.forwarded for item in served]
+        self._table.set_many(ids, 'generated_tokens', chosen)
 
     def end_segment(self, generation: Generation, segment: Segment, now_s: float) -> None:
         """Learn from a segment that is complete, and say when its robot will have executed it."""
@@ -75,7 +82,7 @@ class SegmentForecast:
                 request.utility,
                 first=not generation.segments,
                 generation_s=generation.segment_s,
-                tokens=segment.tokens,
+                tokens=segment.tokens - generation.forwarded,
             )
         start_s = max(now_s, self._table.get(name, 'due_s')) if generation.segments else now_s
         execution_s = expected_execution_s(segment.statements, request.skill_set, request.scene)

@@ -40,6 +40,13 @@ class Backend(Protocol):
         """
         ...
 
+    def fast_forward(self, generation_id: str) -> Output | None:
+        """Append the next token if the grammar allows no other; None where the model has a choice.
+
+        The next step computes its KV, together with that of the latest token that was chosen.
+        """
+        ...
+
     def evict(self, generation_id: str, tokens: int) -> None:
         """Give up the KV of so many tokens of a generation's prompt, all of which is computed.
 
@@ -84,12 +91,14 @@ class PrefixRow:
 class Row(NamedTuple):
     """A generation's part in a step: compute its next ``tokens``.
 
-    It ``samples`` where this reaches the context's end, so that a new token comes out.
+    It ``samples`` where this reaches the context's end, so that a new token comes out. It
+    ``decodes`` where they are no more than its latest step brought.
     """
 
     generation: Generation
     tokens: int
     samples: bool
+    decodes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +124,8 @@ class StepPlan:
 
     @property
     def decodes_only(self) -> bool:
-        """Whether each row computes just its latest token."""
-        return not self.prefixes and all(row.tokens == 1 and row.samples for row in self.rows)
+        """Whether each row computes just what its latest step brought."""
+        return not self.prefixes and all(row.decodes and row.samples for row in self.rows)
 
 
 class Output(NamedTuple):
@@ -135,7 +144,9 @@ class Generation:
     """A generation on the engine, between submission and end.
 
     ``prompt_tokens`` are those of its own, without the prefix. ``evicted`` is how many tokens its
-    rule gives up; None before it was asked.
+    rule gives up; None before it was asked. Its latest step ``brought`` so many tokens, of which
+    the model chose the first; of the segment in the making so many were ``forwarded``, without a
+    step of their own.
     """
 
     generation_id: str = field(init=False)
@@ -146,6 +157,8 @@ class Generation:
     tokens: int = 0
     segments: int = 0
     segment_tokens: int = 0
+    brought: int = 1
+    forwarded: int = 0
     segment_s: float = 0.0
     cost_s: float = 0.0
     total_s: float = 0.0

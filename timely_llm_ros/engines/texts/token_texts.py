@@ -120,13 +120,28 @@ class GrammarState:
         self._matcher = matcher
         self._writable = writable
         self._keeper = keeper
+        self._allowed: NDArray[np.int32] | None = None
 
-    def fill(self, mask: NDArray[np.int32]) -> None:
-        """Write one bit per token into ``mask``: whether it may come next."""
-        self._matcher.unsafe_compute_mask_ptr(mask.ctypes.data, mask.nbytes)
-        mask &= self._writable
-        if self._keeper is not None:
-            self._keeper.restrict(mask)
+    @property
+    def allowed(self) -> NDArray[np.int32]:
+        """One bit per token: whether it may come next. Good until tokens are taken."""
+        if self._allowed is None:
+            mask = np.empty_like(self._writable)
+            self._matcher.unsafe_compute_mask_ptr(mask.ctypes.data, mask.nbytes)
+            mask &= self._writable
+            if self._keeper is not None:
+                self._keeper.restrict(mask)
+            self._allowed = mask
+        return self._allowed
+
+    @property
+    def only(self) -> int | None:
+        """The one token that may come next; None where there are several, or none."""
+        words = np.flatnonzero(self.allowed)
+        if words.size != 1:
+            return None
+        bits = int(self.allowed[words[0]]) & 0xFFFFFFFF
+        return 32 * int(words[0]) + bits.bit_length() - 1 if bits.bit_count() == 1 else None
 
     def take(self, tokens: Sequence[int], *, observed: bool = False) -> None:
         """Advance by tokens; ``observed`` are the robot's.
@@ -134,6 +149,7 @@ class GrammarState:
         Raises:
             EngineError: The grammar does not allow them.
         """
+        self._allowed = None
         if not self._matcher.consume_tokens(list(tokens)):
             raise EngineError(f'tokens {list(tokens)}: {self._matcher.get_error()}')
         if self._keeper is not None:

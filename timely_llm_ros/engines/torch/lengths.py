@@ -109,20 +109,23 @@ class StateReader:
         due = self._steps >= (self._every if len(plan.rows) >= FEW else RARE * self._every)
         if due:
             self._steps = 0
-        ages_of = {
-            row.generation.generation_id: row.generation.tokens
-            for row in plan.rows
-            if (due or row.generation.tokens == 1) and row.samples and not row.generation.ended
-        }
+        ages_of: dict[str, int] = {}
+        forwarded: dict[str, int] = {}
+        for row in plan.rows:
+            generation, name = row.generation, row.generation.generation_id
+            # What is seen came before the tokens that had to follow.
+            forwarded[name] = generation.brought - 1
+            age = generation.tokens - forwarded[name]
+            if (due or age == 1) and row.samples and not generation.ended:
+                ages_of[name] = age
         if not ages_of:
             return {}
         names, places, ages = [], [], []
         for name, place in zip(*backend.sampled, strict=True):
-            age = ages_of.get(name)
-            if age is not None:
+            if name in ages_of:
                 names.append(name)
                 places.append(place)
-                ages.append(age)
+                ages.append(ages_of[name])
         if not names:
             return {}
         answers = self._probe.answer(self._tap.rows(places))
@@ -131,7 +134,8 @@ class StateReader:
             # First tokens come from a few: what is kept of the others stays right.
             self._latest = names, shares
         self._known.update(zip(names, shares, strict=True))
-        return dict(zip(names, left.tolist(), strict=True))
+        after = zip(names, left.tolist(), strict=True)
+        return {name: max(1.0, tokens - forwarded[name]) for name, tokens in after}
 
     def _before(self, names: list[str]) -> NDArray[np.float64]:
         """Return what is known of these generations, ``[rows, longest]``."""

@@ -117,6 +117,7 @@ class TorchBackend:
         eviction: Chooses what is kept of a prompt where a request's rule evicts; None keeps all.
         sampling: How tokens are chosen; None for the likeliest always.
         pauses: Whether steps may be interrupted between layers, if the model can.
+        fast_forward: Whether tokens that the grammar leaves no choice about take no step.
     """
 
     def __init__(
@@ -127,6 +128,7 @@ class TorchBackend:
         eviction: EvictionMethod | None = None,
         sampling: Sampling | None = None,
         pauses: bool = True,
+        fast_forward: bool = True,
     ) -> None:
         self._model = loaded
         self._texts = loaded.texts
@@ -136,6 +138,7 @@ class TorchBackend:
         self._sampling = sampling or Sampling()
         self.pauses = pauses and loaded.fused is not None
         """Whether a step can be interrupted between two layers and go on from there."""
+        self._fast_forward = fast_forward
         self._begun: _Begun | None = None
         self._prefixes: dict[str, _Prefix] = {}
         self._sequences: dict[str, _Sequence] = {}
@@ -279,6 +282,17 @@ class TorchBackend:
             scores = self._scores(begun.work.logits)
         return self._sample(begun.names, scores)
 
+    def fast_forward(self, generation_id: str) -> Output | None:
+        """Append the next token if its grammar allows no other; None where the model has a choice.
+
+        What is appended is what a step would choose, likeliest or drawn.
+        """
+        sequence = self._sequences[generation_id]
+        if not self._fast_forward or sequence.grammar is None:
+            return None
+        token = sequence.grammar.only
+        return None if token is None else self._append(sequence, token)
+
     def take_back(self, generation_id: str, tokens: int) -> None:
         """Free the KV of a generation's latest tokens, whose step was interrupted for good."""
         sequence = self._sequences[generation_id]
@@ -352,7 +366,7 @@ class TorchBackend:
         masks = np.full((len(names), self._texts.mask_words), -1, np.int32)
         for row, sequence in zip(masks, sequences, strict=True):
             if sequence.grammar is not None:
-                sequence.grammar.fill(row)
+                row[:] = sequence.grammar.allowed
         sampling = self._sampling
         if sampling.greedy:
             chosen = choose(scores, masks)
