@@ -192,6 +192,7 @@ class EngineInfo:
         times: How long its prompts and steps take, where it knows.
         tokenizer: Folder with the tokenizer, where ``model`` is not that folder.
         context_tokens: Most tokens of one context; 0 where that is not known.
+        messages: Whether it takes prompts as messages, because its servers make the rest of them.
     """
 
     engine: str
@@ -205,6 +206,7 @@ class EngineInfo:
     times: ExecutionTimeModel | None = None
     tokenizer: str = ''
     context_tokens: int = 0
+    messages: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,8 @@ class TaskPrompts:
         Raises:
             ConfigurationError: The template cannot be used.
         """
-        self._prompts = load_prompts(template, info.tokenizer or info.model)
+        folder = '' if info.messages else info.tokenizer or info.model
+        self._prompts = load_prompts(template, folder, messages=info.messages)
         self._size, self._context = PromptSize(info), info.context_tokens
         if not isinstance(self._prompts, TersePrompts):
             # A template is rendered in a process of its own, which takes a moment.

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.errors import ConfigurationError
-from timely_llm_ros.prompts.model_prompts import ModelPrompts, Template
+from timely_llm_ros.prompts.model_prompts import DEFAULT_TEMPLATE, ModelPrompts, Template
 from timely_llm_ros.prompts.prompts import TersePrompts
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ MOST_BYTES = 1 << 16
 """Bytes that a template may have."""
 
 
-def load_prompts(name: str, model: str) -> Prompts:
+def load_prompts(name: str, model: str, *, messages: bool = False) -> Prompts:
     """Return what makes the prompts of a model.
 
     Args:
@@ -31,18 +31,19 @@ def load_prompts(name: str, model: str) -> Prompts:
             a template, or ``auto``: the template beside the model, or else the one that ships,
             but terse ones for a model that was trained here and where there is no model's folder.
         model: The model's folder.
+        messages: Whether a server takes prompts as messages, whatever its model is.
 
     Raises:
         ConfigurationError: A file cannot be used; names it and the reason.
     """
     folder = Path(model) if model else Path('/nonexistent')
     own = name if name.endswith('.jinja') else ''
-    if name == 'auto':
+    if name == 'auto' and not messages:
         if (folder / BESIDE).is_file():
             own = str(folder / BESIDE)
         elif (folder / TRAINED_HERE).is_file() or not (folder / 'tokenizer.json').is_file():
             name = 'terse'
-    elif not own and name not in ('terse', 'chat'):
+    elif not own and name not in ('terse', 'chat', 'auto'):
         raise ConfigurationError(
             f'prompt {name!r}: expected auto, terse, chat or the path of a .jinja file'
         )
@@ -51,12 +52,13 @@ def load_prompts(name: str, model: str) -> Prompts:
     settings = _json(folder / 'tokenizer_config.json')
     return ModelPrompts(
         Template(
-            name=own or f'{folder}',
+            name=own or model or DEFAULT_TEMPLATE,
             text=_read(Path(own)) if own else '',
             chat=_chat_template(folder, settings),
             tokens=_tokens(settings),
             special=_special(folder),
-        )
+        ),
+        messages=messages,
     )
 
 

@@ -32,7 +32,7 @@ from timely_llm_ros.errors import EngineError, ModelLoadError, RequestRefusedErr
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncGenerator, AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
     from timely_llm_ros.engines.openai.options import ServerOptions
     from timely_llm_ros.engines.texts import ServerTexts
@@ -43,6 +43,9 @@ _MOST_ERROR_BYTES = 4096
 _REST_S, _MOST_REST_EVENTS = 1.0, 64
 """How long (s), and for how many events, a stream is read on after its end, so that its connection
 can be used again."""
+
+
+_OTHERWISE = 'for a server that has only chats set server_api to chat'
 
 
 class ServerClient:
@@ -82,7 +85,10 @@ class ServerClient:
         """Ask whether the server is well, see :class:`Completions`."""
         async with self._exchange('/health') as response:
             if response.status_code != 200:
-                raise ServerLostError(f'/health answered {response.status_code}: expected 200')
+                hint = f'; {_OTHERWISE}' if response.status_code == 404 else ''
+                raise ServerLostError(
+                    f'/health answered {response.status_code}: expected 200{hint}'
+                )
             # So that the connection can be used again.
             await whole(response, most=_MOST_ERROR_BYTES, limit_s=self._options.silence_s)
 
@@ -98,13 +104,16 @@ class ServerClient:
         served = await self._find_model()
         self._model, self._size = served.name, texts.size
         probe = {'prompt': PROBE_TEXT, 'max_tokens': 1, 'temperature': 0}
-        choice = await self._complete(probe)
+        try:
+            choice = await self._complete(probe)
+        except ModelLoadError as err:
+            raise ModelLoadError(f'{err}; {_OTHERWISE}') from err
         ids = choice.get('prompt_token_ids')
         expected = texts.encode(PROBE_TEXT, beginning=True)
         if ids is None:
             raise ModelLoadError(
                 f'{self.url}: no prompt_token_ids in the answer; expected a server that knows '
-                'return_token_ids, such as vLLM 0.13 or later'
+                f'return_token_ids, such as vLLM 0.13 or later; {_OTHERWISE}'
             )
         if ids != expected:
             raise ModelLoadError(
@@ -118,7 +127,20 @@ class ServerClient:
     async def tokens(self, body: dict[str, Any]) -> AsyncGenerator[Chunk, None]:
         """Yield a completion's tokens as they come, see :class:`Completions`."""
         request = {'model': self._model, 'stream': True, 'return_token_ids': True, **body}
-        async with self._exchange('/v1/completions', request) as response:
+        async with aclosing(self._stream('/v1/completions', request, self._chunk)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    async def _stream(
+        self, path: str, request: dict[str, Any], read: Callable[[bytes], Chunk]
+    ) -> AsyncGenerator[Chunk, None]:
+        """Yield what ``read`` makes of an answer's events.
+
+        Raises:
+            ServerLostError: The server is gone, silent or in trouble, or the stream is cut.
+            RequestRefusedError: It will never serve this request.
+        """
+        async with self._exchange(path, request) as response:
             if response.status_code != 200:
                 raise await self._refusal(response)
             await self._require_stream(response)
@@ -136,7 +158,7 @@ class ServerClient:
                         raise ServerLostError('the stream was cut')
                     if data == b'[DONE]':
                         break
-                    chunk = self._chunk(data)
+                    chunk = read(data)
                     yield chunk
                     if chunk.finish:
                         break

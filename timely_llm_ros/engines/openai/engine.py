@@ -1,9 +1,9 @@
-"""The openai engine: the model is elsewhere, on one or more servers with vLLM's API."""
+"""The openai engine: the model is elsewhere, on servers with vLLM's API or with chats alone."""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.engines.engine import EngineInfo
 from timely_llm_ros.engines.openai.options import read_api_key
@@ -15,12 +15,15 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.engines.openai.completions import Completions, ServedModel
     from timely_llm_ros.engines.openai.config import OpenAIConfig
+    from timely_llm_ros.engines.openai.sequences import ServerSequences
+    from timely_llm_ros.engines.tokens import Sampling
+    from timely_llm_ros.prediction.times import ExecutionTimeModel
 
 _logger = logging.getLogger(__name__)
 
 
 class OpenAIEngine(ServersEngine):
-    """Generates on servers that speak vLLM's OpenAI-compatible API."""
+    """Generates on servers that speak vLLM's OpenAI-compatible API, or the chats of OpenAI's."""
 
     def __init__(self, config: OpenAIConfig) -> None:
         options = self._options = config.servers
@@ -40,7 +43,36 @@ class OpenAIEngine(ServersEngine):
         for url in options.urls:
             if key and url.startswith('http://') and not _is_local(url):
                 _logger.warning('the API key goes to %s unencrypted: expected https', url)
-        return [ServerClient(url, options, api_key=key, tls=tls) for url in options.urls]
+        kind = ServerClient
+        if self._chats:
+            from timely_llm_ros.engines.openai.chat_client import ChatClient
+
+            kind = ChatClient
+            _logger.warning(
+                'servers that have only chats: plans are checked but not held to a grammar, and a '
+                'suspended one goes on by asking the model to, so that suspension may change it; '
+                'tokens are counted by pieces of text, and nothing tells of prompts that are too '
+                'long or how long steps take, so that time budgets are kept by the clock alone'
+            )
+        return [kind(url, options, api_key=key, tls=tls) for url in options.urls]
+
+    def _make_sequences(
+        self, sampling: Sampling, *, observations: bool
+    ) -> tuple[Any, ServerSequences]:
+        if not self._chats:
+            return super()._make_sequences(sampling, observations=observations)
+        from timely_llm_ros.engines.openai.chat_sequences import ChatSequences, ChatTexts
+
+        texts = ChatTexts()
+        return texts, ChatSequences(texts, sampling, observations=observations)
+
+    async def _measure(self) -> ExecutionTimeModel | None:
+        return None if self._chats else await super()._measure()
+
+    @property
+    def _chats(self) -> bool:
+        """Whether the servers have only chats."""
+        return self._options.api == 'chat'
 
     def _describe(self, served: ServedModel, vocabulary: int, load_s: float) -> EngineInfo:
         capacity = self._config.max_kv_tokens * len(self._options.urls)
@@ -49,10 +81,11 @@ class OpenAIEngine(ServersEngine):
             served.name,
             0,
             'as served',
-            vocabulary,
+            0 if self._chats else vocabulary,
             capacity,
             load_s,
-            tokenizer=find_model(self._config.model_path),
+            tokenizer='' if self._chats else find_model(self._config.model_path),
+            messages=self._chats,
         )
 
 

@@ -39,6 +39,12 @@ class ServerOptions:
         'Engine openai: name under which the servers serve the model; "" for the only one that '
         'they serve.',
     )
+    api: str = option(
+        'completions',
+        'Engine openai: what the servers have: completions with token ids and grammars, as vLLM '
+        'has them, or only chat, as cloud services, Ollama and LM Studio have it.',
+        choices=('completions', 'chat'),
+    )
     api_key_file: str = option(
         '',
         'Engine openai: file that holds the API key; "" for the environment variable '

@@ -5,8 +5,9 @@ A request holds the prompt and everything generated so far, so any server can go
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from timely_llm_ros.engines.core import ForeignMemory, Output
 from timely_llm_ros.engines.texts import NO_FORCING, PlanKeepers, PromptTokens, TextStream
@@ -17,12 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from timely_llm_ros.engines.commands import GenerationRequest
-    from timely_llm_ros.engines.texts import PlanKeeper, ServerTexts
+    from timely_llm_ros.engines.texts import PlanKeeper, TokenCodec
     from timely_llm_ros.engines.tokens import Sampling
 
 
 @dataclass(slots=True)
-class _Sequence:
+class Sequence:
     """One generation: ``ids`` is its whole context, of which servers ``generated`` a part.
 
     ``grammar`` holds since the last observation; ``rest`` is what is left of it after all text but
@@ -52,14 +53,20 @@ class ServerSequences(ForeignMemory):
         observations: Whether blocking calls wait for their value.
     """
 
-    def __init__(
-        self, texts: ServerTexts, sampling: Sampling, *, observations: bool = True
-    ) -> None:
+    counts_tokens: ClassVar[bool] = True
+    """Whether tokens are counted here as a server counts them."""
+
+    def __init__(self, texts: TokenCodec, sampling: Sampling, *, observations: bool = True) -> None:
         self._texts, self._sampling, self._observations = texts, sampling, observations
         self._prompts, self._keepers = PromptTokens(texts), PlanKeepers(texts)
         self.context_limit = 1 << 30
         """Most tokens that one context may have on each server."""
-        self._sequences: dict[str, _Sequence] = {}
+        self._sequences: dict[str, Sequence] = {}
+
+    @functools.cached_property
+    def _statement_ends(self) -> tuple[int, ...]:
+        """Every token with a ``;``, at which a statement may end."""
+        return self._texts.tokens_with(b';')
 
     def open(self, request: GenerationRequest) -> tuple[str, int, int]:
         """Tokenise the prompt and prepare the grammar.
@@ -69,10 +76,10 @@ class ServerSequences(ForeignMemory):
         """
         fixed, body = self._prompts.of(request)
         robot = request.skill_set.free_text is None
-        sequence = _Sequence(
+        sequence = Sequence(
             [*fixed, *body],
             request.max_tokens,
-            self._texts.statement_ends if robot else (),
+            self._statement_ends if robot else (),
             self._sampling(request),
         )
         if request.constrained:
@@ -140,6 +147,12 @@ class ServerSequences(ForeignMemory):
         if not sequence.closes or sequence.keeper is None:
             return None
         return (*sequence.keeper.ending(), min(self._texts.end_ids))
+
+    def end_here(self, generation_id: str) -> bool:
+        """Have a constrained plan ended where it is; return whether it can be."""
+        sequence = self._sequences[generation_id]
+        sequence.closes = sequence.keeper is not None
+        return sequence.closes
 
     def body(self, generation_id: str, *, stop_at_statement: bool) -> dict[str, Any]:
         """Return the request that goes on with a generation.

@@ -299,7 +299,10 @@ class Server:
             self._fruitless.pop(name, None)
             return
         limit = self.served.context_limit if self.served else 0
-        if chunk.finish == 'length' and stream.length >= limit:
+        counts = self._sequences.counts_tokens
+        if chunk.finish == 'length' and not counts and self._sequences.end_here(name):
+            return
+        if chunk.finish == 'length' and (stream.length >= limit or not counts):
             self.core.generations.cut(stream.generation, time.monotonic())
         elif not stream.begun:
             self._fail_fruitless(name, stream, f'{self.url}: a completion without a token')

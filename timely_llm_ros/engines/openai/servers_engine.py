@@ -14,7 +14,7 @@ import statistics
 import time
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.engines.commands import Cancel, Resume, RobotIdleAt, Submit, Suspend
 from timely_llm_ros.engines.core import STATE_PERIOD_S
@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     from timely_llm_ros.engines.config import ModelConfig
     from timely_llm_ros.engines.engine import EngineEvent, EngineInfo
     from timely_llm_ros.engines.openai.completions import Completions, ServedModel
+    from timely_llm_ros.engines.openai.sequences import ServerSequences
     from timely_llm_ros.engines.openai.server import Server
+    from timely_llm_ros.engines.tokens import Sampling
     from timely_llm_ros.prediction.times import ExecutionTimeModel
 
 _logger = logging.getLogger(__name__)
@@ -167,6 +169,20 @@ class ServersEngine(Engine):
         """
         raise NotImplementedError
 
+    def _make_sequences(
+        self, sampling: Sampling, *, observations: bool
+    ) -> tuple[Any, ServerSequences]:
+        """Return what the servers' tokenizer must be, and what keeps their generations.
+
+        Raises:
+            ModelLoadError: The model's folder cannot be used.
+        """
+        from timely_llm_ros.engines.openai.sequences import ServerSequences
+        from timely_llm_ros.engines.texts import ServerTexts
+
+        texts = ServerTexts(self._config.model_path)
+        return texts, ServerSequences(texts, sampling, observations=observations)
+
     def _describe(self, served: ServedModel, vocabulary: int, load_s: float) -> EngineInfo:
         """Return what runs there; called once one server is well."""
         raise NotImplementedError
@@ -188,17 +204,15 @@ class ServersEngine(Engine):
     def _make_servers(self) -> None:
         # Only engines like this one need these packages.
         try:
-            from timely_llm_ros.engines.openai.sequences import ServerSequences
             from timely_llm_ros.engines.openai.server import Server
-            from timely_llm_ros.engines.texts import ServerTexts
 
             clients = self._connect()
+            texts, sequences = self._make_sequences(
+                self._config.sampling, observations=self._config.mode != 'whole_plan'
+            )
         except ImportError as err:
             raise ModelLoadError(f'{err}; expected the packages of the extra "openai"') from err
-        texts = ServerTexts(self._config.model_path)
         self._vocabulary = texts.size
-        observations = self._config.mode != 'whole_plan'
-        sequences = ServerSequences(texts, self._config.sampling, observations=observations)
         options = replace(self._config.core_options(), prefill_chunk=_WHOLE_PROMPT)
         for client in clients:
             self._servers.append(

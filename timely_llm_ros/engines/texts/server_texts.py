@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +37,3 @@ class ServerTexts(TokenCodec):
         except Exception as err:
             raise ModelLoadError(f'model {self.path!r}: {err}') from err
         super().__init__(encoder, decoder, decoder.vocab_size, end_ids)
-
-    @functools.cached_property
-    def statement_ends(self) -> tuple[int, ...]:
-        """Every token with a ``;``, at which a statement may end."""
-        return self.tokens_with(b';')
