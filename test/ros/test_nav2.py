@@ -12,8 +12,7 @@ import pytest
 import yaml
 from geometry_msgs.msg import Point
 from support.ros import interface_packages
-from support.ros.fleet import Fleet
-from support.ros.mock_servers import MockServers
+from support.ros.calls_fleet import CallsFleet
 from support.ros.programs import ROOT, Program, wait_for
 from support.ros.ros_client import ABORTED, SUCCEEDED, Goal
 from timely_llm_ros.action import PlanTask
@@ -30,49 +29,20 @@ if TYPE_CHECKING:
     from timely_llm_ros.action import ExecuteSegment
 
 ROBOT = 'rover_1'
-ANSWER_S = 5.0
-"""How long a server may take to answer (s): a busy machine is no failure."""
 
 
-class Nav2Fleet(Fleet):
-    """One robot under mocked servers of Nav2."""
-
-    servers: MockServers
+class Nav2Fleet(CallsFleet):
+    """One robot under mocked servers of Nav2, before it a desk."""
 
     def __init__(self, client: Client, folder: Path, **options: Any) -> None:
-        drivers = folder / 'robots.yaml'
-        entry = {
-            'driver': 'ros',
-            'calls_file': 'nav2',
-            'answer_limit_s': ANSWER_S,
-            'server_limit_s': 60.0,
-        }
-        drivers.write_text(yaml.safe_dump({ROBOT: entry}), encoding='utf-8')
-        executor = {
-            'drivers_file': str(drivers),
-            'timeout_margin_s': 60.0,
-            **options.pop('executor', {}),
-        }
-        super().__init__(client, folder, robots={ROBOT: 'nav2'}, executor=executor, **options)
-
-    def start_executor(self, robots: list[str]) -> Any:
-        if not hasattr(self, 'servers'):
-            self.servers = MockServers(
-                self.folder, self.namespace, ROBOT, skill_set='nav2', calls='nav2'
-            )
-        return super().start_executor(robots)
-
-    def run(self, text: str) -> ExecuteSegment.Result:
-        return self.begin(text).result()[1]
+        super().__init__(client, folder, ROBOT, skill_set='nav2', calls='nav2', **options)
 
     def begin(self, text: str) -> Goal:
         scene = [SceneObject(name='desk_1', kind='desk', position=Point(x=3.0, y=4.0))]
         return self.segment(ROBOT, text=text, objects=scene)
 
-    def close(self) -> None:
-        super().close()
-        if hasattr(self, 'servers'):
-            self.servers.close()
+    def run(self, text: str) -> ExecuteSegment.Result:
+        return self.begin(text).result()[1]
 
 
 @pytest.fixture(scope='module')

@@ -235,7 +235,7 @@ class _Reader:
             item.refuse('expected one of action, service, topic, cancel_all, look')
         (kind,) = kinds
         part, template, sent, answered = _MESSAGES[kind]
-        optional: tuple[str, ...] = (template, 'stand_off_m')
+        optional: tuple[str, ...] = (template, 'stand_off_m', 'above_m')
         match kind:
             case 'action':
                 optional += ('success', 'value', 'remaining', 'silence_s', 'limit_s', 'cancel')
@@ -253,9 +253,18 @@ class _Reader:
         if type_name.split('/')[1] != part:
             keys['type'].refuse(f'{type_name!r}: expected the type of a {kind}, in package/{part}')
         answer = getattr(found, answered) if answered else None
-        stand_off_m = keys['stand_off_m'].number(0, MOST_METRES) if 'stand_off_m' in keys else 0.0
         arguments = {spec.name: spec for spec in self.skill.arguments}
-        templates = Templates(arguments, self.constants, self.options.frame, stand_off_m)
+
+        def metres(key: str, least: float) -> float:
+            return keys[key].number(least, MOST_METRES) if key in keys else 0.0
+
+        templates = Templates(
+            arguments,
+            self.constants,
+            self.options.frame,
+            stand_off_m=metres('stand_off_m', 0.0),
+            above_m=metres('above_m', -MOST_METRES),
+        )
         message = getattr(found, sent) if sent else found
 
         def made(key: str) -> Callable[[Filling], Any]:

@@ -203,21 +203,22 @@ def describe(message: Any) -> str:
     """Return what a result or a response says of itself: its numbers, words and flags.
 
     Empty where it says nothing: zeros and empty texts are left out, and so are messages within it
-    unless they hold constants, as error codes do.
+    unless they hold a constant, as error codes do.
     """
-    parts = []
+    parts: list[str] = []
     for name, text in fields_of(type(message)).items():
         field, value = FieldType.of(text), getattr(message, name)
         if field.is_list:
             continue
         if field.is_message:
             inner = find_message(field.base)
-            codes = [
-                f'{name}.{key} {shown(inner, getattr(value, key))}'
+            said = {
+                key: shown(inner, getattr(value, key))
                 for key, kind in fields_of(inner).items()
-                if FieldType.of(kind).integers and '(' in shown(inner, getattr(value, key))
-            ]
-            parts.extend(codes)
+                if '/' not in kind and getattr(value, key)
+            }
+            if any(text.endswith(')') for text in said.values()):
+                parts.extend(f'{name}.{key} {text}' for key, text in said.items())
         elif value or field.base == 'boolean':
             parts.append(f'{name} {shown(type(message), value)}')
     return ', '.join(parts)

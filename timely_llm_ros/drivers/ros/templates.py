@@ -99,12 +99,14 @@ class Templates:
         frame: Frame of scenes.
         stand_off_m: How far before an object, as seen from the robot's start, its position is
             taken (m).
+        above_m: How far above it (m).
     """
 
     arguments: Mapping[str, ArgumentSpec]
     constants: Mapping[str, YamlValue]
     frame: str
     stand_off_m: float = 0.0
+    above_m: float = 0.0
 
     def message(self, item: YamlValue, message: Any) -> Fill:
         """Return what makes a message of a class.
@@ -331,7 +333,7 @@ class Templates:
         return {
             'x': item.x_m * share,
             'y': item.y_m * share,
-            'z': item.z_m,
+            'z': item.z_m + self.above_m,
             'yaw': math.atan2(item.y_m, item.x_m),
             'distance': item.distance_m,
         }

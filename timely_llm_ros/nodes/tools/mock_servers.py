@@ -114,10 +114,13 @@ class MockAction:
         elif self._servers.error is not None and not goal.handle.is_cancel_requested:
             code, text = self._servers.error
             fields = result.get_fields_and_field_types()
+            codes = [path.names for path, _ in self._request.success if path.type.integers]
+            if 'int' in fields.get('error_code', ''):
+                codes.append(('error_code',))
+            for names in codes:
+                _set(result, names, code)
             for name, kind in fields.items():
-                if 'int' in kind and name == 'error_code':
-                    setattr(result, name, code)
-                elif kind == 'string':
+                if kind == 'string':
                     setattr(result, name, text)
         self._server.finish(goal.handle, result, succeeded=succeeded)
         words = {

@@ -1,0 +1,112 @@
+"""Arms whose skills are actions: of ros2_control's controllers, and of MoveIt's move_group."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+from geometry_msgs.msg import Point
+from support.ros import interface_packages
+from support.ros.calls_fleet import CallsFleet
+from timely_llm_ros.msg import SceneObject
+
+from timely_llm_ros.execution import SegmentCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from support.ros.ros_client import Client, Goal
+
+ROBOT = 'arm_1'
+
+
+@pytest.fixture(scope='module', params=['ros2_control', 'moveit'])
+def arm(
+    request: pytest.FixtureRequest, client: Client, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[CallsFleet]:
+    """An arm that segments are sent to by hand, under ros2_control or under MoveIt."""
+    for package in ('control_msgs', 'shape_msgs', 'moveit_msgs'):
+        interface_packages.install(package)
+    # Nobody is missed who sends segments by hand.
+    fleet = CallsFleet(
+        client,
+        tmp_path_factory.mktemp(request.param),
+        ROBOT,
+        skill_set=request.param,
+        calls=request.param,
+        driver={'frame': 'panda_link0'},
+        executor={'planner_timeout_s': 0.0},
+        start_planner=False,
+    )
+    fleet.wait_ready()
+    yield fleet
+    fleet.close()
+
+
+def begin(arm: CallsFleet, text: str) -> Goal:
+    scene = [SceneObject(name='cup_1', kind='cup', position=Point(x=0.4, y=0.1, z=0.05))]
+    return arm.segment(ROBOT, text=text, objects=scene)
+
+
+def motion_of(arm: CallsFleet) -> tuple[str, str, str]:
+    """Return a skill that moves the arm, its action, and how its failure reads."""
+    if arm.robots[ROBOT] == 'moveit':
+        return 'reach(cup_1)', 'move_action', 'error_code.val -12 (GOAL_IN_COLLISION)'
+    action = 'follow_joint_trajectory'
+    return 'move_to(left)', action, 'error_code -4 (PATH_TOLERANCE_VIOLATED)'
+
+
+def test_motions_and_gripper_are_goals_with_what_the_file_says(arm: CallsFleet) -> None:
+    before = len(arm.servers.events)
+    arm.servers.command('seconds 0.1')
+    motion, action, _ = motion_of(arm)
+    result = begin(arm, f'{motion};close_gripper;').result()[1]
+    assert result.error_code == SegmentCode.NONE, result.error_msg
+    goals = [e['goal'] for e in arm.servers.events[before:] if e['event'] == 'goal']
+    assert goals[1]['command'] == {'position': 0.0, 'max_effort': 20.0}
+    if action == 'move_action':
+        (constraints,) = goals[0]['request']['goal_constraints']
+        (position,) = constraints['position_constraints']
+        assert position['header']['frame_id'] == 'panda_link0'
+        (pose,) = position['constraint_region']['primitive_poses']
+        assert pose['position'] == pytest.approx({'x': 0.4, 'y': 0.1, 'z': 0.3})
+        assert position['constraint_region']['primitives'][0]['dimensions'] == [0.01]
+        (orientation,) = constraints['orientation_constraints']
+        assert orientation['orientation'] == {'x': 1.0, 'y': 0.0, 'z': 0.0, 'w': 0.0}
+        assert goals[0]['request']['start_state']['is_diff']
+    else:
+        trajectory = goals[0]['trajectory']
+        (point,) = trajectory['points']
+        assert trajectory['joint_names'] == [f'joint_{number}' for number in range(1, 7)]
+        assert point['positions'] == [0.8, -0.6, 1.2, 0.0, 1.0, 0.0]
+        assert point['time_from_start'] == {'sec': 4, 'nanosec': 0}
+
+
+def test_a_failed_motion_says_the_name_of_its_code(arm: CallsFleet) -> None:
+    motion, _, failure = motion_of(arm)
+    arm.servers.command('abort -12 no' if 'val' in failure else 'abort -4 no')
+    result = begin(arm, f'{motion};').result()[1]
+    arm.servers.command('succeed')
+    assert result.error_code == SegmentCode.SKILL_FAILED
+    assert failure in result.error_msg
+
+
+def test_a_stop_and_a_killed_executor_end_the_motion(arm: CallsFleet) -> None:
+    arm.servers.command('seconds 60')
+    motion, action, _ = motion_of(arm)
+    before = len(arm.servers.events)
+    goal = begin(arm, f'{motion};')
+    arm.servers.wait_event('goal', action, before)
+    assert arm.stop_robot(ROBOT).success
+    arm.servers.wait_event('canceled', action, before)
+    assert goal.result()[1].error_code == SegmentCode.CANCELED
+    before = len(arm.servers.events)
+    begin(arm, f'{motion};')
+    arm.servers.wait_event('goal', action, before)
+    executor = arm.executors[0]
+    os.kill(executor.children[0], signal.SIGKILL)
+    arm.servers.wait_event('canceled', action, before)
+    executor.wait()
+    assert 'safe action issued' in executor.output
