@@ -38,6 +38,7 @@ class FakeLink:
 
     behaviour: Callable[[Segment, Callable[[SegmentProgress], None]], Awaitable[SegmentOutcome]]
     available: bool = True
+    halted: bool = False
     stops: list[float] = field(default_factory=list)
     stop_takes_s: float = 0.0
     stop_error: Exception | None = None

@@ -27,6 +27,7 @@ examples:
   timely-llm profile                           measure the model on this machine
   timely-llm train-probe                       learn to predict how long plans will be
   timely-llm plan drone_1 "look for the cat" --scene scene.yaml
+  timely-llm halt                              bring every robot to rest, now
   timely-llm what-if --policy utility,edf,fcfs demo_output/latest/segmented
 """
 
@@ -38,6 +39,8 @@ COMMANDS = {
         'resume_command.add_options',
         'submit the tasks of a trace again that had not ended',
     ),
+    'halt': ('halt_command.add_halt_options', 'bring robots to rest until they are released'),
+    'release': ('halt_command.add_release_options', 'have halted robots take tasks again'),
     'serve': (
         'serve_command.add_options',
         'start a vLLM server for planners on other machines',

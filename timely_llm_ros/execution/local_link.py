@@ -34,6 +34,11 @@ class LocalRobotLink:
         """Whether the executor's driver has contact."""
         return self.executor.connected
 
+    @property
+    def halted(self) -> bool:
+        """Never: nobody else has the executor."""
+        return False
+
     async def execute(
         self, timed: TimedSegment, on_progress: Callable[[SegmentProgress], None]
     ) -> SegmentOutcome:

@@ -40,6 +40,8 @@ class SegmentCode(IntEnum):
     """The driver lost contact with the robot."""
     FENCED = 9
     """The robot works for another planner, which is alive."""
+    HALTED = 10
+    """Somebody halted the robot, and nobody has released it."""
 
 
 SUCCESS = Ending(SegmentCode.NONE)
@@ -118,6 +120,11 @@ class RobotLink(Protocol):
     @property
     def available(self) -> bool:
         """Whether the robot's executor answers."""
+        ...
+
+    @property
+    def halted(self) -> bool:
+        """Whether it takes no segments until somebody releases it."""
         ...
 
     async def execute(

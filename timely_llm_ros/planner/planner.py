@@ -169,7 +169,7 @@ class Planner:
         Raises:
             InvalidTaskError: It names something unknown, its id is taken, or its instruction holds
                 a mark of the model's prompts.
-            RobotUnavailableError: Its robot's executor does not answer.
+            RobotUnavailableError: Its robot's executor does not answer, or the robot is halted.
             TaskRefusedError: Its budget is too small or its robot's queue is full.
             ShutdownError: The planner is not running.
         """
@@ -186,6 +186,8 @@ class Planner:
             raise RobotUnavailableError(
                 f'robot {task.robot!r}: its executor does not answer, expected it to'
             )
+        if link.halted:
+            raise RobotUnavailableError(f'robot {task.robot!r} is halted: expected its release')
         queue = self._queues.get(task.robot)
         takes_over = self._gate.takes_over(task, queue)
         if not takes_over:

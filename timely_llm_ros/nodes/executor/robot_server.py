@@ -11,12 +11,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rclpy.action import GoalResponse
-from std_srvs.srv import Trigger
+from std_srvs.srv import SetBool, Trigger
 
 from timely_llm_ros.action import ExecuteSegment
 from timely_llm_ros.errors import Ending, TimelyError
 from timely_llm_ros.execution import SegmentCode, SegmentOutcome
 from timely_llm_ros.msg import RobotState
+from timely_llm_ros.nodes.executor.halt import Halt, halted_folder
 from timely_llm_ros.nodes.executor.planner_watch import PERIOD_S, PlannerWatch
 from timely_llm_ros.ros import (
     STATE_QOS,
@@ -32,7 +33,7 @@ from timely_llm_ros.ros.conversions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from rclpy.action.server import ServerGoalHandle
     from rclpy.node import Node
@@ -41,7 +42,9 @@ if TYPE_CHECKING:
     from timely_llm_ros.ros import RosThread
     from timely_llm_ros.skills import Scene, Segment
 
-    Send = Callable[[Trigger.Response], None]
+    Send = Callable[[bool, str], None]
+    Serve = Callable[[Send], Coroutine[Any, Any, None]]
+    Respond = Callable[[Any], None]
 
 _logger = logging.getLogger(__name__)
 
@@ -91,6 +94,7 @@ class RobotServer:
         self.executor = executor
         self._node, self._ros = node, ros
         self.planner = PlannerWatch(robot, executor, planner_timeout_s)
+        self._halt = Halt(halted_folder(), node.resolve_topic_name(robot))
         self._unread: deque[_Taken] = deque()
         self._reading = False
         self._runs: dict[_Taken, asyncio.Task[None]] = {}
@@ -129,6 +133,9 @@ class RobotServer:
         )
         create_deferred_service(self._node, Trigger, f'{self.robot}/stop', self._on_stop)
         create_deferred_service(self._node, Trigger, f'{self.robot}/emergency', self._on_emergency)
+        create_deferred_service(self._node, SetBool, f'{self.robot}/halt', self._on_halt)
+        if self._halt.there:
+            _logger.warning('robot %s: halted, by its last executor', self.robot)
 
     async def close(self) -> bool:
         """End every goal and release the robot; return whether its safe action was issued."""
@@ -156,7 +163,9 @@ class RobotServer:
 
     def publish_state(self) -> None:
         """Publish what the robot does now."""
-        message = robot_state_message(self.executor.state, self.robot, self.executor.skill_set)
+        message = robot_state_message(
+            self.executor.state, self.robot, self.executor.skill_set, halted=self._halt.there
+        )
         self._states.publish(message, message.header)
 
     def rival(self) -> str:
@@ -214,7 +223,7 @@ class RobotServer:
             if message.skill_set != executor.skill_set.name:
                 raise _invalid('skill set', message.skill_set, executor.skill_set.name)
             # Cheap questions first: reading takes time in proportion to the text.
-            refusal = executor.refusal(plan_id, message.index)
+            refusal = self._halted if self._halt.there else executor.refusal(plan_id, message.index)
             if refusal is not None:
                 self._refuse(taken, refusal)
                 return
@@ -284,6 +293,28 @@ class RobotServer:
         problem = '' if safe else 'not issued: the driver has no contact with the robot'
         self._answer(send, safe, problem)
 
+    async def _set_halt(self, send: Send) -> None:
+        """Take no more segments, whatever comes of it, then bring the robot to its safe action."""
+        forgets = ''
+        try:
+            self._halt.set()
+        except OSError as err:
+            forgets = f', but not beyond this program: {err}'
+        self._drop_unread(self._halted)
+        moved = self.executor.state.phase in ('executing', 'waiting')
+        safe = await self.executor.stop(SegmentCode.HALTED, self._halted.message)
+        told = ('stopped' if moved else 'was at rest') if safe else 'the driver has no contact'
+        self._answer(send, safe and not forgets, f'{told}{forgets}')
+
+    async def _release(self, send: Send) -> None:
+        was = self._halt.there
+        try:
+            self._halt.release()
+        except OSError as err:
+            self._answer(send, False, f'still halted: {err}')
+        else:
+            self._answer(send, True, 'released' if was else 'was not halted')
+
     async def _cut_power(self, send: Send) -> None:
         self._drop_unread(_STOPPED)
         try:
@@ -291,8 +322,12 @@ class RobotServer:
         except TimelyError as err:
             self._answer(send, False, str(err))
 
+    @property
+    def _halted(self) -> Ending:
+        return Ending(SegmentCode.HALTED, f'robot {self.robot!r} is halted: expected its release')
+
     def _answer(self, send: Send, success: bool, message: str) -> None:
-        self._ros.call(send, Trigger.Response(success=success, message=message))
+        self._ros.call(send, success, message)
         self.publish_state()
 
     def _spawn(self, coroutine: Any) -> None:
@@ -337,11 +372,20 @@ class RobotServer:
         if taken.goal is not None:
             taken.goal.publish_feedback(message)
 
-    def _on_stop(self, _: Trigger.Request, send: Send) -> None:
-        self._ros.call_loop(lambda: self._spawn(self._stop(send)))
+    def _on_stop(self, _: Trigger.Request, respond: Respond) -> None:
+        self._serve(self._stop, Trigger, respond)
 
-    def _on_emergency(self, _: Trigger.Request, send: Send) -> None:
-        self._ros.call_loop(lambda: self._spawn(self._cut_power(send)))
+    def _on_emergency(self, _: Trigger.Request, respond: Respond) -> None:
+        self._serve(self._cut_power, Trigger, respond)
+
+    def _on_halt(self, request: SetBool.Request, respond: Respond) -> None:
+        self._serve(self._set_halt if request.data else self._release, SetBool, respond)
+
+    def _serve(self, serve: Serve, service: Any, respond: Respond) -> None:
+        def send(success: bool, message: str) -> None:
+            respond(service.Response(success=success, message=message))
+
+        self._ros.call_loop(lambda: self._spawn(serve(send)))
 
     def _finish(self, taken: _Taken, outcome: SegmentOutcome) -> None:
         if taken.goal is None:

@@ -140,6 +140,8 @@ class PlannerDiagnostics:
     def _robot(self, link: RosRobotLink) -> DiagnosticStatus:
         if not link.available:
             level, text = DiagnosticStatus.ERROR, 'lost'
+        elif link.halted:
+            level, text = DiagnosticStatus.WARN, 'halted'
         elif link.phase == RobotState.SAFE:
             level, text = DiagnosticStatus.WARN, 'brought to its safe action'
         else:

@@ -83,6 +83,8 @@ class RosRobotLink:
         self._executor = b''
         self._silence = Silence(most_s=4 * CHECK_PERIOD_S)
         self._phase: int = RobotState.LOST
+        self.halted = False
+        """Whether its executor says that it takes no segments until it is released."""
         self._server_seen = False
         self._sent: set[_SentSegment] = set()
         self._stopping: set[asyncio.Future[None]] = set()
@@ -134,7 +136,7 @@ class RosRobotLink:
             self._give_up('its executor was started anew')
             self._executor, self._server_seen = executor, False
         self._silence.heard()
-        self._phase = message.phase
+        self._phase, self.halted = message.phase, message.halted
 
     def _lost(self, problem: str) -> RobotUnavailableError:
         return RobotUnavailableError(f'robot {self.robot!r}: {problem}, expected its executor')

@@ -162,7 +162,9 @@ ROBOT_PHASES = {
 """The phases of robots, as the program names them and as messages do."""
 
 
-def robot_state_message(state: ExecutorState, robot: str, skill_set: SkillSet) -> RobotState:
+def robot_state_message(
+    state: ExecutorState, robot: str, skill_set: SkillSet, *, halted: bool
+) -> RobotState:
     """Return a robot's state message; its header is left empty."""
     return RobotState(
         robot=robot,
@@ -174,6 +176,7 @@ def robot_state_message(state: ExecutorState, robot: str, skill_set: SkillSet) -
         elapsed=duration(state.elapsed_s),
         expected_remaining=duration(state.remaining_s),
         queued_segments=state.queued,
+        halted=halted,
     )
 
 

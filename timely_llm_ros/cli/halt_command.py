@@ -1,0 +1,62 @@
+"""``timely-llm halt`` and ``release``: a fleet stops and stays so, with a planner or without."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from functools import partial
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.command_line import seconds
+
+if TYPE_CHECKING:
+    import argparse
+
+_EXAMPLES = """\
+examples:
+  timely-llm {what}                              every robot
+  timely-llm {what} drone_1 drone_2
+  timely-llm {what} --namespace /site_a --wait 10
+"""
+
+
+def add_halt_options(parser: argparse.ArgumentParser) -> None:
+    """Say what the command is for and what it takes."""
+    parser.description = (
+        'Bring robots to their safe action and have them take nothing more, from whichever '
+        'planner, until they are released; an executor that is started anew remembers it. Every '
+        'robot is named with what became of it. The exit code is 0 if all are safe, 1 if one was '
+        'not reached or is not safe, 3 if no robot answers. No planner is needed.'
+    )
+    _add(parser, 'halt')
+
+
+def add_release_options(parser: argparse.ArgumentParser) -> None:
+    """Say what the command is for and what it takes."""
+    parser.description = (
+        'Have robots that were halted take tasks again. The exit code is 0 if all were reached, '
+        '1 if one was not, 3 if no robot answers.'
+    )
+    _add(parser, 'release')
+
+
+def _add(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.epilog = _EXAMPLES.format(what=what)
+    parser.add_argument('robots', nargs='*', metavar='ROBOT', help='their names; none for all')
+    parser.add_argument('--namespace', default='', help='of the fleet, for example /fleet')
+    parser.add_argument(
+        '--wait',
+        type=seconds,
+        default=3.0,
+        metavar='SECONDS',
+        help='for robots that have not answered (default: 3)',
+    )
+    parser.set_defaults(run=partial(_run, what))
+
+
+def _run(what: str, options: argparse.Namespace) -> int:
+    command = [sys.executable, '-m', 'timely_llm_ros.nodes.tools.fleet_halt', what]
+    command += [*options.robots, '--wait', str(options.wait)]
+    if options.namespace:
+        command += ['--ros-args', '-r', f'__ns:={options.namespace}']
+    return subprocess.run(command, check=False).returncode
