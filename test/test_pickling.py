@@ -21,7 +21,7 @@ def test_what_an_engine_sends_arrives_as_it_was() -> None:
     segment = Segment(0, PLAN, tuple(statements), tokens=9, is_last=True, awaits_value=False)
     for event in (
         SegmentGenerated('g', segment, 1.5, 0.25, 300),
-        GenerationEnded('g', 'stop', '', 9, 0.5, (1, 2, 3)),
+        GenerationEnded('g', 'stop', '', 9, 0.5, (1, 2, 3), 4),
     ):
         data = pickle.dumps(event, protocol=pickle.HIGHEST_PROTOCOL)
         assert pickle.loads(data) == event

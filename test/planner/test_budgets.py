@@ -28,6 +28,7 @@ from timely_llm_ros.errors import (
 )
 from timely_llm_ros.execution import LocalRobotLink, SegmentExecutor
 from timely_llm_ros.planner import PlannerConfig, Task, TaskAccepted, TaskResult
+from timely_llm_ros.planner.budgets import ENOUGH, StepShare
 from timely_llm_ros.planner.planner import Planner
 from timely_llm_ros.prediction.lengths.length_forecast import (
     EmpiricalLengths,
@@ -76,7 +77,7 @@ class Fixed:
 
 def serve(
     tasks: list[Task], lengths: dict[str, int], predictor: Any, *, evicts: bool = True,
-    after_s: float = 0.0, decides: EvictionChoice = 'worst_case',
+    after_s: float = 0.0, decides: EvictionChoice = 'worst_case', forwarded: float = 0.0,
 ) -> tuple[dict[str, TaskResult | TaskRefusedError], list[Any]]:  # fmt: skip
     """Run tasks, one robot each, and return results or refusals, and the planner's events."""
 
@@ -86,6 +87,7 @@ def serve(
             SimulatedConfig(
                 plan_text=lambda request: plan_of(lengths[request.generation_id]),
                 step_time=STEPS, mode='stream', eviction='snapkv' if evicts else None,
+                forwarded=forwarded,
             )
         )  # fmt: skip
         robots = {task.robot for task in tasks}
@@ -297,6 +299,50 @@ def test_trimmed_scenes_keep_what_the_task_names() -> None:
     ))  # fmt: skip
     kept = trim_scene(whole, 'bring me the red book and all cups', 3)
     assert [item.name for item in kept.objects] == ['cup_1', 'cat_1', 'book_1']
+
+
+@pytest.mark.parametrize('forwarded', [0.0, 0.6])
+def test_times_are_of_the_steps_that_plans_turn_out_to_take(forwarded: float) -> None:
+    names = [f't{number}' for number in range(ENOUGH + 1)]
+    found, events = serve(
+        [task(name, 20, 60.0) for name in names],
+        dict.fromkeys(names, 80),
+        Fixed(80, 80),
+        after_s=10.0,
+        forwarded=forwarded,
+    )
+    expected: list[float] = []
+    took: list[float] = []
+    for event in events:
+        if isinstance(event, TaskAccepted):
+            assert event.budgeted is not None
+            result = found[event.task_id]
+            assert isinstance(result, TaskResult)
+            assert result.tokens == 79
+            expected.append(event.budgeted.budget.expected_s)
+            took.append(result.generation_s)
+            assert event.budgeted.budget.worst_s >= 0.99 * result.generation_s
+    prompt = tokens_of(task('t0', 20, None))
+    # Until enough is known, each token counts as a step.
+    assert expected[:-1] == pytest.approx([seconds(prompt, 80)] * ENOUGH)
+    assert expected[-1] == pytest.approx(took[-1], rel=0.03)
+    assert (took[-1] < 0.6 * expected[0]) is (forwarded > 0)
+
+
+def test_a_skill_sets_share_of_steps() -> None:
+    share = StepShare()
+    for number in range(ENOUGH):
+        assert not share.known
+        share.observe(0.5 if number % 2 else 0.4)
+    assert share.known
+    assert share.mean == pytest.approx(0.45)
+    assert share.most == pytest.approx(0.5, abs=0.01)
+    share.observe(1.0)
+    assert share.most == 1.0
+    for _ in range(300):
+        share.observe(0.4)
+    assert share.mean == pytest.approx(0.4)
+    assert 0.4 < share.most < 0.45
 
 
 def test_lengths_are_learned_by_kind_of_prompt() -> None:

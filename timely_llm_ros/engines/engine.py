@@ -58,6 +58,7 @@ class GenerationEnded:
         tokens: Tokens generated.
         generation_s: Time that the engine was busy with it (s).
         token_ids: The generated token ids, where the engine knows them.
+        forwarded: How many of these tokens took no step of the model of their own.
     """
 
     generation_id: str
@@ -66,6 +67,7 @@ class GenerationEnded:
     tokens: int
     generation_s: float
     token_ids: tuple[int, ...] = ()
+    forwarded: int = 0
 
 
 @pickled_as_call

@@ -25,6 +25,43 @@ SMALLEST_SCENE = 0.125
 """Least share of a scene's objects that a trimmed prompt keeps."""
 
 
+ENOUGH = 8
+"""Plans of a skill set after which it is known how many of their tokens take a step."""
+
+_WEIGHT = 0.1
+"""What a plan counts in the mean."""
+
+_DECAY = 0.99
+"""What is left after each plan of how far the most was above the mean."""
+
+
+@dataclass(slots=True)
+class StepShare:
+    """Which share of the tokens of a skill set's plans takes a step of the model.
+
+    Attributes:
+        mean: In the mean.
+        most: Of the plan with the largest share lately.
+        plans: How many plans have been seen.
+    """
+
+    mean: float = 1.0
+    most: float = 1.0
+    plans: int = 0
+
+    def observe(self, share: float) -> None:
+        """Learn from one plan."""
+        self.plans += 1
+        self.mean += max(_WEIGHT, 1 / self.plans) * (share - self.mean)
+        most = self.mean + _DECAY * (self.most - self.mean)
+        self.most = share if self.plans == 1 else max(share, most)
+
+    @property
+    def known(self) -> bool:
+        """Whether enough plans have been seen."""
+        return self.plans >= ENOUGH
+
+
 @dataclass(frozen=True, slots=True)
 class BudgetedTask:
     """How a task is generated within its budget.
@@ -101,6 +138,7 @@ class Budgets:
         self._options = config.budgets or BudgetOptions()
         self._size = PromptSize(info)
         self._live = self._kv_tokens = 0
+        self._shares: dict[str, StepShare] = {}
 
     def decide(self, task: Task, skill_set: SkillSet, prompt: Prompt) -> BudgetedTask | None:
         """Return how a task is generated within its budget; None where it has none.
@@ -134,9 +172,14 @@ class Budgets:
     def _try(self, task: Task, budget_s: float, prompt: Prompt, scene: Scene) -> BudgetedTask:
         batch = min(self._config.max_running, self._live + 1)
         others = float(self._kv_tokens) if self._live and batch > 1 else 0.0
+        expected = self._times.at(batch, other_kv_tokens=others)
+        worst = self._options.worst_times(self._times, batch, others)
+        share = self._shares.get(task.skill_set)
+        if share is not None and share.known:
+            expected, worst = expected.with_steps(share.mean), worst.with_steps(share.most)
         budget = plan_budget(
-            self._times.at(batch, other_kv_tokens=others),
-            self._options.worst_times(self._times, batch, others),
+            expected,
+            worst,
             budget_s=budget_s,
             prompt_tokens=self._size(prompt),
             forecast=self._predictor.predict(prompt.fixed, prompt.body),
@@ -154,6 +197,10 @@ class Budgets:
             dropped,
             budget_s if task.overrun == 'skip_next' else None,
         )
+
+    def learn(self, skill_set: str, tokens: int, forwarded: int) -> None:
+        """Learn how many of a whole plan's tokens, its end included, took no step of their own."""
+        self._shares.setdefault(skill_set, StepShare()).observe(1.0 - forwarded / tokens)
 
     def on_engine_event(self, event: EngineEvent) -> None:
         """Note how busy the engine is."""

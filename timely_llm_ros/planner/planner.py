@@ -368,6 +368,8 @@ class Planner:
         if isinstance(self._predictor, EmpiricalLengths):
             self._predictor.observe(run.prompt.fixed, run.prompt.body, event.tokens + 1)
         skill_set = run.task.skill_set
+        if self._budgets is not None:
+            self._budgets.learn(skill_set, event.tokens + 1, event.forwarded)
         shortest_s = self._shortest_s.get(skill_set, event.generation_s)
         self._shortest_s[skill_set] = min(shortest_s, event.generation_s)
 

@@ -23,7 +23,7 @@ STEPS = 5
 class Forwarding(PlanTexts):
     """What is no word must follow."""
 
-    def fast_forward(self, generation_id: str) -> Output | None:  # type: ignore[override]
+    def fast_forward(self, generation_id: str) -> Output | None:
         plan = self._plans[generation_id]
         if plan.done == len(plan.pieces) or plan.pieces[plan.done][0].isalpha():
             return None

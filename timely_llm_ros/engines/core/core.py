@@ -150,6 +150,7 @@ class EngineCore:
                 return
             generation.brought += 1
             generation.forwarded += 1
+            generation.segment_forwarded += 1
             self.generations.take(generation, output, now_s)
 
     def _observe(self, plan: StepPlan, step_s: float, begun: int) -> None:

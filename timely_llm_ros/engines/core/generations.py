@@ -223,8 +223,9 @@ class Generations:
         self.remove(generation, complete=reason == 'stop')
         name = generation.generation_id
         token_ids = self._backend.close(name)
+        total_s, forwarded = generation.total_s, generation.forwarded
         self._events.append(
-            GenerationEnded(name, reason, error, generation.tokens, generation.total_s, token_ids)
+            GenerationEnded(name, reason, error, generation.tokens, total_s, token_ids, forwarded)
         )
 
     def end_repeated(self, generation_id: str) -> None:

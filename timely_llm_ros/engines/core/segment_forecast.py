@@ -42,7 +42,7 @@ class SegmentForecast:
         name, request = generation.generation_id, generation.request
         task_class = request.skill_set.name, request.utility
         first = not generation.segments
-        generation.segment_tokens = generation.forwarded = 0
+        generation.segment_tokens = generation.segment_forwarded = 0
         generation.expected_s = max(_SOONEST_S, self._costs.expected_s(*task_class, first=first))
         if not first:
             self._table.requeue(name)
@@ -70,7 +70,7 @@ class SegmentForecast:
         ids = [generation.generation_id for generation in served]
         expected_s = [self.expected_s(generation, batch) for generation in served]
         self._table.set_many(ids, 'expected_generation_s', expected_s)
-        chosen = [item.segment_tokens - item.forwarded for item in served]
+        chosen = [item.segment_tokens - item.segment_forwarded for item in served]
         self._table.set_many(ids, 'generated_tokens', chosen)
 
     def end_segment(self, generation: Generation, segment: Segment, now_s: float) -> None:
@@ -82,7 +82,7 @@ class SegmentForecast:
                 request.utility,
                 first=not generation.segments,
                 generation_s=generation.segment_s,
-                tokens=segment.tokens - generation.forwarded,
+                tokens=segment.tokens - generation.segment_forwarded,
             )
         start_s = max(now_s, self._table.get(name, 'due_s')) if generation.segments else now_s
         execution_s = expected_execution_s(segment.statements, request.skill_set, request.scene)

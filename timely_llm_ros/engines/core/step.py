@@ -145,8 +145,8 @@ class Generation:
 
     ``prompt_tokens`` are those of its own, without the prefix. ``evicted`` is how many tokens its
     rule gives up; None before it was asked. Its latest step ``brought`` so many tokens, of which
-    the model chose the first; of the segment in the making so many were ``forwarded``, without a
-    step of their own.
+    the model chose the first; so many were ``forwarded``, without a step of their own, of its
+    segment in the making ``segment_forwarded``.
     """
 
     generation_id: str = field(init=False)
@@ -159,6 +159,7 @@ class Generation:
     segment_tokens: int = 0
     brought: int = 1
     forwarded: int = 0
+    segment_forwarded: int = 0
     segment_s: float = 0.0
     cost_s: float = 0.0
     total_s: float = 0.0

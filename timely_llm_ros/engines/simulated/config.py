@@ -41,6 +41,8 @@ class SimulatedConfig(StepOptions, EngineConfig):
         plan_text: Returns a request's plan.
         step_time: How long a step takes.
         lengths: Predicts how long plans are; None for no prediction but the requests' own.
+        forwarded: Share of a plan's tokens, spread evenly, that take no step of their own, as where
+            a grammar leaves no choice; 0 up to 1.
     """
 
     name: ClassVar[str] = 'simulated'
@@ -49,6 +51,7 @@ class SimulatedConfig(StepOptions, EngineConfig):
     plan_text: PlanText = safe_action_plan
     step_time: StepTimeModel = StepTimeModel()
     lengths: LengthSource | None = None
+    forwarded: float = 0.0
 
     @property
     def paced(self) -> StepTimeModel:

@@ -46,8 +46,8 @@ class _Plan:
 class PlanTexts:
     """The simulated backend: tokens are pieces of the plan's text."""
 
-    def __init__(self, plan_text: PlanText, *, evicts: bool = True) -> None:
-        self._plan_text = plan_text
+    def __init__(self, plan_text: PlanText, *, evicts: bool = True, forwarded: float = 0.0) -> None:
+        self._plan_text, self._forwarded = plan_text, forwarded
         self.evicts = evicts
         self.pauses = False
         self._plans: dict[str, _Plan] = {}
@@ -88,8 +88,13 @@ class PlanTexts:
         """Forget a plan; its tokens' places are their ids."""
         return tuple(range(self._plans.pop(generation_id).done))
 
-    def fast_forward(self, generation_id: str) -> None:
-        """Return None: there is no grammar."""
+    def fast_forward(self, generation_id: str) -> Output | None:
+        """Return the next token if it is one that takes no step; never the one that ends a plan."""
+        plan, share = self._plans[generation_id], self._forwarded
+        if not share or plan.done + 1 == plan.last:
+            return None
+        follows = int(share * (plan.done + 1)) > int(share * plan.done)
+        return self.next(generation_id) if follows else None
 
     def length(self, generation_id: str) -> int:
         """Return how many tokens a generation's plan takes, its end included."""
@@ -111,7 +116,9 @@ class SimulatedEngine(Engine):
 
     def __init__(self, config: SimulatedConfig) -> None:
         self._lengths = config.lengths
-        self._texts = PlanTexts(config.plan_text, evicts=bool(config.eviction))
+        self._texts = PlanTexts(
+            config.plan_text, evicts=bool(config.eviction), forwarded=config.forwarded
+        )
         self._step_time = config.paced
         self._core = LanedCore(self._texts, config.core_options())
         self._max_kv_tokens = config.max_kv_tokens

@@ -98,6 +98,10 @@ class TimeCoefficients:
             prompt_tokens, length, evicted
         )
 
+    def with_steps(self, share: float) -> TimeCoefficients:
+        """Return the times of responses of which only this share of the tokens takes a step."""
+        return replace(self, kv_token_s=share * self.kv_token_s, step_s=share * self.step_s)
+
     def leverage_s(self, prompt_tokens: float, length: int, max_evicted: float) -> float:
         """Return by how much eviction can shorten a response at most (s), its own time aside.
 
