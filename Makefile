@@ -33,6 +33,7 @@ help:
 	@echo 'TORCH_INDEX_URL=...  where torch comes from, e.g. the index of its CPU builds'
 	@echo 'ENGINE=vllm        set up vLLM too (its CPU build, about 500 MB), and plan the demo with it'
 	@echo 'ENGINE=openai      the same, with vLLM as a server'
+	@echo 'MODEL=...          fly the demo on a model: smollm2, once it is made, or a folder'
 	@echo 'ARGS=...           passed on to the demo, the tests and the benchmarks'
 
 setup:
@@ -48,7 +49,7 @@ setup-indy:
 	@$(PYTHON) tools/bootstrap.py --indy
 
 demo: setup
-	@$(VENV)/timely-llm demo $(if $(ENGINE),--engine $(ENGINE)) $(ARGS)
+	@$(VENV)/timely-llm demo $(if $(ENGINE),--engine $(ENGINE)) $(if $(MODEL),--model $(MODEL)) $(ARGS)
 
 test: setup-dev
 	@$(RUN) -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)

@@ -10,8 +10,8 @@ from timely_llm_ros.cli.serve_command import vllm_obstacle
 from timely_llm_ros.cli.shared import add_fields, read_fields
 from timely_llm_ros.demo import PACE_S, DemoOptions, run_demo
 from timely_llm_ros.engines.openai import ServerOptions
-from timely_llm_ros.engines.tokens import SHIPPED_MODEL, find_model
-from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.engines.tokens import SHIPPED_MODEL, find_model, require_model_files
+from timely_llm_ros.errors import ConfigurationError, ModelLoadError
 
 if TYPE_CHECKING:
     import argparse
@@ -32,6 +32,7 @@ examples:
   timely-llm demo --robots 4 --tasks 8 --seed 7
   timely-llm demo --drivers mock
   timely-llm demo --fast --headless --output /tmp/demo
+  timely-llm demo --model smollm2
   timely-llm demo --engine openai
   timely-llm demo --engine openai --server http://gpu-1:8000
   timely-llm demo --pace 0.05 --batch 4
@@ -94,8 +95,10 @@ def _run(options: argparse.Namespace) -> int:
         raise ConfigurationError(
             f'--server with --engine {options.engine}: expected --engine openai'
         )
+    if options.model:
+        _check_model(options)
     if not paced and not options.server:
-        obstacle = vllm_obstacle(find_model(SHIPPED_MODEL), 1)
+        obstacle = vllm_obstacle(find_model(options.model or SHIPPED_MODEL), 1)
         if obstacle:
             raise ConfigurationError(obstacle)
     pace_s = options.pace if options.pace is not None else PACE_S
@@ -108,6 +111,7 @@ def _run(options: argparse.Namespace) -> int:
     demo = read_fields(
         options,
         DemoOptions,
+        model=str(Path(find_model(options.model)).resolve()) if options.model else '',
         robots=options.robots if options.robots is not None else (5 if mocks else 8),
         servers=ServerOptions(tuple(options.server)).urls if options.server else (),
         pace_s=pace_s,
@@ -116,3 +120,18 @@ def _run(options: argparse.Namespace) -> int:
         live=console.is_terminal and sys.stdout.isatty() and not options.headless,
     )
     return run_demo(demo, console)
+
+
+def _check_model(options: argparse.Namespace) -> None:
+    """Check that there is a model to fly on, which processes would only find out one by one.
+
+    Raises:
+        ConfigurationError: There is none, or the engine has none.
+    """
+    if options.engine == 'simulated':
+        raise ConfigurationError('--model with --engine simulated: expected an engine with a model')
+    try:
+        require_model_files(find_model(options.model))
+    except ModelLoadError as err:
+        hint = '; `make model-smollm2` makes it' if options.model == 'smollm2' else ''
+        raise ConfigurationError(f'{err}{hint}') from err

@@ -21,14 +21,14 @@ START_LIMIT_S = 300.0
 _PROGRAM = 'import sys; from timely_llm_ros.cli.main import main; sys.exit(main())'
 
 
-def start_server(children: Children, max_running: int) -> tuple[Child, str]:
-    """Start ``timely-llm serve`` with the shipped model; return the process and its address."""
+def start_server(children: Children, max_running: int, model: str) -> tuple[Child, str]:
+    """Start ``timely-llm serve`` with a model's folder; return the process and its address."""
     with socket.socket() as probe:
         probe.bind(('127.0.0.1', 0))
         port = probe.getsockname()[1]
     command = [
         sys.executable, '-c', _PROGRAM, 'serve', '--port', str(port), '--dtype', 'float32',
-        '--max-running', str(max_running),
+        '--max-running', str(max_running), '--model', model,
     ]  # fmt: skip
     return children.start('model_server', command), f'http://127.0.0.1:{port}'
 

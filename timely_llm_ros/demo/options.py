@@ -26,13 +26,20 @@ class DemoOptions:
         mocks: Whether the real drivers move mock robots; else the robots are simulated.
         output: Folder for traces, logs and the report; made.
         live: Whether to draw the live view; else lines are printed now and then.
+
+    With a ``model`` of the user's its plans may be wrong, which is no failure of the demo.
     """
 
     engine: str = option(
         'torch',
-        'torch, vllm and openai run the shipped model: on transformers, inside vLLM, or on a '
+        'torch, vllm and openai run the model: on transformers, inside vLLM, or on a '
         'vLLM server; simulated writes the right plans without any model',
         choices=tuple(ENGINES),
+    )
+    model: str = option(
+        '',
+        'folder of a language model, or the name of one in models/, that plans in place of the '
+        'shipped one',
     )
     tasks: int = option(24, 'tasks per run')
     seed: int = option(0, 'of tasks and robots', minimum=0, maximum=2**31 - 1)
@@ -52,6 +59,7 @@ class DemoOptions:
             pace += ', the decode step of an 8B model on an RTX 4090 (TimelyLLM, table 1)'
         return {
             'seed': str(self.seed),
+            'model': self.model or 'the shipped one',
             'pace': pace if self.pace_s else 'as fast as the model goes',
             'generations_per_step': f'{self.batch} at most',
         }

@@ -31,6 +31,15 @@ START_LIMIT_S = 240.0
 END_LIMIT_S = 120.0
 """How long tasks may go on after the last one arrived (s)."""
 
+MODEL_LIMIT_S = 45.0
+"""The same with a model of the user's, whose tasks are then cancelled (s)."""
+
+CANCEL_LIMIT_S = 30.0
+"""How long tasks that are cancelled may take to end (s)."""
+
+MOST_TOKENS = 128
+"""Of a plan, with a model of the user's."""
+
 PATIENCE_S = 3.0
 """Silence (s) after which planner and robots miss each other: more than the default, because a
 laptop that does everything at once may keep a process waiting for a second."""
@@ -148,6 +157,8 @@ class DemoRun:
         """
         self._first_task_s = start_s = time.monotonic()
         left = list(self._tasks)
+        limit_s = MODEL_LIMIT_S if self.options.model else END_LIMIT_S
+        end_s, canceled = self._tasks[-1].at_s + limit_s, False
         while len(self.results) < len(self._tasks):
             now_s = time.monotonic() - start_s
             while left and left[0].at_s <= now_s:
@@ -155,8 +166,14 @@ class DemoRun:
             self._children.check()
             if self._lost:
                 raise TimelyError('the planner fell silent')
-            if now_s > self._tasks[-1].at_s + END_LIMIT_S:
+            if now_s > end_s:
                 open_tasks = [task.key for task in self._tasks if task.key not in self.results]
+                if self.options.model and not canceled:
+                    # A plan may be valid and still go on for an hour.
+                    canceled, end_s = True, now_s + CANCEL_LIMIT_S
+                    for key in open_tasks:
+                        self._send({'cancel': key})
+                    continue
                 raise TimelyError(f'{", ".join(open_tasks)}: not ended after {now_s:.0f} s')
             next_s = left[0].at_s - now_s if left else CHECK_PERIOD_S
             await asyncio.sleep(min(max(next_s, 0.001), CHECK_PERIOD_S))
@@ -198,6 +215,7 @@ class DemoRun:
         planner = servers | {
             'robots': [f'{robot.name}:{robot.skill_set}' for robot in self._robots],
             'engine': options.engine,
+            **({'model_path': options.model, 'max_tokens': MOST_TOKENS} if options.model else {}),
             'mode': self.mode,
             'policy': self.policy,
             'max_running': options.batch,
@@ -266,10 +284,12 @@ class DemoRun:
         return command
 
     def _send(self, command: dict[str, Any]) -> None:
+        """Give the client a command."""
         stdin = None if self._client is None else self._client.process.stdin
         if stdin is None:
             raise RuntimeError('expected start() first')
-        self._sent_s[command['key']] = time.monotonic()
+        if 'key' in command:
+            self._sent_s[command['key']] = time.monotonic()
         try:
             stdin.write(json.dumps(command).encode() + b'\n')
             stdin.flush()
