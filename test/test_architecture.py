@@ -19,6 +19,7 @@ TOPS = ('timely_llm_ros', 'lrtrace', 'benchmarks')
 
 FLOORS = [
     ['errors'],
+    ['plugins'],
     [
         'utility',
         'clock',

@@ -184,7 +184,7 @@ def test_arguments_are_described_and_closed_where_they_can_be(description: list[
         if name in ('use_sim_time', 'autostart', 'together'):
             assert choices == ['true', 'false']
         if name == 'driver':
-            assert choices == sorted(DRIVERS)
+            assert all(driver in options['description'] for driver in DRIVERS)
         if name == 'log_level':
             assert 'debug' in choices
         if choices:

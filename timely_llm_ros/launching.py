@@ -48,8 +48,8 @@ def driver_argument() -> DeclareLaunchArgument:
     return DeclareLaunchArgument(
         'driver',
         default_value='simulated',
-        choices=['indy', 'ros', 'simulated', 'tello', 'trajectory'],
-        description='What moves the robots',
+        description='What moves the robots: simulated, indy, ros, tello, trajectory, or a driver '
+        'of another package',
     )
 
 

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, fields, replace
+from dataclasses import MISSING, fields, is_dataclass, replace
 from types import UnionType
-from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Protocol,
+    get_args,
+    get_origin,
+    get_type_hints,
+    runtime_checkable,
+)
 
 from timely_llm_ros.drivers.indy import IndyDriver, IndyOptions
 from timely_llm_ros.drivers.ros import RosDriver, RosOptions
@@ -12,6 +20,7 @@ from timely_llm_ros.drivers.simulated import SimulatedDriver, SimulatedOptions
 from timely_llm_ros.drivers.tello import TelloDriver, TelloOptions
 from timely_llm_ros.drivers.trajectory import TrajectoryDriver, TrajectoryOptions
 from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.plugins import load_plugin, plugin_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +30,22 @@ if TYPE_CHECKING:
     from timely_llm_ros.execution import Driver, Perception
     from timely_llm_ros.skills import SkillSet
 
-DriverOptions = SimulatedOptions | IndyOptions | RosOptions | TelloOptions | TrajectoryOptions
+
+@runtime_checkable
+class PluginOptions(Protocol):
+    """The options of a driver of another package: a frozen dataclass that makes its driver.
+
+    An entry point of the group ``timely_llm_ros.drivers`` names the class.
+    """
+
+    def make_driver(self, robot: str, skill_set: SkillSet, perception: Perception | None) -> Driver:
+        """Return the driver of one robot, not yet connected."""
+        ...
+
+
+DriverOptions = (
+    SimulatedOptions | IndyOptions | RosOptions | TelloOptions | TrajectoryOptions | PluginOptions
+)
 """The options of one driver. Their type says which driver it is."""
 
 DRIVERS: Mapping[str, type[DriverOptions]] = {
@@ -35,6 +59,27 @@ DRIVERS: Mapping[str, type[DriverOptions]] = {
 a tuple of so many of them."""
 
 _WORDS = {bool: 'true or false', int: 'a whole number', float: 'a number', str: 'a text'}
+
+
+def driver_names() -> tuple[str, ...]:
+    """Return the names of the drivers, those of other packages last."""
+    return (*DRIVERS, *(name for name in plugin_names('drivers') if name not in DRIVERS))
+
+
+def _options_of(driver: str) -> Any:
+    """Return the class of a driver's options."""
+    if driver in DRIVERS:
+        return DRIVERS[driver]
+    if driver not in driver_names():
+        raise ConfigurationError(
+            f'driver {driver!r}: expected one of {", ".join(sorted(driver_names()))}'
+        )
+    kind = load_plugin('drivers', driver)
+    if not is_dataclass(kind) or not hasattr(kind, 'make_driver'):
+        raise ConfigurationError(
+            f'driver {driver!r}: {kind!r}: expected a frozen dataclass with make_driver'
+        )
+    return kind
 
 
 def read_options(
@@ -51,17 +96,14 @@ def read_options(
         ConfigurationError: There is no such driver, an option is unknown or missing, or a value
             does not fit its option.
     """
-    if driver not in DRIVERS:
-        raise ConfigurationError(f'driver {driver!r}: expected one of {", ".join(sorted(DRIVERS))}')
+    kind = _options_of(driver)
     try:
-        return _read_options(DRIVERS[driver], values, base)
+        return _read_options(kind, values, base)
     except ConfigurationError as err:
         raise ConfigurationError(f'driver {driver!r}: {err}') from err
 
 
-def _read_options(
-    kind: type[DriverOptions], values: Mapping[str, object], base: DriverOptions | None
-) -> DriverOptions:
+def _read_options(kind: Any, values: Mapping[str, object], base: Any) -> DriverOptions:
     known = {one.name: one for one in fields(kind)}
     types = get_type_hints(kind)
     given: dict[str, Any] = {}
@@ -70,13 +112,15 @@ def _read_options(
             raise ConfigurationError(f'option {name!r}: expected one of {", ".join(known)}')
         given[name] = _read(f'{name} {value!r}', types[name], value)
     if base is not None:
-        return replace(base, **given)
+        changed: DriverOptions = replace(base, **given)
+        return changed
     for name, one in known.items():
         if name not in given and one.default is MISSING:
             raise ConfigurationError(
                 f'option {name!r}: is missing: expected {_expected(types[name])}'
             )
-    return kind(**given)
+    made: DriverOptions = kind(**given)
+    return made
 
 
 def _read(what: str, type_: object, value: object) -> object:
@@ -105,6 +149,7 @@ def create_driver(
     skill_set: SkillSet,
     options: DriverOptions,
     *,
+    robot: str = '',
     perception: Perception | None = None,
     joints: JointLink | None = None,
     calls: RosLink | None = None,
@@ -114,6 +159,7 @@ def create_driver(
     Args:
         skill_set: The robot's skills.
         options: The options of its driver.
+        robot: Name of the robot, for drivers of other packages.
         perception: The robot's eyes; None for none.
         joints: The joints of an arm that is driven by trajectories; no other driver needs them.
         calls: What a robot with ROS interfaces offers; no other driver needs it.
@@ -136,3 +182,5 @@ def create_driver(
             if joints is None:
                 raise ConfigurationError("driver 'trajectory': expected a link to the arm's joints")
             return TrajectoryDriver(skill_set, options, joints, perception=perception)
+        case PluginOptions():
+            return options.make_driver(robot, skill_set, perception)

@@ -13,7 +13,7 @@ from timely_llm_ros.engines.tokens import (
     own_stop_strings,
 )
 from timely_llm_ros.options import check_options, group, option
-from timely_llm_ros.scheduling import POLICIES, SchedulingOptions, ServingMode
+from timely_llm_ros.scheduling import SchedulingOptions, ServingMode, policy_names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class EngineConfig:
         'How plans are served: segment by segment with suspension, as a stream without, or whole.',
         choices=get_args(ServingMode),
     )
-    policy: str = option('least_loss', 'What ranks generations.', choices=tuple(POLICIES))
+    policy: str = option('least_loss', 'What ranks generations.', choices=policy_names())
     max_running: int = option(8, 'Most generations in one engine step.', minimum=1, maximum=1024)
     max_kv_tokens: int = option(
         32768, 'Most tokens whose KV is held.', minimum=256, maximum=2**31 - 1

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.plugins import load_plugin, plugin_names
 from timely_llm_ros.scheduling.generation import Phase
 
 if TYPE_CHECKING:
@@ -227,13 +228,22 @@ POLICIES: Mapping[str, Policy] = {
 """The policies by name."""
 
 
+def policy_names() -> tuple[str, ...]:
+    """Return the names of the policies, those of other packages last."""
+    return (*POLICIES, *(name for name in plugin_names('policies') if name not in POLICIES))
+
+
 def find_policy(name: str) -> Policy:
     """Return the policy of that name.
 
     Raises:
-        ConfigurationError: There is none.
+        ConfigurationError: There is none, or another package's is none.
     """
-    try:
+    if name in POLICIES:
         return POLICIES[name]
-    except KeyError:
-        raise ConfigurationError(f'policy {name!r}: expected one of {sorted(POLICIES)}') from None
+    if name not in policy_names():
+        raise ConfigurationError(f'policy {name!r}: expected one of {sorted(policy_names())}')
+    policy = load_plugin('policies', name)
+    if not isinstance(policy, Policy):
+        raise ConfigurationError(f'policy {name!r}: {policy!r}: expected an instance of Policy')
+    return policy

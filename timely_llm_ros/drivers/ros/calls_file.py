@@ -20,6 +20,7 @@ from timely_llm_ros.drivers.ros.message_types import (
 from timely_llm_ros.drivers.ros.templates import GREATEST, Filling, Templates
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.installation import shipped_folders
+from timely_llm_ros.plugins import plugin_files
 from timely_llm_ros.skills.loading import YamlValue, compose, is_skill_path, read_skill_file
 
 if TYPE_CHECKING:
@@ -136,10 +137,10 @@ def find_calls_file(name_or_path: str) -> Path:
     """
     if is_skill_path(name_or_path):
         return Path(name_or_path).expanduser()
-    shipped: dict[str, Path] = {}
-    for folder in shipped_folders('config'):
+    shipped = plugin_files('calls')
+    for folder in reversed(shipped_folders('config')):
         for path in sorted(folder.glob('calls/*.yaml')):
-            shipped.setdefault(path.stem, path)
+            shipped[path.stem] = path
     if name_or_path not in shipped:
         raise ConfigurationError(
             f'calls file {name_or_path!r}: expected a path or one of {", ".join(shipped) or "none"}'

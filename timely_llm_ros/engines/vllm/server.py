@@ -15,7 +15,7 @@ from importlib import metadata
 from timely_llm_ros.engines.vllm.plugin import ASYNC_SCHEDULER, SCHEDULER, check_contract
 from timely_llm_ros.options import option
 from timely_llm_ros.processes import end_with_parent
-from timely_llm_ros.scheduling import POLICIES
+from timely_llm_ros.scheduling import policy_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,9 @@ class ServeOptions:
         "number format; auto for the model's own",
         choices=('auto', 'float32', 'bfloat16', 'float16'),
     )
-    policy: str = option('least_loss', 'what ranks generations', choices=tuple(sorted(POLICIES)))
+    policy: str = option(
+        'least_loss', 'what ranks generations', choices=tuple(sorted(policy_names()))
+    )
     skill_sets: tuple[str, ...] = option(
         ('tello', 'arm'), 'names or files of skill sets whose plans the server cuts into segments'
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from timely_llm_ros.drivers import DRIVERS, DriverOptions, read_options
+from timely_llm_ros.drivers import DriverOptions, driver_names, read_options
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.nodes.executor.robot_body import PERCEPTIONS, RobotBody
 from timely_llm_ros.ros import robot_entries
@@ -124,9 +124,9 @@ def _choice(where: str, entry: object, default: str) -> DriverChoice:
         raise ConfigurationError(f'{where}: {entry!r}: expected a mapping of options')
     values = dict(entry)
     driver = values.pop('driver', default)
-    if driver not in DRIVERS:
+    if driver not in driver_names():
         raise ConfigurationError(
-            f'{where}: driver {driver!r}: expected one of {", ".join(sorted(DRIVERS))}'
+            f'{where}: driver {driver!r}: expected one of {", ".join(sorted(driver_names()))}'
         )
     if driver == 'simulated':
         return DriverChoice(where, driver, values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from timely_llm_ros.drivers import DRIVERS, SimulatedOptions
+from timely_llm_ros.drivers import SimulatedOptions, driver_names
 from timely_llm_ros.execution import ExecutorLimits
 from timely_llm_ros.ros import fixed, fixed_group
 
@@ -20,7 +20,7 @@ class ExecutorParameters:
     robots: tuple[str, ...] = fixed(
         (), 'More robots in the same process, one "name:skill_set" each.'
     )
-    driver: str = fixed('simulated', 'What moves the robots.', choices=tuple(DRIVERS))
+    driver: str = fixed('simulated', 'What moves the robots.', choices=driver_names())
     drivers_file: str = fixed(
         '',
         'YAML file with the driver and the options of robots by name, e.g. '

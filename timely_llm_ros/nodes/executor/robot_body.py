@@ -77,7 +77,14 @@ class RobotBody:
                 prefix=options.prefix.replace('{robot}', self.robot),
                 frame=options.frame.replace('{robot}', self.robot),
             )
-        return create_driver(skill_set, options, perception=perception, joints=joints, calls=calls)
+        return create_driver(
+            skill_set,
+            options,
+            robot=self.robot,
+            perception=perception,
+            joints=joints,
+            calls=calls,
+        )
 
     async def make_safe(self) -> None:
         """Connect a driver made for this alone, issue the safe action and release the robot."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from timely_llm_ros.errors import ConfigurationError, SkillSetError
 from timely_llm_ros.installation import shipped_folders
+from timely_llm_ros.plugins import plugin_files
 
 MAX_FILE_BYTES = 262_144
 """A larger skill-set file is refused."""
@@ -36,12 +37,15 @@ def read_skill_file(path: str | Path) -> str:
 
 
 def shipped_skill_files() -> dict[str, Path]:
-    """Return the skill-set files that ship, by name; a checkout's hide those that are installed."""
+    """Return the skill-set files that ship, by name, and those of other packages.
+
+    A checkout's hide those that are installed, and these hide those of other packages.
+    """
     shipped: dict[str, Path] = {}
     for folder in shipped_folders('skills'):
         for path in sorted(folder.glob('*.yaml')):
             shipped.setdefault(path.stem, path)
-    return shipped
+    return plugin_files('skill_sets') | shipped
 
 
 def is_skill_path(name_or_path: str) -> bool:
