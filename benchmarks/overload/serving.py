@@ -87,13 +87,16 @@ class Outcome:
 def overload(
     load: float, *, robots: int = 150, duration_s: float = 120.0, seed: int = 0
 ) -> Workload:
-    """Draw a load: so many times WID2's bursts, with its mix, for that many robots."""
+    """Draw a load: so many times WID2's bursts, with its mix.
+
+    A fleet of fewer robots than WID2's has as many bursts less.
+    """
     wid2 = WORKLOADS['wid2']
     return compose(
         replace(
             wid2,
             name='overload',
-            events_per_s=load * wid2.events_per_s,
+            events_per_s=load * wid2.events_per_s * min(1.0, robots / wid2.robots),
             robots=robots,
             duration_s=duration_s,
         ),

@@ -179,6 +179,19 @@ def test_the_scheduler_chooses_through_a_prompt_that_must_wait() -> None:
         assert scheduler.select(0.0) == ['urgent_0', 'urgent_1', 'urgent_2']
 
 
+def test_a_row_fills_a_step_while_more_come_than_find_a_place() -> None:
+    late = Candidate(-0.1, 4, 6.67, False)
+    candidates = [late, NEW_NORMAL, LATER_SEGMENT, LATER_SEGMENT]
+    limit = LookaheadBatchLimit(3, toy_times())
+    assert limit.choose(candidates) == [0]
+    for _ in range(100):
+        limit.choose(candidates)
+    assert limit.choose(candidates) == [0, 2, 3]
+    for _ in range(100):
+        limit.choose(candidates[:2])
+    assert limit.choose(candidates) == [0]
+
+
 def test_who_waited_beyond_the_age_bound_joins_whatever_others_lose() -> None:
     for few, waited_s in itertools.product((0, 1000), (4.0, 6.0)):
         table = GenerationTable()

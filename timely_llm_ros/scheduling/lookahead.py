@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 MOST_PLANNED = 8
 """Of more pressed prompts than these only so many of the best are planned in groups."""
 
+_CROWDED_WEIGHT = 0.01
+"""What a step counts in the share of steps that had more candidates than places."""
+
 
 class LookaheadBatchLimit(BatchLimit):
     """Runs those whose joining costs all together least.
@@ -34,8 +37,9 @@ class LookaheadBatchLimit(BatchLimit):
       was one.
     * As long as no step was observed, one prompt begins at a time.
 
-    Where it ``fills``, one that has its prompt's KV joins wherever there is room, whoever loses by
-    it: one more row costs little, and only full steps serve as many as can be served.
+    Where it ``fills``, or most steps of late had more candidates than places, one that has its
+    prompt's KV joins wherever there is room, whoever loses by it: one more row costs little, and
+    only full steps serve as many as can be served.
     ``network_s`` is the one-way time to a robot.
     """
 
@@ -49,7 +53,7 @@ class LookaheadBatchLimit(BatchLimit):
     ) -> None:
         super().__init__(max_running, step_times)
         self._network_s, self._fills = network_s, fills
-        self._dearest = self._behind = 0.0
+        self._dearest = self._behind = self._crowded = 0.0
 
     @property
     def considered(self) -> int:
@@ -60,6 +64,9 @@ class LookaheadBatchLimit(BatchLimit):
         """Return the places of the candidates to run, in order; at least one."""
         if not candidates:
             return ()
+        crowded = len(candidates) > self.max_running
+        self._crowded += _CROWDED_WEIGHT * (crowded - self._crowded)
+        fills = self._fills or self._crowded > 0.5
         losses = [item.loss_per_s for item in candidates if item.loss_per_s < OVERDUE_LOSS_PER_S]
         self._dearest = max(self._dearest, *losses, 0.0)
         places = list(range(min(running, self.max_running)))
@@ -87,7 +94,7 @@ class LookaheadBatchLimit(BatchLimit):
                 continue
             if place in pressed or place in places:
                 continue
-            if self._fills and not item.begins:
+            if fills and not item.begins:
                 pass
             elif inside and not self._gains(item, inside, added):
                 continue

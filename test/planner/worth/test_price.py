@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from timely_llm_ros.planner.worth import PlanCosts, Prices, fair_shares
+from timely_llm_ros.planner.worth.price import MARGINAL
 from timely_llm_ros.utility import NORMAL, URGENT, TimeUtility
 
 
@@ -40,10 +41,10 @@ def test_engine_time_is_free_while_all_fits() -> None:
 def test_the_kind_that_just_finds_no_room_sets_the_price() -> None:
     normal, urgent = prices(), prices()
     ask(normal, (NORMAL, 15.0, ''))
-    assert normal.price(60.0, '') == pytest.approx(1.0 / 0.1)
+    assert normal.price(60.0, '') == pytest.approx(MARGINAL * 1.0 / 0.1)
     ask(urgent, (URGENT, 30.0, ''), (NORMAL, 15.0, ''))
     assert urgent.demand(60.0) == pytest.approx(3.0, abs=0.3)
-    assert urgent.price(60.0, '') == pytest.approx(2.0 / 0.05)
+    assert urgent.price(60.0, '') == pytest.approx(MARGINAL * 2.0 / 0.05)
 
 
 def test_a_price_falls_when_tasks_cease_to_come() -> None:

@@ -25,6 +25,9 @@ PROMISED = 0.9
 _STEP = 0.08
 """How fast the promised quantile follows (in the logarithm of the response)."""
 
+_FIRST_STEP = 0.8
+"""The same for the first response of a kind; it falls with the root of their number."""
+
 _WEIGHT = 0.05
 """What a new response counts in the mean of how far the model is off."""
 
@@ -63,14 +66,17 @@ class Expectation:
 class _Error:
     """By what factor responses differ from the model: in the mean, and the promised quantile."""
 
+    seen: int = 0
     mean: float = 1.0
-    quantile: float = 1.5
+    quantile: float = 2.0
 
     def learn(self, factor: float, *, kept: bool) -> None:
         self.mean += _WEIGHT * (min(factor, _MOST_OFF) - self.mean)
         # In the long run exactly the promised share is kept, whatever the model is worth.
         step = -(1.0 - PROMISED) if kept else PROMISED
-        self.quantile = min(max(self.quantile * math.exp(_STEP * step), 0.1), _MOST_OFF)
+        self.seen += 1
+        step *= max(_STEP, _FIRST_STEP / math.sqrt(self.seen))
+        self.quantile = min(max(self.quantile * math.exp(step), 0.1), _MOST_OFF)
 
 
 class Expectations:

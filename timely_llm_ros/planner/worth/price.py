@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 WINDOW_S = 10.0
 """A task counts the less the longer ago it came: by 1/e after this (s)."""
 
+MARGINAL = 0.8
+"""What of its peak a task of the kind that sets the price must be expected to earn. At 1 only those
+that find the engine idle would be good enough, and it would be idle between them."""
+
 NEGLIGIBLE = 1e-4
 """Kinds of which fewer come per second are forgotten."""
 
@@ -68,7 +72,7 @@ class Prices:
         for density, used in by_density:
             share -= used
             if share < 0:
-                return density
+                return MARGINAL * density
         return 0.0
 
     def _asked(self, kinds: Mapping[Kind, float]) -> float:
