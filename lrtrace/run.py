@@ -94,6 +94,12 @@ class RecordedTask:
     time_budget_s: float | None = None
     """None for no limit."""
 
+    told_response_s: float | None = None
+    """The response that its client was told to expect; None where nothing was known."""
+
+    promised_response_s: float | None = None
+    """The one that nine of ten tasks keep."""
+
     @property
     def succeeded(self) -> bool:
         """Whether its whole plan was executed."""
@@ -141,6 +147,18 @@ class RecordedTask:
 
 
 @dataclass(frozen=True, slots=True)
+class RefusedTask:
+    """A task that was not taken."""
+
+    robot: str
+    why: str
+    kind: str = 'other'
+    instruction: str = ''
+    at_s: float = 0.0
+    """When it was refused."""
+
+
+@dataclass(frozen=True, slots=True)
 class EngineSample:
     """The engine at one moment: generations by phase, tokens in its KV cache, step duration."""
 
@@ -161,8 +179,8 @@ class Run:
     tasks: list[RecordedTask] = field(default_factory=list)
     """In the order of acceptance."""
 
-    refused: list[tuple[str, str]] = field(default_factory=list)
-    """The robot of each refused task, and why it was refused."""
+    refused: list[RefusedTask] = field(default_factory=list)
+    """In the order in which they were refused."""
 
     samples: list[EngineSample] = field(default_factory=list)
     start_ns: int = 0

@@ -65,6 +65,12 @@ class Figures:
     whole_tokens: float
     """Medians, too."""
 
+    told_s: float
+    """Median of the responses that clients were told to expect."""
+
+    kept: float
+    """Share of the promised responses that were kept."""
+
     parts_s: tuple[float, float, float, float]
     """Means of ``RecordedTask.response_parts_s``."""
 
@@ -106,6 +112,14 @@ def figures(tasks: Sequence[RecordedTask]) -> Figures:
         ),
         first_tokens=median_or_nan(first.tokens for first in firsts if first.tokens),
         whole_tokens=median_or_nan(task.tokens for task in done),
+        told_s=median_or_nan(
+            task.told_response_s for task in tasks if task.told_response_s is not None
+        ),
+        kept=mean_or_nan(
+            task.response_s is not None and task.response_s <= task.promised_response_s
+            for task in ended
+            if task.promised_response_s is not None
+        ),
         parts_s=(
             mean_or_nan(part[0] for part in parts),
             mean_or_nan(part[1] for part in parts),

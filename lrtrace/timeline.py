@@ -10,6 +10,7 @@ from lrtrace.run import (
     EngineSample,
     RecordedSegment,
     RecordedTask,
+    RefusedTask,
     Run,
     natural_key,
     note_busy_robots,
@@ -103,6 +104,9 @@ def _accepted(run: Run, trace: Trace, room: Room) -> dict[str, RecordedTask]:
             skill_set=str(event.skill_set),
             scene=scene(event.scene),
             time_budget_s=seconds(event.time_budget) or None,
+            # Traces of before have neither.
+            told_response_s=_known_s(event, 'expected_response'),
+            promised_response_s=_known_s(event, 'promised_response'),
         )
         size = TASK_BYTES + _size(task.robot, task.kind, task.instruction, task.skill_set)
         for item in task.scene.objects:
@@ -124,9 +128,14 @@ def _accepted(run: Run, trace: Trace, room: Room) -> dict[str, RecordedTask]:
 def _add_event(run: Run, tasks: dict[str, RecordedTask], event: Any) -> int:
     """Take what an event says of a task, and return how much room that takes."""
     if event.event == REFUSED:
-        refusal = str(event.robot), str(event.error_msg)
-        run.refused.append(refusal)
-        return CALL_BYTES + _size(*refusal)
+        texts = (
+            str(event.robot),
+            str(event.error_msg),
+            str(event.task_kind) or 'other',
+            str(event.instruction),
+        )
+        run.refused.append(RefusedTask(*texts, (_sent_ns(event) - run.start_ns) / 1e9))
+        return CALL_BYTES + _size(*texts)
     # Where there is none, the recorder was started after the task was accepted.
     task = tasks.get(plan_id_of(event))
     if task is None or event.event == ACCEPTED:
@@ -196,6 +205,11 @@ def _add_sample(run: Run, state: Any) -> int:
     if sample.at_s >= 0:
         run.samples.append(sample)
     return SAMPLE_BYTES
+
+
+def _known_s(event: Any, name: str) -> float | None:
+    told = getattr(event, name, None)
+    return None if told is None else seconds(told) or None
 
 
 def _started(task: RecordedTask) -> bool:

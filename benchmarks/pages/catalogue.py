@@ -10,6 +10,7 @@ import jinja2
 from benchmarks.pages import (
     batching,
     model,
+    overload,
     overview,
     recorder,
     robots,
@@ -31,6 +32,7 @@ FOLDER = HERE.parents[1] / 'docs' / 'results'
 PAGES: dict[str, Callable[[], dict[str, Any]]] = {
     'README': overview.context,
     'scheduling': scheduling.context,
+    'overload': overload.context,
     'timelyllm': timelyllm.context,
     'timebill': timebill.context,
     'trail': trail.context,

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 MEASURED_BY = {
     'scheduling': ('scheduling', 'scale', 'overhead'),
+    'overload': ('overload',),
     'timelyllm': (
         'timelyllm_fig5', 'timelyllm_fig6', 'timelyllm_fig7', 'timelyllm_admission',
         'timelyllm_fig8', 'timelyllm_fig9', 'timelyllm_fig10', 'timelyllm_bounds',

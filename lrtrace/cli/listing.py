@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 WIDEST = 48
 """A line shows this many characters of an instruction or error."""
 
+WIDEST_REFUSAL = 300
+"""A refusal is told with all its numbers."""
+
 
 def task_lines(run: Run) -> list[str]:
     """Return a heading, and a line for each task and refusal. Times are in s."""
@@ -28,7 +31,9 @@ def task_lines(run: Run) -> list[str]:
         ).rstrip()
         for row in rows
     ]
-    lines += [f'refused    {_shown(robot)}: {_shown(why)}' for robot, why in run.refused]
+    lines += [
+        f'refused    {_shown(one.robot)}: {_shown(one.why, WIDEST_REFUSAL)}' for one in run.refused
+    ]
     return lines if run.tasks or run.refused else ['no task in this trace']
 
 
@@ -54,9 +59,9 @@ def _ending(task: RecordedTask) -> str:
     return 'canceled' if task.status == CANCELED else f'aborted ({task.error_code})'
 
 
-def _shown(text: str) -> str:
+def _shown(text: str, widest: int = WIDEST) -> str:
     """Return recorded text in one short line, without characters that control a terminal."""
     clean = ''.join(
-        letter if unicodedata.category(letter)[0] != 'C' else ' ' for letter in text[: WIDEST + 1]
+        letter if unicodedata.category(letter)[0] != 'C' else ' ' for letter in text[: widest + 1]
     )
-    return clean if len(clean) <= WIDEST else f'{clean[: WIDEST - 1]}…'
+    return clean if len(clean) <= widest else f'{clean[: widest - 1]}…'

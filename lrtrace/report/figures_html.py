@@ -143,6 +143,11 @@ def kinds_table(runs: Sequence[Run]) -> Iterator[str]:
         ('utility', lambda one: number(one.mean_utility)),
         ('late', lambda one: str(one.late)),
     ]
+    if any(math.isfinite(one.told_s) for some in kinds for one in some.values()):
+        columns[1:1] = [
+            ('told to expect', lambda one: seconds(one.told_s)),
+            ('promises kept', lambda one: _percent(one.kept)),
+        ]
     head = ''.join(f'<th colspan="{len(runs)}" class="group">{title}</th>' for title, _ in columns)
     labels = ''.join(
         f'<th class="{"first" if index == 0 else ""}">{e(run.label)}</th>'
@@ -167,8 +172,14 @@ def kinds_table(runs: Sequence[Run]) -> Iterator[str]:
     yield (
         '</tbody></table></div>'
         '<p class="note">Medians of response and waiting times, means of utility. '
-        'Late: the robot started after the expected response time of its task, or never.</p>'
+        'Late: the robot started after the expected response time of its task, or never. '
+        'Told to expect: the median of the responses that clients were told when their tasks were '
+        'accepted; nine of ten promises should be kept.</p>'
     )
+
+
+def _percent(share: float) -> str:
+    return f'{100 * share:.0f} %' if math.isfinite(share) else NOTHING
 
 
 def percentiles_table(runs: Sequence[Run]) -> str:

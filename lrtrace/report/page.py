@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from collections import Counter
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from lrtrace.report.figures_html import (
     reasons,
     tasks_table,
 )
+from lrtrace.report.refusals_html import refusals
 from lrtrace.report.text import e, kind_name, seconds
 from lrtrace.run import natural_key
 from lrtrace.statistics import same_tasks
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 """Has the browser refuse whatever the page does not carry itself."""
-
-MOST_REASONS = 8
-"""A run's list of refusals names this many reasons."""
 
 
 def write_report(runs: Sequence[Run], path: str | Path, *, title: str = '') -> Path:
@@ -73,7 +70,7 @@ def _pieces(runs: Sequence[Run], title: str) -> Iterator[str]:
         '<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,">'
         f'<title>{e(title)}</title><style>{_asset("report.css")}</style></head>'
         f'<body><main><header><h1>{e(title)}</h1><p class="sub">{_subtitle(runs)}</p></header>'
-        f'{_warnings(runs)}{headline(runs)}{_refusals(runs)}'
+        f'{_warnings(runs)}{headline(runs)}{refusals(runs)}'
         f'<section><h2>Timeline</h2>{_controls()}{_filters(runs)}'
     )
     yield from (_chart(index, run) for index, run in enumerate(runs))
@@ -124,26 +121,6 @@ def _warnings(runs: Sequence[Run]) -> str:
         if not run.tasks:
             texts.append(f'{run.label}: the trace holds no task')
     return ''.join(f'<p class="warning">{e(text)}</p>' for text in texts)
-
-
-def _refusals(runs: Sequence[Run]) -> str:
-    """Return the list of refusals; they are answers, as when no time budget can be met."""
-    lists = ''
-    for run in runs:
-        reasons_of = Counter(why for _, why in run.refused)
-        if not reasons_of:
-            continue
-        count = len(run.refused)
-        what = 'task was refused' if count == 1 else 'tasks were refused'
-        most = reasons_of.most_common(MOST_REASONS)
-        rows = ''.join(f'<li>{number} times: {e(why)}</li>' for why, number in most)
-        more = len(reasons_of) - MOST_REASONS
-        rows += f'<li>{more} other reasons</li>' if more > 0 else ''
-        lists += (
-            f'<details class="answers"><summary>{e(run.label)}: {count} {what} at once'
-            f'</summary><ul>{rows}</ul></details>'
-        )
-    return lists
 
 
 def _controls() -> str:

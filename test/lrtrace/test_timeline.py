@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.traces.small_trace import write_small_trace
 
 from benchmarks.recorder.synthetic_trace import messages, workload, write_trace
 from lrtrace.run import Run, natural_key
@@ -47,6 +48,25 @@ def test_every_task_is_there_with_its_times(runs: list[Run]) -> None:
         assert task.urgent == plan.urgent
         assert [s.text for s in task.ordered_segments] == [f'{call};' for call in plan.calls]
         assert task.succeeded
+
+
+def test_what_was_told_of_tasks_that_were_taken_and_of_those_refused(tmp_path: Path) -> None:
+    run = read_run(Trace(write_small_trace(tmp_path / 'trace', refused='it would be too late')))
+    assert {task.told_response_s for task in run.tasks} == {0.05}
+    assert {task.promised_response_s for task in run.tasks} == {0.1}
+    found = figures(run.tasks)
+    assert found.told_s == 0.05
+    assert found.kept == 1.0
+    (refused,) = run.refused
+    assert refused.why == 'it would be too late'
+    assert (refused.robot, refused.kind) == ('drone_1', 'check_on')
+    assert refused.instruction == 'is the cat well'
+    assert refused.at_s == pytest.approx(0.1)
+
+
+def test_nothing_is_said_to_have_been_told_where_nothing_was(runs: list[Run]) -> None:
+    assert {task.told_response_s for task in runs[0].tasks} == {None}
+    assert math.isnan(figures(runs[0].tasks).kept)
 
 
 def test_times_add_up(runs: list[Run]) -> None:

@@ -92,3 +92,28 @@ def test_what_is_not_begun_and_cannot_be_in_time_costs_the_engine_no_step() -> N
     assert all(result.utility > 0 for result in results if not result.ending.code)
     (text, *_) = [result.ending.message for result in results if result.ending.code]
     assert 'its first action would come after' in text
+
+
+def test_one_that_has_the_engine_to_itself_is_tried_whatever_others_took() -> None:
+    results: list[TaskResult] = []
+
+    async def body(fleet: Fleet) -> None:
+        # Their first segments take 3 s; nothing else is known of the skill set.
+        for number in range(4):
+            task = fleet.task(f'long {number}', instruction='long', utility=NORMAL)
+            assert (await fleet.submit(task).result()).ending.succeeded
+        for utility in (WANTED, replace(URGENT, floor=0.0)):
+            task = fleet.task(f'{utility.peak}', instruction='short', utility=utility)
+            results.append(await fleet.submit(task).result())
+
+    engine = SimulatedEngine(
+        SimulatedConfig(
+            plan_text=lambda request: (
+                [''] * (29 if 'long' in request.prompt.body else 1) + ['act(1);']
+            ),
+            min_step_s=0.1,
+        )
+    )
+    in_fleet(body, engine=engine)
+    assert [result.ending.code for result in results] == [0, 0]
+    assert all(result.utility > 0 for result in results)

@@ -16,6 +16,7 @@ from benchmarks.recorder.synthetic_trace import messages, workload, write_trace
 from lrtrace.cli.export_command import COLUMNS, tables, write_tables
 from lrtrace.cli.listing import task_lines
 from lrtrace.cli.main import main
+from lrtrace.run import RefusedTask
 from lrtrace.storage.reader import Trace
 from lrtrace.storage.to_json import SLICE, json_pieces
 from lrtrace.timeline import read_run
@@ -149,7 +150,7 @@ def test_how_a_task_ended_is_said(trace: Path) -> None:
     one.status, one.error_code, one.error = 6, 3, 'another \x1b[2J took over'
     two.status, two.error_code = 5, 4
     three.ended_s, three.response_s = None, None
-    run.refused.append(('drone_9', 'too late'))
+    run.refused.append(RefusedTask('drone_9', 'too late'))
     lines = task_lines(run)
     assert 'aborted (3)' in lines[1]
     assert '\x1b' not in lines[1]

@@ -16,7 +16,7 @@ from benchmarks.recorder.synthetic_trace import write_trace
 from lrtrace import report
 from lrtrace.report import render_report, write_report
 from lrtrace.report.text import json_for_script, number, seconds
-from lrtrace.run import RecordedSegment, RecordedTask, Run
+from lrtrace.run import RecordedSegment, RecordedTask, RefusedTask, Run
 from lrtrace.storage.reader import Trace
 from lrtrace.timeline import read_run
 from timely_llm_ros.errors import TraceError
@@ -27,6 +27,7 @@ HOSTILE = (
     "'onmouseover='alert(1)",
     '<!--<script>',
     '\u2028${alert(1)}`',
+    '1 \x00 2 <b>3</b>',
 )
 
 
@@ -72,8 +73,8 @@ def hostile_run(text: str) -> Run:
         0, text, (text,), 4, 0.4, 0.1, 1.0, started_s=0.5, ended_s=2.0, error=text
     )
     return Run(
-        text, tasks=[task], refused=[(text, text)], engine=text, model=text, mode=text,
-        policy=text, custom_data={text: text}, damage=text, path=text, duration_s=3.0,
+        text, tasks=[task], refused=[RefusedTask(text, text, text, text)], engine=text, model=text,
+        mode=text, policy=text, custom_data={text: text}, damage=text, path=text, duration_s=3.0,
     )  # fmt: skip
 
 
@@ -107,11 +108,50 @@ def test_an_empty_run_is_said_to_be_empty() -> None:
 
 def test_a_refusal_is_an_answer_and_no_warning(runs: list[Run]) -> None:
     calm = render_report([replace(runs[0], refused=[])])
-    page = render_report([replace(runs[0], refused=[('drone_9', 'worst case <9 s>')] * 2)])
+    page = render_report(
+        [replace(runs[0], refused=[RefusedTask('drone_9', 'worst case <9 s>')] * 2)]
+    )
     assert page.count('class="warning"') == calm.count('class="warning"')
     assert '2 tasks were refused at once' in page
     assert '2 times: worst case &lt;9 s&gt;' in page
     assert 'refused' not in calm.split('<script')[0]
+
+
+WORTHLESS = (
+    'a first action is expected after {response} s (0.00 s for its robot, {engine} s for the '
+    'engine), worth -0.20: expected more than 0'
+)
+
+
+def test_why_a_task_was_refused_is_told_in_a_sentence_with_numbers(runs: list[Run]) -> None:
+    refused = [
+        RefusedTask('drone_9', WORTHLESS.format(response='1.60', engine='0.41'), 'look_for', 'go'),
+        RefusedTask('drone_2', WORTHLESS.format(response='1.75', engine='0.39'), 'look_for', 'go'),
+        RefusedTask('drone_2', "robot 'drone_2' has 8 tasks queued: expected less than 8"),
+    ]
+    text = ' '.join(Page(render_report([replace(runs[0], refused=refused)])).texts)
+    assert '3 tasks were refused at once' in text
+    reason = WORTHLESS.format(response='1.60 to 1.75', engine='0.39 to 0.41')
+    assert f'2 times: {reason}' in text
+    assert "1 time: robot 'drone_2' has 8 tasks queued: expected less than 8" in text
+    assert f'Refused because {refused[0].why}.' in text
+
+
+def test_what_was_told_to_expect_stands_beside_what_was_achieved(runs: list[Run]) -> None:
+    assert 'promises kept' not in render_report(runs[:1])
+    (first, *rest) = runs[0].tasks
+    assert first.response_s is not None
+    told = replace(
+        first,
+        kind='told',
+        told_response_s=0.123,
+        promised_response_s=first.response_s + 0.1,
+    )
+    late = replace(told, promised_response_s=first.response_s - 0.001)
+    page = render_report([replace(runs[0], tasks=[told, late, *rest])])
+    row = page.split('<th scope="row">told')[1].split('</tr>')[0]
+    assert '>0.12 s<' in row
+    assert '>50 %<' in row
 
 
 def test_nothing_is_fetched(runs: list[Run]) -> None:

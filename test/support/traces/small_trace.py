@@ -21,9 +21,16 @@ CALLS = (('takeoff', 0.11), ('goto(cat_1)', 0.13), ('take_picture', 0.02), ('lan
 
 
 def write_small_trace(
-    folder: Path, robots: Sequence[str] = ('drone_1', 'drone_2'), *, unended: Sequence[str] = ()
+    folder: Path,
+    robots: Sequence[str] = ('drone_1', 'drone_2'),
+    *,
+    unended: Sequence[str] = (),
+    refused: str = '',
 ) -> Path:
-    """Write a task for each robot, 0.2 s apart; those of ``unended`` stop after a segment."""
+    """Write a task for each robot, 0.2 s apart; those of ``unended`` stop after a segment.
+
+    With ``refused`` another one is refused for that, 0.1 s after the first.
+    """
     writer = TraceWriter(folder)
 
     def add(topic: str, at_s: float, message: Any) -> None:
@@ -31,6 +38,10 @@ def write_small_trace(
         message.header.stamp = stamp(at_s)
         writer.write(topic, serialize_message(message), log_ns=T0_NS + round(at_s * 1e9))
 
+    if refused:
+        message = TaskEvent(event=TaskEvent.REFUSED, robot=robots[0], task_kind='check_on')
+        message.instruction, message.error_msg = 'is the cat well', refused
+        add('/task_events', 0.1, message)
     state = SchedulerState(engine='torch', model='m', mode='segmented', policy='edf', running=1)
     state.step_time = duration(0.01)
     add('/scheduler_state', 0.0, state)
@@ -50,6 +61,7 @@ def write_small_trace(
         accepted.scene = [SceneObject(name='cat_1', kind='cat', attribute='black')]
         accepted.scene[0].position.x = 2.0
         accepted.time_budget = duration(30.0)
+        accepted.expected_response, accepted.promised_response = duration(0.05), duration(0.1)
         add('/task_events', received_s, accepted)
         at_s = 0.05
         for index, (call, call_s) in enumerate(CALLS):

@@ -1,0 +1,69 @@
+"""Tables on what is earned when more is asked than can be served."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.pages.markdown import table
+from benchmarks.pages.recorded import read
+from timely_llm_ros.errors import TaskRefusedError, WorthlessError
+
+
+def context() -> dict[str, Any]:
+    """Return what the page's template names."""
+    figures = read('overload').figures
+    return {
+        'made': figures,
+        'fleets': {
+            robots: {'goodput': goodput(robots), 'ours': ours(robots)}
+            for robots in dict.fromkeys(one['robots'] for one in figures['bounds'])
+        },
+    }
+
+
+def goodput(robots: int) -> str:
+    """Return what every way earned of a fleet, by load, and what no schedule exceeds."""
+    bounds = {one['load']: one['goodput'] for one in _of('bounds', robots)}
+    ways: dict[str, dict[float, float]] = {}
+    for one in _of('earned', robots):
+        ways.setdefault(one['way'], {})[one['load']] = one['goodput']
+    rows = [
+        (f'**{name}**' if name == 'ours' else name, *(f'{earned[load]:.2f}' for load in bounds))
+        for name, earned in ways.items()
+    ]
+    if 'ours' in ways:
+        shares = (f'{ways["ours"][load] / most:.2f}' for load, most in bounds.items())
+        rows.append(('ours, share of the bound', *shares))
+    rows.append(('bound', *(f'{most:.2f}' for most in bounds.values())))
+    return table(('goodput at load', *(f'{load:g}' for load in bounds)), rows)
+
+
+def ours(robots: int) -> str:
+    """Return what became of the tasks that were served our way, by load."""
+    rows = []
+    for one in _of('earned', robots):
+        if one['way'] != 'ours':
+            continue
+        ended = {int(code): count for code, count in one['codes'].items()}
+        rows.append(
+            (
+                f'{one["load"]:g}',
+                one['tasks'],
+                ended.get(0, 0),
+                ended.get(TaskRefusedError.code, 0),
+                ended.get(WorthlessError.code, 0),
+                one['late'],
+                f'{one["utility"]:.2f}',
+                f'{one["urgent_p50_s"]:.2f} / {one["urgent_p99_s"]:.2f}',
+                '-' if one['kept'] is None else f'{one["kept"]:.3f}',
+            )
+        )
+    head = (
+        'load', 'tasks', 'served', 'refused', 'worthless', 'served late', 'mean utility',
+        'urgent response p50 / p99 (s)', 'promises kept',
+    )  # fmt: skip
+    return table(head, rows)
+
+
+def _of(what: str, robots: int) -> list[dict[str, Any]]:
+    return [one for one in read('overload').figures[what] if one['robots'] == robots]
