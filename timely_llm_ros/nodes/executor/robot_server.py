@@ -6,7 +6,7 @@ import asyncio
 import logging
 import uuid
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from rclpy.action.server import ServerGoalHandle
     from rclpy.node import Node
 
-    from timely_llm_ros.execution import SegmentExecutor, SegmentProgress
+    from timely_llm_ros.execution import ExecutorState, SegmentExecutor, SegmentProgress
     from timely_llm_ros.ros import RosThread
     from timely_llm_ros.skills import Scene, Segment
 
@@ -143,6 +143,9 @@ class RobotServer:
         self._drop_unread(Ending(SegmentCode.SHUTDOWN, 'the executor goes down'))
         if self._runs:
             await asyncio.wait(self._runs.values(), timeout=1.0)
+        if safe:
+            # A planner that goes down at the same time need not ask whether it is.
+            self._publish(replace(self.executor.state, phase='safe'))
         self.publish_state()
         return safe
 
@@ -163,8 +166,11 @@ class RobotServer:
 
     def publish_state(self) -> None:
         """Publish what the robot does now."""
+        self._publish(self.executor.state)
+
+    def _publish(self, state: ExecutorState) -> None:
         message = robot_state_message(
-            self.executor.state, self.robot, self.executor.skill_set, halted=self._halt.there
+            state, self.robot, self.executor.skill_set, halted=self._halt.there
         )
         self._states.publish(message, message.header)
 

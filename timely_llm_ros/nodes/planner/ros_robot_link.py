@@ -83,6 +83,9 @@ class RosRobotLink:
         self._executor = b''
         self._silence = Silence(most_s=4 * CHECK_PERIOD_S)
         self._phase: int = RobotState.LOST
+        self._left_safe = False
+        """Whether it was safe when it was last heard of, perhaps before it was LOST, and was sent
+        nothing since."""
         self.halted = False
         """Whether its executor says that it takes no segments until it is released."""
         self._server_seen = False
@@ -137,6 +140,14 @@ class RosRobotLink:
             self._executor, self._server_seen = executor, False
         self._silence.heard()
         self._phase, self.halted = message.phase, message.halted
+        if message.phase == RobotState.SAFE:
+            self._left_safe = True
+        elif message.phase != RobotState.LOST:
+            self._left_safe = False
+        elif self._left_safe:
+            # It went down in order: nobody is there to be asked, nor need be.
+            for stopping in tuple(self._stopping):
+                self._stopped(stopping, '')
 
     def _lost(self, problem: str) -> RobotUnavailableError:
         return RobotUnavailableError(f'robot {self.robot!r}: {problem}, expected its executor')
@@ -151,6 +162,7 @@ class RosRobotLink:
         if not self.available:
             self._segments.publish(message)
             raise self._lost('no sign of life')
+        self._left_safe = False
         sent = _SentSegment(timed.segment, on_progress, self._ros.loop.create_future())
         self._sent.add(sent)
         self._ros.call(self._send, sent, message)
@@ -179,6 +191,8 @@ class RosRobotLink:
 
     async def stop(self) -> None:
         """Bring the robot to its safe action; see ``RobotLink``."""
+        if self._left_safe and self.phase == RobotState.LOST:
+            return
         if self.silent:
             raise self._lost('no sign of life')
         stopped: asyncio.Future[None] = self._ros.loop.create_future()
