@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MEASURED_BY = {
-    'scheduling': ('scheduling', 'scale', 'overhead'),
+    'scheduling': ('scheduling', 'scale', 'overhead', 'first_action'),
     'overload': ('overload',),
     'timelyllm': (
         'timelyllm_fig5', 'timelyllm_fig6', 'timelyllm_fig7', 'timelyllm_admission',

@@ -21,6 +21,8 @@ def context() -> dict[str, Any]:
         'token_to_action_ms': _ms(delivery['token_to_action_s']),
         'bare_topic_ms': _ms(delivery['bare_topic_s']),
         'engine_step_ms': f'{1000 * delivery["engine_step_s"]:.1f}',
+        'forwarded': forwarded(),
+        'same_ids': min(row['same_ids'] for _, row in _forwarded()),
     }
 
 
@@ -65,6 +67,37 @@ def fleets() -> str:
         'mean utility', 'mean waiting s', 'event log',
     )  # fmt: skip
     return table(head, rows)
+
+
+def forwarded() -> str:
+    """Return what fast-forward saves, by model, size of the scene and batch."""
+    head = (
+        'model', 'objects', 'batch', 'plans', 'steps per token', 'plans/s without', 'with', 'times',
+        'decoding, times', 'first segment, ms without', 'with',
+    )  # fmt: skip
+    rows = []
+    for model, row in _forwarded():
+        decoding = row['decoding_gain']
+        alone = row['batch'] == 1
+        rows.append(
+            (
+                model,
+                row['objects'],
+                row['batch'],
+                row['plans'],
+                f'{row["steps_per_token"]:.3f}',
+                *(f'{speed:.1f}' for speed in row['plans_per_cpu_s']),
+                f'{row["gain"]:.2f} ± {row["gain_error"]:.2f}',
+                '-' if decoding is None else f'{decoding:.2f}',
+                *(f'{1000 * time_s:.1f}' if alone else '-' for time_s in row['first_cpu_s']),
+            )
+        )
+    return table(head, rows)
+
+
+def _forwarded() -> list[tuple[str, dict[str, Any]]]:
+    models = read('first_action').figures['models']
+    return [(name, row) for name, rows in models.items() for row in rows]
 
 
 def _ms(times_s: dict[str, float]) -> str:

@@ -1,0 +1,1 @@
+"""How few steps of a model it takes until a robot can act."""

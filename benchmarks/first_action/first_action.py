@@ -1,0 +1,267 @@
+"""How many steps a model takes to a first action and to a plan, with fast-forward and without.
+
+``make bench-first_action``: held-out tasks are planned on the torch engine's core in this process,
+on one thread, greedily and within the grammar: once one token a step, once with the tokens that the
+grammar leaves no choice about computed together with the next one. Both ways have a copy of the
+model each and serve the same tasks in turns, a few at a time. Nothing of a task is there before it
+comes but the beginning that all prompts of a skill set share. Times are CPU time, which other
+programs on the machine disturb less than they do the clock's.
+
+Other models are measured too where ``--models`` names their folders.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from benchmarks.common import Target, arguments, save
+from timely_llm_ros.engines import (
+    GenerationEnded,
+    GenerationRequest,
+    Resume,
+    SegmentGenerated,
+    Submit,
+)
+from timely_llm_ros.engines.core import CoreOptions, EngineCore
+from timely_llm_ros.engines.tokens import find_model
+from timely_llm_ros.engines.torch.compute import TorchBackend, load_model
+from timely_llm_ros.evaluation.plans import Written, draw_cases, judge
+from timely_llm_ros.prompts import load_prompts
+from timely_llm_ros.scheduling import SchedulingOptions
+from timely_llm_ros.skills import Call
+from timely_llm_ros.utility import NORMAL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from timely_llm_ros.engines.torch.compute import LoadedModel
+    from timely_llm_ros.evaluation.plans import Case
+
+SHIPPED = 'timely-planner'
+BATCHES = (1, 8)
+MOST_TOKENS = 200
+KV_TOKENS = 65_536
+RESAMPLES = 2000
+"""Times that pieces are drawn anew for a standard error."""
+
+FEWEST = 2
+"""Tasks of a kind in scenes of any size."""
+
+PIECE = 16
+"""Tasks served one way before it is the other's turn."""
+
+STEPS_PER_TOKEN, STEPS_PER_TOKEN_GENERAL = 0.55, 0.45
+"""What is wanted of the shipped model, and of a general one, whose tokens are shorter."""
+
+GAIN = 1.5
+"""How many times as many plans per second are wanted at the larger batch."""
+
+SAME = 0.995
+"""Share of plans wanted to have the text that they have with one token a step."""
+
+COLUMNS = {
+    'model': 18, 'objects': 9, 'batch': 7, 'plans': 7, 'steps/token': 13, 'old /s': 9, 'new /s': 9,
+    'times': 7, '+-': 6, 'decoding': 9, 'old first ms': 14, 'new first ms': 14, 'same text': 11,
+}  # fmt: skip
+
+
+class Server:
+    """Serves tasks one way, at most ``batch`` at a time, and keeps what came of them."""
+
+    def __init__(self, path: str, loaded: LoadedModel, batch: int, *, fast_forward: bool) -> None:
+        self.plans: dict[str, tuple[Written, tuple[int, ...]]] = {}
+        """Each task's plan, and its token ids."""
+        self.first_s: list[float] = []
+        """CPU time from each task's coming to its first segment (s)."""
+        self.steps = 0
+        """Steps made."""
+        self.chosen = 0
+        """Tokens that the model chose, the ends of plans included."""
+        self.decoding_s = 0.0
+        """CPU time of full steps without a prompt's tokens (s)."""
+        self.decoded = 0
+        """Tokens that these brought."""
+        self._batch = batch
+        self._prompts = load_prompts('auto', path)
+        self._backend = TorchBackend(loaded, fast_forward=fast_forward)
+        self._core = EngineCore(
+            self._backend,
+            CoreOptions(
+                policy='fcfs',
+                max_running=batch,
+                max_kv_tokens=loaded.pool.capacity // len(BATCHES),
+                context_limit=loaded.context_limit,
+                scheduling=SchedulingOptions(admission='fixed'),
+            ),
+        )
+
+    def serve(self, cases: Sequence[Case]) -> float:
+        """Have these planned; return how much CPU time it took (s)."""
+        core, clock = self._core, time.process_time
+        began_s = clock()
+        waiting = iter(cases)
+        live: dict[str, tuple[Case, float]] = {}
+        text: dict[str, str] = {}
+        while True:
+            while len(live) < self._batch and (case := next(waiting, None)) is not None:
+                live[case.name], text[case.name] = (case, clock()), ''
+                core.apply(Submit(self._request(case)))
+            if not live:
+                return clock() - began_s
+            started_s = clock()
+            plan = core.plan(started_s)
+            if plan is not None:
+                core.complete(plan, self._backend.execute(plan), started_s, clock())
+                self.steps += 1
+                self.chosen += sum(row.samples for row in plan.rows)
+                if plan.decodes_only and len(plan.rows) == self._batch:
+                    self.decoding_s += clock() - started_s
+                    self.decoded += sum(row.generation.brought for row in plan.rows)
+            for event in core.take_events():
+                if isinstance(event, SegmentGenerated):
+                    segment, name = event.segment, event.generation_id
+                    case, came_s = live[name]
+                    if not text[name]:
+                        self.first_s.append(clock() - came_s)
+                    text[name] += segment.text
+                    call = segment.statements[0]
+                    if segment.awaits_value and isinstance(call, Call):
+                        text[name] += f'#{case.value(call)} '
+                        core.apply(Resume(name, case.value(call)))
+                elif isinstance(event, GenerationEnded):
+                    name = event.generation_id
+                    written = Written(text.pop(name), event.reason, event.error, event.tokens)
+                    self.plans[name] = written, event.token_ids
+                    del live[name]
+
+    def _request(self, case: Case) -> GenerationRequest:
+        task = case.task
+        prompt = self._prompts.build(case.skill_set, task.scene, task.instruction)
+        return GenerationRequest(
+            case.name, prompt, case.skill_set, task.scene, NORMAL, 0.0, max_tokens=MOST_TOKENS
+        )
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    parser = arguments(__doc__)
+    parser.add_argument('--models', nargs='*', default=[], metavar='FOLDER')
+    parser.add_argument('--objects', nargs='+', type=int, default=[10, 50, 200])
+    parser.add_argument(
+        '--tasks',
+        type=int,
+        default=20,
+        help='of each of the eleven kinds with 10 objects, fewer with more (%(default)s)',
+    )
+    parser.add_argument('--threads', type=int, default=1)
+    options = parser.parse_args(given)
+    figures: dict[str, Any] = {}
+    targets: list[Target] = []
+    print(''.join(f'{name:>{width}}' for name, width in COLUMNS.items()))
+    for name in (SHIPPED, *options.models):
+        path = find_model(name)
+        # A copy for each way, so that neither finds what the other has compiled.
+        copies = [load_model(path, max_kv_tokens=KV_TOKENS, threads=options.threads) for _ in '12']
+        rows = [
+            _measure(path, copies, objects, _tasks(options.tasks, objects), batch)
+            for objects in options.objects
+            for batch in BATCHES
+        ]
+        figures[Path(path).name] = rows
+        targets += _targets(Path(path).name, rows)
+    save('first_action', {'models': figures}, targets, path=options.json)
+
+
+def _tasks(tasks: int, objects: int) -> int:
+    """Return how many tasks of a kind to measure: of long prompts there are fewer."""
+    return min(tasks, max(FEWEST, tasks * 10 // objects))
+
+
+def _measure(
+    path: str, copies: Sequence[LoadedModel], objects: int, tasks: int, batch: int
+) -> dict[str, Any]:
+    """Have tasks in scenes of that size planned both ways, and return what was found."""
+    cases = draw_cases((objects,), tasks, 'held_out')
+    random.Random(objects).shuffle(cases)
+    old, new = (
+        Server(path, loaded, batch, fast_forward=forward)
+        for loaded, forward in zip(copies, (False, True), strict=True)
+    )
+    took_s: list[tuple[float, float]] = []
+    for start in range(0, len(cases), PIECE):
+        piece = cases[start : start + PIECE]
+        # Whoever goes first changes, because the second one finds warm caches.
+        turns = (old, new) if len(took_s) % 2 else (new, old)
+        took = {server: server.serve(piece) for server in turns}
+        took_s.append((took[old], took[new]))
+    old_s, new_s = np.array(took_s).T
+    drawn = np.random.default_rng(0).integers(0, len(old_s), (RESAMPLES, len(old_s)))
+    spread = old_s[drawn].sum(axis=1) / new_s[drawn].sum(axis=1)
+    plans = [(case, old.plans[case.name], new.plans[case.name]) for case in cases]
+    tokens = sum(written.tokens + 1 for _, _, (written, _) in plans)
+    row: dict[str, Any] = {
+        'objects': objects,
+        'batch': batch,
+        'plans': len(plans),
+        'tokens': tokens,
+        'steps': [old.steps, new.steps],
+        'steps_per_token': new.chosen / tokens,
+        'plans_per_cpu_s': [len(plans) / float(times.sum()) for times in (old_s, new_s)],
+        'decoding_gain': _decoding_gain(old, new),
+        'gain': float(old_s.sum() / new_s.sum()),
+        'gain_error': float(spread.std()),
+        'first_cpu_s': [statistics.median(server.first_s) for server in (old, new)],
+        'same_text': _share(one[0].text == two[0].text for _, one, two in plans),
+        'same_ids': _share(one[1] == two[1] for _, one, two in plans),
+        'valid': _share(judge(case, written).valid for case, _, (written, _) in plans),
+    }
+    speeds, first = row['plans_per_cpu_s'], row['first_cpu_s']
+    decoding = '-' if row['decoding_gain'] is None else f'{row["decoding_gain"]:.2f}'
+    shown = (
+        f'{Path(path).name:>18}{objects:9}{batch:7}{len(plans):7}{row["steps_per_token"]:13.3f}'
+        f'{speeds[0]:9.1f}{speeds[1]:9.1f}{row["gain"]:7.2f}{row["gain_error"]:6.2f}'
+        f'{decoding:>9}{1e3 * first[0]:14.1f}{1e3 * first[1]:14.1f}'
+        f'{row["same_text"]:11.4f}'
+    )
+    print(shown, flush=True)
+    return row
+
+
+def _decoding_gain(old: Server, new: Server) -> float | None:
+    """Return how many times as fast full steps without a prompt bring tokens; None without any."""
+    if not (old.decoded and new.decoded):
+        return None
+    return new.decoded / new.decoding_s * old.decoding_s / old.decoded
+
+
+def _share(found: Iterable[bool]) -> float:
+    """Return which share is true."""
+    return statistics.fmean(found)
+
+
+def _targets(model: str, rows: Sequence[dict[str, Any]]) -> list[Target]:
+    def mean(name: str, weight: str) -> float:
+        weights = [row[weight] for row in rows]
+        return float(np.average([row[name] for row in rows], weights=weights))
+
+    plans = sum(row['plans'] for row in rows)
+    most = STEPS_PER_TOKEN if model == SHIPPED else STEPS_PER_TOKEN_GENERAL
+    found = [
+        Target(f'{model}: steps per token', mean('steps_per_token', 'tokens'), '<=', most),
+        Target(f'{model}: equal texts of {plans}', mean('same_text', 'plans'), '>=', SAME),
+        Target(f'{model}: valid plans', mean('valid', 'plans'), '>=', 1.0),
+    ]
+    for row in rows:
+        if row['batch'] == max(BATCHES):
+            name = f'{model}, {row["objects"]} objects, batch {row["batch"]}: times as many plans'
+            found.append(Target(name, row['gain'], '>=', GAIN))
+    return found
+
+
+if __name__ == '__main__':
+    main()
