@@ -26,11 +26,25 @@ FLEET_TOPICS = {
 STATUS_TYPE = 'action_msgs/msg/GoalStatusArray'
 
 
-def is_recorded(topic: str, kind: str, namespace: str, patterns: Sequence[str]) -> bool:
+FEEDBACK = '_FeedbackMessage'
+"""End of the types that rosidl makes for the feedback of actions. Others' names have no "_"."""
+
+
+def is_recorded(
+    topic: str,
+    kind: str,
+    namespace: str,
+    patterns: Sequence[str],
+    *,
+    action_feedback: bool = True,
+) -> bool:
     """Return whether a topic of type ``kind``, given by its full name, belongs into the trace.
 
     ``namespace`` is the node's own, with a slash at its end; ``patterns`` are of further topics.
+    Without ``action_feedback`` no feedback of an action does, whatever the patterns say.
     """
+    if not action_feedback and kind.endswith(FEEDBACK):
+        return False
     if SHARED_TOPICS.get(topic) == kind or any(fnmatchcase(topic, one) for one in patterns):
         return True
     if not topic.startswith(namespace):

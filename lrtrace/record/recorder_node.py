@@ -68,7 +68,7 @@ class RecorderNode(ProgramNode):
             TraceError: The trace cannot be made.
         """
         options = declare(self, RecorderParameters)
-        self._patterns = options.topics
+        self._patterns, self._action_feedback = options.topics, options.action_feedback
         output = options.output or f'trace_{datetime.datetime.now(datetime.UTC):%Y%m%d_%H%M%S}'
         writer = TraceWriter(
             output,
@@ -115,7 +115,13 @@ class RecorderNode(ProgramNode):
         for topic, kinds in self.get_topic_names_and_types():
             if topic in self._queues or topic in self._skipped or len(kinds) != 1:
                 continue
-            if not is_recorded(topic, kinds[0], namespace, self._patterns):
+            if not is_recorded(
+                topic,
+                kinds[0],
+                namespace,
+                self._patterns,
+                action_feedback=self._action_feedback,
+            ):
                 continue
             publishers = self.get_publishers_info_by_topic(topic)
             if publishers:

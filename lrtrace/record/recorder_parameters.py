@@ -25,6 +25,11 @@ class RecorderParameters:
     topics: tuple[str, ...] = fixed(
         (), "patterns of further topics to record, by full name, e.g. '/arm_1/joint_*'"
     )
+    action_feedback: bool = fixed(
+        True,
+        'whether the feedback of actions is recorded; without it, readers that refuse type names '
+        'with "_" can read the trace, such as mcap_ros2',
+    )
     custom_data: tuple[str, ...] = fixed((), 'what to note about the run: a list of name=value')
     flush_period_s: float = fixed(
         0.5, 'a kill loses at most the messages of this time (s)', minimum=0.05, maximum=1.0

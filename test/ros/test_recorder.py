@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.ros.programs import LIMIT_S, ROOT, wait_for
+from timely_llm_ros.action import PlanTask
 from timely_llm_ros.msg import RobotState, SchedulerState, SkillSegment, TaskEvent
 
 from lrtrace.storage.reader import Trace
@@ -145,6 +146,29 @@ def test_what_the_scheduler_runs_is_noted_and_files_are_split(
         for message in trace.messages(topics=[f'{recording.namespace}/diagnostics'])
     ]
     assert all(status.name.endswith('recorder: trace') for status in diagnosed)
+
+
+@pytest.mark.parametrize('recorded', [True, False])
+def test_feedback_of_actions_is_left_out_if_asked(
+    client: Client, tmp_path: Path, recorded: bool
+) -> None:
+    recording = Recording(client, tmp_path, action_feedback=recorded, topics=['*'])
+    kinds = {
+        'plan_task/_action/feedback': PlanTask.Impl.FeedbackMessage,
+        # Found with the feedback, or after it.
+        'scheduler_state': SchedulerState,
+    }
+    for name, kind in kinds.items():
+        topic = f'{recording.namespace}/{name}'
+        publisher = client.do(client.node.create_publisher, kind, topic, STATE_QOS)
+        publisher.publish(kind())
+        recording.publishers.append(publisher)
+    wait_for(recording.publishers[-1].get_subscription_count, 'subscription')
+    if recorded:
+        wait_for(lambda: recording.recorded('plan_task/_action/feedback'), 'feedback')
+    assert recording.end(signal.SIGINT) == 0, recording.log
+    types = Trace(recording.trace).summary().types.values()
+    assert any('_' in kind.rpartition('/')[2] for kind in types) == recorded
 
 
 def test_messages_that_the_middleware_lost_are_counted(client: Client, tmp_path: Path) -> None:
