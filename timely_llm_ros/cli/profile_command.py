@@ -106,6 +106,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             option, type=int, nargs='+', metavar='N', help=f'{what} (default: {sizes}, as they fit)'
         )
     parser.add_argument(
+        '--prompts-file', type=Path, metavar='FILE',
+        help='your own tasks, as JSON lines, whose prompts have the sizes to fit',
+    )  # fmt: skip
+    parser.add_argument(
         '--repeats', type=int, default=REPEATS, metavar='N',
         help=f'rounds; a margin of 99 %% takes about {REPEATS} (default: {REPEATS})',
     )  # fmt: skip
@@ -123,6 +127,10 @@ def _run(options: argparse.Namespace) -> int:
     require_fields(options, TorchConfig, 'threads')
     for name in ('kv_tokens', 'prefill_chunk'):
         require_range(options, name, 1)
+    path = find_model(options.model)
+    require_model_files(path)
+    if options.prompts_file is not None:
+        options.prompts = _prompt_sizes(options, path)
     # Checked as far as it goes without the model, because loading one takes its time.
     ProfilePlan(
         tuple(options.prompts or PROMPTS),
@@ -130,8 +138,6 @@ def _run(options: argparse.Namespace) -> int:
         tuple(options.batches or BATCHES),
         options.repeats,
     )
-    path = find_model(options.model)
-    require_model_files(path)
     output = options.output or Path(f'profile_{Path(path).name}.json')
     if not output.parent.is_dir():
         raise ConfigurationError(f'--output {output}: expected a file in a folder that exists')
@@ -174,6 +180,31 @@ def _run(options: argparse.Namespace) -> int:
     _show(profile, errors, plan, overhead, console)
     console.print(f'{output} written.', soft_wrap=True)
     return 0
+
+
+def _prompt_sizes(options: argparse.Namespace, path: str) -> list[int]:
+    """Return sizes (tokens) between the shortest and the longest prompt of a file.
+
+    Raises:
+        TimelyError: The file cannot be used, or all its prompts are about as long.
+    """
+    from timely_llm_ros.cli.models import read_requests
+    from timely_llm_ros.engines import EngineInfo
+    from timely_llm_ros.engines.tokens import PromptSize
+    from timely_llm_ros.prompts import load_prompts
+
+    if options.prompts:
+        raise ConfigurationError('--prompts and --prompts-file: expected one of them')
+    size = PromptSize(EngineInfo('torch', path, 0, '', 0, 0, 0.0))
+    requests = read_requests(options.prompts_file, load_prompts('auto', path), 1)
+    found = sorted(size(request.prompt) for request in requests)
+    spread = {found[round(place * (len(found) - 1) / 5)] for place in range(6)} if found else set()
+    if len(spread) < 3:
+        raise ConfigurationError(
+            f'--prompts-file {options.prompts_file}: prompts of {sorted(spread)} tokens: expected '
+            'at least 3 sizes, or give --prompts'
+        )
+    return sorted(spread)
 
 
 def _measure(

@@ -8,6 +8,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from timely_llm_ros.cli.models import (
+    add_data_options,
+    check_data_options,
+    length_samples,
+    longest_of,
+)
 from timely_llm_ros.cli.shared import add_model, progress_bar, require_fields
 from timely_llm_ros.command_line import require_range
 from timely_llm_ros.engines import TorchConfig
@@ -15,20 +21,20 @@ from timely_llm_ros.errors import ConfigurationError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
 
     import numpy as np
     from numpy.typing import NDArray
     from rich.console import Console
 
-    from timely_llm_ros.engines import GenerationRequest
     from timely_llm_ros.prediction.lengths import LengthDistribution
     from timely_llm_ros.training import LengthSample
 
-TASKS = ('said', 'open')
-
 HELD_OUT_SHARE = 5
-"""One plan in so many is not learned from, but judges what was learned."""
+"""One plan in so many is not learned from: half of them choose, the others judge."""
+
+MOST_BUCKETS = 32
+"""Of a predictor of long plans, unless more are asked for."""
 
 _RLP = """\
 Train TimeBill's response-length predictor: have the model write plans for tasks of the generator,
@@ -50,6 +56,7 @@ examples:
   timely-llm {0}
   timely-llm {0} --model /models/Qwen2.5-0.5B --plans 5000 --output ~/predictors
   timely-llm {0} --samples plans.npz        # what --keep-samples of either command wrote
+  timely-llm {0} --model /models/Qwen2.5-0.5B --prompts-file chats.jsonl
   timely-llm {0} --tasks open --temperature 1 --output ~/predictors
 """
 
@@ -60,8 +67,9 @@ def add_rlp_options(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES.format('train-rlp')
     _add_shared(parser, plans=3000)
     parser.add_argument(
-        '--bucket', type=int, default=4, metavar='TOKENS', help='lengths per bucket (default: 4)'
-    )
+        '--bucket', type=int, metavar='TOKENS',
+        help='lengths per bucket (default: 4, or as many as make 32 buckets of long plans)',
+    )  # fmt: skip
     parser.set_defaults(run=_run_rlp)
 
 
@@ -85,32 +93,10 @@ def add_probe_options(parser: argparse.ArgumentParser) -> None:
 def _add_shared(parser: argparse.ArgumentParser, *, plans: int) -> None:
     """Add the options that both commands have; one generates ``plans`` plans by default."""
     add_model(parser)
-    parser.add_argument(
-        '--plans', type=int, default=plans, metavar='N',
-        help=f'plans to generate (default: {plans})',
-    )  # fmt: skip
-    parser.add_argument(
-        '--objects', type=int, nargs=2, metavar=('FEWEST', 'MOST'),
-        help='in the scenes that are drawn (default: 1 200; open tasks: 16 48)',
-    )  # fmt: skip
-    parser.add_argument(
-        '--tasks', choices=TASKS, default=TASKS[0],
-        help='all kinds of task in many wordings, or open ones like "tidy up", '
-        'which leave to the model what is done (default: said)',
-    )  # fmt: skip
-    parser.add_argument(
-        '--temperature', type=float, default=0.0,
-        help='0 for the likeliest token always (default), above to draw tokens',
-    )  # fmt: skip
+    add_data_options(parser, plans=plans)
     parser.add_argument('--seed', type=int, default=0, help='of tasks and weights (default: 0)')
     parser.add_argument(
         '--epochs', type=int, metavar='N', help='passes over the plans (default: as published)'
-    )
-    parser.add_argument(
-        '--samples', type=Path, metavar='FILE', help='plans that were generated before'
-    )
-    parser.add_argument(
-        '--keep-samples', type=Path, metavar='FILE', help='write the plans to a file (.npz)'
     )
     parser.add_argument(
         '-o', '--output', type=Path, metavar='FOLDER', help="default: the model's folder predictors"
@@ -121,7 +107,8 @@ def _run_rlp(options: argparse.Namespace) -> int:
     from rich.console import Console
 
     folder, output, screen = _prepare(options)
-    require_range(options, 'bucket', 1)
+    if options.bucket is not None:
+        require_range(options, 'bucket', 1)
     from timely_llm_ros.prediction.lengths import (
         RlpSettings,
         bucket_of,
@@ -142,35 +129,44 @@ def _run_rlp(options: argparse.Namespace) -> int:
         train_network,
     )
 
-    learned, held_out = _split(_samples(options, folder, screen, layers=False))
-    training = RlpTraining(
-        size=options.bucket, longest=LONGEST, seed=options.seed, threads=options.threads
-    )
+    samples = length_samples(options, folder, screen, layers=False)
+    learned, tuned_on, judged_by = _split(samples)
+    longest = longest_of(options, samples, LONGEST)
+    size = options.bucket or max(4, -(-longest // MOST_BUCKETS))
+    training = RlpTraining(size=size, longest=longest, seed=options.seed, threads=options.threads)
     if options.epochs:
         training = replace(training, epochs=options.epochs)
     scene = options.tasks == 'open'
     prompts, lengths = rlp_samples(folder, learned, scene=scene)
-    new_prompts, new_lengths = rlp_samples(folder, held_out, scene=scene)
-    vocabulary, embedding = target_embedding(folder)
-    network = build_network(training, vocabulary, embedding)
+    tuned_prompts, tuned_lengths = rlp_samples(folder, tuned_on, scene=scene)
+    new_prompts, new_lengths = rlp_samples(folder, judged_by, scene=scene)
+    with screen.status('Reading the embedding'):
+        vocabulary, embedding = target_embedding(folder)
+        network = build_network(training, vocabulary, embedding)
     with progress_bar(screen) as progress:
         task = progress.add_task('Learning', total=training.steps(len(learned)))
         train_network(
-            network, training, prompts, lengths, advance=lambda _loss: progress.advance(task)
+            network,
+            training,
+            prompts,
+            lengths,
+            censored=[sample.censored for sample in learned],
+            advance=lambda _loss: progress.advance(task),
         )
 
     def buckets(lengths: Sequence[int]) -> list[int]:
-        return [bucket_of(length, options.bucket, training.longest) for length in lengths]
+        return [bucket_of(length, size, longest) for length in lengths]
 
-    calibration = calibrate(
-        network_scores(network, new_prompts),
-        buckets(new_lengths),
-        bucket_prior(buckets(lengths), training.classes),
-    )
+    with screen.status('Calibrating'):
+        calibration = calibrate(
+            network_scores(network, tuned_prompts),
+            buckets(tuned_lengths),
+            bucket_prior(buckets(lengths), training.classes),
+        )
     settings = RlpSettings(
-        options.bucket, training.longest, PROMPT_TOKENS, training.shape, calibration, scene
+        size, training.longest, PROMPT_TOKENS, training.shape, calibration, scene
     )
-    about = _about(options, folder, len(learned)) | {'calibrated_on': len(held_out)}
+    about = _about(options, folder, len(learned)) | {'calibrated_on': len(tuned_on)}
     files = write_rlp(output, settings, body_weights(network), about)
     if output.resolve().parent != folder.resolve():
         shutil.copyfile(folder / 'tokenizer.json', output / 'tokenizer.json')
@@ -181,7 +177,7 @@ def _run_rlp(options: argparse.Namespace) -> int:
     ]
     mean = fmean([*lengths, *new_lengths])
     Console(highlight=False).print(
-        f'{len(held_out)} plans that it did not learn from: mean error '
+        f'{len(judged_by)} plans that it saw nothing of: mean error '
         f'{fmean(abs(it.mean - length) for it, length in found):.2f} tokens (their mean as the '
         f'prediction: {fmean(abs(length - mean) for _, length in found):.2f}); the 95 % quantile '
         f'holds for {fmean(length <= it.quantile(0.95) for it, length in found):.1%}\n'
@@ -206,7 +202,8 @@ def _run_probe(options: argparse.Namespace) -> int:
     console = Console(highlight=False)
     if options.calibrate:
         probe = read_probe(output)
-        samples = _samples(options, folder, screen, layers=True)
+        drawn = length_samples(options, folder, screen, layers=True)
+        samples: Sequence[LengthSample] = [sample for sample in drawn if not sample.censored]
         states = _states(samples, probe.settings.layer)
         forecasts = _forecasts(output, samples)
         probe = calibrated(probe, states, forecasts)
@@ -220,29 +217,35 @@ def _run_probe(options: argparse.Namespace) -> int:
             soft_wrap=True,
         )
         return 0
-    samples = _samples(options, folder, screen, layers=True)
-    bins = LengthBins(options.bins, BINS.longest)
+    samples = length_samples(options, folder, screen, layers=True)
+    bins = LengthBins(options.bins, longest_of(options, samples, BINS.longest))
     training = ProbeTraining(bins=bins, seed=options.seed, threads=options.threads)
     if options.epochs:
         training = replace(training, epochs=options.epochs)
-    learned, held_out = _split(samples)
-    forecasts = _forecasts(output, held_out)
+    learned, tuned_on, judged_by = _split(samples)
+    forecasts = _forecasts(output, tuned_on)
+    cut = [sample.censored for sample in learned]
     layers = samples[0].states.shape[1]
     found = {}
     with progress_bar(screen) as progress:
         task = progress.add_task('Learning', total=layers * training.epochs)
         for layer in range(layers):
             probe = train_probe(
-                training, layer, _states(learned, layer), advance=lambda: progress.advance(task)
+                training,
+                layer,
+                _states(learned, layer),
+                censored=cut,
+                advance=lambda: progress.advance(task),
             )
-            states = _states(held_out, layer)
+            states = _states(tuned_on, layer)
             probe = calibrated(probe, states, forecasts)
             found[layer] = probe, probe_errors(probe, states, forecasts)
     console.print('layer  mean error of single answers, refined (tokens)')
     for layer, (_, errors) in found.items():
         console.print(f'{layer:5}  {errors.single:26.2f}, {errors.refined:.2f}')
     best = min(found, key=lambda layer: found[layer][1].refined)
-    probe, errors = found[best]
+    probe, _ = found[best]
+    errors = probe_errors(probe, _states(judged_by, best), _forecasts(output, judged_by))
     about = {
         **_about(options, folder, len(learned)),
         'tokens': sum(sample.length for sample in learned),
@@ -250,23 +253,33 @@ def _run_probe(options: argparse.Namespace) -> int:
             str(layer): {'single': round(it.single, 3), 'refined': round(it.refined, 3)}
             for layer, (_, it) in found.items()
         },
+        'judged': {'single': round(errors.single, 3), 'refined': round(errors.refined, 3)},
     }
     files = write_probe(output, RemainingLengthProbe(probe.settings, probe.weights, about))
     console.print(
-        f'layer {best} kept\n'
+        f'layer {best} kept: on {len(judged_by)} plans that no choice saw, mean error of single '
+        f'answers {errors.single:.2f}, refined {errors.refined:.2f} tokens\n'
         + ', '.join(f'{path} ({path.stat().st_size / 1000:.0f} kB)' for path in files),
         soft_wrap=True,
     )
     return 0
 
 
-def _split(samples: Sequence[LengthSample]) -> tuple[list[LengthSample], list[LengthSample]]:
-    """Return the samples to learn from, and those that judge what was learned."""
-    rows = list(enumerate(samples))
-    return (
-        [sample for row, sample in rows if row % HELD_OUT_SHARE],
-        [sample for row, sample in rows if not row % HELD_OUT_SHARE],
-    )
+def _split(
+    samples: Sequence[LengthSample],
+) -> tuple[list[LengthSample], list[LengthSample], list[LengthSample]]:
+    """Return the samples to learn from, those to choose by, and those that judge what came of it.
+
+    How wrong a prediction is can be told only of plans that ended.
+    """
+    held_out = [sample for sample in samples[::HELD_OUT_SHARE] if not sample.censored]
+    learned = [sample for row, sample in enumerate(samples) if row % HELD_OUT_SHARE]
+    if len(held_out) < 2 or not learned:
+        raise ConfigurationError(
+            f'{len(samples)} plans, of which {len(held_out)} could judge: expected at least 2; '
+            'give more --plans'
+        )
+    return learned, held_out[::2], held_out[1::2]
 
 
 def _states(samples: Sequence[LengthSample], layer: int) -> list[NDArray[np.float16]]:
@@ -286,7 +299,7 @@ def _forecasts(output: Path, samples: Sequence[LengthSample]) -> list[LengthDist
 def _about(options: argparse.Namespace, folder: Path, plans: int) -> dict[str, Any]:
     return {
         'model': folder.name,
-        'tasks': options.tasks,
+        'tasks': options.tasks if options.prompts_file is None else options.prompts_file.name,
         'temperature': options.temperature,
         'plans': plans,
         'seed': options.seed,
@@ -300,11 +313,8 @@ def _prepare(options: argparse.Namespace) -> tuple[Path, Path, Console]:
     from timely_llm_ros.engines.tokens import PREDICTORS, find_model, require_model_files
 
     require_fields(options, TorchConfig, 'threads')
-    for name, least in (('plans', 20), ('epochs', 1), ('temperature', 0)):
-        require_range(options, name, least)
-    fewest, most = options.objects or (1, 1)
-    if not 1 <= fewest <= most:
-        raise ConfigurationError(f'--objects {fewest} {most}: expected 1 or more, the fewest first')
+    require_range(options, 'epochs', 1)
+    check_data_options(options)
     folder = find_model(options.model)
     require_model_files(folder)
     output = options.output or Path(folder) / PREDICTORS
@@ -312,51 +322,4 @@ def _prepare(options: argparse.Namespace) -> tuple[Path, Path, Console]:
         output.mkdir(exist_ok=True)
     if not output.is_dir():
         raise ConfigurationError(f'--output {output}: expected a folder that exists')
-    if options.samples is not None and not options.samples.is_file():
-        raise ConfigurationError(f'--samples {options.samples}: expected a file')
     return Path(folder), output, Console(highlight=False, stderr=True)
-
-
-def _samples(
-    options: argparse.Namespace, folder: Path, screen: Console, *, layers: bool
-) -> Sequence[LengthSample]:
-    """Return the plans to learn from."""
-    from timely_llm_ros.engines.tokens import Sampling
-    from timely_llm_ros.engines.torch.compute import load_model
-    from timely_llm_ros.training import (
-        ALL_SIZES,
-        SIZES,
-        draw_open_requests,
-        draw_requests,
-        generate_samples,
-        read_samples,
-        write_samples,
-    )
-
-    draw: Callable[..., Iterator[GenerationRequest]] = draw_requests
-    default = ALL_SIZES
-    if options.tasks == 'open':
-        default, draw = SIZES, draw_open_requests
-    if options.samples is not None:
-        samples = read_samples(options.samples)
-        if layers and not samples[0].states.shape[1]:
-            raise ConfigurationError(f'--samples {options.samples}: expected one with states')
-        return samples
-    sampling = Sampling(options.temperature, seed=options.seed)
-    with screen.status(f'Loading {folder.name}'):
-        loaded = load_model(
-            str(folder), max_kv_tokens=65536, device=options.device, threads=options.threads
-        )
-    with progress_bar(screen) as progress:
-        task = progress.add_task('Generating', total=options.plans)
-        found = generate_samples(
-            loaded,
-            draw(options.plans, options.seed, 'trained', sizes=tuple(options.objects or default)),
-            sampling=sampling,
-            layers=range(loaded.layers + 1) if layers or options.keep_samples else (),
-            advance=lambda: progress.advance(task),
-        )
-    samples = list(found.values())
-    if options.keep_samples is not None:
-        write_samples(samples, options.keep_samples)
-    return samples

@@ -26,9 +26,10 @@ from timely_llm_ros.engines import (
 from timely_llm_ros.engines.core import CoreOptions, EngineCore
 from timely_llm_ros.engines.torch.compute import TorchBackend
 from timely_llm_ros.errors import ConfigurationError, EngineError
+from timely_llm_ros.prompts import TersePrompts
 from timely_llm_ros.sample_tasks import KINDS, sample_task
 from timely_llm_ros.scheduling import SchedulingOptions
-from timely_llm_ros.skills import Prompt, build_prompt
+from timely_llm_ros.skills import Prompt
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.utility import NORMAL
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.engines.core import EvictionMethod
     from timely_llm_ros.engines.tokens import Sampling
     from timely_llm_ros.engines.torch.compute import LoadedModel
+    from timely_llm_ros.prompts import Prompts
     from timely_llm_ros.sample_tasks import Wordings
     from timely_llm_ros.skills import Scene, SkillSet
 
@@ -66,12 +68,14 @@ class LengthSample:
         length: Tokens generated, the one that ends the plan included.
         states: The hidden states of the watched layers from which each of them was sampled,
             ``[length, layers, width]``.
+        censored: Whether it was cut off there: it would have been longer.
     """
 
     prompt: Prompt
     kind: int
     length: int
     states: Halves
+    censored: bool = False
 
 
 def draw_requests(
@@ -81,10 +85,12 @@ def draw_requests(
     *,
     kinds: Collection[int] = tuple(KINDS),
     sizes: tuple[int, int] = SCENE_SIZES,
+    prompts: Prompts | None = None,
 ) -> Iterator[GenerationRequest]:
     """Return that many tasks of the generator, kinds evenly; ids are ``<place>:<kind>``.
 
     Scenes and wordings are those that the embedded planner was trained on, or held-out ones.
+    ``prompts`` makes the model's prompts; None for those of the embedded planner.
     """
     rng = random.Random(f'{seed} {part}')
     skill_sets = {kind.skill_set: find_skill_set(kind.skill_set) for kind in KINDS.values()}
@@ -93,7 +99,7 @@ def draw_requests(
         objects = max(draw_size(rng, sizes), KINDS[kind].min_objects)
         task = sample_task(rng, kind, objects, wordings=part, scenes=part)
         skill_set = skill_sets[task.skill_set]
-        yield request_for(f'{place}:{kind}', skill_set, task.scene, task.instruction)
+        yield request_for(f'{place}:{kind}', skill_set, task.scene, task.instruction, prompts)
 
 
 def draw_size(rng: random.Random, sizes: tuple[int, int]) -> int:
@@ -103,10 +109,14 @@ def draw_size(rng: random.Random, sizes: tuple[int, int]) -> int:
 
 
 def request_for(
-    generation_id: str, skill_set: SkillSet, scene: Scene, instruction: str
+    generation_id: str,
+    skill_set: SkillSet,
+    scene: Scene,
+    instruction: str,
+    prompts: Prompts | None = None,
 ) -> GenerationRequest:
     """Return the request for a plan of at most :data:`LONGEST` tokens."""
-    prompt = build_prompt(skill_set, scene, instruction)
+    prompt = (prompts or TersePrompts()).build(skill_set, scene, instruction)
     return GenerationRequest(
         generation_id, prompt, skill_set, scene, NORMAL, 0.0, max_tokens=LONGEST
     )
@@ -121,6 +131,7 @@ def generate_samples(
     eviction: EvictionMethod | None = None,
     sampling: Sampling | None = None,
     advance: Callable[[], None] = lambda: None,
+    censored: bool = False,
 ) -> dict[str, LengthSample]:
     """Generate these plans; return those that end, by their requests' ids, in order.
 
@@ -134,6 +145,7 @@ def generate_samples(
         eviction: What chooses the KV that requests with an eviction rule keep.
         sampling: How tokens are chosen; None takes the likeliest always.
         advance: Called after each plan.
+        censored: Whether to return those as well that were cut off at their most tokens.
 
     Raises:
         EngineError: A generation failed.
@@ -183,7 +195,7 @@ def generate_samples(
                 if event.reason == 'error':
                     raise EngineError(f'generation {name}: {event.error}')
                 request, kept = open_.pop(name)
-                if event.reason == 'stop':
+                if event.reason == 'stop' or (censored and event.reason == 'length'):
                     done[name] = _sample(request, event, kept)
                 advance()
     return {name: done[name] for name in order if name in done}
@@ -192,10 +204,12 @@ def generate_samples(
 def _sample(
     request: GenerationRequest, ended: GenerationEnded, states: list[Halves]
 ) -> LengthSample:
-    length = ended.tokens + 1
+    cut = ended.reason == 'length'
+    length = ended.tokens + (not cut)
     kept = np.stack(states) if states else np.zeros((length, 0, 0), np.float16)
     kind = request.generation_id.partition(':')[2]
-    return LengthSample(request.prompt, int(kind) if kind.isdigit() else 0, length, kept[:length])
+    number = int(kind) if kind.isdigit() else 0
+    return LengthSample(request.prompt, number, length, kept[:length], cut)
 
 
 def write_samples(samples: Sequence[LengthSample], path: Path) -> None:
@@ -206,6 +220,7 @@ def write_samples(samples: Sequence[LengthSample], path: Path) -> None:
         prompts=np.frombuffer(json.dumps(prompts).encode(), np.uint8),
         kinds=np.array([it.kind for it in samples]),
         lengths=np.array([it.length for it in samples]),
+        censored=np.array([it.censored for it in samples]),
         states=np.concatenate([it.states for it in samples]),
     )
 
@@ -221,7 +236,9 @@ def read_samples(path: Path) -> list[LengthSample]:
             prompts = [Prompt(*texts) for texts in json.loads(file['prompts'].tobytes())]
             kinds, lengths = file['kinds'].tolist(), file['lengths'].tolist()
             states = np.split(file['states'], np.cumsum(lengths)[:-1])
-        return [LengthSample(*item) for item in zip(prompts, kinds, lengths, states, strict=True)]
+            cut = file['censored'].tolist() if 'censored' in file else [False] * len(lengths)
+        rows = zip(prompts, kinds, lengths, states, cut, strict=True)
+        return [LengthSample(*row) for row in rows]
     except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as err:
         raise ConfigurationError(
             f'samples {str(path)!r}: expected a file that --keep-samples wrote'

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from timely_llm_ros.engines import GenerationRequest
+    from timely_llm_ros.prompts import Prompts
     from timely_llm_ros.sample_tasks import Wordings
 
 WORDINGS: Mapping[Wordings, Sequence[str]] = {
@@ -46,9 +47,17 @@ DRAWN = Sampling(temperature=1.0)
 
 
 def draw_open_requests(
-    number: int, seed: int, part: Wordings, *, sizes: tuple[int, int] = SIZES
+    number: int,
+    seed: int,
+    part: Wordings,
+    *,
+    sizes: tuple[int, int] = SIZES,
+    prompts: Prompts | None = None,
 ) -> Iterator[GenerationRequest]:
-    """Return that many such tasks; ids are ``<part> <seed> <place>:<kind>``."""
+    """Return that many such tasks; ids are ``<part> <seed> <place>:<kind>``.
+
+    ``prompts`` makes the model's prompts; None for those of the embedded planner.
+    """
     rng = random.Random(f'open {seed} {part}')
     skill_set = find_skill_set('arm')
     for place in range(number):
@@ -59,4 +68,5 @@ def draw_open_requests(
             if is_held_out(scene) == (part == 'held_out'):
                 break
         instruction = rng.choice(WORDINGS[part])
-        yield request_for(f'{part} {seed} {place}:{kind}', skill_set, scene, instruction)
+        name = f'{part} {seed} {place}:{kind}'
+        yield request_for(name, skill_set, scene, instruction, prompts)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from torch.nn import functional
 
 from timely_llm_ros.prediction.lengths import (
     EVERY,
@@ -17,6 +16,7 @@ from timely_llm_ros.prediction.lengths import (
     ProbeSettings,
     RemainingLengthProbe,
 )
+from timely_llm_ros.training.rlp_training import least_class_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -85,16 +85,19 @@ def train_probe(
     layer: int,
     states: States,
     *,
+    censored: Sequence[bool] = (),
     advance: Callable[[], None] = lambda: None,
 ) -> RemainingLengthProbe:
     """Train a probe, deterministically; call ``advance`` after every epoch.
 
-    ``states`` are those of the layer, one array ``[tokens, width]`` per plan.
+    ``states`` are those of the layer, one array ``[tokens, width]`` per plan. Of plans that are
+    ``censored`` it learns only that at least so much of them is left.
     """
     torch.set_num_threads(training.threads)
     bins = training.bins
     inputs = np.concatenate(states).astype(np.float32)
     labels = bins.index(np.concatenate([remaining_lengths(len(plan)) for plan in states]))
+    cut = torch.tensor(np.repeat([*censored] or [False] * len(states), [*map(len, states)]))
     mean, spread = inputs.mean(axis=0), inputs.std(axis=0) + 1e-6
     tokens, wanted = torch.tensor((inputs - mean) / spread), torch.tensor(labels)
     generator = torch.Generator().manual_seed(training.seed)
@@ -109,7 +112,7 @@ def train_probe(
         order = torch.randperm(len(tokens), generator=generator)
         for start in range(0, len(order), training.batch):
             rows = order[start : start + training.batch]
-            loss = functional.cross_entropy(network(tokens[rows]), wanted[rows])
+            loss = least_class_loss(network(tokens[rows]), wanted[rows], cut[rows])
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()

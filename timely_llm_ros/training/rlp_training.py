@@ -119,11 +119,17 @@ def train_network(
     prompts: Sequence[Sequence[int]],
     lengths: Sequence[int],
     *,
+    censored: Sequence[bool] = (),
     advance: Callable[[float], None] = lambda _loss: None,
 ) -> None:
-    """Train it, deterministically; ``advance`` is called with each step's loss."""
+    """Train it, deterministically; ``advance`` is called with each step's loss.
+
+    Of lengths that are ``censored`` it learns only that they are at least so long, where it has
+    classes to tell that by.
+    """
     torch.set_num_threads(training.threads)
     targets = _targets(training, lengths)
+    cut = torch.tensor([*censored] or [False] * len(prompts))
     optimiser = torch.optim.AdamW(network.parameters(), lr=training.rate, weight_decay=0.01)
     total = training.steps(len(prompts))
     schedule = torch.optim.lr_scheduler.OneCycleLR(
@@ -138,7 +144,7 @@ def train_network(
             if training.size is None:
                 loss = functional.mse_loss(scores[:, 0], wanted)
             else:
-                loss = functional.cross_entropy(scores, wanted)
+                loss = least_class_loss(scores, wanted, cut[torch.tensor(rows)])
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
@@ -146,6 +152,26 @@ def train_network(
             schedule.step()
             advance(float(loss.detach()))
     network.eval()
+
+
+def least_class_loss(
+    scores: torch.Tensor, classes: torch.Tensor, censored: torch.Tensor
+) -> torch.Tensor:
+    """Return the mean negative logarithm of what scores give the right classes.
+
+    Right is the class alone, and where that is ``censored`` every one from it on.
+
+    Args:
+        scores: ``[rows, classes]``.
+        classes: ``[rows]``.
+        censored: ``[rows]``.
+    """
+    if not bool(censored.any()):
+        return functional.cross_entropy(scores, classes)
+    every = torch.arange(scores.shape[1])
+    right = (every == classes[:, None]) | (censored[:, None] & (every > classes[:, None]))
+    found = scores.masked_fill(~right, -torch.inf).logsumexp(1)
+    return (scores.logsumexp(1) - found).mean()
 
 
 @torch.inference_mode()
