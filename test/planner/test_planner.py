@@ -123,7 +123,7 @@ def test_a_missing_value_ends_the_task() -> None:
     [
         ({'robot': 'r9'}, "robot 'r9'.*'r1', 'r2'"),
         ({'instruction': ' '}, 'instruction'),
-        ({'instruction': 'x' * 401}, 'instruction'),
+        ({'instruction': 'x' * 65_537}, 'instruction'),
         ({'time_budget_s': 0.0}, 'time budget 0.0'),
         ({'time_budget_s': float('nan')}, 'time budget nan'),
         ({'overrun': 'pray'}, "overrun strategy 'pray'"),

@@ -203,7 +203,7 @@ def test_full_queue_refuses_with_a_reason(fleet: Fleet) -> None:
         ({'robot': 'drone_9'}, 'drone_9'),
         ({'skill_set': 'arm'}, "'arm'"),
         ({'instruction': ''}, "''"),
-        ({'instruction': 'x' * 401}, 'xxx'),
+        ({'instruction': 'x' * 65_537}, 'xxx'),
         ({'instruction': 'land;\x07'}, r'\x07'),
         ({'objects': ('Cat 3',)}, 'Cat 3'),
         ({'objects': ('cat_3', 'cat_3')}, 'cat_3'),
