@@ -19,6 +19,8 @@ def nodes(context: object) -> list[object]:
         'planner',
         name='planner',
         parameters={'robots': robots, 'autostart': launching.switch('autostart')},
+        # Robots that nobody plans for are made safe and released.
+        ends_all=True,
     )
     driver = LaunchConfiguration('driver').perform(context)
     together = driver == 'tello' or LaunchConfiguration('together').perform(context) == 'true'

@@ -76,6 +76,10 @@ class OpaqueFunction(Entity):
     pass
 
 
+class Shutdown(Entity):
+    pass
+
+
 class LaunchDescription(Entity):
     pass
 
@@ -98,6 +102,7 @@ MODULES: dict[str, dict[str, Any]] = {
     'launch.actions': {
         'DeclareLaunchArgument': DeclareLaunchArgument,
         'OpaqueFunction': OpaqueFunction,
+        'Shutdown': Shutdown,
     },
     'launch.substitutions': {
         'LaunchConfiguration': LaunchConfiguration,
@@ -272,6 +277,10 @@ def test_fleet_gives_planner_and_executors_the_same_robots(description: list[Any
         [robot] for robot in robots
     ]
     assert len(robots) == 8
+    # An executor may end and be started anew; without a planner no robot stays up.
+    (end,) = planner.options['on_exit']
+    assert isinstance(end, Shutdown)
+    assert all(node.options['on_exit'] is None for node in executors)
     for change in ({'driver': 'tello'}, {'together': 'true'}):
         context.values |= change
         _, executor = nodes_of(description, context)

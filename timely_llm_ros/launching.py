@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from launch.actions import DeclareLaunchArgument
+from launch.actions import DeclareLaunchArgument, Shutdown
 from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
@@ -96,11 +96,17 @@ def number(name: str) -> ParameterValue:
 
 
 def node(
-    executable: str, *, name: Any, parameters: dict[str, Any], file: str | None = 'params_file'
+    executable: str,
+    *,
+    name: Any,
+    parameters: dict[str, Any],
+    file: str | None = 'params_file',
+    ends_all: bool = False,
 ) -> Node:
     """Return a node of the package that follows the common arguments.
 
-    Its parameters win over those of the file that the launch argument ``file`` names.
+    Its parameters win over those of the file that the launch argument ``file`` names. With
+    ``ends_all`` everything that was launched ends with it.
     """
     files = [] if file is None else [LaunchConfiguration(file)]
     return Node(
@@ -111,4 +117,5 @@ def node(
         output='screen',
         parameters=[*files, {'use_sim_time': switch('use_sim_time'), **parameters}],
         ros_arguments=['--log-level', LaunchConfiguration('log_level')],
+        on_exit=[Shutdown(reason=f'the {executable} has ended')] if ends_all else None,
     )

@@ -160,6 +160,18 @@ async def test_interrupts_do_not_reach_the_worker(client: Client) -> None:
     assert not any(isinstance(event, EngineFailed) for event in client.events)
 
 
+async def test_a_missing_torch_is_told_with_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / 'torch.py').write_text('raise ModuleNotFoundError("No module named \'torch\'")')
+    write_model(tmp_path / 'model')
+    # The worker's too.
+    monkeypatch.syspath_prepend(tmp_path)
+    engine = TorchEngine(TorchConfig(model_path=str(tmp_path / 'model')))
+    with pytest.raises(ModelLoadError, match=r'torch.; expected the packages of the extra "torch"'):
+        await engine.start(lambda _: None)
+
+
 async def test_what_is_no_model_is_named(tmp_path: Path) -> None:
     engine = TorchEngine(TorchConfig(model_path=str(tmp_path / 'nothing')))
     with pytest.raises(ModelLoadError, match=r'nothing.*expected a local folder'):

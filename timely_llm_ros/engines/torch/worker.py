@@ -246,6 +246,13 @@ def main(arguments: list[str]) -> int:
             _run(link, options, started_s)
         except (BrokenPipeError, ConnectionResetError):
             return 0
+        except ModuleNotFoundError as err:
+            text = (
+                f'{err}; expected the packages of the extra "torch" in {sys.executable}, see '
+                'docs/how_to/install.md, or another engine'
+            )
+            link.send([WorkerFailed(text, True)])
+            return 1
         except Exception as err:  # noqa: BLE001 -- whatever it is, the engine is told before the end
             text = str(err) if isinstance(err, ModelLoadError) else f'{type(err).__name__}: {err}'
             link.send([WorkerFailed(text, isinstance(err, ModelLoadError))])
