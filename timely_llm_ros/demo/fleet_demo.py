@@ -54,7 +54,9 @@ def run_demo(options: DemoOptions, console: Console) -> int:
     """
     started_s = time.monotonic()
     robots = fleet(options.robots)
-    tasks = with_budgets(make_workload(robots, options.tasks, options.seed))
+    tasks = make_workload(robots, options.tasks, options.seed)
+    if not options.model:
+        tasks = with_budgets(tasks)
     folder = _make_folder(options.output)
     os.environ.setdefault('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')
     os.environ.setdefault('ROS_DOMAIN_ID', str(1 + os.getpid() % 100))
@@ -126,7 +128,7 @@ def _introduce(options: DemoOptions, robots: int, last_s: float, console: Consol
             f'ms per step and serves {options.batch} generations at once, '
             'so that robots have to share it as they would a large model.'
         )
-    about = f'up to {last_s + 90:.0f}' if options.model else f'about {last_s + 15:.0f}'
+    about = f'up to {last_s + 150:.0f}' if options.model else f'about {last_s + 15:.0f}'
     console.print(f'Each run takes {about} s. Ctrl-C stops safely.', style='dim')
 
 
@@ -219,7 +221,8 @@ def _conclude(runs: Sequence[DemoRun], folder: Path, console: Console) -> None:
     report = write_report(records, folder / 'report.html')
     console.print(summary_table(records))
     console.print(headline(records), style='bold')
-    console.print(budget_table([(run.mode, run.budgeted) for run in runs]))
+    if any(run.budgeted for run in runs):
+        console.print(budget_table([(run.mode, run.budgeted) for run in runs]))
     for run in runs:
         console.print(Text(f'trace   {run.trace}'), soft_wrap=True)
     console.print(Text(f'report  {report}'), soft_wrap=True)

@@ -31,11 +31,8 @@ START_LIMIT_S = 240.0
 END_LIMIT_S = 120.0
 """How long tasks may go on after the last one arrived (s)."""
 
-MODEL_LIMIT_S = 45.0
-"""The same with a model of the user's, whose tasks are then cancelled (s)."""
-
 CANCEL_LIMIT_S = 30.0
-"""How long tasks that are cancelled may take to end (s)."""
+"""With a model of the user's they are cancelled then: how long tasks that are cancelled may take to end (s)."""
 
 MOST_TOKENS = 128
 """Of a plan, with a model of the user's."""
@@ -157,8 +154,7 @@ class DemoRun:
         """
         self._first_task_s = start_s = time.monotonic()
         left = list(self._tasks)
-        limit_s = MODEL_LIMIT_S if self.options.model else END_LIMIT_S
-        end_s, canceled = self._tasks[-1].at_s + limit_s, False
+        end_s, canceled = self._tasks[-1].at_s + END_LIMIT_S, False
         while len(self.results) < len(self._tasks):
             now_s = time.monotonic() - start_s
             while left and left[0].at_s <= now_s:
@@ -215,7 +211,7 @@ class DemoRun:
         planner = servers | {
             'robots': [f'{robot.name}:{robot.skill_set}' for robot in self._robots],
             'engine': options.engine,
-            **({'model_path': options.model, 'max_tokens': MOST_TOKENS} if options.model else {}),
+            **(_parameters_of(options.model) if options.model else {}),
             'mode': self.mode,
             'policy': self.policy,
             'max_running': options.batch,
@@ -296,3 +292,16 @@ class DemoRun:
         except BrokenPipeError:
             # The check of the processes says who ended.
             return
+
+
+def _parameters_of(model: str) -> dict[str, Any]:
+    """Return the planner's parameters for a model of the user's; its steps are not timed first.
+
+    Timing a large one takes minutes, and only time budgets need it.
+    """
+    return {
+        'model_path': model,
+        'max_tokens': MOST_TOKENS,
+        'profile': '',
+        'load_limit_s': START_LIMIT_S,
+    }
