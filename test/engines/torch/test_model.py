@@ -137,7 +137,10 @@ def test_a_model_cannot_begin_an_observation(tmp_path: Path) -> None:
     state.take(list(f'is_visible({request.scene.names[0]})'.encode()))
     allowed = np.flatnonzero(np.unpackbits(state.allowed.view(np.uint8), bitorder='little'))
     assert allowed.tolist() == [ord(';')]
-    state.take([257, *b'true '])
+    assert state.only == ord(';')
+    state.take(b';')
+    assert not state.allowed.any()
+    state.take(b'#true ')
 
 
 def test_a_prompt_that_does_not_fit_is_refused(chaotic_model: Path) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from timely_llm_ros.engines.texts.plan_keeper import PlanKeepers
-from timely_llm_ros.engines.texts.token_codec import NO_FORCING, TokenCodec
+from timely_llm_ros.engines.texts.token_codec import TokenCodec
 from timely_llm_ros.errors import EngineError, ModelLoadError
 
 if TYPE_CHECKING:
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 MAX_CACHED_GRAMMARS = 64
 """Compiled grammars kept for tasks with the same skill set and scene."""
+
+
+_NEVER = b'\x7f'
+"""A control character, which no plan and no other text has."""
 
 
 class TokenTexts(TokenCodec):
@@ -53,22 +57,22 @@ class TokenTexts(TokenCodec):
                 "the model's vocabulary"
             )
         self.mask_words: int = (self._guide.vocab_size + 31) // 32
-        self.unwritable_ids = self.tokens_with(b'#')
+        self.unwritable_ids = (*self.tokens_with(b'#'), *self.tokens_with(_NEVER))
         """Tokens that only the runtime may write."""
         writable = np.zeros(32 * self.mask_words, np.uint8)
         writable[: self.size] = 1
         writable[list(self.unwritable_ids)] = 0
         self._writable = np.packbits(writable, bitorder='little').view(np.int32)
-        # With a token ";#" the usual tokens of a text that is certain are not those of a model.
-        mixed = any(b'#' in self.bytes_of(token)[1:] for token in self.unwritable_ids)
-        self._header = NO_FORCING if mixed else ''
+        self._mixed = any(b'#' in self.bytes_of(token)[1:] for token in self.unwritable_ids)
         self._grammars: dict[object, Any] = {}
         self.keepers = PlanKeepers(self)
         """Keep plans such that they can end."""
 
     def rules(self, grammar: str) -> str:
         """Return a grammar with what llguidance needs for this tokenizer."""
-        return self._header + grammar
+        # With a token ";#" it would be the only one allowed where a statement's end is certain. If
+        # something else might follow, which no text has, the statement's end is certain alone.
+        return grammar.replace('";#"', r'";" /[#\x7f]/') if self._mixed else grammar
 
     def matcher(
         self, request: GenerationRequest, grammar: str, *, whole_plan: bool, room: int
