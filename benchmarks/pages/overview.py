@@ -25,7 +25,7 @@ MEASURED_BY = {
     'trail': ('trail', 'calibration'),
     'batching': ('background', 'multibin_theory', 'multibin', 'pipeline'),
     'vllm': ('vllm',),
-    'robots': ('safety', 'deaths', 'soak', 'durations'),
+    'robots': ('safety', 'deaths', 'soak', 'chaos_1', 'durations'),
     'recorder': ('recorder_kills', 'recorder', 'report', 'replay'),
 }  # fmt: skip
 """The files of results that each page shows."""

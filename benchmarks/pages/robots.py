@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from benchmarks.pages.markdown import table
 from benchmarks.pages.recorded import read
+
+ATTACKS = ('chaos_1',)
+"""The files of results with attacks."""
 
 
 def context() -> dict[str, Any]:
@@ -14,6 +18,7 @@ def context() -> dict[str, Any]:
         'faults': faults(),
         'deaths': deaths(),
         'growth': growth(),
+        'attacks': attacks(),
         'durations': durations(),
         'worst_ms': worst_ms(),
     }
@@ -72,6 +77,31 @@ def growth() -> str:
             for name, row in rows
         ),
     )
+
+
+def attacks() -> str:
+    """Return what became of each attack, by its seed."""
+    rows = []
+    for name in ATTACKS:
+        found = read(name).figures
+        rows.append(
+            (
+                found['seed'],
+                f'{found["minutes"]:g} min',
+                sum(found['faults'].values()),
+                sum(found['tasks'].values()),
+                found['tasks']['succeeded'],
+                sum(found['hostile goals'].values()),
+                ', '.join(f'{times} {rule}' for rule, times in broken(found).items()) or 'none',
+            )
+        )
+    columns = ('seed', 'length', 'faults', 'tasks', 'succeeded', 'hostile goals', 'rules broken')
+    return table(columns, rows)
+
+
+def broken(found: dict[str, Any]) -> Counter[str]:
+    """Return how often each rule was broken in an attack."""
+    return Counter(breach['rule'] for breach in found['breaches'])
 
 
 def durations() -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from copy import copy
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.execution import SegmentCode
@@ -81,7 +82,11 @@ class PlannerWatch:
             return False
         if planner != self._planner or not self._busy:
             self._planner = planner
-            self._silence.heard()
+            if planner:
+                # A segment says nothing of its planner, which may have died since it sent it.
+                self._silence = copy(self._heard[planner])
+            else:
+                self._silence.heard()
         return True
 
     @property
