@@ -32,7 +32,7 @@ END_LIMIT_S = 120.0
 """How long tasks may go on after the last one arrived (s)."""
 
 CANCEL_LIMIT_S = 30.0
-"""With a model of the user's they are cancelled then: how long tasks that are cancelled may take to end (s)."""
+"""How long tasks may take to end that are cancelled then, with a model of the user's (s)."""
 
 MOST_TOKENS = 128
 """Of a plan, with a model of the user's."""
