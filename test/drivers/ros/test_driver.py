@@ -243,7 +243,7 @@ def test_a_safe_action_that_is_not_taken_is_owed_until_it_is(on_robot: Any) -> N
         assert not await bench.executor.stop()
         assert asyncio.get_running_loop().time() - began_s <= 0.5
         # The others have taken it all the same.
-        assert sorted(bench.robot.log) == sorted(SAFE)
+        assert sorted({*bench.robot.log}) == sorted(SAFE)
         assert bench.executor.state.phase == 'lost'
         bench.robot.log.clear()
         bench.robot.silent = set()
@@ -254,6 +254,18 @@ def test_a_safe_action_that_is_not_taken_is_owed_until_it_is(on_robot: Any) -> N
         assert bench.robot.log == []
         await bench.executor.start()
         assert bench.executor.connected
+
+    on_robot(body)
+
+
+def test_an_answer_that_is_lost_is_asked_for_again(on_robot: Any) -> None:
+    async def body(bench: Bench) -> None:
+        bench.robot.lost = 2
+        began_s = asyncio.get_running_loop().time()
+        assert await bench.executor.stop()
+        assert asyncio.get_running_loop().time() - began_s <= 0.2
+        assert sorted({*bench.robot.log}) == sorted(SAFE)
+        assert len(bench.robot.log) == len(SAFE) + 2
 
     on_robot(body)
 

@@ -163,6 +163,7 @@ class FakeRobot:
         absent: Names that nobody serves.
         silent: Names whose servers do not answer.
         refuses: Whether cancels of everything are refused.
+        lost: So many of the next answers get lost.
         stubborn: Whether a goal that is cancelled goes on.
         on_goal: Says what becomes of a goal.
         answer: What services answer: the fields of the response.
@@ -175,6 +176,7 @@ class FakeRobot:
         self.absent: set[str] = set()
         self.silent: set[str] = set()
         self.refuses = self.stubborn = False
+        self.lost = 0
         self.on_goal = on_goal
         self.answer: dict[str, Any] = {'ok': True}
         self.runs: list[Run] = []
@@ -213,6 +215,8 @@ class FakeRobot:
 
     def _answered(self, endpoint: Endpoint, answer: Any) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        if endpoint.name not in self.silent | self.absent:
+        if self.lost:
+            self.lost -= 1
+        elif endpoint.name not in self.silent | self.absent:
             future.set_result(answer)
         return future

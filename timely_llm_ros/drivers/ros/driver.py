@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.drivers.ros.calls_file import CancelAll, Look, Request, read_calls
@@ -18,7 +19,7 @@ from timely_llm_ros.execution import NoPerception, SafeActionRetry
 from timely_llm_ros.skills import Call, Scene
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable
+    from collections.abc import Callable, Coroutine, Iterable
 
     from timely_llm_ros.drivers.ros.calls_file import Step
     from timely_llm_ros.drivers.ros.link import Endpoint, GoalEnding, GoalRun, RosLink
@@ -31,6 +32,13 @@ CANCEL_LIMIT_S = 1.5
 
 SAFE_LIMIT_S = 0.4
 """How long a server may take to answer the safe action (s)."""
+
+NEW_LIMIT_S = 2.0
+"""The same for one that has just been found by a guard (s): it may not know yet whom to answer."""
+
+ASK_PERIOD_S = 0.1
+"""After so long (s) the safe action is asked for again: a server that does not know yet who asks
+does what it is asked for, and its answer is lost."""
 
 LOOK_PERIOD_S = 0.02
 """How often is looked whether every server is there (s)."""
@@ -66,6 +74,7 @@ class RosDriver:
         self._perception = perception or NoPerception()
         self._retry = SafeActionRetry(self._make_safe)
         self._connected = False
+        self._safe_limit_s = SAFE_LIMIT_S
         self._request: Request | None = None
         self._run: GoalRun | None = None
 
@@ -86,6 +95,7 @@ class RosDriver:
         robot was left with.
         """
         calls = self._calls
+        self._safe_limit_s = NEW_LIMIT_S if only_safe else SAFE_LIMIT_S
         safe = [step for step in self._safe_steps if isinstance(step, Request)]
         await self._link.open(
             [step.endpoint for step in safe] if only_safe else calls.endpoints,
@@ -229,7 +239,7 @@ class RosDriver:
         await _all(self._cancel_goals(endpoint, limit_s) for endpoint in self._calls.actions)
 
     async def _cancel_goals(self, endpoint: Endpoint, limit_s: float) -> None:
-        if not await _answer(self._link.cancel_goals(endpoint), endpoint, limit_s):
+        if not await _asked(lambda: self._link.cancel_goals(endpoint), endpoint, limit_s):
             raise RobotUnavailableError(f'{endpoint} refuses to cancel its goals')
 
     # Services and topics
@@ -263,7 +273,7 @@ class RosDriver:
         goals = [request for request in requests if request.endpoint.kind == 'action']
         at_once = [self._tell(request, filling) for request in requests if request not in goals]
         if len(requests) < len(self._safe_steps):
-            at_once.append(self._cancel_all(SAFE_LIMIT_S))
+            at_once.append(self._cancel_all(self._safe_limit_s))
         try:
             await _all(at_once)
         finally:
@@ -277,13 +287,15 @@ class RosDriver:
             case 'topic':
                 self._link.publish(endpoint, message)
             case 'service':
-                answer = await _answer(self._link.ask(endpoint, message), endpoint, SAFE_LIMIT_S)
+                ask = partial(self._link.ask, endpoint, message)
+                answer = await _asked(ask, endpoint, self._safe_limit_s)
                 for path, expected in request.success:
                     if path.read(answer) != expected:
                         raise RobotUnavailableError(f'{endpoint} refused: {describe(answer)}')
             case 'action':
                 run = self._link.send_goal(endpoint, message)
-                if not await _answer(asyncio.shield(run.accepted), endpoint, SAFE_LIMIT_S):
+                accepted = asyncio.shield(run.accepted)
+                if not await _answer(accepted, endpoint, self._safe_limit_s):
                     raise RobotUnavailableError(f'{endpoint} rejected the goal')
 
     def _require_connection(self) -> None:
@@ -297,6 +309,25 @@ async def _answer(answer: asyncio.Future[Any], endpoint: Endpoint, limit_s: floa
             return await answer
     except TimeoutError as err:
         raise RobotUnavailableError(f'{endpoint}: no answer within {limit_s:g} s') from err
+
+
+async def _asked(ask: Callable[[], asyncio.Future[Any]], endpoint: Endpoint, limit_s: float) -> Any:
+    """Ask again and again; return the first answer."""
+    loop = asyncio.get_running_loop()
+    end_s = loop.time() + limit_s
+    asked: set[asyncio.Future[Any]] = set()
+    try:
+        while (left_s := end_s - loop.time()) > 1e-6:
+            asked.add(ask())
+            done, _ = await asyncio.wait(
+                asked, timeout=min(left_s, ASK_PERIOD_S), return_when=asyncio.FIRST_COMPLETED
+            )
+            if done:
+                return done.pop().result()
+    finally:
+        for future in asked:
+            future.cancel()
+    raise RobotUnavailableError(f'{endpoint}: no answer within {limit_s:g} s')
 
 
 async def _all(works: Iterable[Coroutine[Any, Any, None]]) -> None:
