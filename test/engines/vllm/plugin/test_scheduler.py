@@ -112,7 +112,7 @@ def test_what_goes_wrong_while_the_worker_computes_is_told(
     monkeypatch.setattr('timely_llm_ros.skills.segments.plan_segmenter.MAX_PLAN_LENGTH', 12)
     bench = Bench(texts, asynchronous=asynchronous, blocks=60)
     rng = random.Random(0)
-    bench.add('g', ('move_up move_up move_up move_up',), rng)
+    bench.add('g', ('move_up(20);move_up(20);move_up(20);',), rng)
     bench.add_other('o', 30, rng)
     told: list[Any] = []
     update = bench.scheduler.update_from_output
