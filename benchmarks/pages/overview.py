@@ -61,12 +61,12 @@ def context() -> dict[str, Any]:
 
 DEMO = Headline(
     'Demo, 24 tasks on eight robots: median response; robots that acted in time',
-    '0.14 s; 24 of 24',
-    '0.74 s; 15 of 24 with whole plans, first come, first served',
+    '0.08 s; 24 of 24',
+    '0.35 s; 19 of 24 with whole plans, first come, first served',
     'demo',
     '../how_to/demo.md',
     'make demo',
-    '2026-11-21',
+    '2026-11-23',
 )
 
 
