@@ -1,4 +1,4 @@
-"""The part of the vLLM plug-in that needs no vLLM: choice, segments, requests, the contract."""
+"""The part of the vLLM plug-in that needs no vLLM: choice, segments and requests."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from timely_llm_ros.engines.commands import GenerationRequest
 from timely_llm_ros.engines.core.options import CoreOptions
 from timely_llm_ros.engines.engine import GenerationEnded, SegmentGenerated
 from timely_llm_ros.engines.texts.token_codec import TokenCodec
-from timely_llm_ros.engines.vllm.plugin import contract as vllm_contract
 from timely_llm_ros.engines.vllm.plugin.core import FreezeCore, New, Work
 from timely_llm_ros.engines.vllm.plugin.request import decode_request, encode_request
 from timely_llm_ros.engines.vllm.plugin.uncut_text import UNCUT_TEXT
-from timely_llm_ros.errors import ConfigurationError, InvalidTaskError
+from timely_llm_ros.errors import InvalidTaskError
 from timely_llm_ros.scheduling.generation import Phase
 from timely_llm_ros.scheduling.options import SchedulingOptions
 from timely_llm_ros.skills.loading import find_skill_set
@@ -367,38 +366,6 @@ def test_a_bad_request_says_what_was_expected(payload: object, expected: str) ->
 
 
 # The contract
-
-
-@pytest.mark.parametrize(
-    ('version', 'fits'),
-    [('0.32.0', True), ('0.32.1.post2', True), ('0.31.0', False), ('0.33.0', False), ('x', False)],
-)
-def test_only_tested_versions_are_in_range(version: str, fits: bool) -> None:
-    assert vllm_contract.in_range(version) is fits
-    assert vllm_contract.describe_range() == '>=0.32,<0.33'
-
-
-def test_without_vllm_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vllm_contract, 'DISTRIBUTIONS', ('no-such-package',))
-    with pytest.raises(ConfigurationError, match='vLLM is not installed; expected version >=0'):
-        vllm_contract.installed()
-
-
-@pytest.mark.parametrize(
-    ('place', 'methods', 'expected'),
-    [
-        ('json:JSONDecoder', {'decode': ('self', 's')}, None),
-        ('json:JSONDecoder', {'decode': ('self', 'text')}, 'JSONDecoder.decode: takes ('),
-        ('json:JSONDecoder', {'gone': ('self',)}, 'JSONDecoder.gone: expected it to be there'),
-        ('json:Gone', {'decode': ('self',)}, "json:Gone: module 'json' has no attribute 'Gone'"),
-        ('no.such:Thing', {'x': ()}, 'no.such:Thing: No module named'),
-    ],
-)
-def test_a_changed_name_or_signature_is_named(
-    place: str, methods: dict[str, tuple[str, ...]], expected: str | None
-) -> None:
-    found = vllm_contract._missing(place, methods)
-    assert not found if expected is None else found[0].startswith(expected)
 
 
 def test_a_prompt_that_is_partly_computed_competes_as_one_that_must_be() -> None:

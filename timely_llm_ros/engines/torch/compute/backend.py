@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
 
 from timely_llm_ros.engines.core import Output
-from timely_llm_ros.engines.texts import TextStream
 from timely_llm_ros.engines.tokens import Sampling
 from timely_llm_ros.engines.torch.compute.attention import SHORT, AttentionStep
 from timely_llm_ros.engines.torch.compute.eviction import QueryWindow
-from timely_llm_ros.engines.torch.compute.kv import SlotList
 from timely_llm_ros.engines.torch.compute.sampling import choose, draw
+from timely_llm_ros.engines.torch.compute.sequences import Prefix, Sequence
 from timely_llm_ros.errors import EngineError
 from timely_llm_ros.skills.grammar import decoding_grammar
 
@@ -25,60 +24,11 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.engines.commands import GenerationRequest
     from timely_llm_ros.engines.core import EvictionMethod, Row, StepPlan
-    from timely_llm_ros.engines.texts import GrammarState
     from timely_llm_ros.engines.torch.compute.fused import ForwardPass
+    from timely_llm_ros.engines.torch.compute.kv import SlotList
     from timely_llm_ros.engines.torch.compute.model import LoadedModel
 
     Scores = NDArray[np.float32]
-
-
-@dataclass(slots=True)
-class _Prefix:
-    """A fixed text's ids and KV slots."""
-
-    key: str
-    ids: list[int]
-    slots: SlotList = field(default_factory=SlotList)
-
-
-@dataclass(slots=True)
-class _Sequence:
-    """One generation.
-
-    ``ids`` are the tokens after the prefix. ``slots`` begin with the prefix's and cover what was
-    computed; once tokens are ``evicted``, all slots are its own. ``window`` gathers the queries
-    that eviction asks for, and ``kept`` are the positions that it chose, by layer.
-    """
-
-    prefix: _Prefix
-    ids: list[int]
-    grammar: GrammarState | None
-    forced: tuple[int, ...] | None
-    slots: SlotList = field(default_factory=SlotList)
-    generated: list[int] = field(default_factory=list)
-    text: TextStream = field(default_factory=TextStream)
-    evicted: int = 0
-    prompt: int = field(init=False)
-    window: QueryWindow | None = None
-    kept: dict[int, torch.Tensor] | None = None
-
-    def __post_init__(self) -> None:
-        self.prompt = len(self.ids)
-
-    @property
-    def observed_by(self) -> QueryWindow | None:
-        """What gathers the queries of the tokens computed now: the prompt's alone are gathered."""
-        return self.window if self.computed <= self.prompt else None
-
-    @property
-    def position(self) -> int:
-        """How many tokens of its context were computed, the prefix included."""
-        return len(self.slots) + self.evicted
-
-    @property
-    def computed(self) -> int:
-        """How many tokens of its own were computed."""
-        return max(0, self.position - len(self.prefix.ids))
 
 
 class _Part(NamedTuple):
@@ -140,8 +90,8 @@ class TorchBackend:
         """Whether a step can be interrupted between two layers and go on from there."""
         self._fast_forward = fast_forward
         self._begun: _Begun | None = None
-        self._prefixes: dict[str, _Prefix] = {}
-        self._sequences: dict[str, _Sequence] = {}
+        self._prefixes: dict[str, Prefix] = {}
+        self._sequences: dict[str, Sequence] = {}
         self.computed_tokens = 0
         """Tokens computed since the start, prefixes included."""
         self.computed_prefixes = 0
@@ -168,7 +118,7 @@ class TorchBackend:
         key = request.prompt.key
         prefix = self._prefixes.get(key)
         if prefix is None:
-            prefix = _Prefix(key, self._texts.fixed_ids(request.prompt))
+            prefix = Prefix(key, self._texts.fixed_ids(request.prompt))
         ids = self._texts.body_ids(request.prompt, beginning=not prefix.ids)
         grammar = None
         if request.constrained and request.forced_token_ids is None:
@@ -179,7 +129,7 @@ class TorchBackend:
             room = limit - len(prefix.ids) - len(ids)
             grammar = self._texts.matcher(request, rules, whole_plan=not observed, room=room)
         self._prefixes[key] = prefix
-        sequence = _Sequence(prefix, ids, grammar, request.forced_token_ids)
+        sequence = Sequence(prefix, ids, grammar, request.forced_token_ids)
         if request.eviction is not None and self._eviction is not None and self._eviction.window:
             sequence.window = QueryWindow(self._eviction.window)
         self._sequences[request.generation_id] = sequence
@@ -243,7 +193,7 @@ class TorchBackend:
             self._forget_unused(sequence.prefix)
         return tuple(sequence.generated)
 
-    def _forget_unused(self, prefix: _Prefix) -> None:
+    def _forget_unused(self, prefix: Prefix) -> None:
         if not any(sequence.prefix is prefix for sequence in self._sequences.values()):
             del self._prefixes[prefix.key]
 
@@ -383,7 +333,7 @@ class TorchBackend:
             for sequence, token in zip(sequences, chosen.tolist(), strict=True)
         ]
 
-    def _append(self, sequence: _Sequence, token: int) -> Output:
+    def _append(self, sequence: Sequence, token: int) -> Output:
         """Append a chosen token to its context."""
         if sequence.forced is not None:
             if len(sequence.generated) == len(sequence.forced):
