@@ -1,6 +1,7 @@
 # make demo: watch a simulated fleet being planned. make test: run every test. make help: the rest.
 PYTHON ?= python3
-VENV := .venv/bin
+DISTRO ?= kilted
+VENV := .venv$(if $(filter-out kilted,$(DISTRO)),-$(DISTRO))/bin
 RUN := $(VENV)/python
 PROGRAMS := $(filter-out $(wildcard benchmarks/attack/*.py) %/__main__.py %/robot_traffic.py %/tello_pilot.py,\
   $(shell grep -l "^if __name__" benchmarks/*/*.py))
@@ -10,11 +11,12 @@ export OMP_NUM_THREADS ?= 1
 export HF_HUB_OFFLINE = 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: help setup setup-dev setup-indy demo test coverage fuzz chaos soak lint format model model-smollm2 model-eval rlp pages clean $(BENCHES)
+.PHONY: help setup setup-dev setup-indy demo test test-ros coverage fuzz chaos soak lint format model model-smollm2 model-eval rlp pages clean $(BENCHES)
 
 help:
 	@echo 'make demo          set up, then fly a simulated fleet and write traces and a report'
 	@echo 'make test          set up, then run every test'
+	@echo 'make test-ros      the tests over DDS alone; DISTRO=jazzy: on ROS 2 Jazzy'
 	@echo 'make coverage      the tests without ROS and models, and how much of each room they reach'
 	@echo 'make fuzz          property tests alone, with new examples each time, FUZZ=1000 of each;'
 	@echo '                   each is a thousand mutated plans where plans are mutated'
@@ -30,29 +32,36 @@ help:
 	@echo 'make clean         remove the environment and everything that was built'
 	@echo 'benchmarks:        $(BENCHES)'
 	@echo 'PYTHON=...         which Python to use (3.11 or later)'
+	@echo 'DISTRO=jazzy       which ROS 2: its wheels go into .venv-jazzy, and what is made runs there'
 	@echo 'TORCH_INDEX_URL=...  where torch comes from, e.g. the index of its CPU builds'
 	@echo 'ENGINE=vllm        set up vLLM too (its CPU build, about 500 MB), and plan the demo with it'
 	@echo 'ENGINE=openai      the same, with vLLM as a server'
+	@echo 'ROBOTS=...         the demo through real drivers: mock (Tellos and an Indy) or ros (robots of'
+	@echo '                   Aerostack2, Nav2 and MoveIt), all of them mocks'
 	@echo 'MODEL=...          fly the demo on a model: smollm2, once it is made, or a folder'
 	@echo 'ARGS=...           passed on to the demo, the tests and the benchmarks'
 
 setup:
 	@command -v $(PYTHON) >/dev/null || { echo 'error: no "$(PYTHON)" on the PATH: expected Python 3.11 or later' >&2; exit 1; }
-	@$(PYTHON) tools/bootstrap.py $(if $(filter vllm openai,$(ENGINE)),--vllm)
+	@$(PYTHON) tools/bootstrap.py --distro $(DISTRO) $(if $(filter vllm openai,$(ENGINE)),--vllm)
 
 setup-dev:
 	@command -v $(PYTHON) >/dev/null || { echo 'error: no "$(PYTHON)" on the PATH: expected Python 3.11 or later' >&2; exit 1; }
-	@$(PYTHON) tools/bootstrap.py --dev
+	@$(PYTHON) tools/bootstrap.py --distro $(DISTRO) --dev
 
 setup-indy:
 	@command -v $(PYTHON) >/dev/null || { echo 'error: no "$(PYTHON)" on the PATH: expected Python 3.11 or later' >&2; exit 1; }
 	@$(PYTHON) tools/bootstrap.py --indy
 
 demo: setup
-	@$(VENV)/timely-llm demo $(if $(ENGINE),--engine $(ENGINE)) $(if $(MODEL),--model $(MODEL)) $(ARGS)
+	@$(if $(filter ros,$(ROBOTS)),$(RUN) -m tools.robot_interfaces)
+	@$(VENV)/timely-llm demo $(if $(ROBOTS),--drivers $(ROBOTS)) $(if $(ENGINE),--engine $(ENGINE)) $(if $(MODEL),--model $(MODEL)) $(ARGS)
 
 test: setup-dev
 	@$(RUN) -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
+
+test-ros: setup-dev
+	@$(RUN) -m pytest -n auto --dist loadfile --no-loadscope-reorder test/ros $(ARGS)
 
 coverage: setup-dev
 	@$(RUN) -m coverage run -m pytest -q --hypothesis-profile few -m 'not ros and not engines' \
@@ -96,4 +105,4 @@ pages: setup-dev
 	@$(RUN) -m benchmarks.pages $(ARGS)
 
 clean:
-	rm -rf .venv .venv-indy .build build install log
+	rm -rf .venv .venv-indy .venv-jazzy .build build install log

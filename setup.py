@@ -17,7 +17,7 @@ from interfaces import build_interfaces  # noqa: E402
 
 SHARED = ('skills', 'config', 'launch', 'models')
 NOT_SHARED = {'__pycache__', 'smollm2'}
-PROGRAMS = ('planner', 'executor', 'recorder', 'replay')
+PROGRAMS = ('planner', 'executor', 'recorder', 'replay', 'window')
 
 
 class BuildWithInterfaces(build_py):
@@ -83,6 +83,8 @@ setup(
     package_data={
         'timely_llm_ros': ['py.typed'],
         'timely_llm_ros.prompts': ['*.jinja'],
+        'timely_llm_ros.window.look': ['*.css', '*.js'],
+        'timely_llm_ros.window.serving.page': ['*.html', '*.css', '*.js'],
         'lrtrace': ['py.typed'],
         'lrtrace.report': ['*.css', '*.js'],
     },
@@ -106,6 +108,7 @@ setup(
         'parquet': ['pyarrow>=15'],
         'traces': ['mcap>=1.2', 'lz4>=4', 'rosbags>=0.11', 'zstandard'],
         'terminal': ['rich>=13'],
+        'window': ['websockets>=14'],
         'indy': ['neuromeka>=3.5'],
         'tello': ['djitellopy>=2.5,<3'],
     },

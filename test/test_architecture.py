@@ -19,7 +19,7 @@ TOPS = ('timely_llm_ros', 'lrtrace', 'benchmarks')
 
 FLOORS = [
     ['errors'],
-    ['plugins'],
+    ['plugins', 'audit'],
     [
         'utility',
         'clock',
@@ -33,9 +33,9 @@ FLOORS = [
         'silence',
     ],
     ['skills', 'prediction'],
-    ['budget', 'prompts', 'scheduling'],
+    ['budget', 'prompts', 'scene', 'scheduling'],
     ['engines', 'execution'],
-    ['drivers', 'planner'],
+    ['drivers', 'planner', 'window'],
     ['ros'],
     ['nodes'],
     ['testing'],
@@ -51,7 +51,7 @@ SERVICE = {room for floor in FLOORS for room in floor} - LAB - {'cli', 'testing'
 
 LRTRACE_MAY_USE = {
     'errors', 'utility', 'command_line', 'installation', 'options', 'processes', 'skills', 'ros',
-    'nodes',
+    'nodes', 'window',
 }  # fmt: skip
 """Traces know of robots and their skills, never of planner or engines."""
 
@@ -250,6 +250,10 @@ def test_error_codes_equal_the_action_constants() -> None:
         errors.ExecutionError: 'EXECUTION_FAILED',
         errors.BudgetOverrunError: 'BUDGET_OVERRUN',
         errors.ShutdownError: 'SHUTDOWN',
+        errors.PlannerLostError: 'PLANNER_LOST',
+        errors.WorthlessError: 'WORTHLESS',
+        errors.NotAllowedError: 'NOT_ALLOWED',
+        errors.NotApprovedError: 'NOT_APPROVED',
         errors.TimelyError: 'UNKNOWN',
     }
     for error, name in expected.items():

@@ -21,6 +21,8 @@ PYTHON_NAMES = {name: f'python3-{name}' for name in ('jinja2', 'numpy', 'scipy',
 """What rosdep calls a module that the package cannot do without."""
 
 OPTIONAL = {
+    'vision_msgs',
+    'visualization_msgs',
     *(
         'aiohttp',
         'djitellopy',
@@ -33,7 +35,7 @@ OPTIONAL = {
         'neuromeka',
     ),
     *('pyarrow', 'rich', 'rosbags', 'safetensors', 'tokenizers', 'torch', 'transformers', 'vllm'),
-    *('matplotlib', 'zstandard', 'google', 'msgspec'),
+    *('matplotlib', 'zstandard', 'google', 'msgspec', 'websockets'),
 }
 """Modules of extras, imported where they are needed only."""
 

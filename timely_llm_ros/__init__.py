@@ -34,10 +34,13 @@ if TYPE_CHECKING:
         DriverTimeoutError,
         Ending,
         EngineError,
+        EnvelopeError,
         ExecutionError,
         IncompletePlanError,
         InvalidTaskError,
         ModelLoadError,
+        NotAllowedError,
+        NotApprovedError,
         PlanError,
         PlanLimitError,
         PlannerLostError,
@@ -65,6 +68,8 @@ if TYPE_CHECKING:
         TimedSegment,
     )
     from timely_llm_ros.planner import (
+        ApprovalAsked,
+        ApprovalEnded,
         CallStarted,
         PhaseChanged,
         Planner,
@@ -95,10 +100,13 @@ __path__ = extend_path(__path__, __name__)
 __version__ = '0.1.0'
 
 __all__ = [
-    'NORMAL', 'URGENT', 'ArgumentError', 'BudgetOverrunError', 'Call', 'CallStarted', 'CallValue',
+    'NORMAL', 'URGENT', 'ApprovalAsked', 'ApprovalEnded', 'ArgumentError', 'BudgetOverrunError',
+    'Call', 'CallStarted', 'CallValue',
     'Clock', 'ConfigurationError', 'ContractError', 'Driver', 'DriverTimeoutError', 'Ending',
-    'Engine', 'EngineConfig', 'EngineError', 'EngineInfo', 'ExecutionError', 'IncompletePlanError',
+    'Engine', 'EngineConfig', 'EngineError', 'EngineInfo', 'EnvelopeError', 'ExecutionError',
+    'IncompletePlanError',
     'IndyOptions', 'InvalidTaskError', 'LocalRobotLink', 'LoopClock', 'ModelLoadError',
+    'NotAllowedError', 'NotApprovedError',
     'OpenAIConfig', 'PhaseChanged', 'PlanError', 'PlanLimitError', 'PlanSyntaxError', 'Planner',
     'PlannerConfig', 'PlannerEvent', 'PlannerLostError', 'PreparedTask', 'RequestRefusedError',
     'RobotLink', 'RobotUnavailableError',
@@ -124,7 +132,8 @@ _NAMES = {
     ),
     'errors': (
         'ArgumentError BudgetOverrunError ConfigurationError ContractError DriverTimeoutError '
-        'Ending EngineError ExecutionError IncompletePlanError InvalidTaskError ModelLoadError '
+        'Ending EngineError EnvelopeError ExecutionError IncompletePlanError InvalidTaskError '
+        'ModelLoadError NotAllowedError NotApprovedError '
         'PlanError PlanLimitError PlanSyntaxError PlannerLostError RequestRefusedError '
         'RobotUnavailableError '
         'ServerLostError ShutdownError SkillFailedError SkillSetError SupersededError '
@@ -133,9 +142,9 @@ _NAMES = {
     ),
     'execution': 'CallValue Driver LocalRobotLink RobotLink SegmentExecutor TimedSegment',
     'planner': (
-        'CallStarted PhaseChanged Planner PlannerConfig PlannerEvent PreparedTask SegmentEnded '
-        'SegmentReady SegmentStarted Task TaskAccepted TaskEnded TaskFeedback TaskHandle TaskPhase '
-        'TaskResult TaskStatus'
+        'ApprovalAsked ApprovalEnded CallStarted PhaseChanged Planner PlannerConfig PlannerEvent '
+        'PreparedTask SegmentEnded SegmentReady SegmentStarted Task TaskAccepted TaskEnded '
+        'TaskFeedback TaskHandle TaskPhase TaskResult TaskStatus'
     ),
     'skills': 'Call Scene SceneObject Segment SkillSet',
     'skills.loading': 'find_skill_set load_skill_set parse_skill_set',

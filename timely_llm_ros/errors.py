@@ -135,6 +135,19 @@ class SkillFailedError(ExecutionError):
     """A driver refused a skill or the robot reported failure."""
 
 
+class EnvelopeError(ExecutionError):
+    """A call would take a robot out of its envelope.
+
+    Args:
+        rule: Name of the rule that it would break.
+        problem: The call, the rule, the offending value and what was expected.
+    """
+
+    def __init__(self, rule: str, problem: str) -> None:
+        self.rule = rule
+        super().__init__(problem)
+
+
 class DriverTimeoutError(ExecutionError):
     """A skill did not end within its limit."""
 
@@ -161,6 +174,18 @@ class WorthlessError(TimelyError):
     """A task that can no longer earn more than its floor, ended before more was spent on it."""
 
     code = 12
+
+
+class NotAllowedError(TimelyError):
+    """A client may not command that robot."""
+
+    code = 13
+
+
+class NotApprovedError(TimelyError):
+    """Somebody refused what needs approval, or nobody approved it in time."""
+
+    code = 14
 
 
 class TraceError(TimelyError):

@@ -29,6 +29,9 @@ INDY_VENV = ROOT / '.venv-indy'
 BUILD = ROOT / '.build'
 STATE_NAME = 'timely_llm_ros.state.json'
 PYTHON = VENV / 'bin' / 'python'
+DISTROS = ('kilted', 'jazzy')
+"""The ROS 2 distributions whose wheels are known; the first is the one of ``.venv``."""
+
 VLLM_DISK_GB = 4
 VLLM_MEMORY_GB = 6
 
@@ -187,13 +190,14 @@ def requirements(name: str) -> str:
     return str(ROOT / 'requirements' / f'{name}.txt')
 
 
-def install_torch() -> None:
-    """Bring torch into the environment: its CPU build unless there is a GPU or an index is named.
+def install_torch(python: Path = PYTHON) -> None:
+    """Bring torch into an environment: its CPU build unless there is a GPU or an index is named.
 
     PyPI's torch is the CUDA build: several GB that are of no use without a GPU. Where the index
     of the CPU builds cannot be reached, PyPI's build is taken: it works on a CPU too.
     """
-    install = [*pip(), '--no-deps', '-c', requirements('constraints'), 'torch', '--index-url']
+    install = [*pip(python), '--no-deps', '-c', requirements('constraints')]
+    install += ['torch', '--index-url']
     named = os.environ.get('TORCH_INDEX_URL')
     if named:
         run(f'torch from {named}', [*install, named], 'torch.log')
@@ -231,52 +235,60 @@ def install_vllm(state: State) -> None:
     save(state)
 
 
-def install_programs() -> None:
-    """Put the programs of this checkout into the environment."""
+def install_programs(venv: Path = VENV) -> None:
+    """Put the programs of this checkout into an environment."""
     for folder, names in PROGRAMS.items():
-        target = VENV / folder
+        target = venv / folder
         target.mkdir(parents=True, exist_ok=True)
         for name in names:
             _, text = (ROOT / 'scripts' / name).read_text('utf-8').split('\n', 1)
-            (target / name).write_text(f'#!{PYTHON}\n{text}', encoding='utf-8')
+            (target / name).write_text(f'#!{venv}/bin/python\n{text}', encoding='utf-8')
             (target / name).chmod(0o755)
 
 
-def bootstrap(*, with_dev: bool, with_vllm: bool) -> None:
-    """Bring the environment up to date, step by step, remembering what was done."""
+def environment_of(distro: str) -> Path:
+    """Return the virtual environment of a ROS 2 distribution: each has one of its own."""
+    return VENV if distro == DISTROS[0] else ROOT / f'.venv-{distro}'
+
+
+def bootstrap(distro: str, *, with_dev: bool, with_vllm: bool) -> None:
+    """Bring a distribution's environment up to date, step by step, remembering what was done."""
+    venv = environment_of(distro)
+    python = venv / 'bin' / 'python'
     state: State = {}
-    path = VENV / STATE_NAME
-    if path.is_file() and PYTHON.is_file():
+    path = venv / STATE_NAME
+    if path.is_file() and python.is_file():
         state = json.loads(path.read_text('utf-8'))
-    version = [sys.version, str(VENV)]
+    version = [sys.version, str(venv)]
     if state.get('version') != version:
-        shutil.rmtree(VENV, ignore_errors=True)
-        run('virtual environment', [sys.executable, '-m', 'venv', str(VENV)], 'venv.log')
+        shutil.rmtree(venv, ignore_errors=True)
+        run('virtual environment', [sys.executable, '-m', 'venv', str(venv)], 'venv.log')
         state = {'version': version}
-    steps = [('runtime', 'ROS 2 Kilted and the other packages (about 1 GB)')]
-    if with_dev:
-        steps.append(('dev', 'test and lint tools'))
-    for name, title in steps:
-        wanted = digest(f'requirements/{name}.txt', 'requirements/constraints.txt')
-        if state.get(name) == wanted:
-            continue
-        if name == 'runtime':
-            install_torch()
-        run(title, [*pip(), '-r', requirements(name)], f'pip-{name}.log')
-        state[name] = wanted
-        save(state)
+    wanted = digest(*(f'requirements/{name}.txt' for name in (distro, 'runtime', 'constraints')))
+    if state.get('runtime') != wanted:
+        install_torch(python)
+        files = ['-r', requirements(distro), '-r', requirements('runtime')]
+        title = f'ROS 2 {distro.capitalize()} and the other packages (about 1 GB)'
+        run(title, [*pip(python), *files], 'pip-runtime.log')
+        state['runtime'] = wanted
+        save(state, path)
+    wanted = digest('requirements/dev.txt', 'requirements/constraints.txt')
+    if with_dev and state.get('dev') != wanted:
+        run('test and lint tools', [*pip(python), '-r', requirements('dev')], 'pip-dev.log')
+        state['dev'] = wanted
+        save(state, path)
     if with_vllm:
         install_vllm(state)
     wanted = digest('msg', 'action', 'srv', 'package.xml', 'CMakeLists.txt', 'tools/interfaces.py')
     if state.get('interfaces') != wanted:
-        command = [str(PYTHON), str(ROOT / 'tools' / 'interfaces.py')]
+        command = [str(python), str(ROOT / 'tools' / 'interfaces.py')]
         run('ROS interfaces', command, 'interfaces.log')
         state['interfaces'] = wanted
     wanted = digest('scripts')
     if state.get('programs') != wanted:
-        install_programs()
+        install_programs(venv)
         state['programs'] = wanted
-    save(state)
+    save(state, path)
 
 
 def bootstrap_indy() -> None:
@@ -312,9 +324,18 @@ def main() -> None:
         '--vllm', action='store_true', help="also install vLLM's CPU build; needs AVX2"
     )
     parser.add_argument('--indy', action='store_true', help='only make .venv-indy, for Indy arms')
+    parser.add_argument(
+        '--distro',
+        choices=DISTROS,
+        default=DISTROS[0],
+        help='which ROS 2: jazzy goes into .venv-jazzy, without vLLM (default: %(default)s)',
+    )
     arguments = parser.parse_args()
     check_machine()
-    with_vllm = arguments.vllm or arguments.dev
+    default = arguments.distro == DISTROS[0]
+    if arguments.vllm and not default:
+        parser.error(f'--vllm does not go with --distro {arguments.distro}')
+    with_vllm = default and (arguments.vllm or arguments.dev)
     obstacle = vllm_obstacle() if with_vllm else None
     if obstacle and arguments.vllm:
         fail(f'vLLM cannot run here: {obstacle}')
@@ -325,7 +346,7 @@ def main() -> None:
     with (BUILD / 'lock').open('w', encoding='utf-8') as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not arguments.indy:
-            bootstrap(with_dev=arguments.dev, with_vllm=with_vllm)
+            bootstrap(arguments.distro, with_dev=arguments.dev, with_vllm=with_vllm)
         if arguments.indy or arguments.dev:
             bootstrap_indy()
 

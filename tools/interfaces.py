@@ -69,9 +69,11 @@ def main() -> None:
     prefix = Path(sys.prefix)
     packages = Path(f'lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages')
     generated = packages / 'timely_llm_ros_interfaces'
+    # .venv, .venv-jazzy: each has its own ROS, and nothing built for one may be taken for another.
+    suffix = prefix.name.removeprefix('.venv') if prefix.name.startswith('.venv-') else ''
     try:
         build_interfaces(
-            build=ROOT / '.build' / 'interfaces',
+            build=ROOT / '.build' / f'interfaces{suffix}',
             prefix=prefix,
             ros_prefix=prefix,
             python_dir=str(generated),

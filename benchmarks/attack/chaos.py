@@ -40,16 +40,14 @@ from benchmarks.attack.fleet import CLIENTS, EXECUTORS, MOCKS, ROBOTS, Fleet, bu
 from benchmarks.attack.network import enter_first_host
 from benchmarks.attack.processes import (
     SLOPES,
-    Sample,
     adopt_orphans,
     grown,
     left_over,
-    sample,
     slope_per_hour,
 )
 from benchmarks.attack.schedule import Fault, kinds, schedule
 from benchmarks.attack.traces import check_trace
-from benchmarks.common import Target, arguments, save
+from benchmarks.common import Sample, Target, arguments, sample, save
 from timely_llm_ros.demo import Children
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.testing import free_domain
@@ -153,7 +151,7 @@ class Chaos:
         journals = {robot: fleet.journal(robot) for robot in ROBOTS}
         motions = {robot: rules.motions(lines) for robot, lines in journals.items()}
         for loss in attacker.losses:
-            found += rules.unsafe(loss, motions)
+            found += rules.unsafe(loss, motions, attacker.unguarded)
         for robot, lines in journals.items():
             found += rules.invalid_calls(robot, lines, find_skill_set(ROBOTS[robot]))
             if robot not in MOCKS:

@@ -75,6 +75,8 @@ class Attacker:
     def __init__(self, fleet: Fleet, kinds: dict[str, Kind], link: Child | None) -> None:
         self.losses: list[Loss] = []
         self.harms: list[Harm] = []
+        self.unguarded: list[Harm] = []
+        """Times in which nobody is left who could make these robots safe."""
         self.breaches: list[Breach] = []
         self.disk_full: list[tuple[float, float]] = []
         self._spoilt_until_s = 0.0
@@ -104,13 +106,16 @@ class Attacker:
         }
 
     async def attack(self, fault: Fault) -> None:
-        """Carry out one fault, until what it broke is started again."""
+        """Carry out one fault, until what it broke is at work again."""
         began_s = time.monotonic()
         await self._ways[fault.kind](fault, random.Random(fault.seed))
+        await self._fleet.until_up(fault.target or fault.kind.split()[0])
+        robots = EXECUTORS.get(fault.target) or CLIENTS.get(fault.target) or NAMES
+        up_s = time.monotonic()
+        if fault.kind == 'worker and guard killed':
+            self.unguarded.append(Harm(robots, began_s, up_s, str(fault)))
         if self._kinds[fault.kind].harms:
-            robots = EXECUTORS.get(fault.target) or CLIENTS.get(fault.target) or NAMES
-            until_s = time.monotonic() + SETTLE_S
-            self.harms.append(Harm(robots, began_s, until_s, str(fault)))
+            self.harms.append(Harm(robots, began_s, up_s + SETTLE_S, str(fault)))
 
     def _run_of(self, fault: Fault) -> Run:
         name = fault.target or fault.kind.split()[0]

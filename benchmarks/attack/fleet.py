@@ -62,6 +62,9 @@ CLOCK_SHIFT = struct.Struct('q')
 BATTERY_S = 120.0
 """How often the mock Tellos get a full battery (s)."""
 
+UP_LIMIT_S = 60.0
+"""How long a program may take until it is at work (s)."""
+
 PAUSE_S = 0.3
 """How long a client waits before the next task where the last was refused (s)."""
 
@@ -101,6 +104,10 @@ class Run:
     code: int | None = None
     wanted_s: float | None = None
     """When somebody killed, hung or interrupted it."""
+    met_s: float | None = None
+    """Of a planner: when the last client met it."""
+    log_begin: int = 0
+    """Where in the log of all runs of that name it begins."""
 
 
 class Plans:
@@ -197,6 +204,19 @@ class Fleet:
                 await self.end(name)
         await self.children.stop_all()
 
+    async def until_up(self, name: str) -> None:
+        """Wait until a program that was started is at work, has ended or took too long."""
+        run = self.running.get(name)
+        if run is None or name not in ('planner', *EXECUTORS):
+            return
+        word = b'planning for ' if name == 'planner' else b'executing for '
+        while run.ended_s is None and time.monotonic() < run.began_s + UP_LIMIT_S:
+            with run.child.log.open('rb') as file:
+                file.seek(run.log_begin)
+                if word in file.read():
+                    return
+            await asyncio.sleep(0.05)
+
     def launch(self, name: str, label: str = '') -> Run:
         """Start a program; under another ``label`` it is one more of its kind."""
         command, pipes = self._command(name, label), name in ('mocks', *CLIENTS)
@@ -204,8 +224,10 @@ class Fleet:
             command = on_second_host(self._link_pid, command)
         if self._clock_library and name in STEPPED:
             command = ['env', *self._clock_settings(name), *command]
+        log = self.folder / f'{label or name}.log'
+        begin = log.stat().st_size if log.exists() else 0
         child = self.children.start(label or name, command, pipes=pipes)
-        run = Run(label or name, child, time.monotonic())
+        run = Run(label or name, child, time.monotonic(), log_begin=begin)
         self.runs.append(run)
         self.running[run.name] = run
         if name in CLIENTS:
@@ -334,6 +356,8 @@ class Fleet:
         match event['event']:
             case 'ready':
                 self.ready.add(client)
+                if 'planner' in self.running:
+                    self.running['planner'].met_s = now_s
             case 'lost' if event['key']:
                 self.tasks[event['key']].gone_s = now_s
             case 'lost':

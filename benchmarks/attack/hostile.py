@@ -49,6 +49,8 @@ def _item(name: str) -> dict[str, Any]:
 
 def damaged(data: bytes, rng: random.Random) -> bytes:
     """Return the bytes of a file as a broken disk or a hurried copy leaves them."""
+    if not data:
+        return data  # A recorder that has just begun leaves nothing to damage.
     changed = bytearray(data)
     match rng.randrange(4):
         case 0:

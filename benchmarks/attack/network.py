@@ -26,6 +26,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.drivers.tello.mock import Link
+from timely_llm_ros.processes import take_precedence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -130,7 +131,10 @@ async def _carry_on(seed: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--seed', type=int, default=0, help='of what the link does to packets')
-    asyncio.run(_carry_on(parser.parse_args().seed))
+    seed = parser.parse_args().seed
+    # No other work delays a cable.
+    take_precedence()
+    asyncio.run(_carry_on(seed))
 
 
 if __name__ == '__main__':

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
@@ -12,9 +11,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmarks.attack.rules import Breach
+from benchmarks.common import family
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from benchmarks.common import Sample
 
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -27,45 +29,6 @@ WARM_UP_S = 45.0
 GROWTH = {'memory_mb': 24.0, 'descriptors': 32.0, 'threads': 8.0}
 """How much more a program may have at its end than when it had warmed up: other programs come and
 go meanwhile, and what was new to it was loaded."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """What a program and its children take at a time."""
-
-    at_s: float
-    memory_mb: float
-    """Without what is mapped from files."""
-    descriptors: float
-    threads: float
-
-
-def family(pid: int) -> list[int]:
-    """Return a process and all below it."""
-    found = [pid]
-    for parent in found:
-        for file in Path(f'/proc/{parent}/task').glob('*/children'):
-            try:
-                found += map(int, file.read_text().split())
-            except OSError:
-                continue
-    return found
-
-
-def sample(pid: int, at_s: float) -> Sample | None:
-    """Return what a program takes now; None if it has ended."""
-    memory_kb = descriptors = threads = 0
-    for member in family(pid):
-        try:
-            lines = Path(f'/proc/{member}/status').read_text().splitlines()
-            status = dict(line.split(':', 1) for line in lines)
-            memory_kb += int(status['RssAnon'].split()[0])
-            threads += int(status['Threads'])
-            descriptors += len(list(Path(f'/proc/{member}/fd').iterdir()))
-        except (OSError, KeyError, ValueError):
-            if member == pid:
-                return None
-    return Sample(at_s, memory_kb / 1024, descriptors, threads)
 
 
 def grown(name: str, samples: Sequence[Sample]) -> list[Breach]:

@@ -110,9 +110,18 @@ def _flights(lines: Sequence[Mapping[str, Any]]) -> list[Motion]:
     return [*found, Motion(began_s, inf, what)] if began_s < inf else found
 
 
-def unsafe(loss: Loss, journals: Mapping[str, Sequence[Motion]]) -> list[Breach]:
-    """A robot that nobody plans for, or nobody drives, is safe within the limit and stays so."""
+def unsafe(
+    loss: Loss, journals: Mapping[str, Sequence[Motion]], unguarded: Iterable[Harm] = ()
+) -> list[Breach]:
+    """A robot that nobody plans for, or nobody drives, is safe within the limit and stays so.
+
+    Where its worker and its guard are dead, it is from when its executor is back.
+    """
     due_s = loss.began_s + loss.limit_s
+    for harm in unguarded:
+        meets = harm.began_s < loss.until_s and loss.began_s < harm.until_s
+        if meets and loss.robot in harm.robots:
+            due_s = max(due_s, harm.until_s)
     for motion in journals[loss.robot]:
         at_s, ended_s = max(motion.began_s, due_s), min(motion.ended_s, loss.until_s)
         if at_s < ended_s:

@@ -25,7 +25,7 @@ JOIN_S = 10.0
 """After this time a recorder that has started hears everything (s)."""
 
 MEET_S = 5.0
-"""After this time everybody has met a planner that has started (s); clients may be the first."""
+"""After this time everybody has met a planner that the clients have met (s)."""
 
 LOST_S = 1.5
 """How much a trace lacks of the time before its recorder was killed, or its disk was full (s)."""
@@ -77,8 +77,8 @@ async def check_trace(
     asked_s = run.wanted_s or ended_s
     last_s = min([asked_s - (LOST_S if run.code else WAY_S), *(at_s - LOST_S for at_s in ends_s)])
     tasks = list(fleet.tasks.values())
-    starts_s = [other.began_s for other in fleet.runs if 'planner' in other.name]
-    deaf = [(start_s, start_s + MEET_S) for start_s in starts_s]
+    planners = [other for other in fleet.runs if other.name == 'planner']
+    deaf = [(one.began_s, (one.met_s or ended_s) + MEET_S) for one in planners]
     breaches += lost_from_trace(told, tasks, run.began_s + JOIN_S, last_s, deaf)
     _keep(folder, fleet.folder / 'kept')
     return breaches

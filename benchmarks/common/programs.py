@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,3 +37,42 @@ async def worker_of(executor: Child, *, limit_s: float = 40.0) -> int:
         while not (found := Path(f'/proc/{pid}/task/{pid}/children').read_text().split()):
             await asyncio.sleep(0.05)
     return int(found[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What a program and its children take at a time."""
+
+    at_s: float
+    memory_mb: float
+    """Without what is mapped from files."""
+    descriptors: float
+    threads: float
+
+
+def family(pid: int) -> list[int]:
+    """Return a process and all below it."""
+    found = [pid]
+    for parent in found:
+        for file in Path(f'/proc/{parent}/task').glob('*/children'):
+            try:
+                found += map(int, file.read_text().split())
+            except OSError:
+                continue
+    return found
+
+
+def sample(pid: int, at_s: float) -> Sample | None:
+    """Return what a program takes now; None if it has ended."""
+    memory_kb = descriptors = threads = 0
+    for member in family(pid):
+        try:
+            lines = Path(f'/proc/{member}/status').read_text().splitlines()
+            status = dict(line.split(':', 1) for line in lines)
+            memory_kb += int(status['RssAnon'].split()[0])
+            threads += int(status['Threads'])
+            descriptors += len(list(Path(f'/proc/{member}/fd').iterdir()))
+        except (OSError, KeyError, ValueError):
+            if member == pid:
+                return None
+    return Sample(at_s, memory_kb / 1024, descriptors, threads)

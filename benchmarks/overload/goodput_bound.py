@@ -65,7 +65,7 @@ def greatest_goodput(
     parts = sum(counts)
     due = np.array(
         [
-            math.ceil((task.at_s + _worthless_after_s(utility) - NETWORK_S) / slot_s)
+            math.ceil((task.at_s + worthless_after_s(utility) - NETWORK_S) / slot_s)
             for task, utility in zip(tasks, utilities, strict=True)
         ]
     )
@@ -121,7 +121,8 @@ def _values(
         values.append(value)
 
 
-def _worthless_after_s(utility: TimeUtility) -> float:
+def worthless_after_s(utility: TimeUtility) -> float:
+    """Return the waiting time (s) from which an answer earns nothing."""
     return replace(utility, floor=0.0).worthless_after_s
 
 

@@ -10,7 +10,7 @@ there. Goodput is positive utility per second of the plans that were executed, a
 from when its task came; what was refused, dropped or late earns 0. ``ours`` is the node's default
 with tasks that have the floor 0. Every policy is served as it is and with the same early dropping;
 only ``ours`` refuses. No schedule earns more than the bound, which knows what will come and may
-refuse.
+refuse; none that serves the tasks on the robots that they named in a run, more than that run's.
 
 The planner, the scheduler, the segmenters and the executors are the real ones.
 """
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.common import Target, arguments, save
 from benchmarks.overload.goodput_bound import greatest_goodput
+from benchmarks.overload.named_bound import greatest_named
 from benchmarks.overload.serving import Way, overload, serve
 from benchmarks.workloads import System
 from lrtrace.statistics import percentile
@@ -72,6 +73,8 @@ class Earned:
         urgent_p50_s: Median response of the urgent tasks that were served (s).
         urgent_p99_s: The same, 99 % (s).
         kept: Share of the promised responses that were kept; None where nothing was promised.
+        named: What the robots could not have earned more than with the tasks that named them
+            (utility/s, mean over draws).
     """
 
     way: str
@@ -86,17 +89,21 @@ class Earned:
     urgent_p50_s: float
     urgent_p99_s: float
     kept: float | None
+    named: float
 
 
 def earned(
     name: str, way: Way, load: float, *, seeds: Sequence[int], duration_s: float, robots: int
 ) -> Earned:
     """Serve every draw of one load in one way."""
-    goodputs, found, promises = [], [], Counter[bool]()
+    goodputs, named, found, promises = [], [], [], Counter[bool]()
+    times = find_hardware('toy').step_time
     for seed in seeds:
         workload = overload(load, duration_s=duration_s, robots=robots, seed=seed)
         outcomes = serve(workload, way)
         goodputs.append(sum(max(0.0, one.utility) for one in outcomes) / duration_s)
+        tasks = [(one.robot, one.task) for one in outcomes]
+        named.append(greatest_named(tasks, workload.groups, times) / duration_s)
         found += outcomes
         promises.update(kept for one in outcomes if (kept := one.kept) is not None)
     urgent = [
@@ -117,6 +124,7 @@ def earned(
         percentile(urgent, 0.5),
         percentile(urgent, 0.99),
         promises[True] / promises.total() if promises else None,
+        statistics.fmean(named),
     )
 
 
@@ -126,7 +134,7 @@ def show(one: Earned) -> None:
     print(
         f'{one.way:18} {one.robots:6} {one.load:5g} {one.goodput:8.2f} {one.spread:6.2f} '
         f'{one.utility:8.2f} {one.tasks:6} {one.codes.get(0, 0):6} {one.late:5} '
-        f'{one.urgent_p50_s:7.2f} {one.urgent_p99_s:7.2f} {kept:>6}',
+        f'{one.urgent_p50_s:7.2f} {one.urgent_p99_s:7.2f} {kept:>6} {one.named:7.2f}',
         flush=True,
     )
 
@@ -213,7 +221,7 @@ def main() -> None:
         parser.error(f'--seeds {options.seeds}: expected at least 1')
     print(
         f'{"way":18} {"robots":>6} {"load":>5} {"goodput":>8} {"(sd)":>6} {"mean U":>8} '
-        f'{"tasks":>6} {"done":>6} {"U<0":>5} {"p50 s":>7} {"p99 s":>7} {"kept":>6}'
+        f'{"tasks":>6} {"done":>6} {"U<0":>5} {"p50 s":>7} {"p99 s":>7} {"kept":>6} {"named":>7}'
     )
     found, bounds = [], []
     for robots, load in itertools.product(options.robots, options.loads):

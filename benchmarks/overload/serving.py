@@ -170,11 +170,12 @@ class _Fleet:
         try:
             prepared = planner.prepare(record)
         except TimelyError as err:
-            self._end(Outcome(task, number, robot, None, err))
+            # Its frames would keep all that the planner had at hand.
+            self._end(Outcome(task, number, robot, None, err.with_traceback(None)))
             return
         self._open[robot] += 1
         if prepared.expected is not None:
-            self._promised_s[number] = prepared.expected.promised_s
+            self._promised_s[number] = round(prepared.expected.promised_s, 6)
         planner.submit(prepared)
 
     def _see(self, event: PlannerEvent) -> None:

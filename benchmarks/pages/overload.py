@@ -5,19 +5,30 @@ from __future__ import annotations
 from typing import Any
 
 from benchmarks.pages.markdown import table
-from benchmarks.pages.recorded import read
+from benchmarks.pages.recorded import Recorded, read
 from timely_llm_ros.errors import TaskRefusedError, WorthlessError
+
+FILES = {150: 'overload', 10: 'overload_10'}
+"""Which file has a fleet of so many robots."""
 
 
 def context() -> dict[str, Any]:
     """Return what the page's template names."""
-    figures = read('overload').figures
+    fleets = {}
+    for robots in FILES:
+        made = _made(robots)
+        fleets[robots] = {
+            'source': made.source,
+            'seeds': made.figures['seeds'],
+            'goodput': goodput(robots),
+            'ours': ours(robots),
+            'targets': [one for one in made.targets if one.name.startswith(f'{robots} robots')],
+        }
     return {
-        'made': figures,
-        'fleets': {
-            robots: {'goodput': goodput(robots), 'ours': ours(robots)}
-            for robots in dict.fromkeys(one['robots'] for one in figures['bounds'])
-        },
+        'made': read('overload').figures,
+        'fleets': fleets,
+        'recoveries': recoveries(),
+        'kept': kept(10, 2),
     }
 
 
@@ -35,6 +46,15 @@ def goodput(robots: int) -> str:
         shares = (f'{ways["ours"][load] / most:.2f}' for load, most in bounds.items())
         rows.append(('ours, share of the bound', *shares))
     rows.append(('bound', *(f'{most:.2f}' for most in bounds.values())))
+    named = {
+        one['load']: one['named']
+        for one in _of('earned', robots)
+        if one['way'] == 'ours' and 'named' in one
+    }
+    if named:
+        shares = (f'{ways["ours"][load] / most:.2f}' for load, most in named.items())
+        rows.append(('ours, share of the bound for the robots named', *shares))
+        rows.append(('bound for the robots named', *(f'{most:.2f}' for most in named.values())))
     return table(('goodput at load', *(f'{load:g}' for load in bounds)), rows)
 
 
@@ -65,5 +85,34 @@ def ours(robots: int) -> str:
     return table(head, rows)
 
 
+def kept(robots: int, load: float) -> dict[str, str]:
+    """Return which share of promises every way kept."""
+    return {
+        one['way']: f'{one["kept"]:.2f}'
+        for one in _of('earned', robots)
+        if one['load'] == load and one['kept'] is not None
+    }
+
+
+def recoveries() -> str:
+    """Return what was earned once an overload was over, and what was kept in memory."""
+    rows = [
+        (
+            one['robots'],
+            one['tasks'],
+            f'{one["after"]:.2f}',
+            f'{one["calm"]:.2f}',
+            ', '.join(f'{size / 1024:.0f}' for size in one['kept_bytes']),
+        )
+        for one in read('overload_recovery').figures['recoveries']
+    ]
+    head = ('robots', 'goals', 'after the overload', 'without it', 'kept after each overload (KiB)')
+    return table(head, rows)
+
+
+def _made(robots: int) -> Recorded:
+    return read(FILES[robots])
+
+
 def _of(what: str, robots: int) -> list[dict[str, Any]]:
-    return [one for one in read('overload').figures[what] if one['robots'] == robots]
+    return [one for one in _made(robots).figures[what] if one['robots'] == robots]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 MEASURED_BY = {
     'scheduling': ('scheduling', 'scale', 'overhead', 'first_action'),
-    'overload': ('overload',),
+    'overload': ('overload', 'overload_10', 'overload_recovery'),
     'timelyllm': (
         'timelyllm_fig5', 'timelyllm_fig6', 'timelyllm_fig7', 'timelyllm_admission',
         'timelyllm_fig8', 'timelyllm_fig9', 'timelyllm_fig10', 'timelyllm_bounds',
@@ -25,7 +25,7 @@ MEASURED_BY = {
     'trail': ('trail', 'calibration'),
     'batching': ('background', 'multibin_theory', 'multibin', 'pipeline'),
     'vllm': ('vllm',),
-    'robots': ('safety', 'deaths', 'soak', 'chaos_1', 'durations'),
+    'robots': ('safety', 'deaths', 'soak', 'chaos_1', 'envelope', 'durations', 'scene'),
     'recorder': ('recorder_kills', 'recorder', 'report', 'replay'),
 }  # fmt: skip
 """The files of results that each page shows."""

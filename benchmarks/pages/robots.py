@@ -1,8 +1,9 @@
-"""Tables on faults of robots and on models of their skills' durations."""
+"""Tables on faults of robots, models of their skills' durations, and scenes."""
 
 from __future__ import annotations
 
 from collections import Counter
+from statistics import median
 from typing import Any
 
 from benchmarks.pages.markdown import table
@@ -19,7 +20,9 @@ def context() -> dict[str, Any]:
         'deaths': deaths(),
         'growth': growth(),
         'attacks': attacks(),
+        'refusals': refusals(),
         'durations': durations(),
+        'scene': scene(),
         'worst_ms': worst_ms(),
     }
 
@@ -104,6 +107,12 @@ def broken(found: dict[str, Any]) -> Counter[str]:
     return Counter(breach['rule'] for breach in found['breaches'])
 
 
+def refusals() -> str:
+    """Return how often each rule of an envelope refused a call."""
+    refused = read('envelope').figures['refused']
+    return table(('rule', 'plans that it ended'), (item for item in refused.items()))
+
+
 def durations() -> str:
     """Return how far off fitted durations are, by skill."""
     return table(
@@ -115,5 +124,22 @@ def durations() -> str:
                 f'{1000 * row["call beyond that (s)"]:.0f} ms',
             )
             for skill, row in read('durations').figures.items()
+        ),
+    )
+
+
+def scene() -> str:
+    """Return what keeping scenes costs, and what became of the objects' names."""
+    found = read('scene').figures
+    return table(
+        ('', 'measured'),
+        (
+            ('detections that arrived', f'{found["detections_per_s"]:.0f} a second'),
+            ('processor time', f'{100 * median(found["cpu_share"]):.1f} % of a core'),
+            ('without detections', f'{100 * median(found["cpu_share_without"]):.1f} %'),
+            ('for each detection', f'{found["us_per_detection"]:.0f} µs'),
+            ('objects known', str(found['objects'])),
+            ('of them renamed', str(found['objects_renamed'])),
+            ('things told that are not there', str(found['told_beside_them'])),
         ),
     )

@@ -39,6 +39,7 @@ from timely_llm_ros.execution import (
     SegmentOutcome,
     SegmentProgress,
 )
+from timely_llm_ros.processes import take_precedence
 from timely_llm_ros.skills import Call, Scene, Segment, parse
 from timely_llm_ros.skills.loading import find_skill_set
 
@@ -328,6 +329,8 @@ def main() -> None:
     print(f'{options.trials} faults of each kind, on aircraft of their own ...', flush=True)
     # What the driver warns of is what is done to it here.
     logging.getLogger('timely_llm_ros').setLevel(logging.CRITICAL)
+    # As executors have it; not what is beside them.
+    take_precedence(alone=True)
     figures = {}
     for load in dict.fromkeys((0, options.load)):
         beside = f', load {load}' if load else ''

@@ -22,7 +22,7 @@ from lrtrace.record.recorded_topics import is_recorded
 from lrtrace.record.recorder_health import health, summary_line
 from lrtrace.record.recorder_parameters import RecorderParameters, named_values
 from lrtrace.record.recording import Recording
-from lrtrace.record.topic_queues import TopicQueues
+from lrtrace.record.topic_queues import SOLE, TopicQueues
 from lrtrace.storage import TopicQos, TraceWriter
 from timely_llm_ros.errors import TraceError
 from timely_llm_ros.ros import declare
@@ -155,6 +155,8 @@ class RecorderNode(ProgramNode):
     def _count_lost(self, topic: str, publisher: bytes, sequence: int) -> None:
         """Count what is missing between a publisher's latest two numbers."""
         if not publisher or not sequence:
+            # Another publisher may be the only one later.
+            self._latest.pop((topic, SOLE), None)
             return
         key = topic, publisher
         missing = sequence - self._latest.get(key, sequence - 1) - 1

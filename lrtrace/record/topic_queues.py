@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from rclpy.node import Node
 
 
+SOLE = b'sole'
+"""Stands for the id of a topic's only publisher."""
+
+
 @dataclass(frozen=True, slots=True)
 class Received:
     """One message of a topic, given by its full name. Times are ns since the epoch."""
@@ -34,7 +38,8 @@ class Received:
 
     sent_ns: int
     publisher: bytes
-    """Its publisher's id; empty if the middleware does not tell."""
+    """Its publisher's id. Where rclpy tells none, as 7.1 of Jazzy: ``SOLE`` while its topic has one
+    publisher, else empty."""
 
     sequence: int
     """Its number by its publisher; 0 if the middleware does not tell."""
@@ -98,23 +103,27 @@ class TopicQueues:
                         break
                     # A message that was sent again comes late, and those behind it waited for it:
                     # they count as received with it, which keeps their publisher's order.
-                    message = self._received(topic, received_ns, *taken)
+                    message = self._received(topic, received_ns, handle, *taken)
                     received_ns = message.received_ns
                     messages.append(message)
         messages.sort(key=attrgetter('received_ns'))
         return messages
 
     def _received(
-        self, topic: str, earliest_ns: int, data: bytes, info: dict[str, Any]
+        self, topic: str, earliest_ns: int, handle: Any, data: bytes, info: dict[str, Any]
     ) -> Received:
         received_ns = self._time.of(info['received_timestamp'] or time.time_ns())
-        publisher = info.get('publisher_gid')
+        gid = info.get('publisher_gid')
+        if gid is not None:
+            publisher = bytes(gid['data'])
+        else:
+            publisher = SOLE if handle.get_publisher_count() == 1 else b''
         return Received(
             topic,
             data,
             max(earliest_ns, received_ns),
             info['source_timestamp'] or received_ns,
-            bytes(publisher['data']) if publisher is not None else b'',
+            publisher,
             info.get('publication_sequence_number') or 0,
         )
 

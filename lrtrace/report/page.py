@@ -68,7 +68,7 @@ def _pieces(runs: Sequence[Run], title: str) -> Iterator[str]:
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,">'
-        f'<title>{e(title)}</title><style>{_asset("report.css")}</style></head>'
+        f'<title>{e(title)}</title><style>{_style()}</style></head>'
         f'<body><main><header><h1>{e(title)}</h1><p class="sub">{_subtitle(runs)}</p></header>'
         f'{_warnings(runs)}{headline(runs)}{refusals(runs)}'
         f'<section><h2>Timeline</h2>{_controls()}{_filters(runs)}'
@@ -93,11 +93,20 @@ def _pieces(runs: Sequence[Run], title: str) -> Iterator[str]:
     for index, run in enumerate(runs):
         yield ',' if index else ''
         yield from chart_data(run, robots)
-    yield f']}}</script><script>{_asset("report.js")}</script></body></html>\n'
+    yield f']}}</script><script>{_script()}</script></body></html>\n'
 
 
-def _asset(name: str) -> str:
-    return (resources.files('lrtrace.report') / name).read_text(encoding='utf-8')
+def _style() -> str:
+    return _asset('timely_llm_ros.window.look', 'look.css') + _asset('lrtrace.report', 'report.css')
+
+
+def _script() -> str:
+    chart = _asset('timely_llm_ros.window.look', 'gantt.js')
+    return chart + _asset('lrtrace.report', 'report.js')
+
+
+def _asset(package: str, name: str) -> str:
+    return (resources.files(package) / name).read_text(encoding='utf-8')
 
 
 def _subtitle(runs: Sequence[Run]) -> str:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import pytest
 
 from timely_llm_ros.cli import doctor_command
 from timely_llm_ros.cli.main import main
 from timely_llm_ros.engines.vllm.plugin import contract
 
 if TYPE_CHECKING:
-    import pytest
-
     from timely_llm_ros.cli.doctor_command import Finding
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,7 +49,19 @@ def test_the_doctor_looks_at_every_program_and_skill_set_that_ships() -> None:
     (programs,) = doctor_command.check_programs()
     assert programs.text.startswith('executor, planner, recorder, replay in ')
     (skill_sets,) = doctor_command.check_skill_sets()
-    assert skill_sets.text == 'arm, chatbot, moveit, nav2, ros2_control, tello'
+    assert skill_sets.text == 'arm, chatbot, nav2, ros2_control, rover, tello'
+
+
+@pytest.mark.parametrize(('allowed', 'level'), [(True, 'ok'), (False, 'note')])
+def test_the_doctor_says_whether_executors_may_go_first(
+    monkeypatch: pytest.MonkeyPatch, allowed: bool, level: str
+) -> None:
+    before = os.sched_getscheduler(0)
+    monkeypatch.setattr(doctor_command, 'take_precedence', lambda: allowed)
+    (finding,) = doctor_command.check_precedence()
+    assert finding.level == level
+    assert bool(finding.mend) is not allowed
+    assert os.sched_getscheduler(0) == before
 
 
 def test_the_doctor_says_what_mends(

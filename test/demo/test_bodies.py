@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from timely_llm_ros.demo.bodies import TABLE_M, Bodies, MockBodies
-from timely_llm_ros.demo.workload import fleet, make_workload
+from timely_llm_ros.demo.bodies import TABLE_M, Bodies, MockBodies, RosBodies
+from timely_llm_ros.demo.workload import fleet, make_workload, ros_fleet
 from timely_llm_ros.drivers import create_driver, read_options
 from timely_llm_ros.drivers.indy.environment import VARIABLE
+from timely_llm_ros.drivers.ros import find_calls_file
+from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.skills.loading import find_skill_set
 
 if TYPE_CHECKING:
@@ -67,3 +69,32 @@ def test_what_an_arm_handles_lies_on_its_table(mocks: MockBodies) -> None:
             assert TABLE_M[0] - 1e-9 <= distance_m <= TABLE_M[1] + 1e-9
             assert old.x_m * new.y_m == pytest.approx(old.y_m * new.x_m)
             assert (old.name, old.kind) == (new.name, new.kind)
+
+
+def test_a_robot_with_ros_interfaces_has_a_mock_of_what_its_calls_file_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    robots = ros_fleet(4)
+    assert [(robot.name, robot.skill_set) for robot in robots] == [
+        ('drone_1', 'tello'), ('rover_1', 'rover'), ('arm_1', 'arm'), ('drone_2', 'tello'),
+    ]  # fmt: skip
+    monkeypatch.setattr('importlib.util.find_spec', lambda name: name)
+    bodies = RosBodies(robots, tmp_path / 'drivers.yaml')
+    entries = json.loads(bodies.file.read_text())
+    programs = dict(bodies.commands())
+    for robot in robots:
+        entry = entries[robot.name]
+        driver = entry.pop('driver')
+        program = programs[f'mock_{robot.name}']
+        assert program[program.index('--calls') + 1] == entry['calls_file']
+        assert find_calls_file(entry['calls_file']).is_file()
+        del entry['perception']
+        read_options(driver, entry)
+
+
+def test_types_that_are_not_installed_are_named_with_what_builds_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr('importlib.util.find_spec', lambda name: None if 'as2' in name else name)
+    with pytest.raises(ConfigurationError, match=r'expected as2_msgs to be .*ROBOTS=ros'):
+        RosBodies(ros_fleet(1), tmp_path / 'drivers.yaml')

@@ -70,6 +70,17 @@ async def test_stop_interrupts(tmp_path: Path) -> None:
     children.check()
 
 
+async def test_who_has_died_with_words_unread_is_stopped_like_others(tmp_path: Path) -> None:
+    children = Children(tmp_path)
+    child = children.start('robot', SLEEPER, pipes=True)
+    assert child.process.stdin is not None
+    child.process.kill()
+    child.process.wait(LIMIT_S)
+    child.process.stdin.write(b'never read')
+    await children.stop_all()
+    children.check()
+
+
 async def test_stop_kills_what_does_not_listen(tmp_path: Path) -> None:
     children = Children(tmp_path)
     child = children.start('robot', STUBBORN)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from timely_llm_ros.demo.workload import BURST_SPREAD_S, fleet, make_workload
+from timely_llm_ros.demo.workload import BURST_SPREAD_S, fleet, make_workload, ros_fleet
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.utility import NORMAL, URGENT
 
@@ -62,3 +62,15 @@ def test_a_command_is_plain_json() -> None:
 def test_a_number_of_tasks_out_of_range_is_refused(tasks: int) -> None:
     with pytest.raises(ConfigurationError, match=str(tasks)):
         make_workload(fleet(2), tasks, 0)
+
+
+def test_robots_are_asked_for_what_their_skill_sets_have() -> None:
+    robots = ros_fleet(6)
+    kinds: dict[str, set[str]] = {}
+    for task in make_workload(robots, 60, 0):
+        kinds.setdefault(task.sample.skill_set, set()).add(task.kind)
+        (robot,) = [robot for robot in robots if robot.name == task.robot]
+        assert task.sample.skill_set == robot.skill_set
+        assert task.expected_execution_s > 0
+    assert kinds['rover'] == {'look_for', 'check_on', 'find_tool'}
+    assert 'evade_animal' in kinds['tello']

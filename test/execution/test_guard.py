@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.process_table import is_running
+from support.process_table import is_running, may_take_precedence, policies
 
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.execution.guard import EXIT_HUNG, run_guarded
@@ -112,6 +112,16 @@ def test_a_signal_to_the_guard_ends_both_in_good_order(
     assert program.process.wait(LIMIT_S) == 0
     assert program.safe_from() == [program.worker]
     assert not is_running(program.worker)
+
+
+def test_the_guard_goes_before_other_work_where_it_may(start: Callable[[str], Program]) -> None:
+    """Not what it starts: a worker that is not ready yet has no precedence."""
+    program = start('run')
+    until(program.notes)
+    normal = os.sched_getscheduler(0)
+    precedence = os.SCHED_RR | os.SCHED_RESET_ON_FORK
+    assert policies(program.guard) == [precedence if may_take_precedence() else normal]
+    assert set(policies(program.worker)) == {normal}
 
 
 def test_a_worker_that_hangs_is_killed(start: Callable[[str], Program]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from support.engines.scripted import engine_of
 
 from timely_llm_ros.errors import ConfigurationError, SupersededError, TaskRefusedError
-from timely_llm_ros.planner import PlannerConfig, TaskResult
+from timely_llm_ros.planner import PlannerConfig, Task, TaskResult
 from timely_llm_ros.planner.gate import client_weights
 from timely_llm_ros.testing import Fleet, Script, acts, in_fleet
 from timely_llm_ros.utility import NORMAL, URGENT, TimeUtility
@@ -51,6 +51,36 @@ def test_nothing_is_refused_where_that_is_not_wanted() -> None:
     in_fleet(body, config=PlannerConfig(refuses_by_worth=False))
 
 
+def test_where_robots_lack_a_free_one_is_kept_for_what_is_worth_more_in_its_time() -> None:
+    async def body(fleet: Fleet) -> None:
+        urgent = replace(URGENT, floor=0.0)
+
+        def short(name: str, robot: str = 'r1') -> Task:
+            return fleet.task(name, robot, instruction='1', utility=urgent, when_busy='queue')
+
+        long = fleet.task('long', 'r3', instruction='8', utility=WANTED, when_busy='queue')
+        for number in range(4):
+            for task in (short(f's{number}'), replace(long, task_id=f'l{number}')):
+                await fleet.submit(task).result()
+        for robot in ('r1', 'r2'):
+            fleet.submit(fleet.task(f'busy {robot}', robot, instruction='8'))
+        await asyncio.sleep(1.0)
+        # Nobody came in vain yet.
+        fleet.planner.prepare(long)
+        for number in range(40):
+            with pytest.raises(TaskRefusedError, match='for its robot'):
+                fleet.planner.prepare(short(f'in vain {number}', f'r{1 + number % 2}'))
+            await asyncio.sleep(0.1)
+        with pytest.raises(TaskRefusedError, match=r'expected at least .* 8\.\d s of its robot'):
+            fleet.planner.prepare(long)
+        assert fleet.submit(short('short', 'r3'))
+        await asyncio.sleep(20.0)
+        # No robot has a task now.
+        fleet.planner.prepare(long)
+
+    in_fleet(body, robots=('r1', 'r2', 'r3'))
+
+
 def test_an_idle_fleet_refuses_nobody() -> None:
     async def body(fleet: Fleet) -> None:
         await teach(fleet)
@@ -69,7 +99,7 @@ def test_the_robot_takes_whoever_loses_most_before_whoever_came_first() -> None:
         await teach(fleet)
         utilities = {
             'first': NORMAL,
-            'hopeless': replace(URGENT, floor=-1000.0),
+            'hopeless': URGENT,
             'normal': TimeUtility(60.0, -2.0, 1.0),
             'urgent': TimeUtility(60.0, -6.67, 2.0),
             'last': TimeUtility(60.0, -2.0, 1.0),

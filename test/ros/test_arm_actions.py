@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from geometry_msgs.msg import Point
-from support.ros import interface_packages
 from support.ros.calls_fleet import CallsFleet
 from timely_llm_ros.msg import SceneObject
 
 from timely_llm_ros.execution import SegmentCode
+from tools import robot_interfaces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,13 +29,13 @@ def arm(
 ) -> Iterator[CallsFleet]:
     """An arm that segments are sent to by hand, under ros2_control or under MoveIt."""
     for package in ('control_msgs', 'shape_msgs', 'moveit_msgs'):
-        interface_packages.install(package)
+        robot_interfaces.install(package)
     # Nobody is missed who sends segments by hand.
     fleet = CallsFleet(
         client,
         tmp_path_factory.mktemp(request.param),
         ROBOT,
-        skill_set=request.param,
+        skill_set={'moveit': 'arm'}.get(request.param, request.param),
         calls=request.param,
         driver={'frame': 'panda_link0'},
         executor={'planner_timeout_s': 0.0},
@@ -52,8 +53,8 @@ def begin(arm: CallsFleet, text: str) -> Goal:
 
 def motion_of(arm: CallsFleet) -> tuple[str, str, str]:
     """Return a skill that moves the arm, its action, and how its failure reads."""
-    if arm.robots[ROBOT] == 'moveit':
-        return 'reach(cup_1)', 'move_action', 'error_code.val -12 (GOAL_IN_COLLISION)'
+    if arm.robots[ROBOT] == 'arm':
+        return 'home', 'move_action', 'error_code.val -12 (GOAL_IN_COLLISION)'
     action = 'follow_joint_trajectory'
     return 'move_to(left)', action, 'error_code -4 (PATH_TOLERANCE_VIOLATED)'
 
@@ -62,26 +63,53 @@ def test_motions_and_gripper_are_goals_with_what_the_file_says(arm: CallsFleet) 
     before = len(arm.servers.events)
     arm.servers.command('seconds 0.1')
     motion, action, _ = motion_of(arm)
+    if action == 'move_action':
+        motion = 'pick(cup_1)'
     result = begin(arm, f'{motion};close_gripper;').result()[1]
     assert result.error_code == SegmentCode.NONE, result.error_msg
     goals = [e['goal'] for e in arm.servers.events[before:] if e['event'] == 'goal']
-    assert goals[1]['command'] == {'position': 0.0, 'max_effort': 20.0}
+    assert goals[-1]['command'] == {'position': 0.0, 'max_effort': 20.0}
     if action == 'move_action':
-        (constraints,) = goals[0]['request']['goal_constraints']
+        opened, above, down, closed, lifted = goals[:-1]
+        assert [goal['command']['position'] for goal in (opened, closed)] == [0.04, 0.0]
+        heights_m = [position_of(goal)['z'] for goal in (above, down, lifted)]
+        assert heights_m == pytest.approx([0.3, 0.15, 0.3])
+        assert position_of(down) == pytest.approx({'x': 0.4, 'y': 0.1, 'z': 0.15})
+        (constraints,) = down['request']['goal_constraints']
         (position,) = constraints['position_constraints']
         assert position['header']['frame_id'] == 'panda_link0'
-        (pose,) = position['constraint_region']['primitive_poses']
-        assert pose['position'] == pytest.approx({'x': 0.4, 'y': 0.1, 'z': 0.3})
         assert position['constraint_region']['primitives'][0]['dimensions'] == [0.01]
         (orientation,) = constraints['orientation_constraints']
         assert orientation['orientation'] == {'x': 1.0, 'y': 0.0, 'z': 0.0, 'w': 0.0}
-        assert goals[0]['request']['start_state']['is_diff']
+        assert down['request']['start_state']['is_diff']
     else:
         trajectory = goals[0]['trajectory']
         (point,) = trajectory['points']
         assert trajectory['joint_names'] == [f'joint_{number}' for number in range(1, 7)]
         assert point['positions'] == [0.8, -0.6, 1.2, 0.0, 1.0, 0.0]
         assert point['time_from_start'] == {'sec': 4, 'nanosec': 0}
+
+
+def position_of(goal: Any) -> Any:
+    """Return where a goal of MoveIt wants the hand."""
+    (constraints,) = goal['request']['goal_constraints']
+    (position,) = constraints['position_constraints']
+    (pose,) = position['constraint_region']['primitive_poses']
+    return pose['position']
+
+
+def test_what_an_arm_pushes_it_follows_as_far_as_the_plan_says(arm: CallsFleet) -> None:
+    if arm.robots[ROBOT] != 'arm':
+        pytest.skip('ros2_control moves between fixed poses')
+    before = len(arm.servers.events)
+    arm.servers.command('seconds 0.1')
+    result = begin(arm, 'push(cup_1,20);home;').result()[1]
+    assert result.error_code == SegmentCode.NONE, result.error_msg
+    events = arm.servers.events[before:]
+    goals = [e['goal'] for e in events if (e['event'], e['name'][-6:]) == ('goal', 'action')]
+    _, begun, ended, _, _ = goals
+    ways_m = [math.hypot(*(position_of(goal)[axis] for axis in 'xy')) for goal in (begun, ended)]
+    assert ways_m == pytest.approx([math.hypot(0.4, 0.1) - 0.1, math.hypot(0.4, 0.1) + 0.2])
 
 
 def test_a_failed_motion_says_the_name_of_its_code(arm: CallsFleet) -> None:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from support.ros.ros_client import Client
     from timely_llm_ros.action import ExecuteSegment
 
+pytestmark = pytest.mark.distro
+
 SKILLS = """
 name: crawler
 description: a robot that crawls

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.process_table import children
-from support.ros.programs import LIMIT_S, ROOT, Program, wait_for
+from support.ros.programs import LIMIT_S, PYTHONPATH, ROOT, Program, wait_for
 from support.ros.ros_client import SUCCEEDED
 from timely_llm_ros.action import PlanTask
 from timely_llm_ros.msg import TaskEvent
@@ -112,7 +112,7 @@ def test_a_planner_that_is_killed_while_the_clock_is_set_back_is_missed(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=os.environ | {'PYTHONPATH': str(ROOT), 'PYTHONUNBUFFERED': '1'},
+        env=os.environ | {'PYTHONPATH': PYTHONPATH, 'PYTHONUNBUFFERED': '1'},
     )
     assert process.stdout is not None
     while 'executing' not in process.stdout.readline():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import uuid
+from typing import Any
 
 import pytest
 from builtin_interfaces.msg import Duration
@@ -31,13 +32,25 @@ from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.skills.scene import RELATIONS, Scene, SceneObject
 from timely_llm_ros.utility import NORMAL, TimeUtility
 
+pytestmark = pytest.mark.distro
+
 few = settings(max_examples=40, deadline=None)
 TELLO = find_skill_set('tello')
 finite = st.floats(-1e6, 1e6)
 seconds = st.floats(0, 1e6)
 words = st.from_regex(r'[a-z][a-z0-9]{0,8}(_[a-z0-9]{1,4}){0,2}', fullmatch=True)
 objects = st.builds(
-    SceneObject, words, words, words, st.sampled_from(RELATIONS), words, finite, finite, finite
+    SceneObject,
+    words,
+    words,
+    words,
+    st.sampled_from(RELATIONS),
+    words,
+    finite,
+    finite,
+    finite,
+    st.sampled_from(['', 'map', 'drone_1/camera']),
+    st.integers(0, 10**9).map(float),
 )
 scenes = st.lists(objects, max_size=8, unique_by=lambda item: item.name).map(
     lambda items: Scene(tuple(items))
@@ -194,3 +207,28 @@ def test_task() -> None:
     assert task.scene.names == ('cup_1',)
     with pytest.raises(TimelyError, match='drone_1'):
         c.task_record(goal, 'id', skill_set_of={}, default_utility=NORMAL)
+
+
+def test_a_goal_may_leave_the_robot_to_the_planner() -> None:
+    sets = {name: find_skill_set(name) for name in ('tello', 'rover', 'arm')}
+    skill_set_of = {'drone_1': 'tello', 'rover_1': 'rover', 'drone_2': 'tello', 'arm_1': 'arm'}
+
+    def robots(**fields: Any) -> list[str]:
+        goal = PlanTask.Goal(instruction='look', **fields)
+        task = c.task_record(
+            goal, 'id', skill_set_of=skill_set_of, default_utility=NORMAL, skill_sets=sets
+        )
+        assert task.when_busy == ('abort' if len(task.alternatives) == 0 else 'queue')
+        pairs = [(task.robot, task.skill_set), *task.alternatives]
+        assert all(skill_set_of[robot] == skill_set for robot, skill_set in pairs)
+        return [robot for robot, _ in pairs]
+
+    assert robots(skill_set='tello') == ['drone_1', 'drone_2']
+    assert robots(skill_set='take_picture') == ['drone_1', 'rover_1', 'drone_2']
+    assert robots(robot='drone_2') == ['drone_2']
+    assert robots(robot='drone_2', when_busy=PlanTask.Goal.BUSY_ANY) == ['drone_2', 'drone_1']
+    for wrong in ('', 'fly', 'chatbot'):
+        with pytest.raises(InvalidTaskError, match='expected one of'):
+            robots(skill_set=wrong)
+    with pytest.raises(InvalidTaskError, match='expected one of'):
+        robots(robot='nobody', skill_set='tello')

@@ -9,8 +9,8 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from support.ros.programs import LIMIT_S, ROOT, wait_for
-from support.ros.ros_client import SUCCEEDED
+from support.ros.programs import LIMIT_S, PYTHONPATH, ROOT, wait_for
+from support.ros.ros_client import ASK_AGAIN_S, SUCCEEDED
 from timely_llm_ros.action import ExecuteSegment, PlanTask
 from timely_llm_ros.msg import TaskEvent
 
@@ -44,7 +44,7 @@ def command(fleet: Fleet, *arguments: str) -> tuple[int, list[str]]:
         text=True,
         timeout=LIMIT_S,
         check=False,
-        env=os.environ | {'PYTHONPATH': str(ROOT)},
+        env=os.environ | {'PYTHONPATH': PYTHONPATH},
     )
     assert 'Traceback' not in done.stderr
     return done.returncode, sorted(done.stdout.splitlines())
@@ -82,7 +82,9 @@ def test_a_halted_fleet_takes_nothing_until_it_is_released(fleet: Fleet) -> None
     wait_for(lambda: 'halted, by its last executor' in fleet.executors[0].output, 'the new one')
     before = len(fleet.started())
     assert command(fleet, 'release', 'drone_2')[0] == 0
-    wait_for(lambda: segment_code(fleet) == ExecuteSegment.Result.HALTED, 'the new one')
+    # The one that was killed is known for a while longer than it lives, and gets segments too.
+    wait_for(lambda: fleet.segment(text='delay(100);').is_answered(ASK_AGAIN_S), 'the new one')
+    assert segment_code(fleet) == ExecuteSegment.Result.HALTED
     assert len(fleet.started()) == before
     code, lines = command(fleet, 'release')
     assert code == 0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.process_table import children, command_line, is_running
-from support.ros.programs import LIMIT_S, ROOT, Program, wait_for
+from support.ros.programs import LIMIT_S, PYTHONPATH, ROOT, Program, wait_for
 
 from lrtrace.storage.reader import Trace
 from lrtrace.timeline import read_run
@@ -44,7 +44,7 @@ def plan(fleet: Fleet, *arguments: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=os.environ | {'PYTHONPATH': str(ROOT)},
+        env=os.environ | {'PYTHONPATH': PYTHONPATH},
     )
 
 
@@ -133,7 +133,7 @@ def demo(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
                 [*COMMAND, 'demo', '--engine', 'simulated', '--robots', '2', '--headless',
                  '--output', str(tmp_path / 'demo'), *arguments],
                 stdout=out, stderr=subprocess.STDOUT, text=True, cwd=tmp_path,
-                env=os.environ | {'PYTHONPATH': str(ROOT)},
+                env=os.environ | {'PYTHONPATH': PYTHONPATH},
             )  # fmt: skip
         started.append(process)
         return process

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from support.ros.fleet import Fleet
     from support.ros.ros_client import Client
 
+pytestmark = pytest.mark.distro
+
 Result = PlanTask.Result
 
 

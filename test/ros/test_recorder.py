@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from support.ros.ros_client import Client
 
+pytestmark = pytest.mark.distro
+
 _numbers = itertools.count(1)
 
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from support.ros.ros_client import Client
 
+pytestmark = pytest.mark.distro
+
 T0_NS = 1_760_000_000_000_000_000
 SECONDS = 20
 STATES = 'drone_1/robot_state'

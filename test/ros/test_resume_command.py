@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from support.ros.programs import LIMIT_S, ROOT, Program, wait_for
+from support.ros.programs import LIMIT_S, PYTHONPATH, ROOT, Program, wait_for
 from support.ros.ros_client import SUCCEEDED
 from timely_llm_ros.msg import TaskEvent
 
@@ -28,7 +28,7 @@ def resume(trace: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, str(ROOT / 'scripts' / 'timely-llm'), 'resume', *arguments, str(trace)],
         capture_output=True, text=True, timeout=LIMIT_S, check=False,
-        env=os.environ | {'PYTHONPATH': str(ROOT)},
+        env=os.environ | {'PYTHONPATH': PYTHONPATH},
     )  # fmt: skip
 
 

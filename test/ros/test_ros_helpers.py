@@ -11,7 +11,7 @@ import pytest
 from rclpy.action import GoalResponse
 from std_srvs.srv import Trigger
 from support.ros.faulty_callbacks import GOALS
-from support.ros.programs import LIMIT_S, ROOT, wait_for
+from support.ros.programs import LIMIT_S, PYTHONPATH, ROOT, wait_for
 from support.ros.ros_client import ABORTED, CANCELED, SUCCEEDED, Goal
 from timely_llm_ros.action import ExecuteSegment
 from timely_llm_ros.msg import SkillSegment
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from support.ros.ros_client import Client
+
+pytestmark = pytest.mark.distro
 
 
 class Pair:
@@ -173,7 +175,7 @@ def test_neither_faults_nor_a_doubled_name_end_a_program() -> None:
     done = subprocess.run(
         [sys.executable, '-m', 'support.ros.faulty_callbacks'],
         cwd=ROOT / 'test',
-        env=os.environ | {'PYTHONPATH': str(ROOT)},
+        env=os.environ | {'PYTHONPATH': PYTHONPATH},
         capture_output=True,
         text=True,
         timeout=LIMIT_S,

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from support.ros.programs import Program
     from support.ros.ros_client import Client
 
+pytestmark = pytest.mark.distro
+
 PERIOD_S = 0.01
 LONG = 'delay(10000);' * 6
 SOME = 'delay(700);' * 6

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from rclpy.node import Node
 from std_msgs.msg import Header
-from support.ros.programs import LIMIT_S, ROOT, wait_for
+from support.ros.programs import LIMIT_S, PYTHONPATH, ROOT, wait_for
 from support.ros.ros_client import CANCELED, SUCCEEDED
 from timely_llm_ros.action import PlanTask
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from support.ros.ros_client import Client
 
     from timely_llm_ros.ros import SentTask
+
+pytestmark = pytest.mark.distro
 
 LONG = 'repeat(10){delay(10000);};' * 6
 BRIEF = {'meet_limit_s': 1.0}
@@ -208,7 +210,7 @@ def test_the_program_of_the_first_page_ends_when_its_planner_is_killed(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=os.environ | {'PYTHONPATH': str(ROOT), 'PYTHONUNBUFFERED': '1'},
+        env=os.environ | {'PYTHONPATH': PYTHONPATH, 'PYTHONUNBUFFERED': '1'},
     )
     assert process.stdout is not None
     while 'delay(10000)' not in process.stdout.readline():

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from support.ros.fleet import Fleet
 
+pytestmark = pytest.mark.distro
+
 Result = PlanTask.Result
 PLAN = 'takeoff;goto(cat_3);take_picture;land;'
 LONG = 'delay(10000);' * 30

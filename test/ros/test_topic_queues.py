@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lrtrace.record.topic_queues import TopicQueues
+from lrtrace.record.topic_queues import SOLE, TopicQueues
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+pytestmark = pytest.mark.distro
 
 DEPTH = 8
 
@@ -20,7 +23,8 @@ class Queue:
 
     msg_type = bytes
 
-    def __init__(self, times_ns: Sequence[int]) -> None:
+    def __init__(self, times_ns: Sequence[int], *, gid: bytes = b'one') -> None:
+        self.gid, self.publishers = gid, 1
         self.handle = self
         self.qos_profile = self
         self.depth = DEPTH
@@ -38,13 +42,17 @@ class Queue:
         if not self._waiting:
             return None
         number, received_ns = self._waiting.pop(0)
-        info = {
+        info: dict[str, Any] = {
             'received_timestamp': received_ns,
             'source_timestamp': received_ns - 1,
-            'publisher_gid': {'data': b'one'},
             'publication_sequence_number': number,
         }
+        if self.gid:
+            info['publisher_gid'] = {'data': self.gid}
         return b'', info
+
+    def get_publisher_count(self) -> int:
+        return self.publishers
 
 
 @given(st.lists(st.lists(st.integers(10, 60), max_size=20), max_size=4))
@@ -60,3 +68,19 @@ def test_each_topic_keeps_its_order(topics: list[list[int]]) -> None:
         assert [message.sequence for message in mine] == list(range(1, len(times) + 1))
         assert all(m.received_ns >= time for m, time in zip(mine, times, strict=True))
         assert all(message.received_ns in times for message in mine)
+
+
+@pytest.mark.parametrize(
+    ('gid', 'publishers', 'expected'),
+    [(b'one', 2, b'one'), (b'', 1, SOLE), (b'', 2, b'')],
+)
+def test_a_publisher_without_an_id_is_known_while_it_is_alone(
+    gid: bytes, publishers: int, expected: bytes
+) -> None:
+    """rclpy 7.1 tells no id, and the numbers of two publishers must not be mixed."""
+    queue = Queue([10], gid=gid)
+    queue.publishers = publishers
+    queues = TopicQueues(None)
+    queues._subscriptions = {'/topic': queue}
+    (message,) = queues.take()
+    assert message.publisher == expected

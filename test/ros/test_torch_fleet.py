@@ -7,7 +7,7 @@ import signal
 from typing import TYPE_CHECKING
 
 import pytest
-from support.process_table import command_line, is_running
+from support.process_table import command_line, is_running, may_take_precedence, policies
 from support.ros.programs import wait_for
 from support.ros.ros_client import ABORTED, SUCCEEDED
 from timely_llm_ros.action import PlanTask
@@ -62,6 +62,19 @@ def test_generation_waits_while_the_robot_acts(fleet: Fleet) -> None:
     }
     assert fleet.scheduler[-1].model.endswith('timely-planner')
     assert fleet.scheduler[-1].step_time.nanosec > 0
+
+
+def test_planner_and_robots_go_before_the_engine(fleet: Fleet) -> None:
+    """Its loop and its ROS thread do; its engine's process is as any other."""
+    assert fleet.planner is not None
+    precedence = os.SCHED_RR | os.SCHED_RESET_ON_FORK
+    expected = 2 if may_take_precedence() else 0
+    assert policies(fleet.planner.pid).count(precedence) == expected
+    for child in fleet.planner.children:
+        assert not any(policy & os.SCHED_RR for policy in policies(child))
+    for executor in fleet.executors:
+        (worker,) = executor.children
+        assert all(policy == os.SCHED_RR for policy in policies(worker)) == bool(expected)
 
 
 def test_killed_engine(fleet: Fleet) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -25,6 +27,18 @@ def tree(pid: int) -> list[int]:
     for other in found:  # grows meanwhile
         found += children(other)
     return found
+
+
+def policies(pid: int) -> list[int]:
+    """The scheduling policy of each thread of a process, the main one's first."""
+    threads = sorted(int(task.name) for task in Path(f'/proc/{pid}/task').iterdir())
+    return [os.sched_getscheduler(thread) for thread in threads]
+
+
+def may_take_precedence() -> bool:
+    """Whether the system allows this user a real-time priority."""
+    asked = [sys.executable, '-c', 'import os; os.sched_setscheduler(0, 2, os.sched_param(1))']
+    return subprocess.run(asked, stderr=subprocess.DEVNULL, check=False).returncode == 0
 
 
 def wait_gone(pids: list[int], limit_s: float = 60.0) -> None:

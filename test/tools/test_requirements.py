@@ -11,6 +11,8 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
 
+DISTROS = ('kilted', 'jazzy')
+
 LEFT_OUT = {'lark', 'torchaudio', 'torchcodec', 'torchvision', 'triton'}
 """Dependencies of vLLM and torch that are not installed; requirements/vllm.txt says why."""
 
@@ -51,7 +53,7 @@ def test_what_vllm_needs_comes_with_it_and_not_by_chance_with_test_tools() -> No
     except metadata.PackageNotFoundError:
         pytest.skip('vLLM cannot run on this machine')
     listed = {canonicalize_name(item.name) for item in requirements('vllm')}
-    assert closure('vllm') - closure('runtime') - listed - LEFT_OUT == set()
+    assert closure('vllm') - closure('kilted', 'runtime') - listed - LEFT_OUT == set()
     assert not listed & LEFT_OUT
 
 
@@ -67,3 +69,22 @@ def test_every_package_of_a_set_up_has_an_exact_version() -> None:
     pinned = {canonicalize_name(item.name) for item in requirements('constraints')}
     named = [*requirements('runtime'), *requirements('dev')]
     assert {canonicalize_name(item.name) for item in named} <= pinned
+
+
+@pytest.mark.parametrize('distro', DISTROS)
+def test_a_distribution_of_ros_is_exact_and_named_by_its_own_package(distro: str) -> None:
+    named = {item.name: str(item.specifier) for item in requirements(distro)}
+    assert all(pin.startswith('==') for pin in named.values())
+    assert all(name.startswith('ros-') for name in named)
+    assert named[f'ros-{distro}-rclpy'] == named['ros-rclpy']
+
+
+@pytest.mark.parametrize('distro', DISTROS)
+def test_a_distribution_of_ros_is_complete(distro: str) -> None:
+    """What it needs of ROS has an exact version too: nothing of another one comes with it."""
+    try:
+        metadata.version(f'ros-{distro}-rclpy')
+    except metadata.PackageNotFoundError:
+        pytest.skip(f'this environment has another ROS 2 than {distro}')
+    needed = {name for name in closure(distro) if name.startswith('ros-')}
+    assert needed <= {canonicalize_name(item.name) for item in requirements(distro)}

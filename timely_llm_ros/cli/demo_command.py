@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from timely_llm_ros.cli.serve_command import vllm_obstacle
 from timely_llm_ros.cli.shared import add_fields, read_fields
-from timely_llm_ros.demo import PACE_S, DemoOptions, run_demo
+from timely_llm_ros.demo import PACE_S, ROBOTS, DemoOptions, run_demo
 from timely_llm_ros.engines.openai import ServerOptions
 from timely_llm_ros.engines.tokens import SHIPPED_MODEL, find_model, require_model_files
 from timely_llm_ros.errors import ConfigurationError, ModelLoadError
@@ -31,6 +31,7 @@ examples:
   timely-llm demo
   timely-llm demo --robots 4 --tasks 8 --seed 7
   timely-llm demo --drivers mock
+  timely-llm demo --drivers ros
   timely-llm demo --fast --headless --output /tmp/demo
   timely-llm demo --model smollm2
   timely-llm demo --engine openai
@@ -54,12 +55,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         '--drivers',
-        choices=('simulated', 'mock'),
+        choices=tuple(ROBOTS),
         default='simulated',
-        help='mock flies mock robots through the real drivers: 4 Tellos and 1 arm by default',
+        help='mock flies mock robots through the real drivers: 4 Tellos and 1 arm by default; ros '
+        'does with mocks of what Aerostack2, Nav2 and MoveIt offer: 2 drones, 2 rovers, 2 arms',
     )
     parser.add_argument(
-        '--robots', type=int, help='size of the fleet (default: 8, or 5 with --drivers mock)'
+        '--robots',
+        type=int,
+        help='size of the fleet (default: 8; 5 with --drivers mock, 6 with ros)',
     )
     parser.add_argument(
         '--pace',
@@ -106,17 +110,16 @@ def _run(options: argparse.Namespace) -> int:
         pace_s = 0.0
     if not 0 <= pace_s <= 10:
         raise ConfigurationError(f'--pace {pace_s!r}: expected 0 to 10 seconds')
-    mocks = options.drivers == 'mock'
     console = Console(highlight=False)
     demo = read_fields(
         options,
         DemoOptions,
         model=str(Path(find_model(options.model)).resolve()) if options.model else '',
-        robots=options.robots if options.robots is not None else (5 if mocks else 8),
+        robots=ROBOTS[options.drivers] if options.robots is None else options.robots,
         servers=ServerOptions(tuple(options.server)).urls if options.server else (),
         pace_s=pace_s,
         output=options.output,
-        mocks=mocks,
+        drivers=options.drivers,
         live=console.is_terminal and sys.stdout.isatty() and not options.headless,
     )
     return run_demo(demo, console)

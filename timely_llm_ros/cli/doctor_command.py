@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from timely_llm_ros.errors import TimelyError
 from timely_llm_ros.installation import checkout
-from timely_llm_ros.processes import SHARED_MEMORY, dead_ports
+from timely_llm_ros.processes import SHARED_MEMORY, dead_ports, take_precedence
 
 if TYPE_CHECKING:
     import argparse
@@ -95,7 +95,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     checks: list[Callable[[], Iterator[Finding]]] = [
         check_python, check_ros, check_model, check_torch, check_vllm, check_packages,
-        check_programs, check_skill_sets, check_disk, check_shared_memory,
+        check_programs, check_skill_sets, check_disk, check_shared_memory, check_precedence,
     ]  # fmt: skip
     if options.dds:
         checks.append(check_dds)
@@ -266,6 +266,20 @@ def check_shared_memory(folder: Path = SHARED_MEMORY) -> Iterator[Finding]:
         yield Finding('shared memory', 'note', text, f'rm {" ".join(map(str, dead))}')
     else:
         yield Finding('shared memory', 'ok', f'no dead port of Fast DDS in {folder}')
+
+
+def check_precedence() -> Iterator[Finding]:
+    """Check whether nodes may go before other work, so that a busy machine delays no robot."""
+    if not hasattr(os, 'sched_getscheduler'):
+        return
+    before = os.sched_getscheduler(0), os.sched_getparam(0)
+    if take_precedence():
+        os.sched_setscheduler(0, *before)
+        yield Finding('precedence', 'ok', 'nodes may have real-time priority')
+    else:
+        text = 'nodes may not have real-time priority: robots on a busy machine stop late'
+        mend = '"USER - rtprio 1" in /etc/security/limits.conf, or LimitRTPRIO=1 in a systemd unit'
+        yield Finding('precedence', 'note', text, mend)
 
 
 def check_dds() -> Iterator[Finding]:

@@ -28,6 +28,7 @@ examples:
   timely-llm train-probe                       learn to predict how long plans will be
   timely-llm plan drone_1 "look for the cat" --scene scene.yaml
   timely-llm halt                              bring every robot to rest, now
+  timely-llm window                            see the fleet in a browser, and command it
   timely-llm what-if --policy utility,edf,fcfs demo_output/latest/segmented
 """
 
@@ -39,8 +40,23 @@ COMMANDS = {
         'resume_command.add_options',
         'submit the tasks of a trace again that had not ended',
     ),
-    'halt': ('halt_command.add_halt_options', 'bring robots to rest until they are released'),
-    'release': ('halt_command.add_release_options', 'have halted robots take tasks again'),
+    'halt': (
+        'operation.halt_command.add_halt_options',
+        'bring robots to rest until they are released',
+    ),
+    'release': (
+        'operation.halt_command.add_release_options',
+        'have halted robots take tasks again',
+    ),
+    'window': (
+        'operation.window_command.add_options',
+        'show a fleet in a browser, or play recorded runs again',
+    ),
+    'approve': (
+        'operation.approve_command.add_options',
+        'decide on what waits for approval before a robot does it',
+    ),
+    'audit': ('operation.audit_command.add_options', "check a planner's audit log"),
     'serve': (
         'serve_command.add_options',
         'start a vLLM server for planners on other machines',

@@ -65,7 +65,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--objects', type=int, default=10, help='of a drawn scene (default: 10)')
     parser.add_argument('--seed', type=int, default=0, help='of a drawn scene (default: 0)')
     parser.add_argument('--skill-set', default='', help="default: the robot's own")
-    parser.add_argument('--kind', default='', help='label of the task, for statistics')
+    parser.add_argument(
+        '--kind', default='', help='label of the task; those of one kind are expected to cost alike'
+    )
+    parser.add_argument('--client', default='', help='who asks, where the planner looks at that')
     parser.add_argument('--urgent', action='store_true', help='use the utility of urgent tasks')
     parser.add_argument(
         '--deadline', type=float, metavar='SECONDS', help='expected response time (default: 1.0)'
@@ -117,6 +120,7 @@ def task_of(options: argparse.Namespace) -> dict[str, Any]:
         'robot': options.robot,
         'skill_set': options.skill_set,
         'task_kind': options.kind or options.sample or '',
+        'client': options.client,
         'overrun': options.overrun,
         'when_busy': 'queue' if options.queue else 'abort',
         'time_budget_s': options.budget,

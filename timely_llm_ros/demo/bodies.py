@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
 import random
@@ -30,8 +31,20 @@ TABLE_M = (0.35, 0.65)
 """Least and greatest distance of an object from an arm's base (m), so that it can be grasped."""
 
 
+ROS_BODIES: dict[str, tuple[str, tuple[str, ...], float]] = {
+    'tello': ('aerostack2', ('as2_msgs',), 2.0),
+    'rover': ('rover', ('nav2_msgs',), 3.0),
+    'arm': ('moveit', ('moveit_msgs', 'control_msgs'), 0.6),
+}
+"""By skill set: the calls file of a robot with ROS interfaces, the packages with their types, and
+how long its mock takes for a goal (s)."""
+
+
 class Bodies:
     """Simulated bodies: an executor for each robot, and no program beside it."""
+
+    commanded = False
+    """Whether the programs beside take commands, and end with their input."""
 
     @property
     def note(self) -> str:
@@ -151,6 +164,72 @@ class MockBodies(Bodies):
             return task
         objects = tuple(map(_on_the_table, task.sample.scene.objects))
         return replace(task, sample=replace(task.sample, scene=Scene(objects)))
+
+
+@dataclass(frozen=True)
+class RosBodies(Bodies):
+    """Mocks of what robots with ROS interfaces offer, behind the driver ``ros``.
+
+    Attributes:
+        robots: The fleet.
+        file: Where the driver's options are written; the executors read them there.
+
+    Raises:
+        ConfigurationError: A package with types of theirs is not installed.
+    """
+
+    robots: tuple[Robot, ...]
+    file: Path
+    commanded = True
+
+    def __post_init__(self) -> None:
+        for robot in self.robots:
+            for package in ROS_BODIES[robot.skill_set][1]:
+                if importlib.util.find_spec(package) is None:
+                    raise ConfigurationError(
+                        f"drivers 'ros': expected {package} to be installed; in a checkout "
+                        '`make demo ROBOTS=ros` builds the part of it that is used here'
+                    )
+        entries = {
+            robot.name: {
+                'driver': 'ros',
+                'calls_file': ROS_BODIES[robot.skill_set][0],
+                'perception': 'simulated',
+                'server_limit_s': 60.0,
+                'answer_limit_s': LINK_TIMEOUT_S,
+            }
+            for robot in self.robots
+        }
+        # JSON is YAML.
+        self.file.write_text(json.dumps(entries, indent=1), encoding='utf-8')
+
+    @property
+    def note(self) -> str:
+        """What a trace says that the robots are."""
+        names = ', '.join(f'{robot.name} ({self._calls(robot)})' for robot in self.robots)
+        return f'mocks of ROS interfaces behind the driver ros: {names}'
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Parameters of every executor."""
+        return {'drivers_file': str(self.file)}
+
+    def commands(self) -> Sequence[tuple[str, list[str]]]:
+        """Return the programs of the mocks."""
+        program = [sys.executable, '-m', 'timely_llm_ros.nodes.tools.mock_servers']
+        return [
+            (
+                f'mock_{robot.name}',
+                [
+                    *program, '--robot', robot.name, '--skill-set', robot.skill_set,
+                    '--calls', self._calls(robot), '--seconds', str(ROS_BODIES[robot.skill_set][2]),
+                ],
+            )
+            for robot in self.robots
+        ]  # fmt: skip
+
+    def _calls(self, robot: Robot) -> str:
+        return ROS_BODIES[robot.skill_set][0]
 
 
 def _on_the_table(item: SceneObject) -> SceneObject:

@@ -21,13 +21,13 @@ from rich.text import Text
 from lrtrace.report import write_report
 from lrtrace.storage import Trace
 from lrtrace.timeline import read_run
-from timely_llm_ros.demo.bodies import Bodies, MockBodies
+from timely_llm_ros.demo.bodies import Bodies, MockBodies, RosBodies
 from timely_llm_ros.demo.live_view import plain_line, render
 from timely_llm_ros.demo.model_server import start_server, wait_until_served
 from timely_llm_ros.demo.processes import Children, ProcessEndedError
 from timely_llm_ros.demo.run import DemoRun
 from timely_llm_ros.demo.summary import budget_table, headline, summary_table
-from timely_llm_ros.demo.workload import fleet, make_workload, with_budgets
+from timely_llm_ros.demo.workload import fleet, make_workload, ros_fleet, with_budgets
 from timely_llm_ros.engines.tokens import find_model
 from timely_llm_ros.errors import ConfigurationError, TimelyError
 
@@ -53,7 +53,7 @@ def run_demo(options: DemoOptions, console: Console) -> int:
         ConfigurationError: An option cannot be used.
     """
     started_s = time.monotonic()
-    robots = fleet(options.robots)
+    robots = (ros_fleet if options.drivers == 'ros' else fleet)(options.robots)
     tasks = make_workload(robots, options.tasks, options.seed)
     if not options.model:
         tasks = with_budgets(tasks)
@@ -100,18 +100,23 @@ def _make_folder(output: Path | None) -> Path:
 
 
 def _bodies(options: DemoOptions, robots: tuple[Robot, ...], folder: Path) -> Bodies:
-    if not options.mocks:
-        return Bodies()
-    if importlib.util.find_spec('djitellopy') is None:
-        raise ConfigurationError(
-            "drivers 'mock': expected djitellopy to be installed "
-            "(make setup-dev, or pip install 'timely_llm_ros[tello]')"
-        )
-    return MockBodies(robots, folder / 'drivers.yaml')
+    file = folder / 'drivers.yaml'
+    match options.drivers:
+        case 'simulated':
+            return Bodies()
+        case 'mock':
+            if importlib.util.find_spec('djitellopy') is None:
+                raise ConfigurationError(
+                    "drivers 'mock': expected djitellopy to be installed "
+                    "(make setup-dev, or pip install 'timely_llm_ros[tello]')"
+                )
+            return MockBodies(robots, file)
+        case 'ros':
+            return RosBodies(robots, file)
 
 
 def _introduce(options: DemoOptions, robots: int, last_s: float, console: Console) -> None:
-    kind = 'mock' if options.mocks else 'simulated'
+    kind = 'simulated' if options.drivers == 'simulated' else 'mock'
     console.print(
         f'[bold]{robots} {kind} robots, {options.tasks} tasks, planned twice by a language '
         f'model over ROS 2[/bold] (domain {os.environ["ROS_DOMAIN_ID"]}).'

@@ -103,7 +103,7 @@ class EngineView:
 
 @dataclass(slots=True)
 class FleetModel:
-    """The fleet. :meth:`apply` takes the events of ``nodes/fleet_view.py`` in any order.
+    """The fleet. :meth:`apply` takes the events of ``nodes/fleet`` in any order.
 
     Attributes:
         robots: By name, in the order of the view.

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from timely_llm_ros.engines import ENGINES
 from timely_llm_ros.options import option
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+DriverKind = Literal['simulated', 'mock', 'ros']
+"""What moves the demo's robots."""
+
+ROBOTS: dict[DriverKind, int] = {'simulated': 8, 'mock': 5, 'ros': 6}
+"""Size of the fleet where none is given."""
 
 PACE_S = 0.0217
 """Decode step (s) of an 8B model on an RTX 4090: TimelyLLM, Table 1."""
@@ -23,7 +29,8 @@ class DemoOptions:
         robots: Size of the fleet.
         pace_s: Least duration of an engine step (s); 0 for as fast as the model goes.
         servers: Addresses of model servers for engine ``openai``; none to start one.
-        mocks: Whether the real drivers move mock robots; else the robots are simulated.
+        drivers: What moves the robots: nothing (``simulated``), or real drivers, behind which are
+            mock robots (``mock``) or mocks of ROS interfaces (``ros``).
         output: Folder for traces, logs and the report; made.
         live: Whether to draw the live view; else lines are printed now and then.
 
@@ -47,7 +54,7 @@ class DemoOptions:
     robots: int = 8
     pace_s: float = PACE_S
     servers: tuple[str, ...] = ()
-    mocks: bool = False
+    drivers: DriverKind = 'simulated'
     output: Path | None = None
     live: bool = True
 

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -115,7 +116,9 @@ class Children:
         for child in children:
             child.expected_to_end = True
             if child.process.stdin is not None:
-                child.process.stdin.close()
+                # Whoever has died already reads no more of what was written to it.
+                with suppress(BrokenPipeError):
+                    child.process.stdin.close()
         for number, wait_s in (
             (signal.SIGINT, limit_s),
             (signal.SIGTERM, 2.0),

@@ -231,7 +231,7 @@ class DemoRun:
         }
         self._launch('recorder', node_command('recorder', recorder))
         for name, command in self._bodies.commands():
-            self._launch(name, command)
+            self._launch(name, command, pipes=self._bodies.commanded)
         for name, group in self._bodies.groups(self._robots):
             executor = self._bodies.parameters | {
                 'robots': [f'{robot.name}:{robot.skill_set}' for robot in group],

@@ -6,8 +6,8 @@ import random
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from timely_llm_ros.errors import ConfigurationError, PlanError
-from timely_llm_ros.sample_tasks import KINDS, sample_task
+from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.sample_tasks import KINDS, kinds_of, sample_task
 from timely_llm_ros.skills import expected_execution_s, parse
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.utility import NORMAL, URGENT
@@ -123,6 +123,19 @@ def fleet(robots: int) -> tuple[Robot, ...]:
     return (*drones, *(Robot(f'arm_{number + 1}', 'arm') for number in range(arms)))
 
 
+def ros_fleet(robots: int) -> tuple[Robot, ...]:
+    """Return a fleet of drones, rovers and arms with ROS interfaces, in turns.
+
+    Raises:
+        ConfigurationError: The number is out of range.
+    """
+    if not 1 <= robots <= MAX_DRONES:
+        raise ConfigurationError(f'{robots} robots with --drivers ros: expected 1 to {MAX_DRONES}')
+    kinds = (('drone', 'tello'), ('rover', 'rover'), ('arm', 'arm'))
+    found = [(kinds[place % 3], place // 3 + 1) for place in range(robots)]
+    return tuple(Robot(f'{name}_{number}', skill_set) for (name, skill_set), number in found)
+
+
 def make_workload(robots: tuple[Robot, ...], tasks: int, seed: int) -> tuple[TimedTask, ...]:
     """Return that many tasks in the order of their arrival; the same for the same arguments.
 
@@ -169,11 +182,7 @@ class _Deck:
     def __init__(self, rng: random.Random, skill_set: str) -> None:
         self._rng = rng
         self._skill_set = find_skill_set(skill_set)
-        kinds = [
-            kind
-            for kind in KINDS.values()
-            if kind.skill_set == skill_set and kind.name not in LEFT_OUT
-        ]
+        kinds = [kind for kind in kinds_of(skill_set) if kind.name not in LEFT_OUT]
         self._kinds = {
             urgent: [kind for kind in kinds if kind.urgent == urgent] for urgent in (True, False)
         }
@@ -192,9 +201,6 @@ class _Deck:
 
     def _sample(self, number: int) -> tuple[TaskSample, float]:
         objects = max(self._rng.randint(*OBJECTS), KINDS[number].min_objects)
-        sample = sample_task(self._rng, number, objects)
-        try:
-            statements = parse(sample.plan, self._skill_set, sample.scene)
-        except PlanError as err:
-            raise ConfigurationError(f'the right plan {sample.plan!r}: {err}') from err
+        sample = sample_task(self._rng, number, objects, skill_set=self._skill_set)
+        statements = parse(sample.plan, self._skill_set, sample.scene)
         return sample, expected_execution_s(statements, self._skill_set, sample.scene)

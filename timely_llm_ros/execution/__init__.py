@@ -1,7 +1,9 @@
 """What makes a robot do segments and keeps it safe, whatever its driver."""
 
-from timely_llm_ros.execution.driver import CallValue, Driver
+from timely_llm_ros.execution.driver import CallValue, Driver, Pose
+from timely_llm_ros.execution.envelope import Box, Envelope, read_envelope
 from timely_llm_ros.execution.executor import ExecutorState, SegmentExecutor
+from timely_llm_ros.execution.fence import Fence
 from timely_llm_ros.execution.guard import Guard, run_guarded
 from timely_llm_ros.execution.limits import ExecutorLimits
 from timely_llm_ros.execution.local_link import LocalRobotLink
@@ -14,9 +16,11 @@ from timely_llm_ros.execution.robot_link import (
     TimedSegment,
 )
 from timely_llm_ros.execution.safe_action_retry import SafeActionRetry
+from timely_llm_ros.execution.whereabouts import Whereabouts, way_of
 
 __all__ = [
-    'CallValue', 'Driver', 'ExecutorLimits', 'ExecutorState', 'Guard', 'LocalRobotLink',
-    'NoPerception', 'Perception', 'RobotLink', 'SafeActionRetry', 'SegmentCode', 'SegmentExecutor',
-    'SegmentOutcome', 'SegmentProgress', 'SimulatedPerception', 'TimedSegment', 'run_guarded',
+    'Box', 'CallValue', 'Driver', 'Envelope', 'ExecutorLimits', 'ExecutorState', 'Fence', 'Guard',
+    'LocalRobotLink', 'NoPerception', 'Perception', 'Pose', 'RobotLink', 'SafeActionRetry',
+    'SegmentCode', 'SegmentExecutor', 'SegmentOutcome', 'SegmentProgress', 'SimulatedPerception',
+    'TimedSegment', 'Whereabouts', 'read_envelope', 'run_guarded', 'way_of',
 ]  # fmt: skip

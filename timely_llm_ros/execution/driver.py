@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from timely_llm_ros.skills import Call, Scene
@@ -70,4 +70,44 @@ class EstimatingDriver(Protocol):
     @property
     def remaining_s(self) -> float | None:
         """What the robot says (s); None where it says nothing."""
+        ...
+
+
+class Pose(NamedTuple):
+    """Where a robot is, in the frame of its scenes: x forward, y left, z up from its start."""
+
+    x_m: float
+    y_m: float
+    z_m: float
+    heading_rad: float
+    """Counter-clockwise from its start."""
+
+
+@runtime_checkable
+class LocatingDriver(Protocol):
+    """A driver that knows where its robot is."""
+
+    @property
+    def pose(self) -> Pose | None:
+        """Where it is now; None while that is not known."""
+        ...
+
+
+@runtime_checkable
+class BatteryDriver(Protocol):
+    """A driver that knows the charge of its robot."""
+
+    @property
+    def battery_percent(self) -> float | None:
+        """What is left; None while that is not known."""
+        ...
+
+
+@runtime_checkable
+class PacedDriver(Protocol):
+    """A driver that knows how fast its robot moves."""
+
+    @property
+    def speed_m_s(self) -> float:
+        """At most (m/s)."""
         ...

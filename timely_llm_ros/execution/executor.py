@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from timely_llm_ros.errors import Ending, RobotUnavailableError
 from timely_llm_ros.execution.driver import EmergencyDriver
+from timely_llm_ros.execution.fence import Fence
 from timely_llm_ros.execution.limits import ExecutorLimits
 from timely_llm_ros.execution.plan_in_hand import PlanInHand, came_twice
 from timely_llm_ros.execution.robot_link import SegmentCode, SegmentOutcome
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.clock import Clock
     from timely_llm_ros.execution.driver import Driver
+    from timely_llm_ros.execution.envelope import Envelope
     from timely_llm_ros.execution.robot_link import SegmentProgress
     from timely_llm_ros.skills import Scene, Segment, SkillSet
 
@@ -70,7 +72,7 @@ class SegmentExecutor:
 
     Segments of one plan may come early and in any order; they run in the order of their index. A
     segment of another plan supersedes the plan in hand. After a segment that did not succeed no
-    other of its plan runs.
+    other of its plan runs. With an envelope no call runs that would leave it.
     """
 
     def __init__(
@@ -79,8 +81,10 @@ class SegmentExecutor:
         skill_set: SkillSet,
         clock: Clock,
         limits: ExecutorLimits = _DEFAULT_LIMITS,
+        envelope: Envelope | None = None,
     ) -> None:
         self.driver, self.skill_set = driver, skill_set
+        self._fence = None if envelope is None else Fence(envelope, skill_set, driver)
         self._clock = clock
         self._limits = limits
         self._plan = self._no_plan = PlanInHand('', skill_set)
@@ -292,7 +296,7 @@ class SegmentExecutor:
             # Contact was lost while the job waited.
             return job.ended(_NO_CONTACT)
         try:
-            outcome = await job.run(self.driver, self._limits)
+            outcome = await job.run(self.driver, self._limits, self._fence)
         except asyncio.CancelledError:
             await self._make_safe()
             raise
@@ -337,6 +341,8 @@ class SegmentExecutor:
 
     async def _make_safe(self) -> None:
         """Issue the safe action; the driver's lock is held."""
+        if self._fence is not None:
+            self._fence.made_safe()
         try:
             async with asyncio.timeout(self._limits.safe_limit_s):
                 await self.driver.safe()

@@ -21,6 +21,7 @@ import traceback
 from typing import TYPE_CHECKING, NoReturn
 
 from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.processes import take_precedence
 from timely_llm_ros.silence import Silence
 
 if TYPE_CHECKING:
@@ -158,6 +159,7 @@ def run_guarded(
         os.setpgid(0, 0)
         _work(work, Guard(workers_end, make_safe, at_risk, grace_s))
     workers_end.close()
+    take_precedence(alone=True)
     code = _keep_watch(worker, guards_end, prepare)
     if code != 0 and at_risk():
         _say(f'guard: worker {worker} ended with code {code}; making the robot safe')
@@ -198,7 +200,8 @@ def _keep_watch(worker: int, channel: socket.socket, prepare: Callable[[], None]
         if ended:
             code = os.waitstatus_to_exitcode(status)
             return code if code >= 0 else 128 - code
-        if open_ and heard.poll(1000 * _POLL_S):
+        left_s = limit_s - silence.look() if limit_s else _POLL_S
+        if open_ and heard.poll(1000 * min(max(left_s, 0.001), _POLL_S)):
             if beat := channel.recv(_BEAT.size):
                 (limit_s,) = _BEAT.unpack(beat)
                 if not prepared:

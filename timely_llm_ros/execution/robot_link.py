@@ -42,6 +42,10 @@ class SegmentCode(IntEnum):
     """The robot works for another planner, which is alive."""
     HALTED = 10
     """Somebody halted the robot, and nobody has released it."""
+    OUT_OF_ENVELOPE = 11
+    """A call would break a rule of the robot's envelope; the driver has not seen it."""
+    NOT_APPROVED = 12
+    """It needed approval and did not get it; its robot has not seen it."""
 
 
 SUCCESS = Ending(SegmentCode.NONE)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from timely_llm_ros.errors import (
     DriverTimeoutError,
     Ending,
+    EnvelopeError,
     RobotUnavailableError,
     SkillFailedError,
     TimelyError,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.clock import Clock
     from timely_llm_ros.execution.call_walker import Step
     from timely_llm_ros.execution.driver import CallValue, Driver
+    from timely_llm_ros.execution.fence import Fence
     from timely_llm_ros.execution.limits import ExecutorLimits
     from timely_llm_ros.skills import Scene, Segment, SkillSet
 
@@ -67,6 +69,7 @@ class SegmentJob:
         self.outcome: asyncio.Future[SegmentOutcome] = loop.create_future()
         """How the segment ended; the executor sets it once the robot is safe."""
         self._on_progress, self._skill_set, self._clock = on_progress, skill_set, clock
+        self._fence: Fence | None = None
         self._halt: Ending | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._started_s: float | None = None
@@ -110,12 +113,20 @@ class SegmentJob:
             value,
         )
 
-    async def run(self, driver: Driver, limits: ExecutorLimits) -> SegmentOutcome:
-        """Make the calls; the outcome says what went wrong. The caller makes the robot safe."""
+    async def run(
+        self, driver: Driver, limits: ExecutorLimits, fence: Fence | None = None
+    ) -> SegmentOutcome:
+        """Make the calls that the fence lets pass; the outcome says what went wrong.
+
+        The caller makes the robot safe.
+        """
+        self._fence = fence
         try:
             value = await self._walk(driver, limits)
         except _HaltedError as err:
             return self.ended(err.ending)
+        except EnvelopeError as err:
+            return self.ended(Ending(SegmentCode.OUT_OF_ENVELOPE, str(err)))
         except DriverTimeoutError as err:
             return self.ended(Ending(SegmentCode.DRIVER_TIMEOUT, str(err)))
         except RobotUnavailableError as err:
@@ -146,6 +157,8 @@ class SegmentJob:
     async def _make(self, step: Step, driver: Driver, limits: ExecutorLimits) -> CallValue:
         if self._halt is not None:
             raise _HaltedError(self._halt)
+        if self._fence is not None:
+            self._fence.check(step.call, self.scene)
         started_s = self._clock.now()
         if self._started_s is None:
             self._started_s = started_s
@@ -167,7 +180,10 @@ class SegmentJob:
                 halt = await self._wait(call, min(left_s, next_report_s))
                 if halt is not None and not call.done():
                     raise _HaltedError(halt)
-            return call.result()
+            value = call.result()
+            if self._fence is not None:
+                self._fence.done()
+            return value
         finally:
             self._durations_s.append(self._clock.now() - started_s)
             if not call.done():

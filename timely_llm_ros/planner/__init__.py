@@ -3,6 +3,8 @@
 from timely_llm_ros.planner.background_tasks import BackgroundHandle, BackgroundTask
 from timely_llm_ros.planner.config import PlannerConfig
 from timely_llm_ros.planner.events import (
+    ApprovalAsked,
+    ApprovalEnded,
     CallStarted,
     PhaseChanged,
     PlannerEvent,
@@ -19,8 +21,8 @@ from timely_llm_ros.planner.task_handle import TaskHandle
 from timely_llm_ros.planner.worth import AdmissionState, Expectation
 
 __all__ = [
-    'AdmissionState', 'BackgroundHandle', 'BackgroundTask', 'CallStarted', 'Expectation',
-    'PhaseChanged', 'Planner', 'PlannerConfig',
+    'AdmissionState', 'ApprovalAsked', 'ApprovalEnded', 'BackgroundHandle', 'BackgroundTask',
+    'CallStarted', 'Expectation', 'PhaseChanged', 'Planner', 'PlannerConfig',
     'PlannerEvent', 'PreparedTask', 'SegmentEnded', 'SegmentReady', 'SegmentStarted',
     'Task', 'TaskAccepted', 'TaskEnded', 'TaskFeedback', 'TaskHandle', 'TaskPhase', 'TaskResult',
     'TaskStatus',

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.options import option
+from timely_llm_ros.skills import RISKS
 
 if TYPE_CHECKING:
     from timely_llm_ros.budget import BudgetOptions
@@ -40,12 +41,24 @@ class PlannerConfig:
     refuses_by_worth: bool = option(
         True,
         'Refuse a task whose time utility has a floor if it is not expected to be worth more, or '
-        'if the engine time that it takes earns more elsewhere.',
+        'if the time of engine and robot that it takes earns more elsewhere.',
     )
     client_weights: tuple[str, ...] = option(
         (),
         'What clients count when more is asked than can be served, "name:weight" each; others '
         'count 1.',
+    )
+    approval_above: str = option(
+        'high',
+        'Segments with a skill of a higher risk than this wait until somebody approves them: low, '
+        'medium, or high for none.',
+        choices=RISKS,
+    )
+    approval_limit_s: float = option(
+        60.0,
+        'A segment that nobody approves within this (s) counts as refused.',
+        minimum=1.0,
+        maximum=86400.0,
     )
     stop_limit_s: float = option(
         5.0, 'How long a robot may take to confirm that it stopped (s).', minimum=0.1, maximum=60.0

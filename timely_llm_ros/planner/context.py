@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.engines import Engine
     from timely_llm_ros.planner.config import PlannerConfig
     from timely_llm_ros.planner.events import PlannerEvent
+    from timely_llm_ros.planner.permission import Approvals
     from timely_llm_ros.planner.task_group import TaskGroup
 
 
@@ -20,6 +21,7 @@ class PlannerContext:
     """The parts of the planner that each of its tasks works with; ``emit`` never raises.
 
     ``demand`` tells how much of the engine is asked for; above 1 it is more than there is.
+    ``approvals`` has the segments that wait for somebody's word.
     """
 
     engine: Engine
@@ -28,3 +30,4 @@ class PlannerContext:
     emit: Callable[[PlannerEvent], None]
     config: PlannerConfig
     demand: Callable[[], float]
+    approvals: Approvals

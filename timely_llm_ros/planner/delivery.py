@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.errors import Ending, ExecutionError, RobotUnavailableError, TimelyError
+from timely_llm_ros.errors import (
+    Ending,
+    ExecutionError,
+    NotApprovedError,
+    RobotUnavailableError,
+    TimelyError,
+)
 from timely_llm_ros.execution import SegmentCode, SegmentOutcome
 from timely_llm_ros.planner.events import CallStarted, SegmentEnded, SegmentStarted
 from timely_llm_ros.planner.timeline import Timeline
@@ -18,8 +24,9 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.execution import RobotLink, SegmentProgress, TimedSegment
     from timely_llm_ros.planner.context import PlannerContext
+    from timely_llm_ros.planner.permission import Approval
     from timely_llm_ros.planner.task import Task
-    from timely_llm_ros.skills import Segment
+    from timely_llm_ros.skills import Segment, SkillSet
 
 _logger = logging.getLogger(__name__)
 
@@ -34,6 +41,7 @@ class _Item:
     remaining_s: float
     as_of_s: float | None = None
     call: str = ''
+    approval: Approval | None = None
     execution: asyncio.Task[None] | None = None
 
 
@@ -43,9 +51,9 @@ class Delivery:
     Args:
         task: The task.
         link: Its robot.
+        skill_set: The robot's skills.
         context: What the planner's tasks share.
         received_s: When the task came (s).
-        most: Most segments on their way to the robot or on it; further ones wait here.
         robot_free: Waits until the tasks that this one took over from have left the robot.
         on_progress: Called when the robot is expected to be idle at another time than before.
         on_success: Called with a segment that was done and its outcome.
@@ -56,10 +64,10 @@ class Delivery:
         self,
         task: Task,
         link: RobotLink,
+        skill_set: SkillSet,
         context: PlannerContext,
         *,
         received_s: float,
-        most: int,
         robot_free: Callable[[], Awaitable[object]],
         on_progress: Callable[[], None],
         on_success: Callable[[Segment, SegmentOutcome], None],
@@ -69,8 +77,11 @@ class Delivery:
         self.touched_robot = False
         """Whether anything was sent to the robot."""
         self._task, self._link, self._context = task, link, context
+        self._skill_set = skill_set
         self._robot_free = robot_free
-        self._places = asyncio.Semaphore(most)
+        # Further segments wait here.
+        self._places = asyncio.Semaphore(skill_set.limits.queued_segments)
+        self._in_order = asyncio.Lock()
         self._on_progress, self._on_success, self._on_failure = on_progress, on_success, on_failure
         self._items: dict[int, _Item] = {}
         self._announced = 0
@@ -79,6 +90,19 @@ class Delivery:
     def busy(self) -> bool:
         """Whether a segment is on its way to the robot or on it."""
         return bool(self._items)
+
+    @property
+    def awaits_approval(self) -> bool:
+        """Whether the first of those waits for approval."""
+        return self._approval_s > 0.0
+
+    @property
+    def _approval_s(self) -> float:
+        """How long the first of those may still wait for approval (s)."""
+        first = next(iter(self._items.values()), None)
+        if first is None or first.approval is None or first.approval.decision.done():
+            return 0.0
+        return max(1e-9, first.approval.until_s - self._context.clock.now())
 
     @property
     def awaits_value(self) -> bool:
@@ -105,15 +129,17 @@ class Delivery:
     def idle_at_s(self) -> float:
         """When the robot is expected to have nothing to do, or since when it has nothing (s)."""
         if self._items:
-            return self._context.clock.now() + self.remaining_s
+            # Until somebody approves it, nobody knows when; then it is told anew.
+            return self._context.clock.now() + self._approval_s + self.remaining_s
         return self.timeline.idle_since_s
 
     def send(self, timed: TimedSegment) -> None:
         """Send a segment to the robot."""
         index = timed.segment.index
         item = self._items[index] = _Item(timed, timed.expected_execution_s)
+        item.approval = self._context.approvals.ask(self._task, self._skill_set, timed.segment)
         item.execution = self._context.group.spawn(
-            self._execute(timed), f'segment {index} of {self._task.task_id}'
+            self._execute(timed, item.approval), f'segment {index} of {self._task.task_id}'
         )
 
     async def stop(self, *, make_safe: bool) -> None:
@@ -144,9 +170,14 @@ class Delivery:
             for index in tuple(self._items):
                 self._close(SegmentOutcome(index, _CANCELED))
 
-    async def _execute(self, timed: TimedSegment) -> None:
+    async def _execute(self, timed: TimedSegment, approval: Approval | None) -> None:
         segment = timed.segment
         try:
+            # One that waits for approval is not overtaken.
+            async with self._in_order:
+                if approval is not None:
+                    await self._context.approvals.wait(approval)
+                    self._on_progress()
             await self._robot_free()
             async with self._places:
                 self.touched_robot = True
@@ -163,7 +194,9 @@ class Delivery:
             self._on_failure(Ending.of(lost))
             raise
         except TimelyError as err:
-            self._close(SegmentOutcome(segment.index, Ending(SegmentCode.ROBOT_LOST, str(err))))
+            refused = isinstance(err, NotApprovedError)
+            code = SegmentCode.NOT_APPROVED if refused else SegmentCode.ROBOT_LOST
+            self._close(SegmentOutcome(segment.index, Ending(code, str(err))))
             self._on_failure(Ending.of(err))
         except Exception as err:
             _logger.exception('robot %s', self._task.robot)
@@ -195,8 +228,11 @@ class Delivery:
 
     def _close(self, outcome: SegmentOutcome) -> None:
         """Book the end of a segment on the robot; only its first one counts."""
-        if self._items.pop(outcome.index, None) is None:
+        item = self._items.pop(outcome.index, None)
+        if item is None:
             return
+        if item.approval is not None:
+            self._context.approvals.withdraw(item.approval)
         now_s = self._context.clock.now()
         if outcome.calls and not self.timeline.has_started(outcome.index):
             # Its progress was lost on the way.

@@ -6,14 +6,14 @@ Topics, traces and the live view are made of them. Their times are on the planne
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from timely_llm_ros.execution import SegmentOutcome
     from timely_llm_ros.planner.budgets import BudgetedTask
     from timely_llm_ros.planner.task import Task, TaskPhase, TaskResult
     from timely_llm_ros.planner.worth import Expectation
-    from timely_llm_ros.skills import Segment
+    from timely_llm_ros.skills import Risk, Segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class PhaseChanged(_OfTask):
 
 @dataclass(frozen=True, slots=True)
 class SegmentReady(_OfTask):
-    """A segment was generated and is sent to its robot.
+    """A segment was generated, and goes to its robot once it needs no approval or has it.
 
     Attributes:
         segment: The segment.
@@ -66,6 +66,41 @@ class SegmentReady(_OfTask):
     generation_s: float
     expected_execution_s: float
     kv_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalAsked(_OfTask):
+    """A segment waits for somebody's approval; it ends with exactly one :class:`ApprovalEnded`.
+
+    Attributes:
+        task: Its task.
+        segment: Its index.
+        text: Its text.
+        skills: Names of the skills that make it wait.
+        risk: The highest risk of these.
+        until_s: When it counts as refused (s).
+    """
+
+    task: Task
+    segment: int
+    text: str
+    skills: tuple[str, ...]
+    risk: Risk
+    until_s: float
+
+
+ApprovalEnding = Literal['approved', 'refused', 'timed out', 'withdrawn']
+"""``timed out``: nobody decided in time. ``withdrawn``: the task ended before anybody did."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalEnded(_OfTask):
+    """A segment waits for approval no more; ``who`` and ``reason`` are the decider's words."""
+
+    segment: int
+    ending: ApprovalEnding
+    who: str = ''
+    reason: str = ''
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +138,8 @@ PlannerEvent = (
     TaskAccepted
     | PhaseChanged
     | SegmentReady
+    | ApprovalAsked
+    | ApprovalEnded
     | SegmentStarted
     | CallStarted
     | SegmentEnded

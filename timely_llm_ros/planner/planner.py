@@ -19,7 +19,6 @@ from timely_llm_ros.engines import (
 from timely_llm_ros.errors import (
     Ending,
     InvalidTaskError,
-    RobotUnavailableError,
     ShutdownError,
     SupersededError,
     TaskRefusedError,
@@ -29,7 +28,8 @@ from timely_llm_ros.planner.background_tasks import BackgroundTasks
 from timely_llm_ros.planner.budgets import Budgets
 from timely_llm_ros.planner.config import PlannerConfig
 from timely_llm_ros.planner.context import PlannerContext
-from timely_llm_ros.planner.gate import Gate
+from timely_llm_ros.planner.gate import Gate, require_known, require_robot
+from timely_llm_ros.planner.permission import Approvals
 from timely_llm_ros.planner.prepared_task import PreparedTask
 from timely_llm_ros.planner.robot_queue import RobotQueue
 from timely_llm_ros.planner.task_group import TaskGroup
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.planner.background_tasks import BackgroundHandle, BackgroundTask
     from timely_llm_ros.planner.budgets import BudgetedTask
     from timely_llm_ros.planner.events import PlannerEvent
+    from timely_llm_ros.planner.permission import AllowList
     from timely_llm_ros.planner.task import Task, TaskFeedback
     from timely_llm_ros.planner.worth import AdmissionState
     from timely_llm_ros.prediction.lengths import LengthPredictor
@@ -73,6 +74,7 @@ class Planner:
         times: How long the engine's prompts and steps take; None for what the engine itself says.
         predictor: Predicts plan lengths for time budgets, and for an engine that ranks by them;
             None to learn them from the plans that end.
+        allows: Which client may command which robot; None for every client every one.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class Planner:
         on_engine_event: Callable[[EngineEvent], None] | None = None,
         times: ExecutionTimeModel | None = None,
         predictor: LengthPredictor | None = None,
+        allows: AllowList | None = None,
     ) -> None:
         self._config = PlannerConfig() if config is None else config
         self._engine = engine
@@ -98,7 +101,11 @@ class Planner:
         self._shortest_s: dict[str, float] = {}
         """Least engine time of a whole plan so far, by skill set."""
         self._group = TaskGroup()
-        self._gate = Gate(clock, self._config)
+        self._gate = Gate(clock, self._config, allows)
+        self.approvals = Approvals(
+            clock, self._config.approval_above, self._config.approval_limit_s, self._emit
+        )
+        """The segments that wait for somebody's approval."""
         self._context = PlannerContext(
             engine=engine,
             clock=clock,
@@ -106,6 +113,7 @@ class Planner:
             emit=self._emit,
             config=self._config,
             demand=self._gate.demand,
+            approvals=self.approvals,
         )
         self.prompts = TaskPrompts()
         """What makes the prompts of its tasks."""
@@ -161,6 +169,21 @@ class Planner:
         self._engine_ready = False
         await self._engine.close()
 
+    def choose(
+        self, task: Task, distance_m: Callable[[str], float | None] = lambda _: None
+    ) -> Task:
+        """Return a task with the robot that is expected to earn most by it, of those it allows.
+
+        ``distance_m`` says how far what it is about is from a robot (m), where that is known.
+
+        Raises:
+            NotAllowedError: Its client may command none of them.
+            RobotUnavailableError: None of those is there, released and has room for it.
+        """
+        if not task.alternatives:
+            return task
+        return self._gate.choose(task, self._robots, self._queues, distance_m)
+
     def prepare(self, task: Task) -> PreparedTask:
         """Check whether a task can be served now, and work out how; nothing waits for it yet.
 
@@ -169,29 +192,20 @@ class Planner:
         Raises:
             InvalidTaskError: It names something unknown, its id is taken, or its instruction holds
                 a mark of the model's prompts.
+            NotAllowedError: Its client may not command that robot.
             RobotUnavailableError: Its robot's executor does not answer, or the robot is halted.
             TaskRefusedError: Its budget is too small or its robot's queue is full.
             ShutdownError: The planner is not running.
         """
         self._require_new(task)
-        link = self._robots.get(task.robot)
-        if link is None:
-            raise InvalidTaskError(f'robot {task.robot!r}: expected {_one_of(self._robots)}')
-        skill_set = self._skill_sets.get(task.skill_set)
-        if skill_set is None:
-            raise InvalidTaskError(
-                f'skill set {task.skill_set!r}: expected {_one_of(self._skill_sets)}'
-            )
-        if not link.available:
-            raise RobotUnavailableError(
-                f'robot {task.robot!r}: its executor does not answer, expected it to'
-            )
-        if link.halted:
-            raise RobotUnavailableError(f'robot {task.robot!r} is halted: expected its release')
+        task = self.choose(task)
+        skill_set = require_known(task, self._robots, self._skill_sets)
+        self._gate.require_allowed(task)
+        link = require_robot(self._robots, task.robot)
         queue = self._queues.get(task.robot)
         takes_over = self._gate.takes_over(task, queue)
         if not takes_over:
-            self._require_room(task)
+            self._gate.require_room(task.robot, queue)
         prompt = self.prompts.build(skill_set, task.scene, task.instruction, task.history)
         max_tokens = self._config.max_tokens
         budgeted = self._budget(task, skill_set, prompt)
@@ -259,16 +273,6 @@ class Planner:
             raise ShutdownError(f'task {task.task_id}: the planner is not running')
         if task.task_id in self._runs:
             raise InvalidTaskError(f'task id {task.task_id!r}: expected one that is not in use')
-
-    def _require_room(self, task: Task) -> None:
-        queue = self._queues.get(task.robot)
-        if queue is None or queue.current is None:
-            return
-        if len(queue.waiting) >= self._config.max_queue_per_robot:
-            raise TaskRefusedError(
-                f'robot {task.robot!r} has {len(queue.waiting)} tasks queued: '
-                f'expected less than {self._config.max_queue_per_robot}'
-            )
 
     def _budget(self, task: Task, skill_set: SkillSet, prompt: Prompt) -> BudgetedTask | None:
         """Return how a task is generated within its time budget, where that can be planned."""
@@ -389,7 +393,3 @@ class Planner:
                 self._on_event(event)
             except Exception:
                 _logger.exception('observer of planner events')
-
-
-def _one_of(names: Mapping[str, object]) -> str:
-    return f'one of {", ".join(map(repr, sorted(names)))}' if names else 'none is known yet'

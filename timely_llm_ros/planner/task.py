@@ -44,8 +44,11 @@ class Task:
             None for no limit.
         overrun: What happens if it does not.
         when_busy: What becomes of the robot's current task.
-        task_kind: Free label for statistics.
+        task_kind: Free label; what plans cost is learned by it.
         client: Who asks, of those that share the planner.
+        alternatives: Further robots that may do it, each with its skill set; the planner gives it
+            to whichever is expected to earn most.
+        why_robot: Why ``robot`` does it, where the planner chose it.
         history: What was said in a chat before, by user and assistant in turn; see
             ``read_messages``.
 
@@ -65,6 +68,8 @@ class Task:
     when_busy: WhenBusy = 'abort'
     task_kind: str = ''
     client: str = ''
+    alternatives: tuple[tuple[str, str], ...] = ()
+    why_robot: str = ''
     history: tuple[Message, ...] = ()
 
     def __post_init__(self) -> None:
@@ -94,6 +99,8 @@ class TaskPhase(Enum):
     """It has no segment yet."""
     EXECUTING = 'executing'
     """Its robot has a segment; the next may be generated meanwhile."""
+    UNAPPROVED = 'unapproved'
+    """Its robot has done every segment before the next one, which waits for approval."""
     HELD = 'held'
     """Its robot has the segment whose value the generation waits for."""
     WAITING = 'waiting'

@@ -71,9 +71,9 @@ class TaskRun:
         self._delivery = Delivery(
             prepared.task,
             prepared.link,
+            prepared.skill_set,
             context,
             received_s=received_s,
-            most=prepared.skill_set.limits.queued_segments,
             robot_free=robot_free,
             on_progress=self._on_progress,
             on_success=self._on_success,
@@ -83,9 +83,7 @@ class TaskRun:
         self._generating = False
         self._overrun: Ending | None = None
         self._ending: Ending | None = None
-        self._generated = 0
-        self._executed = 0
-        self._tokens = 0
+        self._generated = self._executed = self._tokens = 0
         self._watches: list[asyncio.Task[None]] = []
         self._last_phase: TaskPhase | None = None
 
@@ -107,6 +105,11 @@ class TaskRun:
         return self._delivery.remaining_s
 
     @property
+    def generated(self) -> bool:
+        """Whether its plan is complete."""
+        return self._began and not self._generating
+
+    @property
     def phase(self) -> TaskPhase:
         """Where it is in its life."""
         if self.result.done():
@@ -115,6 +118,8 @@ class TaskRun:
             return TaskPhase.STOPPING
         if not self._began:
             return TaskPhase.QUEUED
+        if self._delivery.awaits_approval:
+            return TaskPhase.UNAPPROVED
         if self._delivery.busy:
             held = self._generating and self._delivery.awaits_value
             return TaskPhase.HELD if held else TaskPhase.EXECUTING
@@ -194,13 +199,13 @@ class TaskRun:
         scene = self.task.scene
         expected_s = expected_execution_s(segment.statements, self._prepared.skill_set, scene)
         times = event.token_at_s, event.generation_s, expected_s
-        self._delivery.send(TimedSegment(self.task.task_id, segment, scene, *times))
         now_s = self._context.clock.now()
         self._context.emit(
             SegmentReady(
                 self.task.task_id, self.task.robot, now_s, segment, *times, event.kv_tokens
             )
         )
+        self._delivery.send(TimedSegment(self.task.task_id, segment, scene, *times))
         self._tell_idle()
         self._touch(feedback=True)
 

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 SWITCH_INTERVAL_S = 0.0002
 """How long one thread may keep the interpreter while the other waits for it (s)."""
 
+LINGER_S = 0.2
+"""How long a node stays after its last words (s). DDS drops what a publisher has just sent once it
+hears, on another port, that the publisher is gone; asking whether all is heard takes 3 s."""
+
 
 def run(name: str, arguments: Sequence[str] | None, start: Start) -> int:
     """Run a node's program on an asyncio loop; return its exit code.
@@ -63,4 +67,5 @@ async def _run(name: str, arguments: Sequence[str], start: Start) -> int:
         return failed
     finally:
         await ros.drain()
+        await asyncio.sleep(LINGER_S)
         ros.close()

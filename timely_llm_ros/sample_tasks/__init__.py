@@ -1,10 +1,12 @@
 """Tasks, scenes and right plans, drawn from a seed."""
 
 from timely_llm_ros.sample_tasks.generator import (
+    ALSO_OF,
     KINDS,
     TaskSample,
     Wordings,
     ask,
+    kinds_of,
     sample_scene,
     sample_task,
 )
@@ -24,7 +26,7 @@ from timely_llm_ros.sample_tasks.words import (
 )
 
 __all__ = [
-    'ATTRIBUTES', 'BLOCKS', 'CONTAINERS', 'CORES', 'DRONE_KINDS', 'FRUITS', 'KINDS', 'LITTER',
-    'MODIFIERS', 'SUPPORTS', 'SURFACES', 'VEGETABLES', 'TaskSample', 'Wordings', 'ask',
-    'is_held_out', 'plural', 'sample_scene', 'sample_task',
+    'ALSO_OF', 'ATTRIBUTES', 'BLOCKS', 'CONTAINERS', 'CORES', 'DRONE_KINDS', 'FRUITS', 'KINDS',
+    'LITTER', 'MODIFIERS', 'SUPPORTS', 'SURFACES', 'VEGETABLES', 'TaskSample', 'Wordings', 'ask',
+    'is_held_out', 'kinds_of', 'plural', 'sample_scene', 'sample_task',
 ]  # fmt: skip

@@ -6,17 +6,19 @@ instruction alone; ``oracles.py`` has each kind's convention. Importing it does 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from timely_llm_ros.errors import PlanError
 from timely_llm_ros.sample_tasks import oracles
 from timely_llm_ros.sample_tasks.scenes import arm_scene, drone_scene, is_held_out
+from timely_llm_ros.skills import parse
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Sequence
 
-    from timely_llm_ros.skills import Scene
+    from timely_llm_ros.skills import Scene, SkillSet
 
 Wordings = Literal['trained', 'held_out']
 """Which set of instruction templates to draw from."""
@@ -62,13 +64,24 @@ KINDS: dict[int, TaskKind] = {
 }
 """Every kind of task, by its number."""
 
+ALSO_OF = {'rover': ('look_for', 'check_on', 'find_tool')}
+"""Kinds of task that another skill set is asked for too, where it has what a plan calls."""
+
+
+def kinds_of(skill_set: str) -> tuple[TaskKind, ...]:
+    """Return the kinds of task that a robot with a skill set is asked for."""
+    also = ALSO_OF.get(skill_set, ())
+    return tuple(
+        kind for kind in KINDS.values() if kind.skill_set == skill_set or kind.name in also
+    )
+
 
 @dataclass(frozen=True, slots=True)
 class TaskSample:
     """A task and its right plan.
 
     Attributes:
-        skill_set: Name of the skill set, ``tello`` or ``arm``.
+        skill_set: Name of the skill set.
         scene: What the robot knows of its surroundings.
         instruction: What the user says.
         plan: The right plan in canonical text. Observations in it (``#true ``) stand for values
@@ -114,8 +127,11 @@ def sample_task(
     *,
     wordings: Wordings = 'trained',
     scenes: Scenes = 'any',
+    skill_set: SkillSet | None = None,
 ) -> TaskSample:
     """Return one task of that kind in a fresh scene; the same state of ``rng`` gives the same one.
+
+    With a ``skill_set`` of :data:`ALSO_OF`, its right plan calls nothing that this lacks.
 
     Raises:
         ValueError: The kind is unknown or needs a larger scene.
@@ -131,5 +147,16 @@ def sample_task(
         if scenes != 'any' and is_held_out(scene) != (scenes == 'held_out'):
             continue
         task = ask(rng, scene, kind, wordings=wordings)
+        if task is not None and skill_set is not None and skill_set.name != task.skill_set:
+            task = _as_of(task, skill_set)
         if task is not None:
             return task
+
+
+def _as_of(task: TaskSample, skill_set: SkillSet) -> TaskSample | None:
+    """Return the task for robots with a skill set, or None if they cannot do its right plan."""
+    try:
+        parse(task.plan, skill_set, task.scene)
+    except PlanError:
+        return None
+    return replace(task, skill_set=skill_set.name)

@@ -19,6 +19,16 @@ from timely_llm_ros.skills.messages import (
     read_messages,
     require_turns,
 )
+from timely_llm_ros.skills.motions import (
+    Amount,
+    Approach,
+    Climb,
+    Land,
+    Motion,
+    Move,
+    Still,
+    Turn,
+)
 from timely_llm_ros.skills.plan_meter import PlanMeter
 from timely_llm_ros.skills.prompt import (
     Prompt,
@@ -28,7 +38,14 @@ from timely_llm_ros.skills.prompt import (
     scene_line,
     skill_usage,
 )
-from timely_llm_ros.skills.scene import RELATIONS, Scene, SceneObject, trim_scene
+from timely_llm_ros.skills.scene import (
+    RELATIONS,
+    Scene,
+    SceneObject,
+    is_word,
+    spoken_of_m,
+    trim_scene,
+)
 from timely_llm_ros.skills.segments import (
     Segment,
     TextSegmenter,
@@ -36,10 +53,12 @@ from timely_llm_ros.skills.segments import (
     segmenter_for,
 )
 from timely_llm_ros.skills.skill_types import (
+    RISKS,
     UNITS,
     ArgumentSpec,
     FreeText,
     PlanExample,
+    Risk,
     SegmentEnd,
     Skill,
     SkillSet,
@@ -47,11 +66,13 @@ from timely_llm_ros.skills.skill_types import (
 from timely_llm_ros.skills.statements import Argument, Call, If, Repeat, Statement, calls_of
 
 __all__ = [
-    'MAX_VARIATION', 'RELATIONS', 'SPREAD', 'UNITS', 'Argument', 'ArgumentSpec', 'Call',
-    'ConstantDuration', 'DurationModel', 'EmpiricalDuration', 'FreeText', 'If', 'LinearDuration',
-    'Message', 'PlanExample', 'PlanLimits', 'PlanMeter', 'Prompt', 'ReadingDuration', 'Repeat',
-    'Role', 'Scene', 'SceneObject', 'Segment', 'SegmentEnd', 'Skill', 'SkillSet', 'Statement',
-    'TextSegmenter', 'build_prompt', 'calls_of', 'expected_execution_s', 'fixed_part',
-    'instruction_words', 'parse', 'read_messages', 'read_statements', 'require_own_names',
-    'require_turns', 'scene_line', 'segmenter_for', 'skill_usage', 'trim_scene',
+    'MAX_VARIATION', 'RELATIONS', 'RISKS', 'SPREAD', 'UNITS', 'Amount', 'Approach', 'Argument',
+    'ArgumentSpec', 'Call', 'Climb', 'ConstantDuration', 'DurationModel', 'EmpiricalDuration',
+    'FreeText', 'If', 'Land', 'LinearDuration', 'Message', 'Motion', 'Move', 'PlanExample',
+    'PlanLimits', 'PlanMeter', 'Prompt', 'ReadingDuration', 'Repeat', 'Risk', 'Role', 'Scene',
+    'SceneObject', 'Segment', 'SegmentEnd', 'Skill', 'SkillSet', 'Statement', 'Still',
+    'TextSegmenter', 'Turn', 'build_prompt', 'calls_of', 'expected_execution_s', 'fixed_part',
+    'instruction_words', 'is_word', 'parse', 'read_messages', 'read_statements',
+    'require_own_names', 'require_turns', 'scene_line', 'segmenter_for', 'skill_usage',
+    'spoken_of_m', 'trim_scene',
 ]  # fmt: skip

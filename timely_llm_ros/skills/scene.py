@@ -15,6 +15,10 @@ Relation = Literal['on', 'under', 'in', 'near']
 
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
 _WORD = re.compile(r'[a-z][a-z0-9]*(_[a-z0-9]+)*')
+MAX_FRAME_LENGTH = 128
+"""Characters that the name of a frame may have."""
+
+_FRAME = re.compile(rf'[A-Za-z0-9_/.-]{{1,{MAX_FRAME_LENGTH}}}')
 _PROSE_WORD = re.compile(r'[a-z0-9_]+')
 
 MAX_WORD_LENGTH = 64
@@ -51,10 +55,12 @@ class SceneObject:
         x_m: Position forward of the robot's start (m).
         y_m: Position left of it (m).
         z_m: Position above it (m).
+        frame: Frame of the position; empty for that of the robot's start.
+        stamp_s: When it was last seen (s, ROS time); 0 where nobody knows.
 
     Raises:
-        InvalidTaskError: A word is malformed, the name is a word of the plan language, or a
-            coordinate is not finite.
+        InvalidTaskError: A word or the frame is malformed, the name is a word of the plan
+            language, or a number is not finite.
     """
 
     name: str
@@ -65,6 +71,8 @@ class SceneObject:
     x_m: float = 0.0
     y_m: float = 0.0
     z_m: float = 0.0
+    frame: str = ''
+    stamp_s: float = 0.0
 
     def __post_init__(self) -> None:
         _require_word('object name', self.name)
@@ -78,7 +86,12 @@ class SceneObject:
             raise InvalidTaskError(
                 f'object {self.name}: relation {self.relation!r}: expected one of {RELATIONS}'
             )
-        for axis in ('x_m', 'y_m', 'z_m'):
+        if self.frame and _FRAME.fullmatch(self.frame) is None:
+            raise InvalidTaskError(
+                f'object {self.name}: frame {self.frame[:200]!r}: expected at most '
+                f'{MAX_FRAME_LENGTH} letters, digits, underscores, slashes, points and hyphens'
+            )
+        for axis in ('x_m', 'y_m', 'z_m', 'stamp_s'):
             if not math.isfinite(getattr(self, axis)):
                 raise InvalidTaskError(
                     f'object {self.name}: {axis} {getattr(self, axis)!r}: expected a finite number'
@@ -128,14 +141,20 @@ class Scene:
         return self._by_name.get(name)
 
 
+def spoken_of_m(scene: Scene, instruction: str) -> float | None:
+    """Return how far the nearest object is that an instruction names or whose kind it names (m)."""
+    words = _words(instruction)
+    near = (it.distance_m for it in scene.objects if it.name in words or it.kind in words)
+    return min(near, default=None)
+
+
 def trim_scene(scene: Scene, instruction: str, objects: int) -> Scene:
     """Return a scene of at most so many objects, in their order.
 
     Objects whose name, kind, attribute or support the instruction mentions are kept first, those
     with most such words before others, then those that are nearest to the robot's start.
     """
-    words = set(_PROSE_WORD.findall(instruction.lower()))
-    words |= {word[:-1] for word in words if word.endswith('s')}
+    words = _words(instruction)
 
     def harm(item: SceneObject) -> tuple[int, float]:
         said = sum(value in words for value in (item.name, item.kind, item.attribute, item.support))
@@ -143,3 +162,8 @@ def trim_scene(scene: Scene, instruction: str, objects: int) -> Scene:
 
     kept = {item.name for item in sorted(scene.objects, key=harm)[: max(0, objects)]}
     return Scene(tuple(item for item in scene.objects if item.name in kept))
+
+
+def _words(instruction: str) -> set[str]:
+    words = set(_PROSE_WORD.findall(instruction.lower()))
+    return words | {word[:-1] for word in words if word.endswith('s')}

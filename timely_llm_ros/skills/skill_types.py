@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from timely_llm_ros.skills.limits import PlanLimits
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from timely_llm_ros.skills.durations import DurationModel
+    from timely_llm_ros.skills.motions import Motion
     from timely_llm_ros.skills.scene import Scene
 
 ArgumentKind = Literal['int', 'number', 'object', 'string', 'choice']
@@ -21,6 +22,12 @@ ArgumentKind = Literal['int', 'number', 'object', 'string', 'choice']
 
 ReturnKind = Literal['none', 'bool', 'text']
 """What a skill gives back to the plan."""
+
+Risk = Literal['low', 'medium', 'high']
+"""What may come of a skill that is done in the wrong moment."""
+
+RISKS: tuple[Risk, ...] = get_args(Risk)
+"""The classes of risk, from the lowest."""
 
 SegmentEnd = Literal['sentence', 'paragraph']
 """Where a segment of free text ends."""
@@ -93,6 +100,9 @@ class Skill:
         duration: How long it takes.
         blocking: Whether the plan reads its value, so that a generation waits for it.
         returns: What that value is; ``none`` exactly where it does not block.
+        motion: Where it takes the robot; None where the file does not say. The fingerprint leaves
+            it out: only an executor with an envelope asks for it.
+        risk: What may come of it; the fingerprint leaves it out: only a planner asks for it.
     """
 
     name: str
@@ -101,6 +111,8 @@ class Skill:
     duration: DurationModel
     blocking: bool = False
     returns: ReturnKind = 'none'
+    motion: Motion | None = None
+    risk: Risk = 'low'
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +177,7 @@ class SkillSet:
         """Return a short hash of the content; equal content has an equal one on every machine."""
         content = json.dumps(
             [
-                type(skill.duration).__name__ + json.dumps(asdict(skill), sort_keys=True)
+                type(skill.duration).__name__ + json.dumps(_told(skill), sort_keys=True)
                 for skill in self.skills.values()
             ]
             + [self.name, self.description, self.safe_action, str(self.max_repeat)]
@@ -173,3 +185,9 @@ class SkillSet:
             + ([*asdict(self.free_text).values()] if self.free_text is not None else [])
         )
         return hashlib.sha256(content.encode()).hexdigest()[:12]
+
+
+def _told(skill: Skill) -> dict[str, Any]:
+    content = asdict(skill)
+    del content['motion'], content['risk']
+    return content

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from benchmarks.attack.processes import GROWTH, Sample, family, grown, sample
+from benchmarks.attack.processes import GROWTH, grown
+from benchmarks.common import Sample, family, sample
 
 
 def samples(last_mb: float) -> list[Sample]:

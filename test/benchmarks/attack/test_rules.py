@@ -60,6 +60,14 @@ def test_nobody_moves_on_alone(motion: Motion, broken_at_s: float | None) -> Non
     assert [breach.at_s for breach in found] == ([] if broken_at_s is None else [broken_at_s])
 
 
+@pytest.mark.parametrize(('back_s', 'broken'), [(9.9, True), (11.0, True), (12.5, False)])
+def test_nobody_stops_a_robot_whose_worker_and_guard_are_dead(back_s: float, broken: bool) -> None:
+    loss = Loss('drone_1', 10.0, 12.0, 0.5, 'link cut')
+    dead = [Harm(('drone_1',), 5.0, back_s, 'worker and guard killed')]
+    found = rules.unsafe(loss, {'drone_1': [Motion(4.0, 12.4, 'goes on')]}, dead)
+    assert bool(found) == broken
+
+
 def test_each_process_begins_with_the_safe_action() -> None:
     good = [line(0.0, 'safe'), line(1.0, 'start'), line(2.0, 'safe', pid=2)]
     assert rules.first_actions('drone_1', good) == []

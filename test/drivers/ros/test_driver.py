@@ -35,15 +35,19 @@ class OneCup:
     async def look(self, scene: Scene) -> frozenset[str]:
         return frozenset(['cup_1'])
 
+    def __init__(self) -> None:
+        self.pictures = 0
+
     async def take_picture(self) -> None:
-        raise NotImplementedError
+        self.pictures += 1
 
 
 class Bench:
     def __init__(self, file: Path, robot: FakeRobot) -> None:
         options = RosOptions(calls_file=str(file), prefix='bot_1/')
         self.robot = robot
-        self.driver = RosDriver(SKILLS, options, robot, perception=OneCup())
+        self.eyes = OneCup()
+        self.driver = RosDriver(SKILLS, options, robot, perception=self.eyes)
         limits = ExecutorLimits(timeout_margin_s=1000.0)
         self.executor = SegmentExecutor(self.driver, SKILLS, LoopClock(), limits)
         self.progress: list[SegmentProgress] = []
@@ -146,6 +150,19 @@ def test_a_topic_is_published_for_a_time_and_then_once_more(on_robot: Any) -> No
         await asyncio.sleep(0.6)
         assert await bench.executor.stop()
         assert [message.linear.x for message in bench.robot.sent[:4]] == [0.2, 0.2, 0.2, 0.0]
+
+    on_robot(body)
+
+
+def test_a_skill_goes_on_behind_an_object_waits_and_takes_a_picture(on_robot: Any) -> None:
+    async def body(bench: Bench) -> None:
+        bench.robot.on_goal = ends_after(1.0)
+        outcome = await bench.run('shove(cup_1,50,2500);')
+        assert outcome.succeeded, outcome
+        assert outcome.execution_s == pytest.approx(4.0)
+        (run,) = bench.robot.runs
+        assert run.goal.pose.pose.position.x == pytest.approx(2.5)
+        assert bench.eyes.pictures == 1
 
     on_robot(body)
 

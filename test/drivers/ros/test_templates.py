@@ -50,7 +50,8 @@ def types(monkeypatch: pytest.MonkeyPatch) -> None:
 def templates(stand_off_m: float = 0.0) -> Templates:
     arguments = {spec.name: spec for spec in SKILLS.skills['do'].arguments}
     constants = compose(CONSTANTS, 'constants.yaml').mapping(any_key=True)
-    return Templates(arguments, constants, 'map', stand_off_m)
+    frames = {'frame': 'map', 'body_frame': 'bot_1/base_link'}
+    return Templates(arguments, constants, frames, stand_off_m=lambda _: stand_off_m)
 
 
 def fill(text: str, scene: Scene = SCENE, stand_off_m: float = 0.0) -> Any:
@@ -81,6 +82,7 @@ def fill(text: str, scene: Scene = SCENE, stand_off_m: float = 0.0) -> Any:
         ('word: $text', 'word', 'hi there'),
         ('word: $target.kind', 'word', 'cup'),
         ('word: $frame', 'word', 'map'),
+        ('word: $body_frame', 'word', 'bot_1/base_link'),
         ('length: $target.distance', 'length', math.sqrt(26)),
         ('length: $target.yaw', 'length', math.atan2(4, 3)),
         ('length: "$speeds[gait]"', 'length', 2.0),
@@ -112,8 +114,13 @@ def test_an_object_is_a_pose_before_it_that_faces_it() -> None:
     assert (position.x, position.y, position.z) == pytest.approx((2.4, 3.2, 1.0))
     yaw = 2 * math.atan2(pose.pose.orientation.z, pose.pose.orientation.w)
     assert yaw == pytest.approx(math.atan2(4, 3))
+    # An object may have a frame of its own.
+    scene = Scene((SceneObject('cup_1', 'cup', x_m=3.0, frame='camera'),))
+    assert fill('pose: $target', scene).pose.header.frame_id == 'camera'
     # Never behind the start.
     assert fill('point: $target', stand_off_m=9.0).point.x == 0.0
+    # Behind the object.
+    assert fill('point: $target', stand_off_m=-5.0).point.x == pytest.approx(6.0)
     assert fill('turned: {yaw: $angle}').turned.z == pytest.approx(math.sin(math.pi / 4))
 
 

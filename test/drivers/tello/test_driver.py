@@ -16,6 +16,7 @@ from timely_llm_ros.drivers.tello import TelloDriver, TelloOptions
 from timely_llm_ros.drivers.tello.mock.pose import Phase
 from timely_llm_ros.drivers.tello.mock.server import MockTello
 from timely_llm_ros.errors import ConfigurationError, RobotUnavailableError, SkillFailedError
+from timely_llm_ros.execution import SegmentCode
 
 
 async def test_every_skill_of_the_skill_set_flies() -> None:
@@ -67,6 +68,34 @@ async def test_what_is_not_there_is_not_flown() -> None:
         with pytest.raises(SkillFailedError, match=r'move_left\(50\).*on the ground.*takeoff'):
             await flight.do('move_left(50)')
         assert flight.mock.phase is Phase.GROUND
+
+
+async def test_positions_are_counted_from_the_first_take_off() -> None:
+    async with bench() as flight:
+        before = flight.driver.pose
+        assert before is None
+        for text in ('takeoff', 'turn_ccw(90)', 'move_forward(100)', 'land', 'takeoff'):
+            await flight.do(text)
+        pose = flight.driver.pose
+        assert pose is not None
+        assert (pose.x_m, pose.y_m) == pytest.approx((0.0, 1.0), abs=0.05)
+        assert pose.heading_rad == pytest.approx(math.pi / 2, abs=0.05)
+        await flight.do('goto(cat_1)')
+        cat = SCENE.get('cat_1')
+        assert cat is not None
+        body = flight.mock.body.pose
+        assert math.hypot(cat.x_m - body.x_m, cat.y_m - body.y_m) == pytest.approx(0.5, abs=0.05)
+
+
+async def test_an_envelope_knows_where_the_aircraft_is() -> None:
+    rules = {'workspace': {'x': [-1, 2], 'y': [-1, 2]}, 'minimum_battery_percent': 30}
+    async with bench(envelope=rules) as flight:
+        assert (await flight.run('takeoff;turn_ccw(90);move_forward(150);')).succeeded
+        outcome = await flight.run('hover;move_forward(80);', 'q')
+        assert outcome.ending.code == SegmentCode.OUT_OF_ENVELOPE
+        assert "move_forward(80): rule 'workspace': y 2." in outcome.ending.message
+        assert outcome.calls == ('hover',)
+        assert 'forward 80' not in flight.mock.commands()
 
 
 async def test_a_move_on_the_ground_may_be_told_to_take_off() -> None:

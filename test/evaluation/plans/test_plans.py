@@ -43,6 +43,14 @@ def test_cases_are_held_out_of_every_kind_and_the_same_at_every_call() -> None:
     assert draw_cases([5, 10], 2, 'held_out') == CASES
 
 
+def test_cases_of_one_skill_set_ask_for_what_it_can_do() -> None:
+    cases = draw_cases([5], 6, 'held_out', 'rover')
+    assert {case.task.kind for case in cases} == {1, 3, 5}
+    for case in cases:
+        assert case.skill_set.name == case.task.skill_set == 'rover'
+        assert judge(case, Written(case.task.plan, 'stop', '', 20)).exact
+
+
 def test_the_right_plan_is_all_that_a_plan_can_be() -> None:
     for case in CASES:
         verdict = judge(case, Written(case.task.plan, 'stop', '', 20))

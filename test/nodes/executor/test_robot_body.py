@@ -34,6 +34,18 @@ def test_eyes_are_no_option_of_a_driver(tmp_path: Path) -> None:
     assert second.perception is None
 
 
+def test_each_robot_has_its_own_envelope(tmp_path: Path) -> None:
+    text = 'drone_1: {envelope: {maximum_height_m: 2}}\ndrone_2: {driver: simulated}'
+    first, second = robot_bodies(parameters(tmp_path / 'file', text))
+    assert first.envelope is not None
+    assert first.envelope.maximum_height_m == 2
+    assert second.envelope is None
+    simulated = 'drone_1: {driver: simulated, envelope: {no_go: {stairs: {x: [1, 2]}}}}'
+    first, _ = robot_bodies(parameters(tmp_path / 'file', simulated))
+    assert first.envelope is not None
+    assert list(first.envelope.no_go) == ['stairs']
+
+
 @pytest.mark.parametrize(
     ('text', 'expected'),
     [
@@ -44,6 +56,11 @@ def test_eyes_are_no_option_of_a_driver(tmp_path: Path) -> None:
         ('drone_1: {address: [7]}', r'drone_1.*address \[7\]: expected a text'),
         ('drone_1: {driver: simulated, perception: none}', r"drone_1.*option 'perception'"),
         ('drone_1: fast', r"drone_1.*'fast': expected a mapping"),
+        ('drone_1: {envelope: {ceiling: 2}}', r"drone_1.*envelope: 'ceiling': expected one of"),
+        (
+            'drone_1: {takeoff_when_needed: true, envelope: {maximum_height_m: 2}}',
+            r'drone_1.*takeoff_when_needed: expected false with an envelope',
+        ),
     ],
 )
 def test_what_no_driver_takes_is_refused(tmp_path: Path, text: str, expected: str) -> None:

@@ -6,37 +6,38 @@ import random
 
 import pytest
 
-from timely_llm_ros.planner.worth import Expectation, Expectations, PlanCosts
+from timely_llm_ros.planner.worth import Expectation, Expectations, Kind, PlanCosts
 from timely_llm_ros.utility import NORMAL, URGENT
+
+PATIENT, HASTY = Kind('exact', NORMAL), Kind('exact', URGENT)
 
 
 def make() -> Expectations:
     costs = PlanCosts()
-    for utility in (NORMAL, URGENT):
+    for kind in (PATIENT, HASTY):
         for _ in range(3):
-            costs.observe_first('exact', utility, first_s=0.2, cost_s=0.05)
-            costs.observe_plan('exact', utility, 0.1)
-            costs.observe_run('exact', utility, 4.0)
+            costs.observe_first(kind, first_s=0.2, cost_s=0.05)
+            costs.observe_plan(kind, 0.1)
+            costs.observe_run(kind, 4.0)
     return Expectations(costs)
 
 
 def expect(found: Expectations, *, robot_s: float = 0.0, urgent: bool = False) -> Expectation:
-    utility = URGENT if urgent else NORMAL
-    made = found.expect('exact', utility, now_s=0.0, robot_s=robot_s)
+    made = found.expect(HASTY if urgent else PATIENT, now_s=0.0, robot_s=robot_s)
     assert made is not None
     return made
 
 
 def test_nothing_is_expected_before_anything_was_seen() -> None:
     found = Expectations(PlanCosts())
-    assert found.expect('exact', NORMAL, now_s=0.0, robot_s=0.0) is None
+    assert found.expect(PATIENT, now_s=0.0, robot_s=0.0) is None
 
 
 def test_a_response_is_the_robots_wait_the_engines_and_ones_own_segment() -> None:
     found = make()
     assert expect(found).response_s == pytest.approx(0.2)
     for number in range(4):
-        found.begin(str(number), 'exact', NORMAL)
+        found.begin(str(number), PATIENT)
     made = expect(found, robot_s=3.0)
     assert made.robot_s == 3.0
     assert made.engine_s == pytest.approx(0.2)
@@ -52,7 +53,7 @@ def test_a_response_is_the_robots_wait_the_engines_and_ones_own_segment() -> Non
 
 def test_plans_that_go_on_leave_less_of_the_engine() -> None:
     found = make()
-    found.begin('1', 'exact', NORMAL)
+    found.begin('1', PATIENT)
     for _ in range(100):
         found.spend('other', 0.0, 0.05, first=False)
     assert expect(found).engine_s == pytest.approx(0.05 / 0.5)
@@ -64,13 +65,13 @@ def test_nine_of_ten_promises_are_kept_however_far_the_model_is_off(spread: floa
     kept = []
     for number in range(3000):
         made = expect(found)
-        found.promise(str(number), 'exact', NORMAL, made)
+        found.promise(str(number), PATIENT, made)
         kept.append(found.end(str(number), 0.25 * rng.lognormvariate(0.0, spread)))
     assert 0.88 <= sum(map(bool, kept[200:])) / len(kept[200:]) <= 0.92
 
 
 def test_a_promise_to_a_task_that_was_given_up_is_not_kept() -> None:
     found = make()
-    found.promise('1', 'exact', NORMAL, expect(found))
+    found.promise('1', PATIENT, expect(found))
     assert found.end('1', 0.1, given_up=True) is False
     assert found.end('1', 0.1) is None

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timely_llm_ros.planner.worth import PlanCosts, Prices, fair_shares
+from timely_llm_ros.planner.worth import Kind, PlanCosts, Prices, fair_shares
 from timely_llm_ros.planner.worth.price import MARGINAL
 from timely_llm_ros.utility import NORMAL, URGENT, TimeUtility
 
@@ -15,15 +15,15 @@ def prices(**weights: float) -> Prices:
     costs = PlanCosts()
     for utility, cost_s in ((URGENT, 0.05), (NORMAL, 0.1)):
         for _ in range(3):
-            costs.observe_first('exact', utility, first_s=0.1, cost_s=0.05)
-            costs.observe_plan('exact', utility, cost_s)
+            costs.observe_first(Kind('exact', utility), first_s=0.1, cost_s=0.05)
+            costs.observe_plan(Kind('exact', utility), cost_s)
     return Prices(costs, lambda client: weights.get(client, 1.0))
 
 
 def ask(found: Prices, *streams: tuple[TimeUtility, float, str]) -> None:
     """Ask for so many tasks per second of each kind and client for a minute."""
     tasks = [
-        (number / per_s, client, ('exact', utility))
+        (number / per_s, client, Kind('exact', utility))
         for utility, per_s, client in streams
         for number in range(round(60 * per_s))
     ]

@@ -168,6 +168,7 @@ def test_a_plan_is_followed_answer_by_answer(
 
 
 def test_a_probe_comes_back_from_its_files(tmp_path: Path) -> None:
+    pytest.importorskip('safetensors')
     one = probe(np.random.default_rng(1), sharpness=0.5, divides=True)
     write_probe(tmp_path, one)
     again = read_probe(tmp_path)

@@ -16,6 +16,8 @@ from timely_llm_ros.skills.scene import Scene
 if TYPE_CHECKING:
     from timely_llm_ros.skills import Segment
 
+pytestmark = pytest.mark.distro
+
 CHATBOT = find_skill_set('chatbot')
 TEXT = 'He said: "It\'s 3.5 \u20ac; {really}?" Nobody #knew.\n\nThe end'
 

@@ -215,7 +215,7 @@ def test_wrong_yaml_is_refused_with_file_line_key_and_expectation(
 @pytest.mark.parametrize(
     ('text', 'problem'),
     [
-        ('', 'nothing: expected a skill set'),
+        ('', 'nothing: expected keys with values'),
         ('# only a comment', 'nothing'),
         ('just text', "'just text': expected keys with values"),
         ('[a]', 'a list: expected keys with values'),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import llguidance
 import numpy as np
+from support.engines.http_server import HttpServer, reply, write_chunk, write_event
 
 from timely_llm_ros.engines.texts.server_texts import ServerTexts
 
@@ -49,7 +50,7 @@ class Request:
     sent: list[int] = field(default_factory=list)
 
 
-class CompletionServer:
+class CompletionServer(HttpServer):
     """One server; ``fault`` is asked what goes wrong with each streamed request.
 
     ``lies`` answer in its place, by path or for each ``stream``; ``says`` goes into every event.
@@ -69,66 +70,20 @@ class CompletionServer:
         step_s: float = 0.0,
         says: dict[str, Any] | None = None,
     ) -> None:
-        self.fault, self.api_key, self.tls, self.model = fault, api_key, tls, model
+        super().__init__(tls)
+        self.fault, self.api_key, self.model = fault, api_key, model
         self.context_limit, self.shift = context_limit, shift
         self.obeys_grammar, self.tells_ids, self.step_s = obeys_grammar, tells_ids, step_s
         self.says = says or {}
         self.lies: dict[str, Lie] = {}
         self.lying = 0
         self.headers: list[dict[str, str]] = []
-        self.port = 0
         self.requests: list[Request] = []
-        self.running = 0
-        self.most_running = 0
-        self.connections = 0
         self.health = 200
-        self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
 
-    @property
-    def url(self) -> str:
-        return f'{"https" if self.tls else "http"}://localhost:{self.port}'
-
-    async def start(self) -> CompletionServer:
-        self._server = await asyncio.start_server(
-            self._serve, '127.0.0.1', self.port, ssl=self.tls, limit=1 << 24
-        )
-        self.port = self._server.sockets[0].getsockname()[1]
-        return self
-
-    async def stop(self) -> None:
-        """Die: every connection is closed, and none is accepted any more."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        self.connections += 1
-        try:
-            # A connection may be accepted just before a death and come here after it.
-            while self._server is not None and await self._answer(reader, writer):
-                pass
-        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass
-        finally:
-            self._tasks.discard(task)
-            writer.transport.abort()
-
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Answer one request; return whether the connection stays open."""
-        head = (await reader.readuntil(b'\r\n\r\n')).decode().split('\r\n')
-        _, path, _ = head[0].split(' ')
-        headers = {
-            name.lower(): value.strip()
-            for name, _, value in (line.partition(':') for line in head[1:] if line)
-        }
-        data = await reader.readexactly(int(headers.get('content-length', 0)))
+    async def answer(
+        self, writer: asyncio.StreamWriter, path: str, headers: dict[str, str], data: bytes
+    ) -> bool:
         allowed = not self.api_key or headers.get('authorization') == f'Bearer {self.api_key}'
         self.headers.append(headers)
         streamed = b'"stream":true' in data.replace(b' ', b'')
@@ -141,27 +96,27 @@ class CompletionServer:
                 self.lying -= 1
             return False
         if path.startswith('/v1') and not allowed:
-            return await _reply(writer, 401, {'error': 'Unauthorized'})
+            return await reply(writer, 401, {'error': 'Unauthorized'})
         if path == '/health':
-            return await _reply(writer, self.health, {})
+            return await reply(writer, self.health, {})
         if path == '/v1/models':
             served = {'id': self.model, 'max_model_len': self.context_limit}
-            return await _reply(writer, 200, {'data': [served]})
+            return await reply(writer, 200, {'data': [served]})
         if path != '/v1/completions':
-            return await _reply(writer, 404, {'error': {'message': f'no {path}'}})
+            return await reply(writer, 404, {'error': {'message': f'no {path}'}})
         body = json.loads(data)
         if body['model'] != self.model:
-            return await _reply(writer, 404, {'error': {'message': f'no model {body["model"]}'}})
+            return await reply(writer, 404, {'error': {'message': f'no model {body["model"]}'}})
         if isinstance(body['prompt'], str):
             ids = TEXTS.encode(body['prompt'], beginning=True)
         else:
             ids = list(body['prompt'])
         if len(ids) >= self.context_limit:
             message = f'maximum context length is {self.context_limit} tokens'
-            return await _reply(writer, 400, {'error': {'message': message}})
+            return await reply(writer, 400, {'error': {'message': message}})
         if not body.get('stream'):
-            return await _reply(writer, 200, {'choices': [self._whole(body, ids)]})
-        return await self._stream(writer, body, ids)
+            return await reply(writer, 200, {'choices': [self._whole(body, ids)]})
+        return await self._generate(writer, body, ids)
 
     def _whole(self, body: dict[str, Any], ids: list[int]) -> dict[str, Any]:
         chooser = _Chooser(body, self.obeys_grammar)
@@ -171,24 +126,15 @@ class CompletionServer:
         told = [token + self.shift for token in ids] if self.tells_ids else None
         return {'token_ids': tokens, 'prompt_token_ids': told, 'finish_reason': 'stop'}
 
-    async def _stream(
+    async def _generate(
         self, writer: asyncio.StreamWriter, body: dict[str, Any], ids: list[int]
     ) -> bool:
         request = Request(body)
         self.requests.append(request)
         fault = self.fault(len(self.requests) - 1)
         if fault is not None and fault.kind in ('500', '503'):
-            return await _reply(writer, int(fault.kind), {'error': {'message': 'in trouble'}})
-        writer.write(
-            b'HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n'
-            b'Transfer-Encoding: chunked\r\n\r\n'
-        )
-        self.running += 1
-        self.most_running = max(self.most_running, self.running)
-        try:
-            return await self._write_tokens(writer, request, ids, fault)
-        finally:
-            self.running -= 1
+            return await reply(writer, int(fault.kind), {'error': {'message': 'in trouble'}})
+        return await self.stream(writer, self._write_tokens(writer, request, ids, fault))
 
     async def _write_tokens(
         self, writer: asyncio.StreamWriter, request: Request, ids: list[int], fault: Fault | None
@@ -203,17 +149,17 @@ class CompletionServer:
                     case 'cut':
                         return False
                     case 'half':
-                        _write_chunk(writer, b'data: {"choices": [{"token_ids": [1')
+                        write_chunk(writer, b'data: {"choices": [{"token_ids": [1')
                         await writer.drain()
                         return False
                     case 'hang':
                         await asyncio.sleep(3600)
                     case 'error':
-                        _write_event(writer, {'error': {'message': 'engine died', 'code': 500}})
+                        write_event(writer, {'error': {'message': 'engine died', 'code': 500}})
                         await writer.drain()
                         return False
                     case 'garbage':
-                        _write_event(writer, {'choices': [{'token_ids': [-7, 'x']}]})
+                        write_event(writer, {'choices': [{'token_ids': [-7, 'x']}]})
                         await writer.drain()
                         return False
                     case 'slow':
@@ -225,11 +171,8 @@ class CompletionServer:
             elif len(request.sent) >= min(body['max_tokens'], self.context_limit - len(ids)):
                 finish = 'length'
             choice = {'index': 0, 'text': '', 'token_ids': [token], 'finish_reason': finish}
-            _write_event(writer, {'choices': [choice | self.says], **self.says})
+            write_event(writer, {'choices': [choice | self.says], **self.says})
             await writer.drain()
-        _write_chunk(writer, b'data: [DONE]\n\n')
-        writer.write(b'0\r\n\r\n')
-        await writer.drain()
         return True
 
 
@@ -256,22 +199,3 @@ class _Chooser:
         if self._matcher is not None and token != END:
             assert self._matcher.consume_tokens([token]), self._matcher.get_error()
         return token
-
-
-async def _reply(writer: asyncio.StreamWriter, status: int, answer: dict[str, Any]) -> bool:
-    data = json.dumps(answer).encode()
-    writer.write(
-        f'HTTP/1.1 {status} X\r\nContent-Type: application/json\r\n'
-        f'Content-Length: {len(data)}\r\n\r\n'.encode()
-        + data
-    )
-    await writer.drain()
-    return True
-
-
-def _write_event(writer: asyncio.StreamWriter, event: dict[str, Any]) -> None:
-    _write_chunk(writer, f'data: {json.dumps(event)}\n\n'.encode())
-
-
-def _write_chunk(writer: asyncio.StreamWriter, data: bytes) -> None:
-    writer.write(f'{len(data):x}\r\n'.encode() + data + b'\r\n')

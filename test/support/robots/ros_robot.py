@@ -31,6 +31,13 @@ skills:
       time: {kind: int, unit: s, minimum: 1, maximum: 10}
       level: {kind: int, minimum: 0, maximum: 9}
     duration: {model: linear, base_s: 0, per: {time: 1}}
+  shove:
+    description: shove the object away and take a picture
+    arguments:
+      target: {kind: object}
+      distance: {kind: int, unit: cm, minimum: 1, maximum: 90}
+      time: {kind: int, unit: ms, minimum: 1, maximum: 9000}
+    duration: {model: constant, seconds: 5}
   stop: {description: stop, duration: {model: constant, seconds: 0.1}}
 """)
 
@@ -56,6 +63,11 @@ skills:
     for: $time
     rate_hz: 4
     then: {angular: {z: 0}}
+  shove:
+    - {action: go, type: bot_msgs/action/Go, stand_off_m: -$distance, goal: {pose: $target}}
+    - wait: $time
+    - wait: 0.5
+    - take_picture: true
   stop:
     - cancel_all: true
     - {topic: /cmd_vel, type: geometry_msgs/msg/Twist}

@@ -18,6 +18,7 @@ from timely_llm_ros.execution import (
     SegmentExecutor,
     SegmentOutcome,
     SimulatedPerception,
+    read_envelope,
 )
 from timely_llm_ros.skills import Segment
 from timely_llm_ros.skills.language import parse
@@ -79,6 +80,7 @@ async def bench(
     mock: dict[str, Any] | None = None,
     limits: ExecutorLimits = PATIENT_LIMITS,
     perception: Perception | None = None,
+    envelope: dict[str, Any] | None = None,
     **options: Any,
 ) -> AsyncIterator[Bench]:
     """Start all three; the mock flies ten times as fast as a Tello."""
@@ -89,7 +91,8 @@ async def bench(
         replace(PATIENT, **{'address': host, 'local_address': local, **options}),
         perception=perception or SimulatedPerception(probability=1.0),
     )
-    runs = SegmentExecutor(flown, SKILLS, WallClock(), limits)
+    rules = None if envelope is None else read_envelope(envelope)
+    runs = SegmentExecutor(flown, SKILLS, WallClock(), limits, rules)
     try:
         await runs.start()
         yield Bench(body, flown, runs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import os
@@ -184,9 +183,7 @@ class Fleet:
         def answers() -> bool:
             # One that was killed is known for a while longer than it lives, and gets goals too.
             probe = Goal(self.client, self.plan_task, PlanTask.Goal(robot='nobody'))
-            with contextlib.suppress(AssertionError):
-                wait_for(lambda: probe.accepted is not None, limit_s=ASK_AGAIN_S)
-            return probe.accepted is not None
+            return probe.is_answered(ASK_AGAIN_S)
 
         wait_for(answers, 'answer of the new planner')
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROOT = Path(__file__).resolve().parents[3]
+PYTHONPATH = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get('PYTHONPATH')])])
+"""This tree before what an installed ROS 2 has put there."""
+
 LIMIT_S = 120.0
 """How long anything may take (s). Far more than it does: a busy machine is no failure."""
 
@@ -64,7 +67,7 @@ class Program:
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
                 cwd=folder,
-                env=os.environ | {'PYTHONPATH': str(ROOT)},
+                env=os.environ | {'PYTHONPATH': PYTHONPATH},
             )
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 import uuid
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from rclpy.client import Client as ServiceClient
 
 SUCCEEDED = GoalStatus.STATUS_SUCCEEDED
+UNKNOWN = GoalStatus.STATUS_UNKNOWN
 CANCELED = GoalStatus.STATUS_CANCELED
 ABORTED = GoalStatus.STATUS_ABORTED
 
@@ -60,6 +62,12 @@ class Goal:
 
     def _ended(self, future: Any) -> None:
         self.answer = future.result()
+
+    def is_answered(self, limit_s: float) -> bool:
+        """Return whether it is accepted or rejected within a time (s)."""
+        with contextlib.suppress(AssertionError):
+            wait_for(lambda: self.accepted is not None, limit_s=limit_s)
+        return self.accepted is not None
 
     def wait_accepted(self) -> Goal:
         wait_for(lambda: self.accepted is not None, 'answer to a goal')

@@ -15,6 +15,7 @@ from timely_llm_ros.engines.tokens import find_model
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.evaluation.plans import cells, draw_cases, judge, report, write_plans
 from timely_llm_ros.prompts import load_prompts
+from timely_llm_ros.sample_tasks import ALSO_OF, KINDS
 
 if TYPE_CHECKING:
     import argparse
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _EXAMPLES = """\
 examples:
   timely-llm evaluate
+  timely-llm evaluate --skill-set rover --grammar on
   timely-llm evaluate --model models/smollm2 --tasks 5 --sizes 5 10 --output smollm2.json
   timely-llm evaluate --model models/smollm2 --grammar on --plans plans.jsonl
 """
@@ -40,6 +42,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     parser.add_argument('--model', default='', help='folder of the model; default: the shipped one')
     parser.add_argument('--template', default='auto', help='as for timely-llm prompt')
+    parser.add_argument(
+        '--skill-set',
+        choices=('', *sorted({kind.skill_set for kind in KINDS.values()} | {*ALSO_OF})),
+        default='',
+        help='tasks of one skill set alone; default: tello and arm',
+    )
     parser.add_argument('--tasks', type=int, default=10, help='per kind and size (%(default)s)')
     parser.add_argument(
         '--sizes', type=int, nargs='+', default=[5, 10], help='objects per scene (5 10)'
@@ -69,7 +77,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     path = find_model(options.model)
     # A template that is wrong is refused before the model is loaded, which takes its time.
     prompts = load_prompts(options.template, path)
-    for case in draw_cases([4], 1, 'trained'):
+    for case in draw_cases([4], 1, 'trained', options.skill_set):
         prompts.prepare(case.skill_set)
     loaded = load_model(path, max_kv_tokens=options.max_kv_tokens, threads=options.threads)
     if options.plans is not None:
@@ -84,6 +92,7 @@ def _evaluate(options: argparse.Namespace) -> int:
             'model': Path(path).name,
             'parameters': loaded.info.parameters,
             'template': options.template,
+            'skill_set': options.skill_set,
             'wordings': options.wordings,
             'tasks_per_cell': options.tasks,
             'max_tokens': options.max_tokens,
@@ -101,7 +110,7 @@ def _measure(
     from rich.console import Console
     from rich.progress import track
 
-    cases = draw_cases(options.sizes, options.tasks, options.wordings)
+    cases = draw_cases(options.sizes, options.tasks, options.wordings, options.skill_set)
     written = write_plans(
         loaded,
         prompts,

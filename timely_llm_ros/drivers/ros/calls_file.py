@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,6 +79,18 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class Wait:
+    """Lets time pass; ``seconds`` says how much (s)."""
+
+    seconds: Callable[[Filling], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TakePicture:
+    """Has the robot's perception take a picture."""
+
+
+@dataclass(frozen=True, slots=True)
 class CancelAll:
     """Cancels every goal of every action in the file, whoever sent it."""
 
@@ -90,7 +102,7 @@ class Look:
     argument: str
 
 
-Step = Request | CancelAll | Look
+Step = Request | CancelAll | Look | TakePicture | Wait
 """One thing that a skill does."""
 
 
@@ -194,8 +206,9 @@ def _require_types_agree(calls: Calls) -> None:
 
 def _require_safe_action(calls: Calls, item: YamlValue, name: str) -> None:
     for step in calls.skills[name]:
-        if isinstance(step, Look) or (isinstance(step, Request) and step.seconds is not None):
-            item.refuse('the safe action takes at once: expected neither look nor for')
+        lasts = isinstance(step, Request) and step.seconds is not None
+        if lasts or not isinstance(step, CancelAll | Request):
+            item.refuse('the safe action takes at once: expected no look, take_picture, wait, for')
         if isinstance(step, CancelAll) and not calls.actions:
             item.refuse('cancel_all: expected an action in the file')
 
@@ -218,10 +231,13 @@ class _Reader:
         return steps
 
     def _step(self, item: YamlValue) -> Step:
-        if item.has('cancel_all'):
-            if not item.mapping(required=('cancel_all',))['cancel_all'].boolean():
-                item.refuse('cancel_all: expected true')
-            return CancelAll()
+        for key, step in (('cancel_all', CancelAll), ('take_picture', TakePicture)):
+            if item.has(key):
+                if not item.mapping(required=(key,))[key].boolean():
+                    item.refuse(f'{key}: expected true')
+                return step()
+        if item.has('wait'):
+            return Wait(self._seconds(item.mapping(required=('wait',))['wait']))
         if item.has('look'):
             argument = item.mapping(required=('look',))['look'].word()
             kinds = {spec.name: spec.kind for spec in self.skill.arguments}
@@ -233,7 +249,9 @@ class _Reader:
     def _request(self, item: YamlValue) -> Request:
         kinds = [kind for kind in _MESSAGES if item.has(kind)]
         if len(kinds) != 1:
-            item.refuse('expected one of action, service, topic, cancel_all, look')
+            item.refuse(
+                'expected one of action, service, topic, cancel_all, look, take_picture, wait'
+            )
         (kind,) = kinds
         part, template, sent, answered = _MESSAGES[kind]
         optional: tuple[str, ...] = (template, 'stand_off_m', 'above_m')
@@ -254,18 +272,13 @@ class _Reader:
         if type_name.split('/')[1] != part:
             keys['type'].refuse(f'{type_name!r}: expected the type of a {kind}, in package/{part}')
         answer = getattr(found, answered) if answered else None
-        arguments = {spec.name: spec for spec in self.skill.arguments}
-
-        def metres(key: str, least: float) -> float:
-            return keys[key].number(least, MOST_METRES) if key in keys else 0.0
-
-        templates = Templates(
-            arguments,
-            self.constants,
-            self.options.frame,
-            stand_off_m=metres('stand_off_m', 0.0),
-            above_m=metres('above_m', -MOST_METRES),
-        )
+        templates = self._templates
+        if 'above_m' in keys:
+            above_m = keys['above_m'].number(-MOST_METRES, MOST_METRES)
+            templates = replace(templates, above_m=above_m)
+        if 'stand_off_m' in keys:
+            stand_off_m = self._measured(keys['stand_off_m'], ('m', 'cm', 'mm'), MOST_METRES)
+            templates = replace(templates, stand_off_m=stand_off_m)
         message = getattr(found, sent) if sent else found
 
         def made(key: str) -> Callable[[Filling], Any]:
@@ -282,7 +295,7 @@ class _Reader:
             remaining=_remaining(keys['remaining'], found) if 'remaining' in keys else None,
             silence_s=seconds('silence_s'),
             limit_s=seconds('limit_s'),
-            seconds=self._published_s(keys['for'], templates) if 'for' in keys else None,
+            seconds=self._seconds(keys['for']) if 'for' in keys else None,
             rate_hz=keys['rate_hz'].number(0.1, MOST_RATE_HZ) if 'rate_hz' in keys else 10.0,
             then=made('then') if 'then' in keys else None,
             cancel=self._cancel(keys['cancel']) if 'cancel' in keys else None,
@@ -308,13 +321,28 @@ class _Reader:
             )
         return path
 
-    def _published_s(self, item: YamlValue, templates: Templates) -> Callable[[Filling], Any]:
+    @property
+    def _templates(self) -> Templates:
+        arguments = {spec.name: spec for spec in self.skill.arguments}
+        frames = {'frame': self.options.frame, 'body_frame': self.options.body_frame}
+        return Templates(arguments, self.constants, frames)
+
+    def _seconds(self, item: YamlValue) -> Callable[[Filling], Any]:
+        return self._measured(item, ('s', 'ms', 'min'), MOST_SECONDS, least=0.001)
+
+    def _measured(
+        self, item: YamlValue, units: tuple[str, ...], most: float, *, least: float | None = None
+    ) -> Callable[[Filling], Any]:
+        """Return what makes a number, which may be an argument in one of the units."""
         for spec in self.skill.arguments:
-            if item.form == 'text' and item.line(80) == f'${spec.name}':
-                if spec.unit not in ('s', 'ms', 'min'):
-                    item.refuse(f'argument {spec.name!r} is in {spec.unit!r}: expected a time')
-                return templates.value(item, FieldType.of('double'))
-        number = item.number(0.001, MOST_SECONDS)
+            if item.form == 'text' and item.line(80).removeprefix('-') == f'${spec.name}':
+                if spec.unit not in units:
+                    item.refuse(
+                        f'argument {spec.name!r} is in {spec.unit!r}: expected it in one of '
+                        f'{", ".join(units)}'
+                    )
+                return self._templates.value(item, FieldType.of('double'))
+        number = item.number(-most if least is None else least, most)
         return lambda _: number
 
 

@@ -10,7 +10,14 @@ import contextlib
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from timely_llm_ros.drivers.ros.calls_file import CancelAll, Look, Request, read_calls
+from timely_llm_ros.drivers.ros.calls_file import (
+    CancelAll,
+    Look,
+    Request,
+    TakePicture,
+    Wait,
+    read_calls,
+)
 from timely_llm_ros.drivers.ros.link import CANCELED, SUCCEEDED
 from timely_llm_ros.drivers.ros.message_types import describe
 from timely_llm_ros.drivers.ros.templates import Filling
@@ -34,7 +41,7 @@ SAFE_LIMIT_S = 0.4
 """How long a server may take to answer the safe action (s)."""
 
 NEW_LIMIT_S = 2.0
-"""The same for one that has just been found by a guard (s): it may not know yet whom to answer."""
+"""The same for one that has just been found (s): it may not know yet whom to answer."""
 
 ASK_PERIOD_S = 0.1
 """After so long (s) the safe action is asked for again: a server that does not know yet who asks
@@ -95,7 +102,7 @@ class RosDriver:
         robot was left with.
         """
         calls = self._calls
-        self._safe_limit_s = NEW_LIMIT_S if only_safe else SAFE_LIMIT_S
+        self._safe_limit_s = NEW_LIMIT_S
         safe = [step for step in self._safe_steps if isinstance(step, Request)]
         await self._link.open(
             [step.endpoint for step in safe] if only_safe else calls.endpoints,
@@ -142,11 +149,18 @@ class RosDriver:
         except RobotUnavailableError:
             self._retry.begin()
             raise
+        self._safe_limit_s = SAFE_LIMIT_S
 
     async def _do(self, step: Step, filling: Filling) -> CallValue:
         match step:
             case CancelAll():
                 await self._cancel_all()
+                return None
+            case TakePicture():
+                await self._perception.take_picture()
+                return None
+            case Wait(seconds):
+                await asyncio.sleep(seconds(filling))
                 return None
             case Look(argument):
                 return filling.text(argument) in await self._perception.look(filling.scene)

@@ -25,6 +25,9 @@ class RosOptions:
         'namespace of the fleet, unless it begins with "/".',
     )
     frame: str = option('map', 'Frame whose origin and axes the positions in scenes have.')
+    body_frame: str = option(
+        '{robot}/base_link', "Frame of the robot's body, for goals relative to where it is."
+    )
     server_limit_s: float = option(
         5.0, 'How long it may take until every server is found (s).', minimum=0.1, maximum=600
     )

@@ -5,7 +5,7 @@ A value is a constant, or a text that begins with ``$``:
 ``$distance``          an argument, in SI units; ``-$distance``, ``$distance as cm``
 ``$target``            an object as what the field is: its name, position, or pose
 ``$target.x``          a part of it: x, y, z, yaw, distance, name, kind, attribute
-``$frame``             the frame of scenes
+``$frame``             the frame of scenes; ``$body_frame`` that of the robot's body
 ``$home``              one of the file's ``constants``
 ``$poses[target]``     the entry of a constant that is named as an argument says
 """
@@ -96,17 +96,16 @@ class Templates:
     Attributes:
         arguments: The skill's arguments by name.
         constants: The file's constants by name.
-        frame: Frame of scenes.
-        stand_off_m: How far before an object, as seen from the robot's start, its position is
-            taken (m).
-        above_m: How far above it (m).
+        frames: Frames by the name that templates give them.
+        above_m: How far above an object its position is taken (m).
+        stand_off_m: Says how far before it, as seen from the robot's start (m).
     """
 
     arguments: Mapping[str, ArgumentSpec]
     constants: Mapping[str, YamlValue]
-    frame: str
-    stand_off_m: float = 0.0
+    frames: Mapping[str, str]
     above_m: float = 0.0
+    stand_off_m: Fill = lambda _: 0.0
 
     def message(self, item: YamlValue, message: Any) -> Fill:
         """Return what makes a message of a class.
@@ -193,12 +192,12 @@ class Templates:
             item.refuse(f'{text!r}: expected an argument: {", ".join(self.arguments) or "none"}')
         if spec is not None and key is None:
             return self._argument(item, spec, field, part=part, unit=unit, minus=minus)
-        if name == 'frame' and key is None:
+        if name in self.frames and key is None:
             if field.base != 'string' or field.is_list:
                 item.refuse(f'{text!r} is a text, the field is {field.text}')
-            return _constant(self.frame)
+            return _constant(self.frames[name])
         if name not in self.constants:
-            there = [*self.arguments, 'frame', *self.constants]
+            there = [*self.arguments, *self.frames, *self.constants]
             item.refuse(f'{text!r}: expected an argument or a constant: {", ".join(there)}')
         # A constant that names constants could name itself.
         plain = replace(self, constants={})
@@ -305,20 +304,21 @@ class Templates:
             if not field.is_float:
                 item.refuse(f'${name}.{part} is a number, the field is {field.text}')
             sign = -1.0 if minus else 1.0
-            return lambda filling: sign * self._place(filling.object(name))[part]
+            return lambda filling: sign * self._place(filling, name)[part]
         if minus or field.base not in (*_POINTS, 'geometry_msgs/Pose', *_STAMPED):
             expected = ', '.join(('string', *_POINTS, 'geometry_msgs/Pose', *_STAMPED))
             item.refuse(f'${name} is an object, the field is {field.text}: expected {expected}')
         message = find_message(field.base)
-        return lambda filling: self._placed(message(), field.base, filling.object(name))
+        return lambda filling: self._placed(
+            message(), field.base, self._place(filling, name), filling.object(name).frame
+        )
 
-    def _placed(self, made: Any, base: str, item: SceneObject) -> Any:
-        place = self._place(item)
+    def _placed(self, made: Any, base: str, place: Mapping[str, float], frame: str) -> Any:
         if base in _STAMPED:
             # Without a stamp: the newest transform that there is.
-            made.header.frame_id = self.frame
+            made.header.frame_id = frame or self.frames['frame']
             inner = getattr(made, _STAMPED[base])
-            self._placed(inner, f'geometry_msgs/{type(inner).__name__}', item)
+            self._placed(inner, f'geometry_msgs/{type(inner).__name__}', place, frame)
             return made
         point = made.position if base == 'geometry_msgs/Pose' else made
         point.x, point.y, point.z = place['x'], place['y'], place['z']
@@ -326,10 +326,11 @@ class Templates:
             _turned(made.orientation, place['yaw'])
         return made
 
-    def _place(self, item: SceneObject) -> dict[str, float]:
-        """Return where to be at an object: on the way to it from the robot's start."""
+    def _place(self, filling: Filling, name: str) -> dict[str, float]:
+        """Return where to be at an object: on the line to it from the robot's start."""
+        item = filling.object(name)
         way_m = math.hypot(item.x_m, item.y_m)
-        share = max(0.0, way_m - self.stand_off_m) / way_m if way_m else 1.0
+        share = max(0.0, way_m - self.stand_off_m(filling)) / way_m if way_m else 1.0
         return {
             'x': item.x_m * share,
             'y': item.y_m * share,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from timely_llm_ros.drivers.tello.options import TelloOptions
-    from timely_llm_ros.execution import CallValue, Perception
+    from timely_llm_ros.execution import CallValue, Perception, Pose
     from timely_llm_ros.skills import Call, Scene
 
 _logger = logging.getLogger(__name__)
@@ -70,6 +70,21 @@ class TelloDriver:
         self._rest: asyncio.Task[None] | None = None
         self._connected = self._motors_cut = False
         self._skills = tello_skills(self._flight, perception or NoPerception())
+
+    @property
+    def pose(self) -> Pose | None:
+        """Where the aircraft is, by dead reckoning; None before its first take-off."""
+        return self._flight.pose
+
+    @property
+    def battery_percent(self) -> float | None:
+        """What is left; None if unknown."""
+        return self._wire.telemetry.battery_percent
+
+    @property
+    def speed_m_s(self) -> float:
+        """How fast it flies (m/s)."""
+        return self._options.speed_m_s
 
     async def connect(self) -> None:
         """Have the aircraft take commands; one that flies is told to hover, or to land on."""

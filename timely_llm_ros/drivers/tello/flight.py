@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from timely_llm_ros.drivers.tello.units import move_legs_cm, speed_cm_s, turn_legs_deg
 from timely_llm_ros.errors import DriverTimeoutError, SkillFailedError
+from timely_llm_ros.execution import Pose
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -79,12 +80,22 @@ class TelloFlight:
         """Whether it goes down because a move was to, one that may have been cut short."""
         self._x_m = self._y_m = 0.0
         self._start_yaw_deg = 0
+        self._set_out = False
+        """Whether it took off: where it did so first is where positions are counted from."""
 
     @property
     def heading_rad(self) -> float:
-        """Counter-clockwise from its heading at take-off (rad)."""
+        """Counter-clockwise from its heading at its first take-off (rad)."""
         yaw_deg = self._telemetry.yaw_deg
         return -math.radians((yaw_deg if yaw_deg is not None else 0) - self._start_yaw_deg)
+
+    @property
+    def pose(self) -> Pose | None:
+        """Where it is, by its moves since its first take-off and its height; None if unknown."""
+        height_m = self._telemetry.height_m
+        if height_m is None or not self._set_out:
+            return None
+        return Pose(self._x_m, self._y_m, height_m, self.heading_rad)
 
     @property
     def height_m(self) -> float:
@@ -116,8 +127,8 @@ class TelloFlight:
                 f'battery {"unknown" if battery is None else f"{battery} %"}: expected at least '
                 f'{least} % to take off'
             )
-        self._x_m = self._y_m = 0.0
-        self._start_yaw_deg = telemetry.yaw_deg or 0
+        if not self._set_out:
+            self._set_out, self._start_yaw_deg = True, telemetry.yaw_deg or 0
         telemetry.doubt_motors()
         await self._do(
             'takeoff',
@@ -216,7 +227,8 @@ class TelloFlight:
     async def approach(self, x_m: float, y_m: float) -> None:
         """Turn towards a place and fly to it at this height, stopping short of it.
 
-        Coordinates are from the place of take-off, x forward and y left of the heading there.
+        Coordinates are from the place of the first take-off, x forward and y left of the heading
+        there.
         """
         await self._need_air('a flight to an object')
         ahead_m, aside_m = x_m - self._x_m, y_m - self._y_m

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.sample_tasks import KINDS, sample_task
+from timely_llm_ros.sample_tasks import KINDS, kinds_of, sample_task
 from timely_llm_ros.skills.loading import find_skill_set
 
 if TYPE_CHECKING:
@@ -66,16 +66,25 @@ class Written:
     tokens: int
 
 
-def draw_cases(sizes: Sequence[int], count: int, wordings: Wordings) -> list[Case]:
-    """Return ``count`` cases for each kind of task and size of scene; the same at every call."""
+def draw_cases(
+    sizes: Sequence[int], count: int, wordings: Wordings, skill_set: str = ''
+) -> list[Case]:
+    """Return ``count`` cases for each kind of task and size of scene; the same at every call.
+
+    Kinds are all, or those that robots with a skill set are asked for.
+    """
     cases = []
-    skill_sets = {name: find_skill_set(name) for name in {it.skill_set for it in KINDS.values()}}
+    kinds = kinds_of(skill_set) if skill_set else tuple(KINDS.values())
+    found = {name: find_skill_set(name) for name in {skill_set or it.skill_set for it in kinds}}
     for objects in sizes:
-        for kind in KINDS:
-            rng = random.Random(f'{SEED} {kind} {objects} {wordings}')
+        for kind in kinds:
+            rng = random.Random(f'{SEED} {kind.number} {objects} {wordings}')
+            own = found[skill_set or kind.skill_set]
             for number in range(count):
-                task = sample_task(rng, kind, objects, wordings=wordings, scenes='held_out')
+                task = sample_task(
+                    rng, kind.number, objects, wordings=wordings, scenes='held_out', skill_set=own
+                )
                 values = dict(_OBSERVED.findall(task.plan))
-                name = f'{objects}/{kind}/{number}'
-                cases.append(Case(name, task, skill_sets[task.skill_set], objects, values))
+                name = f'{objects}/{kind.number}/{number}'
+                cases.append(Case(name, task, own, objects, values))
     return cases

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import yaml
 
 from timely_llm_ros.drivers import DriverOptions, driver_names, read_options
+from timely_llm_ros.drivers.tello import TelloOptions
 from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.execution import Envelope, read_envelope
 from timely_llm_ros.nodes.executor.robot_body import PERCEPTIONS, RobotBody
 from timely_llm_ros.ros import robot_entries
 
@@ -30,12 +32,14 @@ class DriverChoice:
         driver: Name of the driver.
         values: The options that are given for it, not yet checked.
         perception: Name of the robot's eyes; None for a driver that needs none.
+        envelope: The rules that every call keeps; None for none.
     """
 
     where: str
     driver: str
     values: Mapping[str, object] = field(default_factory=dict)
     perception: PerceptionName | None = None
+    envelope: Envelope | None = None
 
     def options(self, base: DriverOptions | None = None) -> DriverOptions:
         """Return the driver's options; those not given are the base's, or the defaults.
@@ -82,14 +86,22 @@ def robot_bodies(parameters: ExecutorParameters, namespace: str = '') -> list[Ro
         if choice.driver == 'simulated':
             journal_path = journal.replace('{robot}', robot.name)
             base = replace(parameters.simulated, seed=seed, journal_path=journal_path)
+        options = choice.options(base)
+        takes_off = isinstance(options, TelloOptions) and options.takeoff_when_needed
+        if takes_off and choice.envelope is not None:
+            raise ConfigurationError(
+                f'{choice.where}: takeoff_when_needed: expected false with an envelope, by which '
+                'only takeoff takes off'
+            )
         bodies.append(
             RobotBody(
                 robot.name,
                 robot.skill_set,
-                choice.options(base),
+                options,
                 perception=choice.perception,
                 seed=seed,
                 namespace=namespace,
+                envelope=choice.envelope,
             )
         )
     return bodies
@@ -98,8 +110,8 @@ def robot_bodies(parameters: ExecutorParameters, namespace: str = '') -> list[Ro
 def read_drivers_file(path: str, default: str) -> dict[str, DriverChoice]:
     """Return what a YAML file says of robots, by name; nothing for an empty path.
 
-    The file maps robots to options, ``driver`` among them; ``default`` is the driver of a robot
-    whose entry names none.
+    The file maps robots to options, ``driver``, ``perception`` and ``envelope`` among them;
+    ``default`` is the driver of a robot whose entry names none.
 
     Raises:
         ConfigurationError: It cannot be read, or is not of that form.
@@ -128,11 +140,17 @@ def _choice(where: str, entry: object, default: str) -> DriverChoice:
         raise ConfigurationError(
             f'{where}: driver {driver!r}: expected one of {", ".join(sorted(driver_names()))}'
         )
+    envelope = None
+    if 'envelope' in values:
+        try:
+            envelope = read_envelope(values.pop('envelope'))
+        except ConfigurationError as err:
+            raise ConfigurationError(f'{where}: envelope: {err}') from err
     if driver == 'simulated':
-        return DriverChoice(where, driver, values)
+        return DriverChoice(where, driver, values, envelope=envelope)
     perception = values.pop('perception', 'topic')
     if perception not in PERCEPTIONS:
         raise ConfigurationError(
             f'{where}: perception {perception!r}: expected one of {", ".join(PERCEPTIONS)}'
         )
-    return DriverChoice(where, driver, values, perception)
+    return DriverChoice(where, driver, values, perception, envelope)

@@ -18,6 +18,7 @@ from timely_llm_ros.nodes.executor.parameters import ExecutorParameters
 from timely_llm_ros.nodes.executor.planner_watch import PERIOD_S
 from timely_llm_ros.nodes.executor.robot_server import RobotServer
 from timely_llm_ros.nodes.executor.topic_perception import TopicPerception
+from timely_llm_ros.processes import take_precedence
 from timely_llm_ros.ros import (
     EVENTS_QOS,
     HEARTBEAT_QOS,
@@ -66,7 +67,7 @@ class ExecutorNode(Node):  # type: ignore[misc]
         parameters = self.parameters
         skill_set = find_skill_set(body.skill_set)
         driver = body.make_driver(skill_set, self._perception(body))
-        executor = SegmentExecutor(driver, skill_set, WallClock(), parameters.limits)
+        executor = SegmentExecutor(driver, skill_set, WallClock(), parameters.limits, body.envelope)
         return RobotServer(
             self,
             self._ros,
@@ -100,6 +101,8 @@ class ExecutorNode(Node):  # type: ignore[misc]
         watch: asyncio.Task[None] | None = None
         try:
             await asyncio.gather(*(server.claim() for server in self.servers))
+            # Only now: it must find others of its name before it claims one.
+            take_precedence()
             self._shared.remember(self._bodies)
             await self._connect()
             for server in self.servers:

@@ -24,8 +24,8 @@ class ExecutorParameters:
     drivers_file: str = fixed(
         '',
         'YAML file with the driver and the options of robots by name, e.g. '
-        '"arm_1: {driver: indy, host: 192.168.0.10}"; "" for none. Robots that are not in it have '
-        'the driver that the parameter names.',
+        '"arm_1: {driver: indy, host: 192.168.0.10}", and their envelopes; "" for none. Robots '
+        'that are not in it have the driver that the parameter names.',
     )
     simulated: SimulatedOptions = fixed_group(SimulatedOptions())
     planner_timeout_s: float = fixed(
@@ -36,7 +36,7 @@ class ExecutorParameters:
         maximum=60.0,
     )
     worker_timeout_s: float = fixed(
-        0.25,
+        0.2,
         'Silence of the process that drives the robots (s) after which its guard ends it and makes '
         'the robots safe.',
         minimum=0.1,

@@ -20,7 +20,7 @@ from timely_llm_ros.skills.loading import find_skill_set
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from timely_llm_ros.execution import Driver, Perception
+    from timely_llm_ros.execution import Driver, Envelope, Perception
     from timely_llm_ros.skills import SkillSet
 
 PerceptionName = Literal['topic', 'simulated', 'none']
@@ -47,6 +47,7 @@ class RobotBody:
         perception: Its eyes; None for a driver that needs none.
         seed: Of what is drawn for it.
         namespace: Namespace of its fleet.
+        envelope: The rules that its executor keeps; None for none.
     """
 
     robot: str
@@ -55,6 +56,7 @@ class RobotBody:
     perception: PerceptionName | None = None
     seed: int = 0
     namespace: str = ''
+    envelope: Envelope | None = None
 
     def make_driver(self, skill_set: SkillSet, perception: Perception | None = None) -> Driver:
         """Return its driver, not yet connected; connecting it opens what it needs of ROS.
@@ -76,6 +78,7 @@ class RobotBody:
                 options,
                 prefix=options.prefix.replace('{robot}', self.robot),
                 frame=options.frame.replace('{robot}', self.robot),
+                body_frame=options.body_frame.replace('{robot}', self.robot),
             )
         return create_driver(
             skill_set,

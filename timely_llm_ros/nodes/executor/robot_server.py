@@ -8,22 +8,20 @@ import uuid
 from collections import deque
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rclpy.action import GoalResponse
-from std_srvs.srv import SetBool, Trigger
 
 from timely_llm_ros.action import ExecuteSegment
 from timely_llm_ros.errors import Ending, TimelyError
 from timely_llm_ros.execution import SegmentCode, SegmentOutcome
 from timely_llm_ros.msg import RobotState
-from timely_llm_ros.nodes.executor.halt import Halt, halted_folder
 from timely_llm_ros.nodes.executor.planner_watch import PERIOD_S, PlannerWatch
+from timely_llm_ros.nodes.executor.stop_services import StopServices
 from timely_llm_ros.ros import (
     STATE_QOS,
     DeferredActionServer,
     SolePublisher,
-    create_deferred_service,
 )
 from timely_llm_ros.ros.conversions import (
     outcome_message,
@@ -33,18 +31,12 @@ from timely_llm_ros.ros.conversions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-
     from rclpy.action.server import ServerGoalHandle
     from rclpy.node import Node
 
     from timely_llm_ros.execution import ExecutorState, SegmentExecutor, SegmentProgress
     from timely_llm_ros.ros import RosThread
     from timely_llm_ros.skills import Scene, Segment
-
-    Send = Callable[[bool, str], None]
-    Serve = Callable[[Send], Coroutine[Any, Any, None]]
-    Respond = Callable[[Any], None]
 
 _logger = logging.getLogger(__name__)
 
@@ -53,8 +45,6 @@ INTRODUCTION_S = 0.5
 
 RECONNECT_PERIOD_S = 2.0
 """How often a lost connection to the robot is tried again (s)."""
-
-_STOPPED = Ending(SegmentCode.CANCELED, 'the robot was stopped')
 
 
 @dataclass(slots=True, eq=False)
@@ -94,14 +84,20 @@ class RobotServer:
         self.executor = executor
         self._node, self._ros = node, ros
         self.planner = PlannerWatch(robot, executor, planner_timeout_s)
-        self._halt = Halt(halted_folder(), node.resolve_topic_name(robot))
+        self._stops = StopServices(
+            node,
+            ros,
+            robot,
+            executor,
+            drop_unread=self._drop_unread,
+            answered=self.publish_state,
+        )
         self._unread: deque[_Taken] = deque()
         self._reading = False
         self._runs: dict[_Taken, asyncio.Task[None]] = {}
         self._by_goal: dict[bytes, _Taken] = {}
         self._taking: _Taken | None = None
-        self._background: set[asyncio.Task[None]] = set()
-        self._reconnecting = False
+        self._reconnection: asyncio.Task[None] | None = None
         action = f'{robot}/execute_segment'
         self._states = SolePublisher(
             node, RobotState, f'{robot}/robot_state', STATE_QOS, action=action
@@ -131,11 +127,7 @@ class RobotServer:
             result_timeout_s=self._result_timeout_s,
             is_addressed=self._is_addressed,
         )
-        create_deferred_service(self._node, Trigger, f'{self.robot}/stop', self._on_stop)
-        create_deferred_service(self._node, Trigger, f'{self.robot}/emergency', self._on_emergency)
-        create_deferred_service(self._node, SetBool, f'{self.robot}/halt', self._on_halt)
-        if self._halt.there:
-            _logger.warning('robot %s: halted, by its last executor', self.robot)
+        self._stops.open()
 
     async def close(self) -> bool:
         """End every goal and release the robot; return whether its safe action was issued."""
@@ -160,9 +152,8 @@ class RobotServer:
     def check(self) -> None:
         """Notice a planner that fell silent, and a robot that is lost; called regularly."""
         self.planner.check()
-        if not self.executor.connected and not self._reconnecting:
-            self._reconnecting = True
-            self._spawn(self._reconnect())
+        if not self.executor.connected and self._reconnection is None:
+            self._reconnection = asyncio.create_task(self._reconnect())
 
     def publish_state(self) -> None:
         """Publish what the robot does now."""
@@ -170,7 +161,7 @@ class RobotServer:
 
     def _publish(self, state: ExecutorState) -> None:
         message = robot_state_message(
-            state, self.robot, self.executor.skill_set, halted=self._halt.there
+            state, self.robot, self.executor.skill_set, halted=self._stops.halted is not None
         )
         self._states.publish(message, message.header)
 
@@ -186,7 +177,7 @@ class RobotServer:
         except TimelyError as err:
             _logger.warning('robot %s: %s', self.robot, err)
         finally:
-            self._reconnecting = False
+            self._reconnection = None
 
     def _take(self, taken: _Taken) -> None:
         """Read a segment after those that came before it, unless too many did."""
@@ -229,7 +220,7 @@ class RobotServer:
             if message.skill_set != executor.skill_set.name:
                 raise _invalid('skill set', message.skill_set, executor.skill_set.name)
             # Cheap questions first: reading takes time in proportion to the text.
-            refusal = self._halted if self._halt.there else executor.refusal(plan_id, message.index)
+            refusal = self._stops.halted or executor.refusal(plan_id, message.index)
             if refusal is not None:
                 self._refuse(taken, refusal)
                 return
@@ -293,54 +284,6 @@ class RobotServer:
             self._unread.remove(taken)
             self._refuse(taken, Ending(SegmentCode.CANCELED, 'cancelled by the client'))
 
-    async def _stop(self, send: Send) -> None:
-        self._drop_unread(_STOPPED)
-        safe = await self.executor.stop()
-        problem = '' if safe else 'not issued: the driver has no contact with the robot'
-        self._answer(send, safe, problem)
-
-    async def _set_halt(self, send: Send) -> None:
-        """Take no more segments, whatever comes of it, then bring the robot to its safe action."""
-        forgets = ''
-        try:
-            self._halt.set()
-        except OSError as err:
-            forgets = f', but not beyond this program: {err}'
-        self._drop_unread(self._halted)
-        moved = self.executor.state.phase in ('executing', 'waiting')
-        safe = await self.executor.stop(SegmentCode.HALTED, self._halted.message)
-        told = ('stopped' if moved else 'was at rest') if safe else 'the driver has no contact'
-        self._answer(send, safe and not forgets, f'{told}{forgets}')
-
-    async def _release(self, send: Send) -> None:
-        was = self._halt.there
-        try:
-            self._halt.release()
-        except OSError as err:
-            self._answer(send, False, f'still halted: {err}')
-        else:
-            self._answer(send, True, 'released' if was else 'was not halted')
-
-    async def _cut_power(self, send: Send) -> None:
-        self._drop_unread(_STOPPED)
-        try:
-            self._answer(send, await self.executor.cut_power('asked for over ROS'), '')
-        except TimelyError as err:
-            self._answer(send, False, str(err))
-
-    @property
-    def _halted(self) -> Ending:
-        return Ending(SegmentCode.HALTED, f'robot {self.robot!r} is halted: expected its release')
-
-    def _answer(self, send: Send, success: bool, message: str) -> None:
-        self._ros.call(send, success, message)
-        self.publish_state()
-
-    def _spawn(self, coroutine: Any) -> None:
-        task = asyncio.create_task(coroutine)
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
-
     # On the ROS thread
 
     def _is_addressed(self, goal: ExecuteSegment.Goal) -> bool:
@@ -377,21 +320,6 @@ class RobotServer:
     def _feed_back(self, taken: _Taken, message: ExecuteSegment.Feedback) -> None:
         if taken.goal is not None:
             taken.goal.publish_feedback(message)
-
-    def _on_stop(self, _: Trigger.Request, respond: Respond) -> None:
-        self._serve(self._stop, Trigger, respond)
-
-    def _on_emergency(self, _: Trigger.Request, respond: Respond) -> None:
-        self._serve(self._cut_power, Trigger, respond)
-
-    def _on_halt(self, request: SetBool.Request, respond: Respond) -> None:
-        self._serve(self._set_halt if request.data else self._release, SetBool, respond)
-
-    def _serve(self, serve: Serve, service: Any, respond: Respond) -> None:
-        def send(success: bool, message: str) -> None:
-            respond(service.Response(success=success, message=message))
-
-        self._ros.call_loop(lambda: self._spawn(serve(send)))
 
     def _finish(self, taken: _Taken, outcome: SegmentOutcome) -> None:
         if taken.goal is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 from diagnostic_msgs.msg import DiagnosticArray
@@ -13,9 +14,12 @@ from std_msgs.msg import Header, String
 from timely_llm_ros.clock import WallClock
 from timely_llm_ros.engines import create_engine
 from timely_llm_ros.errors import ConfigurationError, ModelLoadError, ShutdownError, TimelyError
+from timely_llm_ros.nodes.planner.approvals import ApprovalServer
+from timely_llm_ros.nodes.planner.audit import PlannerAudit
 from timely_llm_ros.nodes.planner.catalogue import Catalogue
 from timely_llm_ros.nodes.planner.diagnostics import PlannerDiagnostics
 from timely_llm_ros.nodes.planner.options import (
+    allow_list,
     background_file,
     budgets_text,
     default_utility,
@@ -25,10 +29,12 @@ from timely_llm_ros.nodes.planner.options import (
     profiled_times,
 )
 from timely_llm_ros.nodes.planner.parameters import PlannerParameters
+from timely_llm_ros.nodes.planner.robot_scenes import RobotScenes
 from timely_llm_ros.nodes.planner.ros_robot_link import CHECK_PERIOD_S, RosRobotLink
 from timely_llm_ros.nodes.planner.task_server import TaskServer
 from timely_llm_ros.nodes.planner.topics import PlannerTopics
 from timely_llm_ros.planner import Planner, TaskAccepted
+from timely_llm_ros.processes import take_precedence
 from timely_llm_ros.ros import (
     HEARTBEAT_QOS,
     HEARTBEAT_TOPIC,
@@ -92,6 +98,7 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             for robot, name in self.catalogue.skill_set_of.items()
         }
         self.topics = PlannerTopics(self)
+        self._audit = PlannerAudit(self.parameters.audit_file)
         self._health = PlannerDiagnostics(
             self.get_fully_qualified_name().lstrip('/'), self.topics, self.links
         )
@@ -99,6 +106,8 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
         self._catalogue = self.create_publisher(String, 'skill_catalogue', STATE_QOS)
         self._catalogue.publish(String(data=self.catalogue.as_yaml()))
         self.create_service(DescribeSkills, 'describe_skills', self._describe_skills)
+        self._scenes = RobotScenes(self, ros, self.catalogue, self.parameters.scene, WallClock())
+        self._approvals = ApprovalServer(self, ros, WallClock())
         self._tasks = TaskServer(
             self,
             ros,
@@ -108,6 +117,8 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             clock=WallClock(),
             default_utility=default_utility(self.parameters),
             heartbeat=self._heartbeat,
+            audit=self._audit,
+            scenes=self._scenes,
         )
         self.add_on_set_parameters_callback(self._on_parameters)
 
@@ -120,6 +131,10 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             ConfigurationError: Another planner serves these names.
         """
         await self._heartbeat.claim()
+        # Robots stop when they do not hear it. An engine that computes must not hold it up.
+        take_precedence(alone=True)
+        self._ros.call(partial(take_precedence, alone=True))
+        self._audit.begin(dict(self.catalogue.skill_set_of))
         self._tasks.open()
         self._ros.start(self)
         if self.parameters.autostart:
@@ -131,6 +146,7 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             self._configuring.cancel()
         await self._close_planner()
         signs_of_life.cancel()
+        await self._audit.close()
         return self._exit_code
 
     async def _give_signs_of_life(self) -> None:
@@ -154,6 +170,7 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
                 )
                 message.header.stamp = self.get_clock().now().to_msg()
                 self._diagnostics.publish(message)
+                self._scenes.publish_markers()
             await asyncio.sleep(CHECK_PERIOD_S)
 
     async def _configure(self, parameters: PlannerParameters) -> EngineInfo:
@@ -167,6 +184,7 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             await self._closing
         for link in self.links.values():
             link.silence_limit_s = parameters.robot_timeout_s
+        self._scenes.configure(parameters.scene)
         file = background_file(parameters)
         planner = Planner(
             engine=create_engine(engine_config(parameters)),
@@ -178,6 +196,7 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             on_engine_event=self.topics.on_engine_event,
             times=profiled_times(parameters),
             predictor=length_predictor(parameters),
+            allows=allow_list(parameters, self.catalogue),
         )
         try:
             async with asyncio.timeout(parameters.load_limit_s):
@@ -192,10 +211,11 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             raise
         engine = parameters.engine
         self.topics.engine_started(info, mode=engine.mode, policy=engine.policy)
+        self._audit.engine_loaded(info)
         if planner.prompts.tokens:
             costs = ', '.join(f'{name} {size}' for name, size in planner.prompts.tokens.items())
             self.get_logger().info(f'tokens of prompts that all tasks share: {costs}')
-        self._planner = planner
+        self._planner = self._approvals.planner = planner
         if file is not None:
             self._background = asyncio.create_task(
                 self._work_in_the_background(planner, file), name='background'
@@ -246,6 +266,7 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
                 f'{event.budgeted.text}'
             )
         self.topics.on_planner_event(event)
+        self._approvals.on_planner_event(event)
         self._tasks.on_planner_event(event)
 
     # On the ROS thread: the lifecycle

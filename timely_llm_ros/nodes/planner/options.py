@@ -11,6 +11,7 @@ from timely_llm_ros.engines import ModelConfig, StepOptions
 from timely_llm_ros.engines.simulated import SimulatedConfig
 from timely_llm_ros.engines.tokens import PREDICTORS, SHIPPED_MODEL, find_model
 from timely_llm_ros.engines.torch import TorchConfig
+from timely_llm_ros.planner.permission import read_allow_list
 from timely_llm_ros.planner.prompts import BackgroundFile
 from timely_llm_ros.prediction.lengths import find_predictor
 from timely_llm_ros.prediction.times import read_profile
@@ -19,8 +20,10 @@ from timely_llm_ros.utility import TimeUtility
 
 if TYPE_CHECKING:
     from timely_llm_ros.engines import EngineConfig, EngineInfo, GenerationRequest
+    from timely_llm_ros.nodes.planner.catalogue import Catalogue
     from timely_llm_ros.nodes.planner.parameters import PlannerParameters
     from timely_llm_ros.planner import PlannerConfig
+    from timely_llm_ros.planner.permission import AllowList
     from timely_llm_ros.prediction.lengths import LengthPredictor
     from timely_llm_ros.prediction.times import ExecutionTimeModel
 
@@ -128,6 +131,17 @@ def default_utility(parameters: PlannerParameters) -> TimeUtility:
         parameters.default_slope_per_s,
         parameters.default_peak,
     )
+
+
+def allow_list(parameters: PlannerParameters, catalogue: Catalogue) -> AllowList | None:
+    """Return which client may command which robot; None for every client every one.
+
+    Raises:
+        ConfigurationError: Its file cannot be used.
+    """
+    if not parameters.access_file:
+        return None
+    return read_allow_list(parameters.access_file, catalogue.skill_set_of)
 
 
 def background_file(parameters: PlannerParameters) -> BackgroundFile | None:

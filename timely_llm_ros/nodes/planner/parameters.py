@@ -10,6 +10,7 @@ from timely_llm_ros.options import group, one_of, option
 from timely_llm_ros.planner import PlannerConfig
 from timely_llm_ros.prediction.lengths import PREDICTORS
 from timely_llm_ros.ros import fixed
+from timely_llm_ros.scene import SceneOptions
 from timely_llm_ros.utility import NORMAL
 
 
@@ -46,6 +47,7 @@ class PlannerParameters:
         choices=tuple(PREDICTORS),
     )
     budgets: BudgetOptions = group(BudgetOptions(), prefix='budget_')
+    scene: SceneOptions = group(SceneOptions(), prefix='scene_')
     background_prompts: str = option(
         '',
         'File of prompts (JSON lines) whose plans are made in the engine time that no robot needs; '
@@ -85,6 +87,15 @@ class PlannerParameters:
         'How long the engine may take to load its model (s).',
         minimum=1.0,
         maximum=3600.0,
+    )
+    access_file: str = option(
+        '',
+        'YAML file that says which client may command which robots; "" for every client every one.',
+    )
+    audit_file: str = fixed(
+        '',
+        'File to which is appended who asked what, what was generated and executed, and how it '
+        'ended, as JSON lines in which changes show; "" for none.',
     )
     result_timeout_s: int = fixed(
         60,

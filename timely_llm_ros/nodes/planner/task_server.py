@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from rclpy.node import Node
 
     from timely_llm_ros.clock import Clock
+    from timely_llm_ros.nodes.planner.audit import PlannerAudit
     from timely_llm_ros.nodes.planner.catalogue import Catalogue
+    from timely_llm_ros.nodes.planner.robot_scenes import RobotScenes
     from timely_llm_ros.nodes.planner.topics import PlannerTopics
     from timely_llm_ros.planner import Planner, PlannerEvent, Task, TaskHandle, TaskResult
     from timely_llm_ros.ros import RosThread, SolePublisher
@@ -56,6 +58,8 @@ class TaskServer:
         clock: The planner's.
         default_utility: Of tasks that come without one.
         heartbeat: What the planner publishes, by which clients know it.
+        audit: Told of everything that is asked.
+        scenes: What robots know, for tasks that come without a scene.
     """
 
     def __init__(
@@ -69,12 +73,14 @@ class TaskServer:
         clock: Clock,
         default_utility: TimeUtility,
         heartbeat: SolePublisher,
+        audit: PlannerAudit,
+        scenes: RobotScenes,
     ) -> None:
         self.planner: Planner | None = None
         """The planner that gets the tasks; None while goals are rejected."""
         self.default_utility = default_utility
         self._ros, self._catalogue, self._topics = ros, catalogue, topics
-        self._heartbeat = heartbeat
+        self._heartbeat, self._audit, self._scenes = heartbeat, audit, scenes
         self._goals: dict[str, _Goal] = {}
         self._taken: tuple[Task, float]
         """The task of the goal that rclpy is about to accept, and when it came; ROS thread only."""
@@ -122,11 +128,13 @@ class TaskServer:
                 'not accepted yet',
                 skill_set_of=self._catalogue.skill_set_of,
                 default_utility=self.default_utility,
+                skill_sets=self._catalogue.skill_sets,
             )
         except TimelyError as err:
             _logger.warning('goal rejected: %s', err)
             told = goal.robot[:64], goal.instruction[:400], goal.task_kind[:64]
             self._ros.call_loop(self._topics.refused, err, *told)
+            self._ros.call_loop(self._audit.refused, err, *told[:2], '', goal.client[:64])
             return GoalResponse.REJECT
         self._taken = task, received_s
         return GoalResponse.ACCEPT
@@ -147,14 +155,19 @@ class TaskServer:
 
     def on_planner_event(self, event: PlannerEvent) -> None:
         """Answer the goal of a task that ended."""
+        self._audit.on_planner_event(event)
         if isinstance(event, TaskEnded):
             self._end(event.task_id, event.result)
 
     def _submit(self, goal: ServerGoalHandle, task: Task, received_s: float) -> None:
         throttle = FeedbackThrottle(self._ros.loop, partial(self._feed_back, task.task_id))
         entry = self._goals[task.task_id] = _Goal(goal, throttle)
+        self._audit.asked(task)
         try:
+            self._audit.require()
             planner = self._require_planner()
+            task = planner.choose(task, partial(self._scenes.distance_m, task))
+            task = self._scenes.complete(task)
             prepared = planner.prepare(task)
             entry.handle = planner.submit(
                 prepared, received_s=received_s, on_feedback=lambda _: throttle.ask()
@@ -171,18 +184,22 @@ class TaskServer:
         self._topics.refused(
             error, task.robot, task.instruction, task.task_kind, uuid_message(task.task_id)
         )
+        self._audit.refused(error, task.robot, task.instruction, task.task_id, task.client)
         result = PlanTask.Result(error_code=error.code, error_msg=str(error))
         self._ros.call(self._finish, goal, result, False)
 
     def _cancel(self, task_id: str) -> None:
         entry = self._goals.get(task_id)
         if entry is not None and entry.handle is not None:
+            self._audit.cancel_asked(task_id)
             entry.handle.cancel()
 
     def _feed_back(self, task_id: str) -> None:
         entry = self._goals.get(task_id)
         if entry is not None and entry.handle is not None:
             message = task_feedback_message(entry.handle.feedback)
+            task = entry.handle.task
+            message.robot, message.why_robot = task.robot, task.why_robot
             entry.goal.publish_feedback(message)
 
     def _end(self, task_id: str, result: TaskResult) -> None:

@@ -9,12 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.nodes.executor import ExecutorParameters
 from timely_llm_ros.nodes.planner import PlannerParameters
+from timely_llm_ros.nodes.window import WindowParameters
 from timely_llm_ros.ros import TYPE_NAMES, Value, declarations
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-NODES: Mapping[str, type[Any]] = {'planner': PlannerParameters, 'executor': ExecutorParameters}
+NODES: Mapping[str, type[Any]] = {
+    'planner': PlannerParameters,
+    'executor': ExecutorParameters,
+    'window': WindowParameters,
+}
 """The parameters of each node."""
 
 

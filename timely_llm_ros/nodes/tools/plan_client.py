@@ -7,7 +7,7 @@ A line in is a task (see ``task_json.goal_of``) with a ``key`` of the caller's, 
   ``ready``: its heartbeat is heard, and every robot that is watched is there;
 * ``lost``: the planner died, with ``error``, and ``key`` where a task died with it;
 * ``accepted``, ``rejected`` (with ``error``), ``feedback``, ``result``: of the task with ``key``;
-* with ``--watch``, everything that ``fleet_view.FleetView`` tells.
+* with ``--watch``, everything that ``nodes.fleet.FleetView`` tells.
 
 The program ends when its input does, after it has cancelled the tasks that have not ended.
 """
@@ -27,7 +27,7 @@ from rclpy.node import Node
 from rclpy.utilities import remove_ros_args
 
 from timely_llm_ros.errors import InvalidTaskError, PlannerLostError
-from timely_llm_ros.nodes.tools.fleet_view import FleetView
+from timely_llm_ros.nodes.fleet import FleetView
 from timely_llm_ros.ros import TaskClient, create_steady_timer, run
 from timely_llm_ros.ros.conversions import feedback_json, goal_of, result_json
 

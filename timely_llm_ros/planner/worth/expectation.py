@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 from timely_llm_ros.planner.worth.costs import MOST_KINDS
 
 if TYPE_CHECKING:
-    from timely_llm_ros.planner.worth.costs import Kind, PlanCosts
-    from timely_llm_ros.utility import TimeUtility
+    from timely_llm_ros.planner.worth.costs import Kind, PlanCost, PlanCosts
 
 PROMISED = 0.9
 """Share of the tasks whose response is no longer than was promised."""
@@ -85,32 +84,30 @@ class Expectations:
     def __init__(self, costs: PlanCosts) -> None:
         self._costs = costs
         self._pending: dict[str, tuple[float, float]] = {}
-        self._errors: dict[tuple[Kind, bool], _Error] = {}
+        self._errors: dict[tuple[Kind | str, bool], _Error] = {}
         self._made: dict[str, tuple[tuple[Kind, bool], float, float]] = {}
         self._later_share, self._at_s = 0.0, 0.0
 
-    def expect(
-        self, name: str, utility: TimeUtility, *, now_s: float, robot_s: float
-    ) -> Expectation | None:
+    def expect(self, kind: Kind, *, now_s: float, robot_s: float) -> Expectation | None:
         """Return what such a task can expect; None as long as nothing of its like was seen.
 
         ``robot_s`` is how long its robot is expected to be busy.
         """
-        cost = self._costs.find(name, utility)
+        cost = self._costs.find(kind)
         if cost is None or not cost.known:
             return None
         self._decay(now_s)
-        rank = -utility.slope_per_s / cost.first_cost_s if cost.first_cost_s else 0.0
+        rank = _rank(kind, cost)
         ahead_s = sum(left_s for other, left_s in self._pending.values() if other >= rank)
         engine_s = ahead_s / max(_LEAST_FREE, 1.0 - self._later_share)
         base_s = robot_s + engine_s + cost.first_s
-        error = self._error(((name, utility), robot_s > 0))
+        error = self._error((kind.unlabelled, robot_s > 0))
         response_s = base_s * error.mean
         return Expectation(
             response_s,
             base_s * error.quantile,
             response_s + cost.robot_s,
-            utility.first(response_s),
+            kind.utility.first(response_s),
             robot_s,
             engine_s,
         )
@@ -120,17 +117,16 @@ class Expectations:
         """How many plans on the engine have no segment yet."""
         return len(self._pending)
 
-    def promise(self, task_id: str, name: str, utility: TimeUtility, made: Expectation) -> None:
+    def promise(self, task_id: str, kind: Kind, made: Expectation) -> None:
         """Note what a task that was taken was told, to learn from what comes of it."""
-        key = (name, utility), made.robot_s > 0
+        key = kind.unlabelled, made.robot_s > 0
         self._made[task_id] = key, made.response_s / self._error(key).mean, made.promised_s
 
-    def begin(self, task_id: str, name: str, utility: TimeUtility) -> None:
+    def begin(self, task_id: str, kind: Kind) -> None:
         """Note that a plan's generation is on the engine."""
-        cost = self._costs.find(name, utility)
+        cost = self._costs.find(kind)
         if cost is not None and cost.first_cost_s:
-            rank = -utility.slope_per_s / cost.first_cost_s
-            self._pending[task_id] = rank, cost.first_cost_s
+            self._pending[task_id] = _rank(kind, cost), cost.first_cost_s
 
     def spend(self, task_id: str, now_s: float, cost_s: float, *, first: bool) -> None:
         """Note that a segment is complete, and what it took of the engine."""
@@ -157,7 +153,7 @@ class Expectations:
         error = self._errors.get(key)
         if error is None:
             if len(self._errors) >= MOST_KINDS:
-                return self._errors.setdefault(((key[0][0], None), key[1]), _Error())
+                return self._errors.setdefault(('', key[1]), _Error())
             error = self._errors[key] = _Error()
         return error
 
@@ -165,3 +161,8 @@ class Expectations:
         if now_s > self._at_s:
             self._later_share *= math.exp((self._at_s - now_s) / _WINDOW_S)
             self._at_s = now_s
+
+
+def _rank(kind: Kind, cost: PlanCost) -> float:
+    """Return in which order first segments go: whoever loses most per second of the engine."""
+    return -kind.utility.slope_per_s / cost.first_cost_s if cost.first_cost_s else 0.0

@@ -18,10 +18,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from timely_llm_ros.planner.worth.costs import PlanCosts
-    from timely_llm_ros.utility import TimeUtility
-
-    Kind = tuple[str, TimeUtility]
+    from timely_llm_ros.planner.worth.costs import Kind, PlanCosts
 
 WINDOW_S = 10.0
 """A task counts the less the longer ago it came: by 1/e after this (s)."""
@@ -66,7 +63,10 @@ class Prices:
         weights = {name: self._weight_of(name) for name in asked}
         share = fair_shares(asked, weights)[client] if client in asked else 1.0
         by_density = sorted(
-            ((kind[1].peak / cost_s, rate * cost_s) for kind, rate, cost_s in self._each(client)),
+            (
+                (kind.utility.peak / cost_s, rate * cost_s)
+                for kind, rate, cost_s in self._each(client)
+            ),
             reverse=True,
         )
         for density, used in by_density:
@@ -86,7 +86,7 @@ class Prices:
         ]
 
     def _cost_s(self, kind: Kind) -> float:
-        cost = self._costs.find(*kind)
+        cost = self._costs.find(kind)
         return 0.0 if cost is None else cost.plan_cost_s
 
     def _decay(self, now_s: float) -> None:

@@ -1,5 +1,10 @@
 """Between ROS messages and our own records."""
 
+from timely_llm_ros.ros.conversions.scenes import (
+    detections_of,
+    detections_of_vision,
+    marker_array,
+)
 from timely_llm_ros.ros.conversions.segments import (
     ROBOT_PHASES,
     outcome_message,
@@ -29,9 +34,9 @@ from timely_llm_ros.ros.conversions.tasks import (
 )
 
 __all__ = [
-    'GOAL_STATUS', 'ROBOT_PHASES', 'duration', 'expectation_fields', 'feedback_json', 'goal_of',
-    'outcome_message', 'outcome_record', 'prediction_fields', 'progress_message',
-    'progress_record', 'result_fields',
+    'GOAL_STATUS', 'ROBOT_PHASES', 'detections_of', 'detections_of_vision', 'duration',
+    'expectation_fields', 'feedback_json', 'goal_of', 'marker_array', 'outcome_message',
+    'outcome_record', 'prediction_fields', 'progress_message', 'progress_record', 'result_fields',
     'result_json', 'robot_state_message', 'scene_messages', 'scheduler_state_message', 'seconds',
     'segment_message', 'segment_record', 'task_feedback_message', 'task_record',
     'task_result_message', 'utility_message', 'uuid_message', 'uuid_text',

@@ -15,12 +15,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _OVERRUN = {name: number for number, name in conversions.OVERRUN_STRATEGIES.items()}
-_WHEN_BUSY = {name: number for number, name in conversions.WHEN_BUSY.items()}
+_WHEN_BUSY = {
+    'abort': PlanTask.Goal.BUSY_ABORT,
+    'queue': PlanTask.Goal.BUSY_QUEUE,
+    'any': PlanTask.Goal.BUSY_ANY,
+}
 _PHASES = {
     PlanTask.Feedback.QUEUED: 'queued',
     PlanTask.Feedback.GENERATING: 'generating',
     PlanTask.Feedback.EXECUTING: 'executing',
     PlanTask.Feedback.WAITING: 'waiting',
+    PlanTask.Feedback.UNAPPROVED: 'unapproved',
 }
 _STATUSES = {4: 'succeeded', 5: 'canceled', 6: 'aborted'}
 
@@ -73,6 +78,8 @@ def feedback_json(feedback: PlanTask.Feedback) -> dict[str, Any]:
         'phase': _PHASES.get(feedback.phase, 'unknown'),
         'segments': feedback.segments,
         'call': feedback.call,
+        'robot': feedback.robot,
+        'why_robot': feedback.why_robot,
         'expected_remaining_s': conversions.seconds(feedback.expected_remaining),
         'expected_response_s': conversions.seconds(feedback.expected_response),
         'promised_response_s': conversions.seconds(feedback.promised_response),

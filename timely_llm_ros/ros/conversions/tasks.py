@@ -11,8 +11,9 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from action_msgs.msg import GoalStatus
-from builtin_interfaces.msg import Duration
+from builtin_interfaces.msg import Duration, Time
 from geometry_msgs.msg import Point
+from std_msgs.msg import Header
 from unique_identifier_msgs.msg import UUID
 
 from timely_llm_ros.action import PlanTask
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from timely_llm_ros.budget import TaskBudget
+    from timely_llm_ros.skills import SkillSet
 
 MAX_OBJECTS = 1000
 """Objects that a scene may have when it comes over ROS."""
@@ -57,6 +59,11 @@ def duration(seconds: float | None) -> Duration:
 def seconds(message: Duration) -> float:
     """Return a duration message's length (s)."""
     return float(message.sec + message.nanosec / _NANO)
+
+
+def _time(seconds: float) -> Time:
+    whole, nanoseconds = divmod(round(seconds * _NANO), _NANO)
+    return Time(sec=min(whole, _MAX_SECONDS), nanosec=nanoseconds)
 
 
 def uuid_text(message: UUID) -> str:
@@ -96,6 +103,8 @@ def _object_record(message: SceneObjectMessage) -> SceneObject:
         x_m=message.position.x,
         y_m=message.position.y,
         z_m=message.position.z,
+        frame=message.header.frame_id,
+        stamp_s=message.header.stamp.sec + message.header.stamp.nanosec / _NANO,
     )
 
 
@@ -108,6 +117,7 @@ def object_message(item: SceneObject) -> SceneObjectMessage:
         relation=item.relation,
         support=item.support,
         position=Point(x=item.x_m, y=item.y_m, z=item.z_m),
+        header=Header(frame_id=item.frame, stamp=_time(item.stamp_s)),
     )
 
 
@@ -148,26 +158,23 @@ def task_record(
     *,
     skill_set_of: Mapping[str, str],
     default_utility: TimeUtility,
+    skill_sets: Mapping[str, SkillSet] | None = None,
 ) -> Task:
     """Return the task of a goal, with the default utility where the goal gives none.
 
     Raises:
         InvalidTaskError: It names something unknown or carries a value out of range.
     """
-    own = skill_set_of.get(goal.robot)
-    if own is None:
-        known = ', '.join(sorted(skill_set_of)) or 'none is known'
-        raise InvalidTaskError(f'robot {goal.robot!r}: expected one of {known}')
-    if goal.skill_set not in ('', own):
-        raise InvalidTaskError(
-            f'skill set {goal.skill_set!r}: expected robot {goal.robot!r}\'s own, {own!r}, or ""'
-        )
+    (robot, own), *others = _robots(goal, skill_set_of, skill_sets or {})
     overrun = _choice('overrun', goal.overrun, OVERRUN_STRATEGIES)
     when_busy = _choice('when_busy', goal.when_busy, WHEN_BUSY)
+    if not goal.robot:
+        # A client that leaves the robot to the planner knows no plan that may be ended for it.
+        when_busy = 'queue'
     budget_s = seconds(goal.time_budget)
     return Task(
         task_id=task_id,
-        robot=goal.robot,
+        robot=robot,
         skill_set=own,
         instruction=goal.instruction,
         scene=scene_record(goal.scene),
@@ -177,6 +184,7 @@ def task_record(
         when_busy=when_busy,
         task_kind=goal.task_kind[:64],
         client=goal.client[:64],
+        alternatives=tuple(others),
     )
 
 
@@ -184,7 +192,41 @@ OVERRUN_STRATEGIES: dict[int, Any] = {
     PlanTask.Goal.OVERRUN_KILL: 'kill',
     PlanTask.Goal.OVERRUN_SKIP_NEXT: 'skip_next',
 }
-WHEN_BUSY: dict[int, Any] = {PlanTask.Goal.BUSY_ABORT: 'abort', PlanTask.Goal.BUSY_QUEUE: 'queue'}
+WHEN_BUSY: dict[int, Any] = {
+    PlanTask.Goal.BUSY_ABORT: 'abort',
+    PlanTask.Goal.BUSY_QUEUE: 'queue',
+    PlanTask.Goal.BUSY_ANY: 'queue',
+}
+
+
+def _robots(
+    goal: PlanTask.Goal, skill_set_of: Mapping[str, str], skill_sets: Mapping[str, SkillSet]
+) -> list[tuple[str, str]]:
+    """Return the robots that may do a goal, each with its skill set, the one it names first."""
+    wanted, own = goal.skill_set, skill_set_of.get(goal.robot)
+    if not goal.robot and wanted:
+        able = {
+            name for name, found in skill_sets.items() if wanted == name or wanted in found.skills
+        }
+        robots = [pair for pair in skill_set_of.items() if pair[1] in able]
+        if not robots:
+            known = ', '.join(sorted(skill_sets)) or 'none is known'
+            raise InvalidTaskError(
+                f'skill set {wanted[:80]!r}: expected one of {known}, or a skill of one'
+            )
+        return robots
+    if own is None:
+        known = ', '.join(sorted(skill_set_of)) or 'none is known'
+        raise InvalidTaskError(
+            f'robot {goal.robot!r}: expected one of {known}, or "" and a skill set'
+        )
+    if wanted not in ('', own):
+        raise InvalidTaskError(
+            f'skill set {wanted!r}: expected robot {goal.robot!r}\'s own, {own!r}, or ""'
+        )
+    alike = goal.when_busy == PlanTask.Goal.BUSY_ANY
+    others = [(it, name) for it, name in skill_set_of.items() if it != goal.robot and name == own]
+    return [(goal.robot, own), *(others if alike else ())]
 
 
 def _choice(field: str, value: int, choices: Mapping[int, Any]) -> Any:
@@ -200,6 +242,7 @@ _FEEDBACK_PHASES = {
     TaskPhase.EXECUTING: PlanTask.Feedback.EXECUTING,
     TaskPhase.HELD: PlanTask.Feedback.EXECUTING,
     TaskPhase.WAITING: PlanTask.Feedback.WAITING,
+    TaskPhase.UNAPPROVED: PlanTask.Feedback.UNAPPROVED,
     TaskPhase.STOPPING: PlanTask.Feedback.EXECUTING,
     TaskPhase.ENDED: PlanTask.Feedback.EXECUTING,
 }

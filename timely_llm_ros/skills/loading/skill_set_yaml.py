@@ -16,12 +16,15 @@ from timely_llm_ros.skills.durations import (
 )
 from timely_llm_ros.skills.limits import PlanLimits
 from timely_llm_ros.skills.loading.examples_yaml import read_examples
+from timely_llm_ros.skills.loading.motion_yaml import read_motion
 from timely_llm_ros.skills.skill_types import (
+    RISKS,
     UNITS,
     ArgumentKind,
     ArgumentSpec,
     FreeText,
     ReturnKind,
+    Risk,
     SegmentEnd,
     Skill,
     SkillSet,
@@ -116,7 +119,8 @@ def _skill(name: str, item: YamlValue, longest: int) -> Skill:
     if name in KEYWORDS:
         item.refuse(f'{name!r} is a word of the plan language: expected another skill name')
     keys = item.mapping(
-        required=('description', 'duration'), optional=('arguments', 'blocking', 'returns')
+        required=('description', 'duration'),
+        optional=('arguments', 'blocking', 'returns', 'motion', 'risk'),
     )
     arguments: tuple[ArgumentSpec, ...] = ()
     if 'arguments' in keys:
@@ -133,7 +137,9 @@ def _skill(name: str, item: YamlValue, longest: int) -> Skill:
         )
     duration = read_duration(keys['duration'], arguments)
     description = keys['description'].description()
-    return Skill(name, description, arguments, duration, blocking, returns)
+    motion = read_motion(keys['motion'], arguments) if 'motion' in keys else None
+    risk: Risk = keys['risk'].one_of(RISKS) if 'risk' in keys else 'low'
+    return Skill(name, description, arguments, duration, blocking, returns, motion, risk)
 
 
 def _argument(name: str, item: YamlValue, longest: int) -> ArgumentSpec:

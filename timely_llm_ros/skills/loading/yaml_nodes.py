@@ -70,7 +70,7 @@ def compose(text: str, source: str) -> YamlValue:
             f'character {ord(text[err.position]):#04x}: expected printable text',
         ) from err
     if node is None:
-        raise SkillSetError(source, 1, 'file', 'nothing: expected a skill set')
+        raise SkillSetError(source, 1, 'file', 'nothing: expected keys with values')
     return YamlValue(node, source, '', 1)
 
 

@@ -15,6 +15,7 @@ from timely_llm_ros.drivers.indy.mock.body import IndyBody, Refusal
 from timely_llm_ros.drivers.indy.mock.options import MockIndyOptions
 from timely_llm_ros.drivers.journal import Journal
 from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.processes import take_precedence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -181,6 +182,8 @@ class Link:
 
 def main(arguments: Sequence[str]) -> int:
     """Serve until ``quit``; the only argument is the options as JSON."""
+    # An arm's controller is a computer of its own.
+    take_precedence()
     options = MockIndyOptions.from_json(arguments[0])
     try:
         journal = Journal(options.record)

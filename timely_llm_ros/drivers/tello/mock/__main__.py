@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from timely_llm_ros.command_line import make_parser, run_command
 from timely_llm_ros.drivers.tello.mock.server import Entry, MockTello
 from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.processes import take_precedence
 
 if TYPE_CHECKING:
     import argparse
@@ -58,6 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 async def _serve(options: argparse.Namespace) -> int:
+    # An aircraft has a processor of its own.
+    take_precedence()
     mocks = {
         host: MockTello(
             host,

@@ -1,0 +1,3 @@
+"""Commands of whoever runs a fleet."""
+
+__all__: list[str] = []
