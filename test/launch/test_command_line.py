@@ -59,6 +59,7 @@ def test_nodes_of_two_fleets_are_told_apart(ros2: Ros2) -> None:
 @pytest.mark.usefixtures('fleets')
 @pytest.mark.parametrize('node', ['planner', 'drone_1_executor'])
 def test_what_a_node_has_is_in_the_documentation(ros2: Ros2, node: str) -> None:
+    wait_for(lambda: f'/site_a/{node}' in ros2.run('node', 'list').split(), f'{node} is known')
     told = ros2.run('node', 'info', f'/site_a/{node}')
     page = PAGE.read_text(encoding='utf-8')
     named = set(re.findall(r'`((?:~/|<robot>/|/)?[a-z0-9_]+)`', page))
