@@ -8,6 +8,7 @@ from timely_llm_ros.engines.commands import (
     RobotIdleAt,
     Submit,
     Suspend,
+    Warm,
 )
 from timely_llm_ros.engines.config import EngineConfig, ModelConfig, StepOptions
 from timely_llm_ros.engines.engine import (
@@ -34,5 +35,5 @@ __all__ = [
     'EngineFailed', 'EngineInfo', 'EngineReady', 'EngineState', 'EngineStateChanged',
     'EvictionDecided', 'GenerationEnded', 'GenerationRequest', 'ModelConfig', 'OpenAIConfig',
     'Resume', 'RobotIdleAt', 'SegmentGenerated', 'ServerOptions', 'SimulatedConfig', 'StepOptions',
-    'Submit', 'Suspend', 'TorchConfig', 'VllmConfig', 'create_engine', 'find_engine',
+    'Submit', 'Suspend', 'TorchConfig', 'VllmConfig', 'Warm', 'create_engine', 'find_engine',
 ]  # fmt: skip

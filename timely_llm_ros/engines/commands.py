@@ -28,6 +28,7 @@ class GenerationRequest:
         predicted_tokens: Predicted length of the plan; None to let the engine predict it.
         eviction: How much of the prompt's KV to keep once it is computed; None for all of it. An
             engine without eviction keeps all of it.
+        scene_of: Name of the warm scene that its prompt may begin with; empty for none.
     """
 
     generation_id: str
@@ -42,6 +43,7 @@ class GenerationRequest:
     background: bool = False
     predicted_tokens: float | None = None
     eviction: EvictionRule | None = None
+    scene_of: str = ''
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,5 +83,30 @@ class Cancel:
     generation_id: str
 
 
-Command = Submit | Suspend | Resume | RobotIdleAt | Cancel
+@dataclass(frozen=True, slots=True)
+class Warm:
+    """Compute the KV of what a robot's next prompt will begin with, in time that nobody needs.
+
+    It takes the place of the one before under that name. Only engines whose ``EngineInfo.warms``
+    do it.
+
+    Attributes:
+        scene_of: Its name, which requests give as ``scene_of``.
+        prompt: The beginning; None where it is not wanted any more.
+        skill_set: The robot's.
+        scene: The objects that plans will be able to name.
+    """
+
+    scene_of: str
+    prompt: Prompt | None
+    skill_set: SkillSet
+    scene: Scene
+
+    @property
+    def generation_id(self) -> str:
+        """What the engine calls it among generations."""
+        return f'scene of {self.scene_of}'
+
+
+Command = Submit | Suspend | Resume | RobotIdleAt | Cancel | Warm
 """Everything that an engine can be told."""

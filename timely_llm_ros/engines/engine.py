@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from timely_llm_ros.engines.commands import Cancel, Resume, RobotIdleAt, Submit, Suspend
+from timely_llm_ros.engines.commands import Cancel, Resume, RobotIdleAt, Submit, Suspend, Warm
 from timely_llm_ros.pickling import pickled_as_call
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.engines.commands import Command, GenerationRequest
     from timely_llm_ros.prediction.times import ExecutionTimeModel
     from timely_llm_ros.scheduling import Phase
-    from timely_llm_ros.skills import Segment
+    from timely_llm_ros.skills import Prompt, Scene, Segment, SkillSet
 
 EndReason = Literal['stop', 'length', 'canceled', 'invalid_plan', 'worthless', 'error']
 """Why a generation ended: its plan is complete, it reached ``max_tokens``, it was cancelled, its
@@ -154,6 +154,10 @@ class EngineState:
         busy_s: Time spent in steps since the start (s), the background's included.
         interrupted: Times that a step of the background was interrupted for a robot, since the
             start; nothing is computed twice for it.
+        warm_scenes: Robots' scenes whose KV is computed and that no task uses now.
+        warm_tokens: Tokens of KV that are held for such scenes.
+        warm_hits: Tasks that found their scene warm, since the start.
+        warm_hit_tokens: Prompt tokens that these did not compute.
     """
 
     running: int
@@ -169,6 +173,10 @@ class EngineState:
     servers: tuple[ServerState, ...] = ()
     busy_s: float = 0.0
     interrupted: int = 0
+    warm_scenes: int = 0
+    warm_tokens: int = 0
+    warm_hits: int = 0
+    warm_hit_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +203,7 @@ class EngineInfo:
         tokenizer: Folder with the tokenizer, where ``model`` is not that folder.
         context_tokens: Most tokens of one context; 0 where that is not known.
         messages: Whether it takes prompts as messages, because its servers make the rest of them.
+        warms: Whether it computes robots' scenes ahead; others ignore :meth:`Engine.warm`.
     """
 
     engine: str
@@ -209,6 +218,7 @@ class EngineInfo:
     tokenizer: str = ''
     context_tokens: int = 0
     messages: bool = False
+    warms: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,3 +305,7 @@ class Engine(Protocol):
     def cancel(self, generation_id: str) -> None:
         """End a generation and free its KV; answers with ``GenerationEnded('canceled')``."""
         self.send(Cancel(generation_id))
+
+    def warm(self, scene_of: str, prompt: Prompt | None, skill_set: SkillSet, scene: Scene) -> None:
+        """Compute ahead what a robot's prompts begin with, in idle time; None forgets it."""
+        self.send(Warm(scene_of, prompt, skill_set, scene))

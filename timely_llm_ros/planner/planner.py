@@ -34,7 +34,7 @@ from timely_llm_ros.planner.prepared_task import PreparedTask
 from timely_llm_ros.planner.robot_queue import RobotQueue
 from timely_llm_ros.planner.task_group import TaskGroup
 from timely_llm_ros.planner.task_handle import TaskHandle
-from timely_llm_ros.planner.task_prompts import TaskPrompts
+from timely_llm_ros.planner.task_prompts import TaskPrompts, WarmScenes
 from timely_llm_ros.planner.task_run import TaskRun
 from timely_llm_ros.prediction.lengths import EmpiricalLengths
 
@@ -95,8 +95,7 @@ class Planner:
         self._engine = engine
         self._robots, self._skill_sets, self._clock = robots, skill_sets, clock
         self._on_event, self._on_engine_event_seen = on_event, on_engine_event
-        self._times = times
-        self._predictor = predictor or EmpiricalLengths()
+        self._times, self._predictor = times, predictor or EmpiricalLengths()
         self._budgets: Budgets | None = None
         self._shortest_s: dict[str, float] = {}
         """Least engine time of a whole plan so far, by skill set."""
@@ -117,6 +116,8 @@ class Planner:
         )
         self.prompts = TaskPrompts()
         """What makes the prompts of its tasks."""
+        self.warm_scenes = WarmScenes(engine, self.prompts)
+        """What the engine knows of robots' scenes before tasks come."""
         self._background = BackgroundTasks(self._context, skill_sets, self.prompts.build)
         self._runs: dict[str, TaskRun] = {}
         self._queues: dict[str, RobotQueue] = {}
@@ -150,6 +151,7 @@ class Planner:
         if times is not None and self._config.budgets is not None:
             self._budgets = Budgets(info, times, self._predictor, self._config, self.prompts)
         self._engine_ready = self._open = True
+        self.warm_scenes.engine_ready(info)
         self._background.engine_ready()
         return info
 
@@ -167,6 +169,7 @@ class Planner:
         # A run's end takes at most two stop limits: one for its segments, one for the safe action.
         await self._group.join(2.5 * self._config.stop_limit_s)
         self._engine_ready = False
+        self.warm_scenes.engine_stopped()
         await self._engine.close()
 
     def choose(
@@ -348,11 +351,13 @@ class Planner:
                 self._of_generation(event.generation_id, lambda run: run.on_eviction(event))
             case EngineFailed():
                 self._engine_ready = False
+                self.warm_scenes.engine_stopped()
                 self._background.engine_failed(event.error)
                 for run in tuple(self._runs.values()):
                     run.on_engine_failed(event.error)
-            case EngineReady():
+            case EngineReady(info):
                 self._engine_ready = self._open
+                self.warm_scenes.engine_ready(info)
                 for queue in tuple(self._queues.values()):
                     if queue.current is not None:
                         self._begin(queue.current)

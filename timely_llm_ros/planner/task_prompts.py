@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.engines.tokens import PromptSize
-from timely_llm_ros.errors import InvalidTaskError
+from timely_llm_ros.engines.tokens import PromptSize, common_start
+from timely_llm_ros.errors import InvalidTaskError, TimelyError
 from timely_llm_ros.prompts import TersePrompts, load_prompts
 from timely_llm_ros.skills import Scene
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from timely_llm_ros.engines import EngineInfo
+    from timely_llm_ros.engines import Engine, EngineInfo
     from timely_llm_ros.prompts import Prompts
     from timely_llm_ros.skills import Message, Prompt, SkillSet
 
@@ -68,6 +69,57 @@ class TaskPrompts:
                 )
         return prompt
 
+    def known(self, skill_set: SkillSet, scene: Scene) -> Prompt:
+        """Return what prompts of all tasks in a scene begin with; its body may be empty.
+
+        Raises:
+            InvalidTaskError: An object has the name of a skill that plans may call.
+        """
+        one, other = (self._prompts.build(skill_set, scene, text) for text in ('go', 'look'))
+        body = one.body[: common_start(one.body, other.body)]
+        end = len(one.fixed) + len(body)
+        special = one.special and tuple(span for span in one.special if span[1] <= end)
+        return replace(one, body=body, special=special, messages=())
+
     def _measure(self, size: PromptSize, skill_sets: Mapping[str, SkillSet]) -> None:
         for name, skill_set in skill_sets.items():
             self.tokens[name] = size.fixed(self.build(skill_set, Scene(), 'x'))
+
+
+class WarmScenes:
+    """Tells an engine what robots know, so that it computes their scenes before tasks come.
+
+    An engine that cannot use it is told nothing.
+    """
+
+    def __init__(self, engine: Engine, prompts: TaskPrompts) -> None:
+        self._engine, self._prompts = engine, prompts
+        self._warms = False
+        self._told: dict[str, tuple[Scene, str]] = {}
+
+    def engine_ready(self, info: EngineInfo) -> None:
+        """Note that the engine has begun anew and knows nothing."""
+        self._warms = info.warms
+        self._told.clear()
+
+    def engine_stopped(self) -> None:
+        """Tell nothing until the engine is ready."""
+        self._warms = False
+
+    def tell(self, robot: str, skill_set: SkillSet, scene: Scene) -> None:
+        """Tell the engine where what a robot's prompts begin with has changed.
+
+        Stamps do not count; leave them out, so that a scene that stays is seen to be the same.
+        """
+        told, before = self._told.get(robot, (Scene(), ''))
+        if not self._warms or skill_set.free_text is not None or scene == told:
+            return
+        try:
+            prompt = self._prompts.known(skill_set, scene) if scene.objects else None
+        except TimelyError:
+            # A task with this scene is told what is wrong with it.
+            prompt = None
+        text = prompt.text if prompt is not None and prompt.body else ''
+        self._told[robot] = scene, text
+        if text != before:
+            self._engine.warm(robot, prompt if text else None, skill_set, scene)

@@ -176,6 +176,7 @@ class TaskRun:
             constrained=self._context.config.constrained,
             predicted_tokens=prepared.predicted_tokens,
             eviction=None if budgeted is None else budgeted.rule(self.received_s),
+            scene_of=self.task.robot,
         )
         try:
             self._context.engine.submit(request)
@@ -386,8 +387,7 @@ class TaskRun:
     def _touch(self, *, feedback: bool = False) -> None:
         """Tell of a new phase, and how far the task is then or where ``feedback`` asks for it."""
         phase = self.phase
-        changed = phase is not self._last_phase
-        if not (changed or feedback):
+        if not ((changed := phase is not self._last_phase) or feedback):
             return
         if changed:
             now_s = self._context.clock.now()

@@ -8,14 +8,17 @@ time, because its text and its grammar take as long as a step.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.engines.commands import Cancel, Submit
+from timely_llm_ros.engines.commands import Cancel, Submit, Warm
+from timely_llm_ros.engines.core.batching import Batcher
 from timely_llm_ros.engines.core.core import EngineCore
 from timely_llm_ros.engines.core.generations import REPEATED
-from timely_llm_ros.engines.core.interrupted_step import InterruptedStep
 from timely_llm_ros.engines.core.options import CoreOptions
+from timely_llm_ros.engines.core.step import StepPlan
 from timely_llm_ros.engines.core.step_size import StepSize
+from timely_llm_ros.engines.core.warm_scenes import WarmScenes
 from timely_llm_ros.engines.engine import GenerationEnded
 
 if TYPE_CHECKING:
@@ -23,13 +26,42 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.engines.commands import Command, GenerationRequest
     from timely_llm_ros.engines.core.kv_ledger import Context
-    from timely_llm_ros.engines.core.step import Generation, LanedBackend, Output, StepPlan
+    from timely_llm_ros.engines.core.step import Generation, LanedBackend, Output, Row
     from timely_llm_ros.engines.engine import EndReason
     from timely_llm_ros.scheduling import SchedulingOptions
     from timely_llm_ros.skills import TextSegmenter
 
 _FIRST_STEP = -(1 << 62)
 """The background counts steps from here, so that its prefixes are the least recently used ones."""
+
+
+@dataclass(slots=True, eq=False)
+class InterruptedStep:
+    """A step of the background that gave way to robots, and the time that it has taken so far (s).
+
+    Its tokens' KV has its place and is accounted for, but not all of it is computed, and the step
+    has brought no token yet.
+    """
+
+    plan: StepPlan
+    spent_s: float
+    _computed: tuple[int, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._computed = tuple(row.generation.context.computed for row in self.plan.rows)
+
+    def intact(self) -> list[Row]:
+        """Return the rows whose KV is as it was: whose generations have not ended or lost it."""
+        return [
+            row
+            for row, computed in zip(self.plan.rows, self._computed, strict=True)
+            if row.generation.context.computed == computed
+        ]
+
+    @property
+    def lost(self) -> bool:
+        """Whether it cannot go on, because one of its generations has ended or lost its KV."""
+        return len(self.intact()) < len(self.plan.rows)
 
 
 class BackgroundCore:
@@ -64,6 +96,13 @@ class BackgroundCore:
         self.generations = self._core.generations
         """The generations that are open."""
         self._robots = robots.generations
+        self.warm = WarmScenes(backend, robots.kv, robots.generations.context_limit)
+        """Robots' scenes whose KV is computed ahead."""
+        self._warmer = Batcher(
+            robots.kv, backend, self.generations.harm, self._chunk, first_step=_FIRST_STEP
+        )
+        self._core.batcher.spill_first = self.warm.contexts
+        robots.kv.before_close = self.warm.take_back
         self._kv = robots.kv
         self._unopened: dict[str, GenerationRequest] = {}
         self._backend = backend
@@ -88,6 +127,9 @@ class BackgroundCore:
                 self.end_repeated(request.generation_id)
                 self._unopened[request.generation_id] = request
                 self.generations.changed = True
+            case Warm():
+                self.warm.apply(command)
+                self.generations.changed = True
             case Cancel(name) if name in self._unopened:
                 self._end_unopened(name, 'canceled', '')
             case _:
@@ -103,10 +145,32 @@ class BackgroundCore:
     @property
     def wants_more(self) -> bool:
         """Whether it opens one more generation before its next step."""
-        return bool(self._unopened) and len(self.generations) < self._batch
+        opens = bool(self._unopened) and len(self.generations) < self._batch
+        return opens or self.warm.wants_more
+
+    @property
+    def has_work(self) -> bool:
+        """Whether there is something to compute, if there is room for it."""
+        return bool(len(self) or self.warm.unfinished())
+
+    def lend(self, task: Generation) -> None:
+        """Give a robot's task that has just come its warm scene."""
+        scene = self.warm.get(task.request.scene_of)
+        if scene is not None:
+            self._stop_warming(scene)
+        self.warm.lend(task)
 
     def open_next(self) -> None:
-        """Open the generation that came first; one that cannot be served ends with ``error``."""
+        """Open the generation that came first; one that cannot be served ends with ``error``.
+
+        Scenes come before generations, because robots will wait for them.
+        """
+        if self.warm.wants_more:
+            for scene in self.warm.unfinished():
+                self._stop_warming(scene)
+            self.warm.open_next()
+            self.generations.changed = True
+            return
         name = next(iter(self._unopened))
         self.generations.apply(Submit(self._unopened.pop(name)))
 
@@ -130,6 +194,9 @@ class BackgroundCore:
             if not self._interrupted.lost:
                 return self._interrupted.plan
             self._take_back(self._interrupted)
+        plan = self._plan_warming()
+        if plan is not None:
+            return plan
         chosen = self.generations.choose(now_s)
         if not chosen:
             return None
@@ -141,6 +208,25 @@ class BackgroundCore:
                 self.generations.run(list(plan.running))
                 return plan
         return None if len(self._robots) else self._core.plan(now_s)
+
+    def _plan_warming(self) -> StepPlan | None:
+        """Choose the next part of a robot's scene; nothing but unused prefixes goes for it."""
+        for scene in self.warm.unfinished():
+            self._warmer.prefill_chunk = (
+                self._chunk if self._pauses([scene]) else self._prompts.tokens
+            )
+            plan = self._warmer.fit([scene], (), self._kv.prefixes_of_robots())
+            if plan is not None:
+                self.generations.run([])
+                rows = tuple(row._replace(samples=False) for row in plan.rows)
+                return StepPlan(plan.prefixes, rows, plan.running)
+        return None
+
+    def _stop_warming(self, scene: Generation) -> None:
+        """Give up an interrupted step that computes a scene, so that what it has is certain."""
+        step = self._interrupted
+        if step is not None and any(row.generation is scene for row in step.plan.rows):
+            self._take_back(step)
 
     def may_interrupt(self, plan: StepPlan) -> bool:
         """Return whether others may run in the middle of its step.
@@ -165,6 +251,10 @@ class BackgroundCore:
         if self._interrupted is not None:
             started_s -= self._interrupted.spent_s
             self._interrupted = None
+        if plan.running[0].context.spare:
+            self._prompts.observe(plan.tokens, ended_s - started_s)
+            self.generations.changed = True
+            return
         if plan.decodes_only:
             self._decoding.observe(len(plan.rows), ended_s - started_s)
         else:
@@ -207,4 +297,5 @@ class BackgroundCore:
 
     def contexts(self) -> list[Context]:
         """Return what robots may drop, the last come first."""
-        return [generation.context for generation in reversed(list(self.generations))]
+        generations = [generation.context for generation in reversed(list(self.generations))]
+        return self.warm.contexts() + generations

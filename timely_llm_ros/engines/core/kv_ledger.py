@@ -56,6 +56,7 @@ class Context:
         computed: Tokens of its own whose KV was computed; all of it is held, but for evicted ones.
         evicted: Tokens of the prompt, prefix included, whose KV was given up. What is left of the
             prompt is then private: a copy that nobody shares.
+        spare: Whether nobody waits for it, so that dropping it costs only idle time.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Context:
     tokens: int
     computed: int = 0
     evicted: int = 0
+    spare: bool = False
 
     @property
     def missing(self) -> int:
@@ -87,6 +89,8 @@ class KvLedger:
     capacity: int
     used: int = 0
     spilled: int = 0
+    before_close: Callable[[Context], None] | None = None
+    """Called with each context that ends, while its KV is there."""
     _prefixes: dict[str, Prefix] = field(default_factory=dict)
 
     @property
@@ -104,6 +108,8 @@ class KvLedger:
 
     def close(self, context: Context) -> None:
         """Forget an ended generation; its prefix stays until the room is needed."""
+        if self.before_close is not None:
+            self.before_close(context)
         self.drop(context)
         prefix = context.prefix
         prefix.users -= 1
@@ -145,6 +151,10 @@ class KvLedger:
         self.used -= tokens
         if not context.computed and not context.evicted:
             context.prefix.resident -= 1
+
+    def move(self, giver: Context, taker: Context) -> None:
+        """Account for all of a context's own KV as another's, which has the same prefix."""
+        taker.computed, giver.computed = giver.computed, 0
 
     def compute_prefix(self, prefix: Prefix, tokens: int) -> None:
         """Account for ``tokens`` more of a prefix."""
@@ -191,7 +201,7 @@ class KvLedger:
                 break
             if context.computed:
                 self.drop(context)
-                self.spilled += 1
+                self.spilled += not context.spare
                 drop(context)
                 self._drop_unused_prefixes(needed, keep, drop_prefix)
         return True

@@ -79,6 +79,25 @@ class LanedBackend(Backend, Protocol):
         """Free the KV of a generation's latest tokens, whose step was interrupted for good."""
         ...
 
+    def warm(self, request: GenerationRequest) -> tuple[str, int, int, int]:
+        """Prepare what a robot's prompts will begin with, in place of what it was before.
+
+        Returns:
+            What :meth:`Backend.open` returns, and how many tokens of the rest keep their KV.
+
+        Raises:
+            EngineError: The scene cannot be served.
+        """
+        ...
+
+    def common(self, giver: str, taker: str) -> int:
+        """Return how many tokens of its own a generation could take over from another's KV."""
+        ...
+
+    def move(self, giver: str, taker: str) -> None:
+        """Make all of a generation's own KV another's, which has none."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class PrefixRow:

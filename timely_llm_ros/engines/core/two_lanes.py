@@ -11,7 +11,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.engines.commands import Submit
+from timely_llm_ros.engines.commands import Submit, Warm
 from timely_llm_ros.engines.core.background_core import BackgroundCore
 from timely_llm_ros.engines.core.core import EngineCore
 from timely_llm_ros.engines.core.generations import STATE_PERIOD_S
@@ -71,7 +71,10 @@ class LanedCore:
             else:
                 background.end_repeated(command.request.generation_id)
                 robots.apply(command)
-        elif command.generation_id in background:
+                task = robots.generations.get(command.request.generation_id)
+                if task is not None:
+                    background.lend(task)
+        elif isinstance(command, Warm) or command.generation_id in background:
             background.apply(command)
         else:
             robots.apply(command)
@@ -95,7 +98,7 @@ class LanedCore:
         self._latest = self._robots
         plan = self._robots.plan(now_s)
         background = self._background
-        if plan is None and len(background) and (background.begun or not background.wants_more):
+        if plan is None and background.has_work and (background.begun or not background.wants_more):
             self._latest = background
             plan = background.plan(now_s)
         return plan
@@ -159,6 +162,10 @@ class LanedCore:
             background=len(self._background),
             busy_s=self._busy_s,
             interrupted=self._background.interruptions,
+            warm_scenes=len(self._background.warm),
+            warm_tokens=self._background.warm.kv_tokens,
+            warm_hits=self._background.warm.hits,
+            warm_hit_tokens=self._background.warm.hit_tokens,
         )
 
     @property

@@ -15,6 +15,7 @@ from timely_llm_ros.engines.commands import RobotIdleAt, Submit
 from timely_llm_ros.engines.core import LanedCore, Output
 from timely_llm_ros.engines.engine import Engine, EngineInfo, deliver
 from timely_llm_ros.engines.simulated.step_time import work_of
+from timely_llm_ros.engines.tokens import common_start
 from timely_llm_ros.errors import EngineError
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class _Plan:
     pieces: Sequence[str]
     last: int
     done: int = 0
+    body: str = ''
 
 
 class PlanTexts:
@@ -61,7 +63,7 @@ class PlanTexts:
             last = len(pieces) + 1
         else:
             pieces, last = plan, len(plan)
-        self._plans[request.generation_id] = _Plan(pieces, last)
+        self._plans[request.generation_id] = _Plan(pieces, last, body=request.prompt.body)
         fixed, body = request.prompt.fixed, request.prompt.body
         per = _CHARACTERS_PER_PROMPT_TOKEN
         return fixed, -(-len(fixed) // per), max(1, -(-len(body) // per))
@@ -82,6 +84,24 @@ class PlanTexts:
         """Nothing is held."""
 
     def take_back(self, generation_id: str, tokens: int) -> None:
+        """Nothing is held."""
+
+    def warm(self, request: GenerationRequest) -> tuple[str, int, int, int]:
+        """Note a scene's text; what it has in common with the one before keeps its KV."""
+        old = self._plans.get(request.generation_id)
+        body = request.prompt.body
+        self._plans[request.generation_id] = _Plan((), 0, body=body)
+        per = _CHARACTERS_PER_PROMPT_TOKEN
+        fixed = request.prompt.fixed
+        kept = 0 if old is None else common_start(old.body, body) // per
+        return fixed, -(-len(fixed) // per), max(1, -(-len(body) // per)), kept
+
+    def common(self, giver: str, taker: str) -> int:
+        """Return how many tokens of two prompts are equal from their beginning on."""
+        same = common_start(self._plans[giver].body, self._plans[taker].body)
+        return same // _CHARACTERS_PER_PROMPT_TOKEN
+
+    def move(self, giver: str, taker: str) -> None:
         """Nothing is held."""
 
     def close(self, generation_id: str) -> tuple[int, ...]:
@@ -142,6 +162,7 @@ class SimulatedEngine(Engine):
             0.0,
             eviction='simulated' if self._texts.evicts else '',
             times=self._step_time.times(),
+            warms=True,
         )
 
     async def close(self) -> None:

@@ -6,7 +6,7 @@ from timely_llm_ros.engines.tokens.model_files import (
     find_model,
     require_model_files,
 )
-from timely_llm_ros.engines.tokens.prompt_size import PromptSize
+from timely_llm_ros.engines.tokens.prompt_size import PromptSize, common_start
 from timely_llm_ros.engines.tokens.sampling import MAX_SEED, Sampling
 from timely_llm_ros.engines.tokens.special_tokens import read_as_text
 from timely_llm_ros.engines.tokens.stop_strings import (
@@ -17,6 +17,6 @@ from timely_llm_ros.engines.tokens.stop_strings import (
 
 __all__ = [
     'MAX_SEED', 'PREDICTORS', 'SHIPPED_MODEL', 'PromptSize', 'Sampling', 'StopText',
-    'check_stop_strings',
+    'check_stop_strings', 'common_start',
     'find_model', 'own_stop_strings', 'read_as_text', 'require_model_files',
 ]  # fmt: skip

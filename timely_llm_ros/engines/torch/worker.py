@@ -229,6 +229,7 @@ def _run(link: Link, options: TorchConfig, started_s: float) -> None:
         load_s=time.monotonic() - started_s,
         eviction='' if method is None else options.eviction or '',
         times=times,
+        warms=True,
     )
     link.send([WorkerReady(info)])
     serve(link, core, backend, lengths, min_step_s=options.min_step_s)

@@ -83,6 +83,10 @@ class PlannerDiagnostics:
             'tokens': state.kv_tokens,
             'capacity (tokens)': state.kv_capacity_tokens,
             'dropped and recomputed': state.spilled,
+            'warm scenes': state.warm_scenes,
+            'tokens of warm scenes': state.warm_tokens,
+            'tasks that found a warm scene': state.warm_hits,
+            'prompt tokens that these did not compute': state.warm_hit_tokens,
         }
         level = DiagnosticStatus.WARN if tight else DiagnosticStatus.OK
         return self._status('KV cache', level, f'{share:.0%} in use', values)

@@ -171,6 +171,8 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
                 message.header.stamp = self.get_clock().now().to_msg()
                 self._diagnostics.publish(message)
                 self._scenes.publish_markers()
+                if self._planner is not None:
+                    self._scenes.warm(self._planner)
             await asyncio.sleep(CHECK_PERIOD_S)
 
     async def _configure(self, parameters: PlannerParameters) -> EngineInfo:

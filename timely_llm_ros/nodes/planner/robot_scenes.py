@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.clock import Clock
     from timely_llm_ros.nodes.planner.catalogue import Catalogue
-    from timely_llm_ros.planner import Task
+    from timely_llm_ros.planner import Planner, Task
     from timely_llm_ros.ros import RosThread
     from timely_llm_ros.scene import Detection, SceneOptions
     from timely_llm_ros.skills import Scene
@@ -68,7 +68,7 @@ class RobotScenes:
     ) -> None:
         self._ros, self._clock, self._stamps = ros, clock, node.get_clock()
         self._frame = options.frame or FRAME
-        self._skill_sets = catalogue.skill_sets
+        self._skill_sets, self._skill_set_of = catalogue.skill_sets, catalogue.skill_set_of
         self._known = {
             robot: KnownScene(options, self._skill_sets[name].skills)
             for robot, name in catalogue.skill_set_of.items()
@@ -113,6 +113,13 @@ class RobotScenes:
         """Return what each robot knows now."""
         now_s, stamp_s = self._clock.now(), self._stamp_s()
         return {robot: known.scene(now_s, stamp_s) for robot, known in self._known.items()}
+
+    def warm(self, planner: Planner) -> None:
+        """Have what changed of what robots know computed before tasks come."""
+        now_s = self._clock.now()
+        for robot, known in self._known.items():
+            skill_set = self._skill_sets[self._skill_set_of[robot]]
+            planner.warm_scenes.tell(robot, skill_set, known.scene(now_s))
 
     def publish_markers(self) -> None:
         """Show every robot's scene to who looks at it."""

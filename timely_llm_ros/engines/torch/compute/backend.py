@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from timely_llm_ros.engines.core import Output
-from timely_llm_ros.engines.tokens import Sampling
+from timely_llm_ros.engines.tokens import Sampling, common_start
 from timely_llm_ros.engines.torch.compute.attention import SHORT, AttentionStep
 from timely_llm_ros.engines.torch.compute.eviction import QueryWindow
 from timely_llm_ros.engines.torch.compute.sampling import choose, draw
@@ -115,11 +115,7 @@ class TorchBackend:
         Raises:
             EngineError: The prompt is empty or the grammar cannot be compiled.
         """
-        key = request.prompt.key
-        prefix = self._prefixes.get(key)
-        if prefix is None:
-            prefix = Prefix(key, self._texts.fixed_ids(request.prompt))
-        ids = self._texts.body_ids(request.prompt, beginning=not prefix.ids)
+        prefix, ids = self._tokens(request)
         grammar = None
         if request.constrained and request.forced_token_ids is None:
             # No robot executes a background plan, so no value ever comes back.
@@ -128,12 +124,57 @@ class TorchBackend:
             limit = min(self._model.context_limit, self._pool.capacity)
             room = limit - len(prefix.ids) - len(ids)
             grammar = self._texts.matcher(request, rules, whole_plan=not observed, room=room)
-        self._prefixes[key] = prefix
+        self._prefixes[prefix.key] = prefix
         sequence = Sequence(prefix, ids, grammar, request.forced_token_ids)
         if request.eviction is not None and self._eviction is not None and self._eviction.window:
             sequence.window = QueryWindow(self._eviction.window)
         self._sequences[request.generation_id] = sequence
-        return key, len(prefix.ids), len(ids)
+        return prefix.key, len(prefix.ids), len(ids)
+
+    def _tokens(self, request: GenerationRequest) -> tuple[Prefix, list[int]]:
+        key = request.prompt.key
+        prefix = self._prefixes.get(key)
+        if prefix is None:
+            prefix = Prefix(key, self._texts.fixed_ids(request.prompt))
+        return prefix, self._texts.body_ids(request.prompt, beginning=not prefix.ids)
+
+    def warm(self, request: GenerationRequest) -> tuple[str, int, int, int]:
+        """Tokenise what a robot's prompts begin with, and compile the grammar of its plans.
+
+        Raises:
+            EngineError: It is empty or the grammar cannot be compiled.
+        """
+        prefix, ids = self._tokens(request)
+        rules = decoding_grammar(request.skill_set, request.scene, observations=self._observations)
+        self._texts.matcher(request, rules, whole_plan=not self._observations, room=len(ids))
+        name, kept = request.generation_id, 0
+        scene = Sequence(prefix, ids, None, None)
+        old = self._sequences.get(name)
+        if old is not None and old.prefix is prefix:
+            kept = common_start(old.ids[: old.computed], ids)
+        if old is not None and kept:
+            self._pool.free(old.slots.cut(len(prefix.ids) + kept))
+            scene.slots = old.slots
+        elif old is not None:
+            self.close(name)
+        self._prefixes[prefix.key], self._sequences[name] = prefix, scene
+        return prefix.key, len(prefix.ids), len(ids), kept
+
+    def common(self, giver: str, taker: str) -> int:
+        """Return how many tokens of its own a generation could take over from another's KV.
+
+        Queries that eviction asks for are the taker's own to compute.
+        """
+        one, other = self._sequences[giver], self._sequences[taker]
+        if one.prefix is not other.prefix:
+            return 0
+        last = len(other.ids) if other.window is None else other.prompt - other.window.size
+        return common_start(one.ids[: one.computed], other.ids[: max(0, last)])
+
+    def move(self, giver: str, taker: str) -> None:
+        """Make all of a generation's own KV another's, which has none."""
+        one, other = self._sequences[giver], self._sequences[taker]
+        one.slots, other.slots = other.slots, one.slots
 
     def observe(self, generation_id: str, text: str) -> int:
         """Append an observation.
