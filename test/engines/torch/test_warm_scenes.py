@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +19,11 @@ from timely_llm_ros.engines.core.two_lanes import LanedCore
 from timely_llm_ros.engines.tokens import Sampling
 from timely_llm_ros.engines.torch.compute.eviction import find_method
 from timely_llm_ros.engines.torch.compute.model import LoadedModel, load_model
+from timely_llm_ros.scheduling import SchedulingOptions
 from timely_llm_ros.skills import Prompt
 
 if TYPE_CHECKING:
+    import random
     from pathlib import Path
 
     from timely_llm_ros.engines import GenerationRequest
@@ -168,6 +169,27 @@ def test_a_task_in_a_warm_scene_computes_its_instruction_only(loaded: LoadedMode
     run.step()
     assert run.core.state(0.0).warm_hits == 2
     run.finish()
+    close(run)
+
+
+@pytest.mark.parametrize('parts', [0, 2])
+def test_a_task_that_interrupts_its_scene_has_what_is_computed_of_it(
+    loaded: LoadedModel, expected: dict[str, dict[str, tuple[int, ...]]], parts: int
+) -> None:
+    scheduling = SchedulingOptions(background_chunk=12)
+    run = Run(loaded, kind=LanedCore, options={'scheduling': scheduling})
+    # The beginning that all share is computed in steps that nothing interrupts.
+    run.core.apply(Submit(replace(task(1), scene_of='')))
+    run.finish()
+    run.core.apply(warm('one', 0))
+    for _ in range(parts):
+        run.step()
+    run.step(lambda: True)
+    assert run.core.state(0.0).interrupted == 1
+    run.core.apply(Submit(task(0)))
+    assert run.core.state(0.0).warm_hit_tokens == 12 * parts
+    run.finish()
+    assert run.ended['g0'].token_ids == expected['greedy']['g0']
     close(run)
 
 
