@@ -37,6 +37,16 @@ def described(fleet: Fleet, robot: str) -> dict[str, SceneObject]:
     return {item.name: item for item in answer.scene}
 
 
+def kv_cache(fleet: Fleet) -> dict[str, str]:
+    """Return what diagnostics said last of the engine's KV."""
+    return {
+        pair.key: pair.value
+        for status in (fleet.diagnostics[-1].status if fleet.diagnostics else ())
+        if status.name.endswith(': KV cache')
+        for pair in status.values
+    }
+
+
 def tell_until(
     fleet: Fleet, robot: str, topic: str, message: Any, is_known: Callable[[Any], bool]
 ) -> dict[str, SceneObject]:
@@ -63,11 +73,13 @@ def test_a_task_without_a_scene_is_planned_for_what_is_seen(fleet: Fleet) -> Non
     assert known['cat_1'].header.frame_id == 'map'
     assert known['cat_1'].header.stamp.sec > 0
     assert known['coffee_mug_1'].position == Point(x=2.0, y=-1.0)
+    wait_for(lambda: kv_cache(fleet).get('warm scenes') == '1', 'a warm scene')
     goal = fleet.plan('takeoff;goto(coffee_mug_1);land;')
     status, result = goal.result()
     assert (status, result.error_msg) == (SUCCEEDED, '')
     accepted = fleet.wait_event(goal, TaskEvent.ACCEPTED)
     assert {item.name for item in accepted.scene} == set(known)
+    wait_for(lambda: kv_cache(fleet)['tasks that found a warm scene'] == '1', 'its use')
     # The others know nothing of it.
     assert not described(fleet, 'drone_2')
     status, result = fleet.plan('takeoff;goto(cat_1);land;', 'drone_2').result()
