@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.common import Target, arguments, save
@@ -27,7 +28,7 @@ from timely_llm_ros.engines.core import CoreOptions, LanedCore
 from timely_llm_ros.engines.tokens import find_model
 from timely_llm_ros.engines.torch.compute import TorchBackend, load_model
 from timely_llm_ros.evaluation.plans import draw_cases
-from timely_llm_ros.planner.task_prompts import TaskPrompts
+from timely_llm_ros.prompts import TersePrompts
 from timely_llm_ros.scheduling import SchedulingOptions
 from timely_llm_ros.skills import Call
 from timely_llm_ros.utility import NORMAL
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     from timely_llm_ros.evaluation.plans import Case
 
 SHIPPED = 'timely-planner'
+TASK = 'task: '
+"""What stands between scene and instruction in the shipped model's prompts."""
+
 KV_TOKENS = 16_384
 MOST_TOKENS = 200
 
@@ -50,7 +54,7 @@ class Server:
     """Serves one task at a time, with its scene told before or not."""
 
     def __init__(self, loaded: LoadedModel, *, warm: bool) -> None:
-        self._warm, self._prompts = warm, TaskPrompts()
+        self._warm, self._prompts = warm, TersePrompts()
         self._backend = TorchBackend(loaded)
         self._core = LanedCore(
             self._backend,
@@ -66,9 +70,10 @@ class Server:
     def serve(self, case: Case) -> tuple[float, float, tuple[int, ...]]:
         """Return how long the first segment took, the scene before it, and the plan's ids (s)."""
         core, task = self._core, case.task
+        prompt = self._prompts.build(case.skill_set, task.scene, task.instruction)
         began_s = time.process_time()
         if self._warm:
-            known = self._prompts.known(case.skill_set, task.scene)
+            known = replace(prompt, body=prompt.body[: prompt.body.index(TASK) + len(TASK)])
             core.apply(Warm('robot', known, case.skill_set, task.scene))
             while self._step():
                 pass

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MEASURED_BY = {
-    'scheduling': ('scheduling', 'scale', 'overhead', 'first_action'),
+    'scheduling': ('scheduling', 'scale', 'overhead', 'first_action', 'warm_scenes'),
     'overload': ('overload', 'overload_10', 'overload_recovery'),
     'timelyllm': (
         'timelyllm_fig5', 'timelyllm_fig6', 'timelyllm_fig7', 'timelyllm_admission',
