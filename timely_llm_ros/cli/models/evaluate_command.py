@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import platform
 import time
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +16,14 @@ from timely_llm_ros.command_line import require_range
 from timely_llm_ros.engines.tokens import find_model
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.evaluation.plans import cells, draw_cases, judge, report, write_plans
+from timely_llm_ros.evaluation.suites import (
+    SUITES,
+    SuiteArchives,
+    mean_score,
+    score,
+    suite_cases,
+    suite_folder,
+)
 from timely_llm_ros.prompts import load_prompts
 from timely_llm_ros.sample_tasks import ALSO_OF, KINDS
 
@@ -21,6 +31,8 @@ if TYPE_CHECKING:
     import argparse
 
     from timely_llm_ros.engines.torch.compute import LoadedModel
+    from timely_llm_ros.evaluation.plans import Case, Written
+    from timely_llm_ros.evaluation.suites import Scored, Suite
     from timely_llm_ros.prompts import Prompts
 
 _EXAMPLES = """\
@@ -29,6 +41,7 @@ examples:
   timely-llm evaluate --skill-set rover --grammar on
   timely-llm evaluate --model models/smollm2 --tasks 5 --sizes 5 10 --output smollm2.json
   timely-llm evaluate --model models/smollm2 --grammar on --plans plans.jsonl
+  timely-llm evaluate --suite virtualhome --tasks 20
 """
 
 
@@ -37,7 +50,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         'Have a model write plans for held-out scenes and wordings of eleven kinds of task, and '
         'count how many are complete, valid and right. Right are a first statement, a whole plan '
-        '(exact), and what a plan brings about in a world of symbols (success).'
+        '(exact), and what a plan brings about in a world of symbols (success). With --suite, for '
+        'tasks of others, which their own evaluator judges.'
     )
     parser.epilog = _EXAMPLES
     parser.add_argument('--model', default='', help='folder of the model; default: the shipped one')
@@ -48,7 +62,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default='',
         help='tasks of one skill set alone; default: tello and arm',
     )
-    parser.add_argument('--tasks', type=int, default=10, help='per kind and size (%(default)s)')
+    parser.add_argument(
+        '--suite', choices=tuple(SUITES), help='tasks of VirtualHome or BEHAVIOR in place of ours'
+    )
+    parser.add_argument(
+        '--suite-files',
+        default='',
+        metavar='FOLDER',
+        help='of its archives; default: make setup-dev',
+    )
+    parser.add_argument(
+        '--tasks', type=int, default=10, help='per kind and size, or of a suite (%(default)s)'
+    )
     parser.add_argument(
         '--sizes', type=int, nargs='+', default=[5, 10], help='objects per scene (5 10)'
     )
@@ -77,13 +102,16 @@ def _evaluate(options: argparse.Namespace) -> int:
     path = find_model(options.model)
     # A template that is wrong is refused before the model is loaded, which takes its time.
     prompts = load_prompts(options.template, path)
-    for case in draw_cases([4], 1, 'trained', options.skill_set):
+    suite = _find_suite(options)
+    for case in draw_cases([4], 1, 'trained', options.skill_set) if suite is None else ():
         prompts.prepare(case.skill_set)
+    if suite is not None:
+        prompts.prepare(suite.skill_set)
     loaded = load_model(path, max_kv_tokens=options.max_kv_tokens, threads=options.threads)
     if options.plans is not None:
         options.plans.write_text('', encoding='utf-8')
     figures = {
-        grammar: _measure(options, loaded, prompts, constrained=grammar == 'on')
+        grammar: _measure(options, loaded, prompts, suite, constrained=grammar == 'on')
         for grammar in (('on', 'off') if options.grammar == 'both' else (options.grammar,))
     }
     _print(path, figures)
@@ -93,6 +121,7 @@ def _evaluate(options: argparse.Namespace) -> int:
             'parameters': loaded.info.parameters,
             'template': options.template,
             'skill_set': options.skill_set,
+            'suite': options.suite,
             'wordings': options.wordings,
             'tasks_per_cell': options.tasks,
             'max_tokens': options.max_tokens,
@@ -104,13 +133,30 @@ def _evaluate(options: argparse.Namespace) -> int:
     return 0
 
 
+def _find_suite(options: argparse.Namespace) -> Suite | None:
+    if options.suite is None:
+        return None
+    if options.skill_set:
+        raise ConfigurationError('--skill-set: a suite has its own: expected one of the two')
+    logging.getLogger('virtualhome_eval').setLevel(logging.CRITICAL)
+    return SUITES[options.suite](SuiteArchives(suite_folder(options.suite_files)))
+
+
 def _measure(
-    options: argparse.Namespace, loaded: LoadedModel, prompts: Prompts, *, constrained: bool
+    options: argparse.Namespace,
+    loaded: LoadedModel,
+    prompts: Prompts,
+    suite: Suite | None,
+    *,
+    constrained: bool,
 ) -> dict[str, Any]:
     from rich.console import Console
     from rich.progress import track
 
-    cases = draw_cases(options.sizes, options.tasks, options.wordings, options.skill_set)
+    if suite is None:
+        cases = draw_cases(options.sizes, options.tasks, options.wordings, options.skill_set)
+    else:
+        cases = suite_cases(suite, options.tasks)
     written = write_plans(
         loaded,
         prompts,
@@ -121,16 +167,29 @@ def _measure(
     )
     started_s = time.monotonic()
     judged = []
+    scored: list[Scored] = []
+    tokens: list[int] = []
     title = f'grammar {"on" if constrained else "off"}'
     for case, plan in track(written, title, len(cases), console=Console(stderr=True)):
-        judged.append((case, plan, judge(case, plan)))
+        tokens.append(plan.tokens)
+        if suite is None:
+            judged.append((case, plan, judge(case, plan)))
+            line = _line(case, plan, constrained=constrained) | {'success': judged[-1][2].success}
+        else:
+            worth, verdict = score(suite, case, plan)
+            scored.append(worth)
+            line = _line(case, plan, constrained=constrained) | {'verdict': asdict(verdict)}
         if options.plans is not None:
             with options.plans.open('a', encoding='utf-8') as file:
-                file.write(json.dumps(_line(*judged[-1], constrained=constrained)) + '\n')
-    return report(cells(judged)) | {'wall_s': round(time.monotonic() - started_s, 1)}
+                file.write(json.dumps(line) + '\n')
+    wall = {'wall_s': round(time.monotonic() - started_s, 1)}
+    if suite is None:
+        return report(cells(judged)) | wall
+    mean_tokens = round(sum(tokens) / len(tokens), 1)
+    return {'plans': len(cases), 'mean_tokens': mean_tokens, 'all': mean_score(scored)} | wall
 
 
-def _line(case: Any, plan: Any, verdict: Any, *, constrained: bool) -> dict[str, Any]:
+def _line(case: Case, plan: Written, *, constrained: bool) -> dict[str, Any]:
     return {
         'id': case.name,
         'grammar': constrained,
@@ -140,7 +199,6 @@ def _line(case: Any, plan: Any, verdict: Any, *, constrained: bool) -> dict[str,
         'reason': plan.reason,
         'error': plan.error,
         'tokens': plan.tokens,
-        'success': verdict.success,
     }
 
 
@@ -156,8 +214,9 @@ def _print(path: str, figures: dict[str, dict[str, Any]]) -> None:
         table.add_column('tasks')
         for word in found['all']:
             table.add_column(word, justify='right')
-        rows = {**found['by_kind'], 'all': found['all']}
-        rows |= {f'{size} objects': shares for size, shares in found['by_objects'].items()}
+        rows = {**found.get('by_kind', {}), 'all': found['all']}
+        sizes = found.get('by_objects', {})
+        rows |= {f'{size} objects': shares for size, shares in sizes.items()}
         for name, shares in rows.items():
             values = [f'{share:.3f}' for share in shares.values()]
             table.add_row(name, *values, style='bold' if name == 'all' else None)

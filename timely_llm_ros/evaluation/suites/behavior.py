@@ -1,9 +1,10 @@
 """BEHAVIOR's 100 tasks, judged by the graph of Embodied Agent Interface's evaluator.
 
 The evaluator's physics needs iGibson, which cannot be had here; ``igibson_stand_in.py`` says what
-stands in its place. What a world is like at first is told by the task's start conditions and by three
-assumptions, as iGibson would measure it: what stands nowhere is on the floor; what can be open is
-closed; but a kind of thing that no right plan of the suite ever opens (cartons) stands open.
+stands in its place. How a world is at first is told by the task's start conditions. Where they
+say nothing, three assumptions do, because iGibson would measure it: what stands nowhere is on the
+floor; what can be open is closed; but a kind of thing that no right plan of the suite ever opens
+(cartons) stands open.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from timely_llm_ros.evaluation.suites.igibson_stand_in import (
     BY_PREDICATE,
@@ -44,6 +45,13 @@ _LISTED = re.compile(r"\{'name': '([^']+)', 'category': '([^']+)'\}")
 _FLOOR = 'room_floor'
 _PARTS = 2
 _SAFE = 'stop'
+_WHERE: dict[str, Literal['in', 'on', 'under', 'near']] = {
+    'Inside': 'in',
+    'OnTop': 'on',
+    'Under': 'under',
+    'NextTo': 'near',
+    'OnFloor': 'on',
+}
 _TOLD = ('Open', 'Frozen', 'Stained', 'Dusty', 'Soaked', 'Sliced', 'ToggledOn', 'Cooked')
 
 
@@ -250,28 +258,19 @@ class Behavior:
             elif holds is facts:
                 relations[names[terms[0]]][state].add(names[terms[1]])
         wanted = [[names.get(word, word) for word in it] for it in said['goal_condition']]
-        return _Start(
-            names, dict(listed), facts, denied, relations, said['goal_option'], wanted
-        )
+        return _Start(names, dict(listed), facts, denied, relations, said['goal_option'], wanted)
 
 
 def _object(item: str, kind: str, start: _Start) -> SceneObject:
     states = [name.lower() for name in _TOLD if name in start.facts[item]]
     states += ['closed'] if 'Open' in start.denied[item] else []
-    where = {'Inside': 'in', 'OnTop': 'on', 'Under': 'under', 'NextTo': 'near', 'OnFloor': 'on'}
-    for relation, word in where.items():
-        others = start.relations[item].get(relation)
-        if others:
-            support = as_word(min(others))
-            break
-    else:
-        word, support = 'on', 'floor'
+    found = next((it for it in _WHERE if start.relations[item].get(it)), None)
     return SceneObject(
         as_word(item),
         as_word(kind.partition('.')[0]),
         '_'.join(states) or 'plain',
-        word,  # type: ignore[arg-type]
-        support,
+        'on' if found is None else _WHERE[found],
+        'floor' if found is None else as_word(min(start.relations[item][found])),
     )
 
 

@@ -1,9 +1,9 @@
 """What BEHAVIOR's evaluator takes from iGibson, in symbols: objects with states, and nothing else.
 
-The evaluator has two worlds: iGibson's physics, and a graph of objects with rules on it. Its rate of
-success comes from the graph. The graph's code asks iGibson for classes, and for the states that
-objects have at first; iGibson itself needs a physics engine to be compiled and scenes that are under
-a licence. This gives the graph what it asks for. Sizes are unknown, so all objects are equally big.
+The evaluator has two worlds: iGibson's physics, and a graph of objects with rules on it. Its rate
+of success comes from the graph. The graph's code asks iGibson for classes, and for the states that
+objects have at first; iGibson itself needs a physics engine to be compiled, and scenes that are
+under a licence. This gives the graph what it asks for. Sizes are unknown, so all are equally big.
 """
 
 from __future__ import annotations

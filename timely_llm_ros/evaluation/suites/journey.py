@@ -80,9 +80,7 @@ async def _travel(
     await executor.start()
     await planner.start()
     try:
-        wanted = Task(
-            task.name, 'robot', skill_set.name, task.instruction, task.scene, NORMAL
-        )
+        wanted = Task(task.name, 'robot', skill_set.name, task.instruction, task.scene, NORMAL)
         handle = planner.submit(planner.prepare(wanted))
         result = await handle.result()
         return Journey(tuple(done), result)
@@ -91,9 +89,7 @@ async def _travel(
         await executor.close()
 
 
-def constrained_tokens(
-    texts: TokenTexts, task: SuiteTask, skill_set: SkillSet
-) -> list[int] | None:
+def constrained_tokens(texts: TokenTexts, task: SuiteTask, skill_set: SkillSet) -> list[int] | None:
     """Return the tokens in which a model writes a task's right plan under the decoding grammar.
 
     Of the tokens that the grammar allows and the plan goes on with, the longest one is next.
@@ -115,7 +111,9 @@ def constrained_tokens(
     rest, tokens = task.gold.encode(), list[int]()
     while rest:
         allowed = [it for it in _set_bits(state.allowed) if it not in texts.end_ids]
-        fitting = [it for it in allowed if texts.bytes_of(it) and rest.startswith(texts.bytes_of(it))]
+        fitting = [
+            it for it in allowed if texts.bytes_of(it) and rest.startswith(texts.bytes_of(it))
+        ]
         if not fitting:
             return None
         best = max(fitting, key=lambda it: len(texts.bytes_of(it)))
@@ -130,5 +128,7 @@ _ROOM = 64
 
 
 def _set_bits(mask: NDArray[np.int32]) -> list[int]:
-    found: list[int] = np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder='little')).tolist()
+    found: list[int] = np.flatnonzero(
+        np.unpackbits(mask.view(np.uint8), bitorder='little')
+    ).tolist()
     return found

@@ -91,4 +91,4 @@ class Suite(Protocol):
 def as_word(name: str) -> str:
     """Return a name as the plan language has them; what is a word already stays as it is."""
     word = _NO_WORD.sub('_', name.lower()).strip('_')
-    return word if word[:1].isalpha() else f'object_{word}'
+    return word if word[:1].isalpha() else f'object_{word}'.rstrip('_')

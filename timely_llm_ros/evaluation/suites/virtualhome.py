@@ -3,9 +3,9 @@
 That evaluator runs without Unity: its world is a graph, its motions are rules on it. What it does
 with one answer is in the middle of a function that reads and writes folders
 (``action_sequencing/scripts/evaluate_results.py``), so the same steps are taken here, with its own
-functions. Two things differ. It takes the right plan's text for executable without executing it, and
-never counts it as a success; here every plan is executed. It orders action goals by the hash of
-their text, which changes from process to process; here they stay in their order.
+functions. Two things differ. It takes the right plan's text for executable without executing it,
+and never counts it as a success; here every plan is executed. It orders action goals by the hash
+of their text, which changes from process to process; here they stay in their order.
 """
 
 from __future__ import annotations
@@ -34,9 +34,17 @@ _CODE = 'virtualhome_eval.simulation.evolving_graph.'
 _ROBOT = 65
 """Node of the character that acts."""
 
-_ACTION = re.compile(r'\[(\w+)\]')
+_ACTION = re.compile(r'\[(\w+)\].*')
 _OBJECT = re.compile(r'<([^>]+)> \((?:\d+\.)?(\d+)\)')
-_ERRORS = ('wrong temporal order', 'missing step', 'affordance', 'unseen object', 'additional step')
+_ERRORS = {
+    0: 'wrong temporal order',
+    1: 'missing step',
+    2: 'affordance',
+    3: 'unseen object',
+    4: 'additional step',
+}
+"""What the evaluator's numbers mean; for some mistakes it has none."""
+
 _ADDITIONAL = 4
 """A step that changes nothing; the evaluator goes on after it."""
 
@@ -150,6 +158,8 @@ class VirtualHome:
             refused = 'hallucination'
         elif not self._eval.check_action_grammar(parsed)[0]:
             refused = 'parameters'
+        if not all(it.lower() in self.skill_set.skills for action in parsed for it in action):
+            return refused, []
         # It stops where it refuses. To say more of such a plan too, it is executed all the same.
         known = {f'{node["class_name"]}_{node["id"]}': node['id'] for node in self._nodes(name)}
         return refused, self._eval.json_to_action(parsed, known)
@@ -167,7 +177,7 @@ class VirtualHome:
                 done.append(action)
                 continue
             found = self._checker(info, self._states(name, done)).run_checker().get_error_type()
-            errors.append(_ERRORS[found] if found < len(_ERRORS) else 'unknown')
+            errors.append(_ERRORS.get(found, 'unknown'))
             if found != _ADDITIONAL:
                 executable = False
                 break
@@ -239,15 +249,9 @@ class VirtualHome:
     def _program(self, name: str) -> list[tuple[str, list[tuple[str, int]]]]:
         """Return the right plan: each action with its objects, class and node."""
         return [
-            (_action(line), [(kind, int(node)) for kind, node in _OBJECT.findall(line)])
+            (_ACTION.sub(r'\1', line), [(kind, int(node)) for kind, node in _OBJECT.findall(line)])
             for line in self._lines(name)
         ]
-
-
-def _action(line: str) -> str:
-    found = _ACTION.match(line)
-    assert found is not None
-    return found[1]
 
 
 def _statement(action: str, objects: Sequence[str]) -> str:
