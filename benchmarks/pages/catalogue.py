@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import jinja2
 
+from benchmarks import suites
 from benchmarks.pages import (
     batching,
     model,
@@ -40,6 +41,7 @@ PAGES: dict[str, Callable[[], dict[str, Any]]] = {
     'vllm': vllm.context,
     'robots': robots.context,
     'recorder': recorder.context,
+    'tasks': suites.context,
     'model': model.context,
 }
 """What makes the tables of each page; the template of the page's name holds its prose."""

@@ -26,6 +26,7 @@ MEASURED_BY = {
     'batching': ('background', 'multibin_theory', 'multibin', 'pipeline'),
     'vllm': ('vllm',),
     'robots': ('safety', 'deaths', 'soak', 'chaos_1', 'envelope', 'durations', 'scene'),
+    'tasks': ('tasks', 'tasks_models'),
     'recorder': ('recorder_kills', 'recorder', 'report', 'replay'),
 }  # fmt: skip
 """The files of results that each page shows."""

@@ -7,13 +7,13 @@ import statistics
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from benchmarks.timelyllm.comparison import LOOKAHEAD, PAPER, Summary, mean, summarise
+from benchmarks.timelyllm import LOOKAHEAD, PAPER, Summary, mean, summarise
 from benchmarks.workloads import System, check_all_succeeded, run_workload
 from timely_llm_ros.evaluation import SegmentShape, Workload, WorkloadTask
 from timely_llm_ros.utility import NORMAL, URGENT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from timely_llm_ros.evaluation.suites import SuiteTask
     from timely_llm_ros.skills import Call, SkillSet
@@ -26,6 +26,9 @@ MOST_TASKS = 8
 
 CAPS = (4, 6, 8, 12, 16, 24, 32)
 OURS = 'least_loss, lookahead'
+AT_MOST = ', at most '
+"""Joins a way's name and its largest batch."""
+
 OTHERS = ('fcfs', 'edf', 'utility')
 
 
@@ -86,7 +89,7 @@ def systems(caps: Iterable[int] = CAPS) -> list[System]:
     ways = [(policy, policy, PAPER) for policy in OTHERS]
     ways.append(('utility', 'utility, our options', ours))
     return [System(OURS, policy='least_loss', max_running=32, scheduling=LOOKAHEAD)] + [
-        System(f'{name}, at most {cap}', policy=policy, max_running=cap, scheduling=options)
+        System(f'{name}{AT_MOST}{cap}', policy=policy, max_running=cap, scheduling=options)
         for policy, name, options in ways
         for cap in caps
     ]
@@ -100,6 +103,16 @@ def serve(system: System, workloads: Iterable[Workload], hardware: str) -> Summa
         check_all_succeeded(records)
         found.append(summarise(records, workload.groups))
     return mean(found)
+
+
+def best_of(utilities: Mapping[str, float]) -> list[str]:
+    """Return each way's system at the largest batch with which it earns most."""
+    best: dict[str, str] = {}
+    for name, utility in utilities.items():
+        way = name.partition(AT_MOST)[0]
+        if way not in best or utility > utilities[best[way]]:
+            best[way] = name
+    return list(best.values())
 
 
 def describe(shapes: Sequence[Shape]) -> dict[str, float]:

@@ -23,7 +23,7 @@ from rich.progress import track
 from rich.table import Table
 
 from benchmarks.common import Target, arguments, save
-from benchmarks.suites.load import OURS, Shape, compose, describe, serve, systems
+from benchmarks.suites.load import OURS, Shape, best_of, compose, describe, serve, systems
 from timely_llm_ros.engines.texts import load_texts
 from timely_llm_ros.engines.tokens import find_model
 from timely_llm_ros.errors import PlanError
@@ -39,7 +39,7 @@ from timely_llm_ros.skills import Call, parse
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from benchmarks.timelyllm.comparison import Summary
+    from benchmarks.timelyllm import Summary
     from timely_llm_ros.engines.texts import TokenTexts
     from timely_llm_ros.evaluation.suites import Suite, SuiteTask
 
@@ -167,13 +167,8 @@ def _serve(shapes: Sequence[Shape], load: float, seeds: int) -> dict[str, Summar
 
 
 def _best(found: dict[str, Summary]) -> dict[str, Summary]:
-    """Return each way at its best largest batch, by the system's name."""
-    best: dict[str, str] = {}
-    for name, summary in found.items():
-        way = name.partition(', at most')[0]
-        if way not in best or summary.utility > found[best[way]].utility:
-            best[way] = name
-    return {name: found[name] for name in best.values()}
+    names = best_of({name: it.utility for name, it in found.items()})
+    return {name: found[name] for name in names}
 
 
 def _print_rows(rows: dict[str, Row]) -> None:
