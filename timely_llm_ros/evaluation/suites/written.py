@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.evaluation.plans import Written
     from timely_llm_ros.evaluation.suites.suite import Suite, SuiteVerdict
+    from timely_llm_ros.skills import Call
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ def suite_cases(suite: Suite, count: int) -> list[Case]:
 
 def score(suite: Suite, case: Case, written: Written) -> tuple[Scored, SuiteVerdict]:
     """Execute what is valid of a plan on a simulated robot, and have what it did judged."""
-    calls = ()
+    calls: tuple[Call, ...] = ()
     if written.text:
         calls = travel(suite.task(case.name), suite.skill_set, [written.text]).calls
     verdict = suite.judge(case.name, suite.answer(case.name, calls))
