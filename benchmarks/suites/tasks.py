@@ -13,7 +13,6 @@ against other policies, each at the largest batch at which it does best.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -48,9 +47,6 @@ ROBOTS, DURATION_S, HARDWARE = 150, 240.0, 'toy'
 LOADS: tuple[float, ...] = (0.5, 1.0)
 """Tasks per second; from their execution alone the fleet has room for about three."""
 
-_SILENCE = logging.getLogger('virtualhome_eval')
-"""The evaluator logs what it does, line by line."""
-
 
 def main(given: Sequence[str] | None = None) -> None:
     parser = arguments(__doc__)
@@ -58,7 +54,6 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument('--every', type=int, default=1, help='only each so many-th task')
     parser.add_argument('--seeds', type=int, default=5, help='draws of each load; 0 for no load')
     options = parser.parse_args(given)
-    _SILENCE.setLevel(logging.CRITICAL)
     archives = SuiteArchives(suite_folder())
     texts = load_texts(find_model(''))
     rows, shapes = {}, []

@@ -7,7 +7,6 @@ with the grammar and without; what is valid of them is executed on a simulated r
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +47,6 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument('--max-tokens', type=int, default=256)
     parser.add_argument('--batch', type=int, default=8)
     options = parser.parse_args(given)
-    logging.getLogger('virtualhome_eval').setLevel(logging.CRITICAL)
     archives = SuiteArchives(suite_folder())
     suites: list[Suite] = [kind(archives) for kind in SUITES.values()]
     figures: dict[str, Any] = {}

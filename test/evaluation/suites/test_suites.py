@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import sys
 from functools import cache
 from typing import TYPE_CHECKING
@@ -54,7 +53,6 @@ WRONG_WORD = 'preserving_food_0_Rs_int_0_2021-08-25_15-53-33'
 
 @cache
 def suite(name: str) -> Suite:
-    logging.getLogger('virtualhome_eval').setLevel(logging.CRITICAL)
     found: Suite = SUITES[name](SuiteArchives(suite_folder()))
     return found
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import platform
 import time
@@ -138,7 +137,6 @@ def _find_suite(options: argparse.Namespace) -> Suite | None:
         return None
     if options.skill_set:
         raise ConfigurationError('--skill-set: a suite has its own: expected one of the two')
-    logging.getLogger('virtualhome_eval').setLevel(logging.CRITICAL)
     return SUITES[options.suite](SuiteArchives(suite_folder(options.suite_files)))
 
 

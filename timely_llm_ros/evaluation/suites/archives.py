@@ -6,6 +6,7 @@ one at a time; only its Python files and tables are unpacked, into a temporary f
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import importlib
 import json
@@ -13,7 +14,7 @@ import sys
 import tarfile
 import tempfile
 import zipfile
-from functools import cached_property
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +74,8 @@ class SuiteArchives:
                 found = hashlib.file_digest(file, 'sha256').hexdigest()
             if found != expected:
                 raise ConfigurationError(f'{path}: SHA-256 {found}, expected {expected}')
-        self._eai = zipfile.ZipFile(folder / EAI)
+        self._path = folder / EAI
+        self._eai = zipfile.ZipFile(self._path)
         self._bddl = folder / BDDL
 
     def read(self, name: str) -> str:
@@ -98,19 +100,23 @@ class SuiteArchives:
 
     def module(self, name: str) -> ModuleType:
         """Import a module of ``eai-eval``; of all that it needs only networkx is no part of it."""
-        folder = self._unpacked.name
+        folder = _unpacked(self._path).name
         sys.path.insert(0, folder)
         try:
             return importlib.import_module(name)
         finally:
             sys.path.remove(folder)
 
-    @cached_property
-    def _unpacked(self) -> tempfile.TemporaryDirectory[str]:
-        folder = tempfile.TemporaryDirectory(prefix='timely-suites-')
-        for name in self._eai.namelist():
+
+@cache
+def _unpacked(path: Path) -> tempfile.TemporaryDirectory[str]:
+    """Unpack what is needed of ``eai-eval``; kept to the end, as what is imported reads tables."""
+    folder = tempfile.TemporaryDirectory(prefix='timely-suites-')
+    atexit.register(folder.cleanup)
+    with zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
             code = name.startswith(_CODE) and name.endswith('.py')
             table = name.startswith(_TABLES) and name.count('/') <= 2 and not name.endswith('/')
             if code or table:
-                self._eai.extract(name, folder.name)
-        return folder
+                archive.extract(name, folder.name)
+    return folder
