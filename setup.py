@@ -109,6 +109,7 @@ setup(
         'traces': ['mcap>=1.2', 'lz4>=4', 'rosbags>=0.11', 'zstandard'],
         'terminal': ['rich>=13'],
         'window': ['websockets>=14'],
+        'metrics': ['prometheus-client>=0.20'],
         'indy': ['neuromeka>=3.5'],
         'tello': ['djitellopy>=2.5,<3'],
     },

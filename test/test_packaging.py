@@ -35,7 +35,7 @@ OPTIONAL = {
         'neuromeka',
     ),
     *('pyarrow', 'rich', 'rosbags', 'safetensors', 'tokenizers', 'torch', 'transformers', 'vllm'),
-    *('matplotlib', 'zstandard', 'google', 'msgspec', 'websockets'),
+    *('matplotlib', 'zstandard', 'google', 'msgspec', 'websockets', 'prometheus_client'),
 }
 """Modules of extras, imported where they are needed only."""
 

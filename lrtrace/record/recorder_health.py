@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from timely_llm_ros.ros import Metric
+
 if TYPE_CHECKING:
     from collections import Counter
+
+    from timely_llm_ros.ros.metrics import Samples
 
 NAMED = 3
 """A line names this many topics."""
@@ -70,6 +74,38 @@ def health(counts: RecorderCounts) -> tuple[int, str, dict[str, str]]:
         'lost_messages': counts.lost.total(),
     }
     return level, message, {name: str(value) for name, value in values.items()}
+
+
+FAILED = Metric(
+    'timely_recorder_failed', 'gauge', 'Whether the trace cannot be written on any more.'
+)
+MESSAGES = Metric('timely_recorder_messages_total', 'counter', 'Messages in the trace.')
+TOPICS = Metric('timely_recorder_topics', 'gauge', 'Topics that are recorded.')
+FILES = Metric('timely_recorder_files', 'gauge', 'Files of the trace.')
+BACKLOG = Metric('timely_recorder_backlog_bytes', 'gauge', 'What waits to be written.')
+DROPPED = Metric(
+    'timely_recorder_dropped_messages_total', 'counter', 'Messages for which there was no room.'
+)
+LOST = Metric(
+    'timely_recorder_lost_messages_total', 'counter', 'Messages that the middleware lost.'
+)
+
+RECORDER_METRICS = (FAILED, MESSAGES, TOPICS, FILES, BACKLOG, DROPPED, LOST)
+"""Every metric of a recorder."""
+
+
+def recorder_samples(counts: RecorderCounts) -> Samples:
+    """Return what a recorder tells Prometheus."""
+    values = (
+        bool(counts.failure),
+        counts.messages,
+        counts.topics,
+        counts.files,
+        counts.backlog_bytes,
+        counts.dropped.total(),
+        counts.lost.total(),
+    )
+    return {metric: [((), value)] for metric, value in zip(RECORDER_METRICS, values, strict=True)}
 
 
 def _most(count: Counter[str]) -> str:

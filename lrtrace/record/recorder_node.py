@@ -19,13 +19,13 @@ from lrtrace.record.message_classes import message_class
 from lrtrace.record.program_node import ProgramNode, run_program
 from lrtrace.record.qos import offered_qos, qos_profile
 from lrtrace.record.recorded_topics import is_recorded
-from lrtrace.record.recorder_health import health, summary_line
+from lrtrace.record.recorder_health import health, recorder_samples, summary_line
 from lrtrace.record.recorder_parameters import RecorderParameters, named_values
 from lrtrace.record.recording import Recording
 from lrtrace.record.topic_queues import SOLE, TopicQueues
 from lrtrace.storage import TopicQos, TraceWriter
 from timely_llm_ros.errors import TraceError
-from timely_llm_ros.ros import declare
+from timely_llm_ros.ros import Exporter, declare
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,6 +69,7 @@ class RecorderNode(ProgramNode):
         """
         options = declare(self, RecorderParameters)
         self._patterns, self._action_feedback = options.topics, options.action_feedback
+        self._exporter = Exporter(options.metrics, 'recorder')
         output = options.output or f'trace_{datetime.datetime.now(datetime.UTC):%Y%m%d_%H%M%S}'
         writer = TraceWriter(
             output,
@@ -102,6 +103,7 @@ class RecorderNode(ProgramNode):
         self._take()
         self._recording.note({'lost_messages': str(self.lost.total())})
         self._recording.close()
+        self._exporter.close()
         failure = self._recording.failure
         if failure:
             self.get_logger().fatal(f'recording ends: {failure}')
@@ -178,6 +180,7 @@ class RecorderNode(ProgramNode):
         self._queues.look_at_events()
         counts = self._recording.counts(self.lost)
         level, text, values = health(counts)
+        self._exporter.show(recorder_samples(counts))
         status = DiagnosticStatus(
             level=bytes([level]),
             name=f'{self.get_fully_qualified_name().lstrip("/")}: trace',

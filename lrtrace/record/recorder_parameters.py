@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.errors import ConfigurationError
-from timely_llm_ros.ros import fixed
+from timely_llm_ros.ros import MetricsOptions, fixed, fixed_group
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,6 +54,7 @@ class RecorderParameters:
         minimum=1 << 16,
         maximum=1 << 34,
     )
+    metrics: MetricsOptions = fixed_group(MetricsOptions())
 
 
 def named_values(pairs: Iterable[str]) -> dict[str, str]:

@@ -4,6 +4,13 @@ from timely_llm_ros.ros.action_client import GoalClient
 from timely_llm_ros.ros.action_server import DeferredActionServer
 from timely_llm_ros.ros.deferred_service import create_deferred_service
 from timely_llm_ros.ros.feedback import FeedbackThrottle
+from timely_llm_ros.ros.metrics import (
+    METRICS_PERIOD_S,
+    Distribution,
+    Exporter,
+    Metric,
+    MetricsOptions,
+)
 from timely_llm_ros.ros.parameters import (
     TYPE_NAMES,
     Declaration,
@@ -41,6 +48,7 @@ __all__ = [
     'EVENTS_QOS',
     'HEARTBEAT_QOS',
     'HEARTBEAT_TOPIC',
+    'METRICS_PERIOD_S',
     'SEGMENTS_QOS',
     'SPIN_S',
     'STATE_QOS',
@@ -48,9 +56,13 @@ __all__ = [
     'TYPE_NAMES',
     'Declaration',
     'DeferredActionServer',
+    'Distribution',
+    'Exporter',
     'FeedbackThrottle',
     'GoalClient',
     'IdentifiedSubscription',
+    'Metric',
+    'MetricsOptions',
     'RobotEntry',
     'RosThread',
     'SentTask',

@@ -14,6 +14,7 @@ from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.execution import NoPerception, SegmentExecutor, SimulatedPerception
 from timely_llm_ros.msg import TaskEvent
 from timely_llm_ros.nodes.executor.driver_choice import robot_bodies
+from timely_llm_ros.nodes.executor.metrics import executor_samples
 from timely_llm_ros.nodes.executor.parameters import ExecutorParameters
 from timely_llm_ros.nodes.executor.planner_watch import PERIOD_S
 from timely_llm_ros.nodes.executor.robot_server import RobotServer
@@ -23,7 +24,9 @@ from timely_llm_ros.ros import (
     EVENTS_QOS,
     HEARTBEAT_QOS,
     HEARTBEAT_TOPIC,
+    METRICS_PERIOD_S,
     TASK_EVENTS_TOPIC,
+    Exporter,
     IdentifiedSubscription,
     declare,
     run,
@@ -58,6 +61,7 @@ class ExecutorNode(Node):  # type: ignore[misc]
         self._ros, self._guard, self._shared = ros, guard, shared
         self._doubled = False
         self.parameters = declare(self, ExecutorParameters)
+        self._exporter = Exporter(self.parameters.metrics, 'executor')
         self._bodies = robot_bodies(self.parameters, self.get_namespace())
         self.servers = [self._server(body) for body in self._bodies]
         self._heartbeats = IdentifiedSubscription(self, Header, HEARTBEAT_TOPIC, HEARTBEAT_QOS)
@@ -111,9 +115,14 @@ class ExecutorNode(Node):  # type: ignore[misc]
             names = ', '.join(server.robot for server in self.servers)
             self.get_logger().info(f'executing for {names}')
             watch = asyncio.create_task(self._keep_watch(stop), name='watch')
+            told_s = -METRICS_PERIOD_S
             while not stop.is_set():
                 for server in self.servers:
                     server.publish_state()
+                now_s = self._ros.loop.time()
+                if self._exporter.serves and now_s - told_s >= METRICS_PERIOD_S:
+                    told_s = now_s
+                    self._exporter.show(executor_samples(self.servers))
                 try:
                     async with asyncio.timeout(self.parameters.state_period_s):
                         await stop.wait()
@@ -127,6 +136,7 @@ class ExecutorNode(Node):  # type: ignore[misc]
                 if isinstance(result, BaseException):
                     _logger.error('while closing: %r', result)
             safe = all(result is True for result in results)
+            self._exporter.close()
             if watch is not None:
                 watch.cancel()
                 if safe and self._guard is not None:

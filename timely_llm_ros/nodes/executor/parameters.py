@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from timely_llm_ros.drivers import SimulatedOptions, driver_names
 from timely_llm_ros.execution import ExecutorLimits
-from timely_llm_ros.ros import fixed, fixed_group
+from timely_llm_ros.ros import MetricsOptions, fixed, fixed_group
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +52,4 @@ class ExecutorParameters:
         minimum=1,
         maximum=86400,
     )
+    metrics: MetricsOptions = fixed_group(MetricsOptions())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -92,6 +92,8 @@ class RobotServer:
             drop_unread=self._drop_unread,
             answered=self.publish_state,
         )
+        self.ended: Counter[int] = Counter()
+        """Segments that ended, by :class:`SegmentCode`; refused ones are among them."""
         self._unread: deque[_Taken] = deque()
         self._reading = False
         self._runs: dict[_Taken, asyncio.Task[None]] = {}
@@ -161,9 +163,14 @@ class RobotServer:
 
     def _publish(self, state: ExecutorState) -> None:
         message = robot_state_message(
-            state, self.robot, self.executor.skill_set, halted=self._stops.halted is not None
+            state, self.robot, self.executor.skill_set, halted=self.halted
         )
         self._states.publish(message, message.header)
+
+    @property
+    def halted(self) -> bool:
+        """Whether somebody halted the robot and nobody has released it."""
+        return self._stops.halted is not None
 
     def rival(self) -> str:
         """Return why the robot must be left to another program; '' if it need not."""
@@ -232,6 +239,7 @@ class RobotServer:
 
     def _refuse(self, taken: _Taken, ending: Ending) -> None:
         _logger.warning('robot %s: segment refused: %s', self.robot, ending.message)
+        self.ended[ending.code] += 1
         self._ros.call(self._finish, taken, SegmentOutcome(taken.asked.segment.index, ending))
 
     def _drop_unread(self, ending: Ending) -> None:
@@ -265,6 +273,7 @@ class RobotServer:
             )
         finally:
             self._runs.pop(taken, None)
+        self.ended[outcome.ending.code] += 1
         self._ros.call(self._finish, taken, outcome)
         self.publish_state()
 

@@ -18,6 +18,7 @@ from timely_llm_ros.nodes.planner.approvals import ApprovalServer
 from timely_llm_ros.nodes.planner.audit import PlannerAudit
 from timely_llm_ros.nodes.planner.catalogue import Catalogue
 from timely_llm_ros.nodes.planner.diagnostics import PlannerDiagnostics
+from timely_llm_ros.nodes.planner.metrics import planner_samples
 from timely_llm_ros.nodes.planner.options import (
     allow_list,
     background_file,
@@ -39,6 +40,7 @@ from timely_llm_ros.ros import (
     HEARTBEAT_QOS,
     HEARTBEAT_TOPIC,
     STATE_QOS,
+    Exporter,
     SolePublisher,
     check,
     declarations,
@@ -98,6 +100,7 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             for robot, name in self.catalogue.skill_set_of.items()
         }
         self.topics = PlannerTopics(self)
+        self._exporter = Exporter(self.parameters.metrics, 'planner')
         self._audit = PlannerAudit(self.parameters.audit_file)
         self._health = PlannerDiagnostics(
             self.get_fully_qualified_name().lstrip('/'), self.topics, self.links
@@ -146,6 +149,7 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             self._configuring.cancel()
         await self._close_planner()
         signs_of_life.cancel()
+        self._exporter.close()
         await self._audit.close()
         return self._exit_code
 
@@ -163,17 +167,25 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             now_s = self._ros.loop.time()
             if now_s - diagnosed_s >= DIAGNOSTICS_PERIOD_S:
                 diagnosed_s = now_s
-                message = self._health.message(
-                    active=self._tasks.planner is not None,
-                    tasks=len(self._tasks),
-                    admission=None if self._planner is None else self._planner.admission,
-                )
-                message.header.stamp = self.get_clock().now().to_msg()
-                self._diagnostics.publish(message)
+                self._tell_health()
                 self._scenes.publish_markers()
                 if self._planner is not None:
                     self._scenes.warm(self._planner)
             await asyncio.sleep(CHECK_PERIOD_S)
+
+    def _tell_health(self) -> None:
+        """Publish the diagnostics, and the same figures for Prometheus where it asks for them."""
+        active, tasks = self._tasks.planner is not None, len(self._tasks)
+        admission = None if self._planner is None else self._planner.admission
+        message = self._health.message(active=active, tasks=tasks, admission=admission)
+        message.header.stamp = self.get_clock().now().to_msg()
+        self._diagnostics.publish(message)
+        if self._exporter.serves:
+            self._exporter.show(
+                planner_samples(
+                    self.topics, self.links, active=active, tasks=tasks, admission=admission
+                )
+            )
 
     async def _configure(self, parameters: PlannerParameters) -> EngineInfo:
         """Make a planner and load its engine.

@@ -9,7 +9,7 @@ from timely_llm_ros.engines import ENGINES, EngineConfig
 from timely_llm_ros.options import group, one_of, option
 from timely_llm_ros.planner import PlannerConfig
 from timely_llm_ros.prediction.lengths import PREDICTORS
-from timely_llm_ros.ros import fixed
+from timely_llm_ros.ros import MetricsOptions, fixed, fixed_group
 from timely_llm_ros.scene import SceneOptions
 from timely_llm_ros.utility import NORMAL
 
@@ -104,3 +104,4 @@ class PlannerParameters:
         minimum=1,
         maximum=86400,
     )
+    metrics: MetricsOptions = fixed_group(MetricsOptions())

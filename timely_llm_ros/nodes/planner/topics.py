@@ -29,6 +29,8 @@ from timely_llm_ros.ros.conversions import (
     uuid_message,
 )
 
+from timely_llm_ros.nodes.planner.response_times import ResponseTimes
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -53,6 +55,13 @@ class PlannerTopics:
         self.state: EngineState | None = None
         self.engine_error = ''
         self.counts: Counter[str] = Counter()
+        self.refusals: Counter[int] = Counter()
+        """Goals that were not taken, by error code."""
+        self.endings: Counter[int] = Counter()
+        """Tasks that ended, by error code; 0 is success."""
+        self.responses = ResponseTimes()
+        self.utility = self.possible_utility = 0.0
+        """What ended tasks earned, and the most that they could have."""
 
     def engine_started(self, info: EngineInfo, *, mode: str, policy: str) -> None:
         """Note what engine runs now and publish that it is idle."""
@@ -143,6 +152,7 @@ class PlannerTopics:
     ) -> None:
         """Publish that a goal was not taken."""
         self.counts['refused'] += 1
+        self.refusals[error.code] += 1
         message = TaskEvent(
             event=TaskEvent.REFUSED,
             robot=robot,
@@ -161,8 +171,11 @@ class PlannerTopics:
         task, _ = self._tasks.pop(event.task_id)
         for key in [key for key in self._segments if key[0] == event.task_id]:
             del self._segments[key]
-        if result.response_s is not None and result.response_s > task.utility.expected_response_s:
-            self.counts['late'] += 1
+        self.endings[result.ending.code] += 1
+        self.utility += result.utility
+        self.possible_utility += task.utility.peak
+        if result.response_s is not None:
+            self.counts['late'] += not self.responses.add(task, result.response_s)
         message.event = TaskEvent.ENDED
         message.status = GOAL_STATUS[result.status]
         message.achieved_utility = result.utility
