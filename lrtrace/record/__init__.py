@@ -3,7 +3,8 @@
 from lrtrace.record.message_classes import message_class
 from lrtrace.record.program_node import ProgramNode, run_program
 from lrtrace.record.qos import qos_profile
+from lrtrace.record.recorder_parameters import RecorderParameters
 
 __all__ = [
-    'ProgramNode', 'message_class', 'qos_profile', 'run_program',
+    'ProgramNode', 'RecorderParameters', 'message_class', 'qos_profile', 'run_program',
 ]  # fmt: skip

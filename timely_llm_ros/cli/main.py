@@ -27,6 +27,7 @@ examples:
   timely-llm profile                           measure the model on this machine
   timely-llm train-probe                       learn to predict how long plans will be
   timely-llm plan drone_1 "look for the cat" --scene scene.yaml
+  timely-llm fleet fleet.yaml                  start planner, executors, recorder and window
   timely-llm halt                              bring every robot to rest, now
   timely-llm window                            see the fleet in a browser, and command it
   timely-llm what-if --policy utility,edf,fcfs demo_output/latest/segmented
@@ -48,6 +49,11 @@ COMMANDS = {
         'operation.halt_command.add_release_options',
         'have halted robots take tasks again',
     ),
+    'fleet': (
+        'operation.fleet_command.add_options',
+        'start a whole fleet: planner, executors, recorder, window',
+    ),
+    'logs': ('operation.logs_command.add_options', 'make JSON lines of what programs log'),
     'window': (
         'operation.window_command.add_options',
         'show a fleet in a browser, or play recorded runs again',

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.errors import SkillSetError
-from timely_llm_ros.skills.loading import find_skill_set, load_skill_set, shipped_skill_files
+from timely_llm_ros.skills.loading import (
+    find_skill_set,
+    load_skill_set,
+    shipped_skill_files,
+    skill_set_schema,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -18,6 +24,7 @@ examples:
   timely-llm skills
   timely-llm skills list tello
   timely-llm skills check my_robot.yaml
+  timely-llm skills schema > skill_set.json
 """
 
 
@@ -41,6 +48,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     check.add_argument('file', nargs='+', help='a YAML file')
     check.set_defaults(run=_check)
+    schema = actions.add_parser(
+        'schema',
+        help='print the JSON schema of skill-set files',
+        description='Print the JSON schema of skill-set files, for editors.',
+    )
+    schema.set_defaults(run=_schema)
+
+
+def _schema(options: argparse.Namespace) -> int:
+    print(json.dumps(skill_set_schema(), indent=1))
+    return 0
 
 
 def _list(options: argparse.Namespace) -> int:

@@ -19,8 +19,8 @@ from timely_llm_ros.execution.safe_action_retry import SafeActionRetry
 from timely_llm_ros.execution.whereabouts import Whereabouts, way_of
 
 __all__ = [
-    'Box', 'CallValue', 'Driver', 'Envelope', 'ExecutorLimits', 'ExecutorPhase', 'ExecutorState', 'Fence', 'Guard',
-    'LocalRobotLink', 'NoPerception', 'Perception', 'Pose', 'RobotLink', 'SafeActionRetry',
+    'Box', 'CallValue', 'Driver', 'Envelope', 'ExecutorLimits', 'ExecutorPhase',
+    'ExecutorState', 'Fence', 'Guard', 'LocalRobotLink', 'NoPerception', 'Perception', 'Pose', 'RobotLink', 'SafeActionRetry',
     'SegmentCode', 'SegmentExecutor', 'SegmentOutcome', 'SegmentProgress', 'SimulatedPerception',
     'TimedSegment', 'Whereabouts', 'read_envelope', 'run_guarded', 'way_of',
 ]  # fmt: skip

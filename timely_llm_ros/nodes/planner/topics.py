@@ -9,6 +9,7 @@ from unique_identifier_msgs.msg import UUID
 
 from timely_llm_ros.engines import EngineFailed, EngineReady, EngineState, EngineStateChanged
 from timely_llm_ros.msg import SchedulerState, TaskEvent
+from timely_llm_ros.nodes.planner.response_times import ResponseTimes
 from timely_llm_ros.planner import (
     SegmentEnded,
     SegmentReady,
@@ -28,8 +29,6 @@ from timely_llm_ros.ros.conversions import (
     utility_message,
     uuid_message,
 )
-
-from timely_llm_ros.nodes.planner.response_times import ResponseTimes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

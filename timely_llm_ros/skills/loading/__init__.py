@@ -14,10 +14,11 @@ from timely_llm_ros.skills.loading.skill_files import (
     read_skill_file,
     shipped_skill_files,
 )
+from timely_llm_ros.skills.loading.skill_set_schema import skill_set_schema
 from timely_llm_ros.skills.loading.yaml_nodes import YamlValue, compose
 
 __all__ = [
     'MAX_PATH_LENGTH', 'MAX_RATIO', 'MAX_TRACES', 'QUANTILES', 'YamlValue', 'compose',
     'find_skill_file', 'find_skill_set', 'is_skill_path', 'load_skill_set', 'parse_skill_set',
-    'quantile_key', 'read_skill_file', 'shipped_skill_files',
+    'quantile_key', 'read_skill_file', 'shipped_skill_files', 'skill_set_schema',
 ]  # fmt: skip

@@ -1,0 +1,104 @@
+"""The file of a fleet: what it starts, what it refuses, and its JSON schema."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from timely_llm_ros.cli.operation.fleet_file import (
+    fleet_schema,
+    parse_fleet,
+    programs_of,
+    read_fleet_file,
+)
+from timely_llm_ros.cli.operation.log_lines import json_line
+from timely_llm_ros.errors import ConfigurationError
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / 'config' / 'fleet_file.yaml'
+TASK = '0b5e7c1e-8c55-4d38-9d9a-3a4b5c6d7e8f'
+
+
+def test_the_committed_schema_is_this_one() -> None:
+    text = (ROOT / 'config' / 'schemas' / 'fleet.json').read_text(encoding='utf-8')
+    assert json.loads(text) == fleet_schema(), 'write it anew: timely-llm fleet --schema'
+    jsonschema.Draft202012Validator.check_schema(fleet_schema())
+
+
+def test_the_shipped_example_starts_every_program_with_a_port_of_its_own() -> None:
+    jsonschema.validate(yaml.safe_load(EXAMPLE.read_text(encoding='utf-8')), fleet_schema())
+    programs = programs_of(read_fleet_file(EXAMPLE))
+    assert [one.name for one in programs] == [
+        'recorder',
+        'drone_1_executor',
+        'drone_2_executor',
+        'arm_1_executor',
+        'window',
+        'planner',
+    ]
+    ports = {one.name: one.parameters.get('metrics_port') for one in programs}
+    assert ports == {
+        'planner': 9401,
+        'recorder': 9402,
+        'drone_1_executor': 9410,
+        'drone_2_executor': 9411,
+        'arm_1_executor': 9412,
+        'window': None,
+    }
+
+
+def test_tellos_share_an_executor() -> None:
+    fleet = parse_fleet({'robots': {'a': 'tello', 'b': 'tello'}, 'executor': {'driver': 'tello'}}, '')
+    (executor,) = [one for one in programs_of(fleet) if one.program == 'executor']
+    assert executor.parameters['robots'] == ['a:tello', 'b:tello']
+
+
+def test_a_whole_number_will_do_where_a_parameter_is_a_double() -> None:
+    fleet = parse_fleet({'robots': {'a': 'tello'}, 'planner': {'robot_timeout_s': 2}}, '')
+    assert fleet.planner == {'robot_timeout_s': 2.0}
+    assert isinstance(fleet.planner['robot_timeout_s'], float)
+
+
+@pytest.mark.parametrize(
+    ('content', 'named'),
+    [
+        ([], 'robots'),
+        ({}, 'robots'),
+        ({'robots': {}}, 'robots'),
+        ({'robots': {'a': 1}}, 'skill set'),
+        ({'robots': {'a': 'tello'}, 'speed': 1}, 'speed'),
+        ({'robots': {'a': 'tello'}, 'together': 'yes'}, 'together'),
+        ({'robots': {'a': 'tello'}, 'planner': {'polcy': 'edf'}}, 'polcy'),
+        ({'robots': {'a': 'tello'}, 'planner': {'policy': 'magic'}}, 'policy'),
+        ({'robots': {'a': 'tello'}, 'planner': {'robots': []}}, 'robots'),
+        ({'robots': {'a': 'tello'}, 'window': {'port': -1}}, 'port'),
+    ],
+)
+def test_what_cannot_be_used_is_named_and_the_schema_refuses_it_too(
+    content: Any, named: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=named):
+        parse_fleet(content, 'fleet.yaml')
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(content, fleet_schema())
+
+
+def test_a_log_line_becomes_json_with_the_tasks_that_it_names() -> None:
+    line = f'[WARN] [1764000000.250000000] [site.planner]: task {TASK} said "no"\n'
+    assert json.loads(json_line(line, 'planner')) == {
+        'program': 'planner',
+        'time': 1764000000.25,
+        'severity': 'WARN',
+        'node': 'site.planner',
+        'message': f'task {TASK} said "no"',
+        'tasks': [TASK],
+    }
+
+
+def test_a_line_of_a_traceback_is_kept_as_it_is() -> None:
+    assert json.loads(json_line('  File "a.py", line 1')) == {'message': '  File "a.py", line 1'}

@@ -1,0 +1,230 @@
+"""The file that ``timely-llm fleet`` starts a fleet from, and its JSON schema for editors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from lrtrace.record import RecorderParameters
+from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.nodes.executor import ExecutorParameters
+from timely_llm_ros.nodes.planner import PlannerParameters
+from timely_llm_ros.nodes.window import WindowParameters
+from timely_llm_ros.processes import executor_groups
+from timely_llm_ros.ros import check, declarations
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from timely_llm_ros.options import Option
+
+SCHEMA_VERSION = 'https://json-schema.org/draft/2020-12/schema'
+
+METRICS_OF = {'planner': 0, 'recorder': 1, 'executor': 9}
+"""What is added to ``metrics_port`` for the programs; executors count on from theirs."""
+
+GIVEN = {
+    'planner': {'robots', 'metrics_port'},
+    'executor': {'robot', 'skill_set', 'robots', 'metrics_port'},
+    'recorder': {'robots', 'metrics_port'},
+    'window': {'robots'},
+}
+"""Parameters of each program that follow from the rest of the file."""
+
+RECORDS: Mapping[str, type[Any]] = {
+    'planner': PlannerParameters,
+    'executor': ExecutorParameters,
+    'recorder': RecorderParameters,
+    'window': WindowParameters,
+}
+
+_JSON_TYPES: Mapping[type[Any], Any] = {
+    bool: 'boolean',
+    int: 'integer',
+    float: 'number',
+    str: 'string',
+    tuple: 'array',
+}
+
+
+def _key(default: Any, text: str) -> Any:
+    factory = default if callable(default) else lambda: default
+    return field(default_factory=factory, metadata={'text': text})
+
+
+@dataclass(frozen=True, slots=True)
+class FleetFile:
+    """What a fleet consists of. The values of programs are ROS parameters, by name."""
+
+    robots: dict[str, str] = field(
+        metadata={'text': 'Skill set of each robot: the name of a shipped one or a path.'}
+    )
+    namespace: str = _key('', 'Namespace of the fleet, without slashes; empty for none.')
+    together: bool = _key(False, 'Whether one executor moves all robots. Tellos always share one.')
+    metrics_port: int = _key(
+        0,
+        'First port for Prometheus: that of the planner. The recorder has the next one, executors '
+        'have those from the ninth after it on; 0 for none.',
+    )
+    planner: dict[str, Any] = _key(dict, "The planner's parameters.")
+    executor: dict[str, Any] = _key(dict, "The executors' parameters.")
+    recorder: dict[str, Any] | None = _key(
+        None, "The recorder's parameters; without this key nothing is recorded."
+    )
+    window: dict[str, Any] | None = _key(
+        None, "The window's parameters; without this key there is no window."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FleetProgram:
+    """One program of a fleet, with the name of its node and its parameters."""
+
+    program: str
+    name: str
+    parameters: dict[str, Any]
+
+
+def read_fleet_file(path: Path) -> FleetFile:
+    """Read a fleet from YAML.
+
+    Raises:
+        ConfigurationError: It cannot be read, or a key or a value cannot be used.
+    """
+    try:
+        content = yaml.safe_load(path.read_text(encoding='utf-8'))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as err:
+        raise ConfigurationError(f'{path}: {err}: expected a YAML file') from err
+    return parse_fleet(content, str(path))
+
+
+def parse_fleet(content: object, source: str) -> FleetFile:
+    """Make a fleet of what a file says; ``source`` is what errors call it.
+
+    Raises:
+        ConfigurationError: A key or a value cannot be used.
+    """
+    keys = {item.name: item for item in fields(FleetFile)}
+    if not isinstance(content, dict) or 'robots' not in content:
+        raise ConfigurationError(f'{source}: expected a mapping with the key robots')
+    given: dict[str, Any] = {}
+    for key, value in content.items():
+        if key not in keys:
+            raise ConfigurationError(f'{source}: {key!r}: expected one of {", ".join(keys)}')
+        kind = str(keys[key].type).split('[')[0]
+        if not _fits(kind, value):
+            raise ConfigurationError(f'{source}: {key}: {value!r}: expected a {kind}')
+        if key in RECORDS:
+            given[key] = _parameters(key, value or {}, f'{source}: {key}')
+        else:
+            given[key] = value
+    fleet = FleetFile(**given)
+    if not fleet.robots:
+        raise ConfigurationError(f'{source}: robots: expected at least one')
+    for robot, skill_set in fleet.robots.items():
+        if not (isinstance(robot, str) and isinstance(skill_set, str) and robot and skill_set):
+            raise ConfigurationError(
+                f'{source}: robots: {robot!r}: {skill_set!r}: expected the name of a skill set'
+            )
+    if not 0 <= fleet.metrics_port < 65536 - METRICS_OF['executor'] - len(fleet.robots):
+        raise ConfigurationError(f'{source}: metrics_port: {fleet.metrics_port}: expected a port')
+    return fleet
+
+
+def _fits(kind: str, value: object) -> bool:
+    if kind == 'dict':
+        return value is None or isinstance(value, dict)
+    return type(value).__name__ == kind
+
+
+def _parameters(program: str, values: dict[str, Any], source: str) -> dict[str, Any]:
+    known, found = declarations(RECORDS[program]), {}
+    for name, given in values.items():
+        value = given
+        if name not in known or name in GIVEN[program]:
+            raise ConfigurationError(f'{source}: {name!r}: expected the name of a parameter')
+        if isinstance(known[name].default, float) and type(value) is int:
+            value = float(value)
+        try:
+            check(RECORDS[program], name, value)
+        except ConfigurationError as err:
+            raise ConfigurationError(f'{source}: {err}') from err
+        found[name] = value
+    return found
+
+
+def programs_of(fleet: FleetFile) -> list[FleetProgram]:
+    """Return the programs of a fleet in the order in which they are started, the planner last."""
+    entries = [f'{robot}:{skill_set}' for robot, skill_set in fleet.robots.items()]
+    robots = list(fleet.robots)
+
+    def metrics(program: str, number: int = 0) -> dict[str, Any]:
+        if not fleet.metrics_port:
+            return {}
+        return {'metrics_port': fleet.metrics_port + METRICS_OF[program] + number}
+
+    found = []
+    if fleet.recorder is not None:
+        given = fleet.recorder | {'robots': robots} | metrics('recorder')
+        found.append(FleetProgram('recorder', 'recorder', given))
+    driver = fleet.executor.get('driver', 'simulated')
+    groups = executor_groups(entries, driver, together=fleet.together)
+    for number, group in enumerate(groups):
+        first = group[0].partition(':')[0]
+        name = 'fleet_executor' if len(group) > 1 else f'{first}_executor'
+        given = fleet.executor | {'robots': group} | metrics('executor', number)
+        found.append(FleetProgram('executor', name, given))
+    if fleet.window is not None:
+        found.append(FleetProgram('window', 'window', fleet.window | {'robots': robots}))
+    given = fleet.planner | {'robots': entries} | metrics('planner')
+    return [*found, FleetProgram('planner', 'planner', given)]
+
+
+def fleet_schema() -> dict[str, Any]:
+    """Return the JSON schema of a fleet file, made of the types that read it."""
+    properties: dict[str, Any] = {}
+    for item in fields(FleetFile):
+        kind = str(item.type).split('[')[0]
+        if item.name in RECORDS:
+            shape: dict[str, Any] = {
+                'type': ['object', 'null'],
+                'additionalProperties': False,
+                'properties': {
+                    name: _parameter_schema(declared.default, declared.option)
+                    for name, declared in declarations(RECORDS[item.name]).items()
+                    if name not in GIVEN[item.name]
+                },
+            }
+        elif kind == 'dict':
+            shape = {
+                'type': 'object',
+                'minProperties': 1,
+                'additionalProperties': {'type': 'string', 'minLength': 1},
+            }
+        else:
+            shape = {'type': _JSON_TYPES[{'str': str, 'bool': bool, 'int': int}[kind]]}
+        properties[item.name] = shape | {'description': item.metadata['text']}
+    return {
+        '$schema': SCHEMA_VERSION,
+        'title': 'A fleet of timely_llm_ros',
+        'type': 'object',
+        'required': ['robots'],
+        'additionalProperties': False,
+        'properties': properties,
+    }
+
+
+def _parameter_schema(default: Any, option: Option) -> dict[str, Any]:
+    found: dict[str, Any] = {'type': _JSON_TYPES[type(default)], 'description': option.description}
+    if isinstance(default, tuple):
+        found['items'] = {'type': 'string'}
+    if option.choices:
+        found['enum'] = list(option.choices)
+    if option.minimum is not None:
+        found['minimum'] = option.minimum
+    if option.maximum is not None:
+        found['maximum'] = option.maximum
+    return found | {'default': list(default) if isinstance(default, tuple) else default}
