@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from lrtrace.cli.cat_command import add_cat_command
 from lrtrace.cli.export_command import add_export_command
 from lrtrace.cli.repair_command import add_repair_command
+from lrtrace.cli.slo_command import add_slo_command
 from timely_llm_ros.command_line import make_parser, run_command
 from timely_llm_ros.errors import ConfigurationError, TimelyError
 
@@ -21,6 +22,7 @@ _EXAMPLES = """\
 examples:
   lrtrace info demo_output/latest/segmented
   lrtrace ls demo_output
+  lrtrace slo demo_output/latest/segmented
   lrtrace report demo_output/latest/segmented demo_output/latest/whole_plan -o report.html
 """
 
@@ -72,6 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     add_cat_command(commands)
     add_export_command(commands)
     add_repair_command(commands)
+    add_slo_command(commands)
     return parser
 
 

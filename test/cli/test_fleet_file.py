@@ -53,7 +53,9 @@ def test_the_shipped_example_starts_every_program_with_a_port_of_its_own() -> No
 
 
 def test_tellos_share_an_executor() -> None:
-    fleet = parse_fleet({'robots': {'a': 'tello', 'b': 'tello'}, 'executor': {'driver': 'tello'}}, '')
+    fleet = parse_fleet(
+        {'robots': {'a': 'tello', 'b': 'tello'}, 'executor': {'driver': 'tello'}}, ''
+    )
     (executor,) = [one for one in programs_of(fleet) if one.program == 'executor']
     assert executor.parameters['robots'] == ['a:tello', 'b:tello']
 

@@ -53,6 +53,10 @@ COMMANDS = {
         'operation.fleet_command.add_options',
         'start a whole fleet: planner, executors, recorder, window',
     ),
+    'security': (
+        'operation.security_command.add_options',
+        'write what each program of a fleet may do, for SROS2',
+    ),
     'logs': ('operation.logs_command.add_options', 'make JSON lines of what programs log'),
     'window': (
         'operation.window_command.add_options',

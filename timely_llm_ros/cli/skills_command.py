@@ -56,7 +56,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     schema.set_defaults(run=_schema)
 
 
-def _schema(options: argparse.Namespace) -> int:
+def _schema(_options: argparse.Namespace) -> int:
     print(json.dumps(skill_set_schema(), indent=1))
     return 0
 

@@ -20,7 +20,8 @@ from timely_llm_ros.execution.whereabouts import Whereabouts, way_of
 
 __all__ = [
     'Box', 'CallValue', 'Driver', 'Envelope', 'ExecutorLimits', 'ExecutorPhase',
-    'ExecutorState', 'Fence', 'Guard', 'LocalRobotLink', 'NoPerception', 'Perception', 'Pose', 'RobotLink', 'SafeActionRetry',
-    'SegmentCode', 'SegmentExecutor', 'SegmentOutcome', 'SegmentProgress', 'SimulatedPerception',
-    'TimedSegment', 'Whereabouts', 'read_envelope', 'run_guarded', 'way_of',
+    'ExecutorState', 'Fence', 'Guard', 'LocalRobotLink', 'NoPerception', 'Perception', 'Pose',
+    'RobotLink', 'SafeActionRetry', 'SegmentCode', 'SegmentExecutor', 'SegmentOutcome',
+    'SegmentProgress', 'SimulatedPerception', 'TimedSegment', 'Whereabouts', 'read_envelope',
+    'run_guarded', 'way_of',
 ]  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from timely_llm_ros.errors import SkillSetError
@@ -76,6 +76,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return found
 
 
+@settings(max_examples=25)
 @given(st.data())
 def test_what_the_loader_takes_the_schema_takes(data: st.DataObject) -> None:
     changed = copy.deepcopy(content(data.draw(st.sampled_from(sorted(SHIPPED)))))

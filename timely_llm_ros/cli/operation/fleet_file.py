@@ -41,6 +41,19 @@ RECORDS: Mapping[str, type[Any]] = {
     'window': WindowParameters,
 }
 
+TEXTS = {
+    'robots': 'Skill set of each robot: the name of a shipped one or a path.',
+    'namespace': 'Namespace of the fleet, without slashes; empty for none.',
+    'together': 'Whether one executor moves all robots. Tellos always share one.',
+    'metrics_port': 'First port for Prometheus: that of the planner. The recorder has the next '
+    'one, executors have those from the ninth after it on; 0 for none.',
+    'planner': "The planner's parameters.",
+    'executor': "The executors' parameters.",
+    'recorder': "The recorder's parameters; without this key nothing is recorded.",
+    'window': "The window's parameters; without this key there is no window.",
+}
+"""What the keys of the file mean."""
+
 _JSON_TYPES: Mapping[type[Any], Any] = {
     bool: 'boolean',
     int: 'integer',
@@ -50,33 +63,18 @@ _JSON_TYPES: Mapping[type[Any], Any] = {
 }
 
 
-def _key(default: Any, text: str) -> Any:
-    factory = default if callable(default) else lambda: default
-    return field(default_factory=factory, metadata={'text': text})
-
-
 @dataclass(frozen=True, slots=True)
 class FleetFile:
     """What a fleet consists of. The values of programs are ROS parameters, by name."""
 
-    robots: dict[str, str] = field(
-        metadata={'text': 'Skill set of each robot: the name of a shipped one or a path.'}
-    )
-    namespace: str = _key('', 'Namespace of the fleet, without slashes; empty for none.')
-    together: bool = _key(False, 'Whether one executor moves all robots. Tellos always share one.')
-    metrics_port: int = _key(
-        0,
-        'First port for Prometheus: that of the planner. The recorder has the next one, executors '
-        'have those from the ninth after it on; 0 for none.',
-    )
-    planner: dict[str, Any] = _key(dict, "The planner's parameters.")
-    executor: dict[str, Any] = _key(dict, "The executors' parameters.")
-    recorder: dict[str, Any] | None = _key(
-        None, "The recorder's parameters; without this key nothing is recorded."
-    )
-    window: dict[str, Any] | None = _key(
-        None, "The window's parameters; without this key there is no window."
-    )
+    robots: dict[str, str]
+    namespace: str = ''
+    together: bool = False
+    metrics_port: int = 0
+    planner: dict[str, Any] = field(default_factory=dict)
+    executor: dict[str, Any] = field(default_factory=dict)
+    recorder: dict[str, Any] | None = None
+    window: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +204,7 @@ def fleet_schema() -> dict[str, Any]:
             }
         else:
             shape = {'type': _JSON_TYPES[{'str': str, 'bool': bool, 'int': int}[kind]]}
-        properties[item.name] = shape | {'description': item.metadata['text']}
+        properties[item.name] = shape | {'description': TEXTS[item.name]}
     return {
         '$schema': SCHEMA_VERSION,
         'title': 'A fleet of timely_llm_ros',

@@ -38,7 +38,7 @@ def skill_set_schema() -> Schema:
             'max_repeat': _integer(1, whole.MAX_REPEAT),
             'free_text': free_text,
             'limits': limits,
-            'examples': {'type': 'array', 'maxItems': examples_yaml.MAX_EXAMPLES} | _each(_example()),
+            'examples': _list(_example(), examples_yaml.MAX_EXAMPLES),
         },
     )
     measured = _object({'duration': _duration()}, {'evidence': {'type': 'object'}})
@@ -73,8 +73,7 @@ def _skill() -> Schema:
 
 
 def _arguments() -> list[Schema]:
-    unit, words = _one_of(tuple(UNITS)), {'type': 'array', 'maxItems': whole.MAX_CHOICES}
-    words |= _each(_WORD)
+    unit, words = _one_of(tuple(UNITS)), _list(_WORD, whole.MAX_CHOICES)
     most = whole.MAX_NUMBER
     return [
         _object(
@@ -92,7 +91,7 @@ def _arguments() -> list[Schema]:
 def _duration() -> Schema:
     seconds, variation = _number(0, whole.MAX_SECONDS), {'variation': _number(0, MAX_VARIATION)}
     per = {'type': 'object', 'additionalProperties': seconds}
-    samples = {'type': 'array', 'maxItems': whole.MAX_SAMPLES} | _each(seconds)
+    samples = _list(seconds, whole.MAX_SAMPLES)
     words = _number(1, whole.MAX_WORDS_PER_MINUTE)
     return {
         'anyOf': [
@@ -112,7 +111,7 @@ def _motion() -> Schema:
             _one_of(('still', 'land')),
             _object({'turn': _one_of(get_args(Side))}, {'by': amount}),
             _object({'move': _one_of(get_args(Direction)), 'by': amount}, {'speed': amount}),
-            _object({'climb_to': {'type': 'array', 'minItems': 1, 'maxItems': 2} | _each(metres)}),
+            _object({'climb_to': _list(metres, 2)}),
             _object(
                 {'to': _WORD},
                 {'within_m': metres, 'height': _one_of(('own', 'object')), 'speed': amount},
@@ -139,7 +138,7 @@ def _example() -> Schema:
             'instruction': {'type': 'string', 'maxLength': examples_yaml.MAX_INSTRUCTION_LENGTH},
             'plan': {'type': 'string', 'maxLength': examples_yaml.MAX_PLAN_LENGTH},
         },
-        {'objects': {'type': 'array', 'maxItems': examples_yaml.MAX_OBJECTS} | _each(thing)},
+        {'objects': _list(thing, examples_yaml.MAX_OBJECTS)},
     )
 
 
@@ -176,8 +175,8 @@ def _named(item: Schema, most: int) -> Schema:
     }
 
 
-def _each(item: Schema) -> Schema:
-    return {'minItems': 1, 'items': item}
+def _list(item: Schema, most: int) -> Schema:
+    return {'type': 'array', 'minItems': 1, 'maxItems': most, 'items': item}
 
 
 def _one_of(words: tuple[str, ...]) -> Schema:
