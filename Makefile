@@ -11,7 +11,7 @@ export OMP_NUM_THREADS ?= 1
 export HF_HUB_OFFLINE = 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: help setup setup-dev setup-indy demo test test-ros coverage fuzz chaos soak lint format model model-smollm2 model-eval rlp pages clean $(BENCHES)
+.PHONY: help setup setup-dev setup-indy demo test test-ros coverage fuzz chaos soak lint format model model-smollm2 model-eval rlp pages docs clean $(BENCHES)
 
 help:
 	@echo 'make demo          set up, then fly a simulated fleet and write traces and a report'
@@ -29,6 +29,7 @@ help:
 	@echo 'make rlp           train its response-length predictor again (15 min, most of it plans)'
 	@echo 'make model-eval    measure the shipped model on held-out scenes and wordings'
 	@echo 'make pages         write docs/results from the figures that the benchmarks left'
+	@echo 'make docs          build the site of the documentation into .build/site'
 	@echo 'make clean         remove the environment and everything that was built'
 	@echo 'benchmarks:        $(BENCHES)'
 	@echo 'PYTHON=...         which Python to use (3.11 or later)'
@@ -103,6 +104,11 @@ $(BENCHES): bench-%: setup-dev
 
 pages: setup-dev
 	@$(RUN) -m benchmarks.pages $(ARGS)
+
+docs: setup-dev
+	@$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements/docs.txt
+	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet
+	@echo '.build/site/index.html'
 
 clean:
 	rm -rf .venv .venv-indy .venv-jazzy .build build install log

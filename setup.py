@@ -110,6 +110,7 @@ setup(
         'terminal': ['rich>=13'],
         'window': ['websockets>=14'],
         'metrics': ['prometheus-client>=0.20'],
+        'docs': ['mkdocs>=1.6,<2', 'mkdocs-material>=9.7', 'mkdocstrings[python]>=1'],
         'indy': ['neuromeka>=3.5'],
         'tello': ['djitellopy>=2.5,<3'],
     },

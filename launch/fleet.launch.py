@@ -5,7 +5,6 @@ from launch.substitutions import LaunchConfiguration
 
 from launch import LaunchDescription
 from timely_llm_ros import launching
-from timely_llm_ros.processes import executor_groups
 
 ROBOTS = (
     'drone_1:tello,drone_2:tello,drone_3:tello,drone_4:tello,drone_5:tello,drone_6:tello,'
@@ -24,12 +23,12 @@ def nodes(context: object) -> list[object]:
         ends_all=True,
     )
     driver = LaunchConfiguration('driver').perform(context)
-    together = LaunchConfiguration('together').perform(context) == 'true'
-    groups = executor_groups(robots, driver, together=together)
+    together = driver == 'tello' or LaunchConfiguration('together').perform(context) == 'true'
+    groups = [robots] if together else [[entry] for entry in robots]
     executors = [
         launching.node(
             'executor',
-            name='fleet_executor' if len(group) > 1 else f'{group[0].partition(":")[0]}_executor',
+            name='fleet_executor' if together else f'{group[0].partition(":")[0]}_executor',
             parameters={
                 'robots': group,
                 'driver': launching.text('driver'),

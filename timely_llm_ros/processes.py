@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from timely_llm_ros.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from signal import Signals
 
 _PR_SET_PDEATHSIG = 1
@@ -60,17 +59,6 @@ def clear_dead_ports(folder: Path = SHARED_MEMORY) -> None:
         # Another user's are for that user.
         with suppress(OSError):
             path.unlink()
-
-
-def executor_groups(robots: Sequence[str], driver: str, *, together: bool) -> list[list[str]]:
-    """Return which robots share an executor's process, as lists of "name:skill_set" entries.
-
-    Each has one of its own unless they are to be ``together``. Tellos always share one: the two UDP
-    ports of their SDK belong to one program.
-    """
-    if together or driver == 'tello':
-        return [list(robots)]
-    return [[entry] for entry in robots]
 
 
 def require_files() -> None:

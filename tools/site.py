@@ -26,14 +26,19 @@ def site_name(path: str) -> str:
     """Return where a file of the repository is in the site."""
     if path == 'README.md':
         return 'index.md'
-    return path.removeprefix('docs/') if path.startswith('docs/') else f'source/{path}'
+    if path.startswith('docs/'):
+        return path.removeprefix('docs/')
+    # mkdocs leaves out what begins with a dot.
+    return f'source/{path}'.replace('/.', '/dot-')
 
 
 def source_name(name: str) -> str:
     """Return which file of the repository a page of the site is."""
     if name == 'index.md':
         return 'README.md'
-    return name.removeprefix('source/') if name.startswith('source/') else f'docs/{name}'
+    if not name.startswith('source/'):
+        return f'docs/{name}'
+    return name.replace('/dot-', '/.').removeprefix('source/')
 
 
 def target_of(page: str, link: str) -> str:

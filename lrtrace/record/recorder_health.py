@@ -10,7 +10,7 @@ from timely_llm_ros.ros import Metric
 if TYPE_CHECKING:
     from collections import Counter
 
-    from timely_llm_ros.ros.metrics import Samples
+    from timely_llm_ros.ros import Samples
 
 NAMED = 3
 """A line names this many topics."""

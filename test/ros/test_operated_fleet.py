@@ -193,6 +193,9 @@ def test_the_figures_are_those_of_what_happened(ports: dict[str, int]) -> None:
     wait_for(lambda: value('timely_planner_tasks_ended_total', reason='none') == 1.0)
     assert value('timely_planner_tasks_accepted_total') == 1.0
     wait_for(lambda: value('timely_planner_tasks_refused_total', reason='invalid_task') == 1.0)
+    told = scrape(ports['planner'])
+    reasons = {dict(labels)['reason'] for name, labels in told if 'tasks_refused' in name}
+    assert reasons == {error.removeprefix('_') for error in reasons} >= {'refused', 'not_allowed'}
     labels = {'skill_set': 'tello', 'expected_response_s': '1'}
     assert value('timely_planner_response_seconds_count', **labels) == 1.0
     assert value('timely_planner_response_seconds_bucket', le='+Inf', **labels) == 1.0

@@ -10,6 +10,7 @@ from timely_llm_ros.ros.metrics import (
     Exporter,
     Metric,
     MetricsOptions,
+    Samples,
 )
 from timely_llm_ros.ros.parameters import (
     TYPE_NAMES,
@@ -65,6 +66,7 @@ __all__ = [
     'MetricsOptions',
     'RobotEntry',
     'RosThread',
+    'Samples',
     'SentTask',
     'SolePublisher',
     'TaskClient',

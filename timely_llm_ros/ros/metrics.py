@@ -7,15 +7,13 @@ latest are served, so whoever scrapes never waits for a robot's loop, nor that f
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from timely_llm_ros.errors import ConfigurationError, TimelyError
 from timely_llm_ros.options import option
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 METRICS_PERIOD_S = 1.0
 """How often a node makes its figures (s)."""
@@ -65,9 +63,8 @@ class Metric:
     labels: tuple[str, ...] = ()
 
 
-if TYPE_CHECKING:
-    Samples = Mapping[Metric, Iterable[tuple[tuple[str, ...], float | Distribution]]]
-    """Values by metric, each with those of its labels."""
+Samples = Mapping[Metric, Iterable[tuple[tuple[str, ...], float | Distribution]]]
+"""Values by metric, each with those of its labels."""
 
 
 class Exporter:

@@ -12,11 +12,10 @@ from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.nodes.executor import ExecutorParameters
 from timely_llm_ros.nodes.planner import PlannerParameters
 from timely_llm_ros.nodes.window import WindowParameters
-from timely_llm_ros.processes import executor_groups
 from timely_llm_ros.ros import check, declarations
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from timely_llm_ros.options import Option
@@ -152,6 +151,17 @@ def _parameters(program: str, values: dict[str, Any], source: str) -> dict[str, 
             raise ConfigurationError(f'{source}: {err}') from err
         found[name] = value
     return found
+
+
+def executor_groups(robots: Sequence[str], driver: str, *, together: bool) -> list[list[str]]:
+    """Return which robots share an executor's process, as lists of "name:skill_set" entries.
+
+    Each has one of its own unless they are to be ``together``. Tellos always share one: the two UDP
+    ports of their SDK belong to one program. ``launch/fleet.launch.py`` groups them the same way.
+    """
+    if together or driver == 'tello':
+        return [list(robots)]
+    return [[entry] for entry in robots]
 
 
 def programs_of(fleet: FleetFile) -> list[FleetProgram]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\
 examples:
+  timely-llm logs < fleet_logs/20261124_080000/planner.log
   journalctl -fo cat -u timely-planner | timely-llm logs --program planner
 """
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from timely_llm_ros.nodes.executor.robot_server import RobotServer
-    from timely_llm_ros.ros.metrics import Samples
+    from timely_llm_ros.ros import Samples
 
 CONNECTED = Metric(
     'timely_executor_robot_connected', 'gauge', 'Whether the robot has contact.', ('robot',)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.nodes.planner.ros_robot_link import RosRobotLink
     from timely_llm_ros.nodes.planner.topics import PlannerTopics
     from timely_llm_ros.planner import AdmissionState
-    from timely_llm_ros.ros.metrics import Samples
+    from timely_llm_ros.ros import Samples
 
 _CLASS = ('skill_set', 'expected_response_s')
 
@@ -115,7 +115,7 @@ PLANNER_METRICS = tuple(value for value in globals().copy().values() if isinstan
 REASONS = {
     getattr(PlanTask.Result, name): name.lower()
     for name in dir(type(PlanTask.Result))
-    if name.isupper()
+    if name.isupper() and not name.startswith('_')
 }
 """What the error codes of ``action/PlanTask`` are called."""
 

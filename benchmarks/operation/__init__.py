@@ -1,0 +1,1 @@
+"""How a fleet is operated: what watching costs, and what a supervisor does."""
