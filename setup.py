@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import sysconfig
@@ -13,7 +14,8 @@ from setuptools.command.build_py import build_py
 ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT / 'tools'))
 
-from interfaces import build_interfaces  # noqa: E402
+PURE = bool(os.environ.get('TIMELY_LLM_PURE'))
+"""Whether the wheel leaves out the ROS interfaces, and with them compilers and the nodes."""
 
 SHARED = ('skills', 'config', 'launch', 'models')
 NOT_SHARED = {'__pycache__', 'smollm2'}
@@ -26,6 +28,11 @@ class BuildWithInterfaces(build_py):
     def run(self) -> None:
         """Build the Python files, then the interfaces."""
         super().run()
+        if PURE:
+            self.distribution.data_files = data_files(None)
+            return
+        from interfaces import build_interfaces
+
         stage = (ROOT / '.build' / 'wheel').resolve()
         prefix = stage / 'prefix'
         shutil.rmtree(prefix, ignore_errors=True)
@@ -50,14 +57,17 @@ class BinaryDistribution(Distribution):
     """A distribution with compiled parts that setuptools does not know of."""
 
     def has_ext_modules(self) -> bool:
-        """Return True: the wheel is bound to this platform."""
-        return True
+        """Return whether the wheel is bound to this platform: the generated interfaces are."""
+        return not PURE
 
 
-def data_files(prefix: Path) -> list[tuple[str, list[str]]]:
-    """Return what goes below the installation's prefix: ``lib``, ``share`` and the programs."""
+def data_files(prefix: Path | None) -> list[tuple[str, list[str]]]:
+    """Return what goes below the installation's prefix: ``lib``, ``share`` and the programs.
+
+    Without a ``prefix`` of generated interfaces there are no programs, which could not run.
+    """
     files = []
-    for top in ('lib', 'share', 'include'):
+    for top in ('lib', 'share', 'include') if prefix is not None else ():
         files += [
             (str(path.parent.relative_to(prefix)), [str(path.relative_to(ROOT))])
             for path in sorted((prefix / top).rglob('*'))
@@ -68,6 +78,8 @@ def data_files(prefix: Path) -> list[tuple[str, list[str]]]:
             if path.is_file() and not NOT_SHARED & set(path.parts):
                 folder = Path('share/timely_llm_ros') / path.parent.relative_to(ROOT)
                 files.append((str(folder), [str(path.relative_to(ROOT))]))
+    if prefix is None:
+        return files
     programs = [f'scripts/{name}' for name in PROGRAMS if (ROOT / 'scripts' / name).is_file()]
     files.append(('lib/timely_llm_ros', programs))
     return files

@@ -50,7 +50,7 @@ async def restart(folder: Path) -> dict[str, Any]:
     service = configparser.ConfigParser(interpolation=None, strict=False)
     service.read(UNIT, encoding='utf-8')
     words = shlex.split(service['Service']['ExecStart'])
-    pause_s = service['Service'].getfloat('RestartSec')
+    pause_s = float(service['Service']['RestartSec'])
     config = yaml.safe_load((ROOT / 'config' / 'planner.yaml').read_text(encoding='utf-8'))
     config['/**/planner']['ros__parameters'] |= {'engine': 'simulated'}
     parameters = folder / 'planner.yaml'

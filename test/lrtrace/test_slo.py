@@ -22,7 +22,7 @@ DAY_S = 86_400.0
 def task(
     at_s: float, response_s: float | None, expected_s: float = 1.0, **more: Any
 ) -> RecordedTask:
-    given = {'ended_s': at_s + 5.0, 'status': 4, 'skill_set': 'tello'} | more
+    given: dict[str, Any] = {'ended_s': at_s + 5.0, 'status': 4, 'skill_set': 'tello'} | more
     return RecordedTask(
         'a', 'r', 'other', 'go', at_s, at_s, expected_s, -2.0, 1.0, response_s=response_s, **given
     )

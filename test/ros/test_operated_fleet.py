@@ -14,6 +14,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -161,6 +162,15 @@ def scrape(port: int) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     }
 
 
+def plain_names(port: int) -> set[str]:
+    """Return the names of metrics, those of histograms without what follows."""
+    return {re.sub(r'_(bucket|count|sum)$', '', name) for name in names(port)}
+
+
+def has_all(port: int, wanted: set[str]) -> bool:
+    return wanted <= plain_names(port)
+
+
 def names(port: int) -> set[str]:
     return {name for name, _ in scrape(port)}
 
@@ -178,12 +188,9 @@ def test_every_program_exports_what_is_declared_and_nothing_else(ports: dict[str
     for program, metrics in declared.items():
         wanted = {metric.name for metric in metrics}
 
-        def found(program: str = program) -> set[str]:
-            return {re.sub(r'_(bucket|count|sum)$', '', name) for name in names(ports[program])}
-
         # What happened a moment ago is told with the next second's figures.
-        wait_for(lambda wanted=wanted, found=found: wanted <= found(), program, 20.0)
-        assert found() == wanted, program
+        wait_for(partial(has_all, ports[program], wanted), program, 20.0)
+        assert plain_names(ports[program]) == wanted, program
 
 
 def test_the_figures_are_those_of_what_happened(ports: dict[str, int]) -> None:
@@ -287,6 +294,11 @@ def rights_of(node: Node, of: str, namespace: str) -> dict[str, set[str]]:
     return told
 
 
+def is_known(observer: Node, node: Node, namespace: str) -> bool:
+    told = rights_of(observer, node.get_name(), namespace)
+    return bool(told['call'] or told['request'])
+
+
 def differences(profile: Profile, told: dict[str, set[str]]) -> tuple[set[str], set[str]]:
     """Return what a node does and may not, and what it may and does not."""
     allowed = {f'{right} {name}' for right, names in profile.rights.items() for name in names}
@@ -338,13 +350,7 @@ def test_a_client_and_an_operator_can_do_their_work(operated: Operated) -> None:
     operated.client.do(make)
     try:
         for node, role in zip(made, ('client', 'operator'), strict=True):
-            wait_for(
-                lambda node=node: any(
-                    rights_of(operated.client.node, node.get_name(), namespace)[right]
-                    for right in ('call', 'request')
-                ),
-                role,
-            )
+            wait_for(partial(is_known, operated.client.node, node, namespace), role)
             told = rights_of(operated.client.node, node.get_name(), namespace)
             told['reply'] = set()
             assert differences(profiles[role], told)[0] == set()

@@ -96,7 +96,7 @@ class Exporter:
             server, thread = start_http_server(
                 options.metrics_port,
                 options.metrics_host,
-                self,  # type: ignore[arg-type]
+                self,
             )
         except OSError as err:
             raise ConfigurationError(
