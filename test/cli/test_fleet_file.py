@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import jsonschema
 import pytest
 import yaml
 
+from timely_llm_ros.cli.main import main
 from timely_llm_ros.cli.operation.fleet_file import (
     fleet_schema,
     parse_fleet,
@@ -104,3 +106,24 @@ def test_a_log_line_becomes_json_with_the_tasks_that_it_names() -> None:
 
 def test_a_line_of_a_traceback_is_kept_as_it_is() -> None:
     assert json.loads(json_line('  File "a.py", line 1')) == {'message': '  File "a.py", line 1'}
+
+
+def test_the_shipped_policy_is_that_of_the_shipped_fleet(tmp_path: Path) -> None:
+    written = tmp_path / 'policy.xml'
+    assert main(['security', 'init', str(EXAMPLE), '-o', str(written)]) == 0
+    shipped = (ROOT / 'config' / 'sros2' / 'policy.xml').read_text(encoding='utf-8')
+    assert written.read_text(encoding='utf-8') == shipped
+    assert main(['security', 'init', str(EXAMPLE), '-o', str(written)]) != 0
+
+
+def test_only_the_planner_may_send_segments_and_only_executors_take_them() -> None:
+    policy = ElementTree.parse(ROOT / 'config' / 'sros2' / 'policy.xml')
+    found: dict[str, set[str]] = {'call': set(), 'execute': set()}
+    for enclave in policy.iter('enclave'):
+        for actions in enclave.iter('actions'):
+            for right, who in found.items():
+                names = [name.text or '' for name in actions.iter('action')]
+                if actions.get(right) and any(n.endswith('execute_segment') for n in names):
+                    who.add(enclave.get('path', ''))
+    executors = {'/drone_1_executor', '/drone_2_executor', '/arm_1_executor'}
+    assert found == {'call': {'/planner'}, 'execute': executors}
