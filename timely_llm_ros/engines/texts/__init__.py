@@ -6,9 +6,9 @@ from timely_llm_ros.engines.texts.prompt_tokens import PromptTokens
 from timely_llm_ros.engines.texts.server_texts import ServerTexts
 from timely_llm_ros.engines.texts.text_stream import TextStream
 from timely_llm_ros.engines.texts.token_codec import NO_FORCING, TokenCodec
-from timely_llm_ros.engines.texts.token_texts import GrammarState, TokenTexts
+from timely_llm_ros.engines.texts.token_texts import GrammarState, TokenTexts, only_token
 
 __all__ = [
     'NO_FORCING', 'GrammarState', 'PlanKeeper', 'PlanKeepers', 'PromptTokens', 'ServerTexts',
-    'TextStream', 'TokenCodec', 'TokenTexts', 'allow_all_or_none', 'load_texts',
+    'TextStream', 'TokenCodec', 'TokenTexts', 'allow_all_or_none', 'load_texts', 'only_token',
 ]  # fmt: skip

@@ -62,7 +62,9 @@ class TokenTexts(TokenCodec):
         writable = np.zeros(32 * self.mask_words, np.uint8)
         writable[: self.size] = 1
         writable[list(self.unwritable_ids)] = 0
-        self._writable = np.packbits(writable, bitorder='little').view(np.int32)
+        self.writable = np.packbits(writable, bitorder='little').view(np.int32)
+        """One bit per token: whether a model may choose it at all. Grammars allow observations too,
+        which a token like ``;#`` could begin though only the runtime writes them."""
         self._mixed = any(b'#' in self.bytes_of(token)[1:] for token in self.unwritable_ids)
         self._grammars: dict[object, Any] = {}
         self.keepers = PlanKeepers(self)
@@ -105,7 +107,16 @@ class TokenTexts(TokenCodec):
                 del self._grammars[next(iter(self._grammars))]
             self._grammars[grammar] = compiled
         keeper = self.keepers.of(request, grammar, whole_plan=whole_plan, room=room)
-        return GrammarState(compiled.deep_copy(), self._writable, keeper)
+        return GrammarState(compiled.deep_copy(), self.writable, keeper)
+
+
+def only_token(mask: NDArray[np.int32]) -> int | None:
+    """Return the one token that a mask allows; None where there are several, or none."""
+    words = np.flatnonzero(mask)
+    if words.size != 1:
+        return None
+    bits = int(mask[words[0]]) & 0xFFFFFFFF
+    return 32 * int(words[0]) + bits.bit_length() - 1 if bits.bit_count() == 1 else None
 
 
 class GrammarState:
@@ -113,8 +124,7 @@ class GrammarState:
 
     Args:
         matcher: llguidance's state.
-        writable: One bit per token: whether a model may choose it at all. The grammar allows
-            observations, which a token like ``;#`` could begin though only the runtime writes them.
+        writable: See :attr:`TokenTexts.writable`.
         keeper: Keeps a plan such that it can end; None for none.
     """
 
@@ -141,11 +151,7 @@ class GrammarState:
     @property
     def only(self) -> int | None:
         """The one token that may come next; None where there are several, or none."""
-        words = np.flatnonzero(self.allowed)
-        if words.size != 1:
-            return None
-        bits = int(self.allowed[words[0]]) & 0xFFFFFFFF
-        return 32 * int(words[0]) + bits.bit_length() - 1 if bits.bit_count() == 1 else None
+        return only_token(self.allowed)
 
     def take(self, tokens: Sequence[int], *, observed: bool = False) -> None:
         """Advance by tokens; ``observed`` are the robot's.

@@ -197,7 +197,12 @@ class VllmEngine(Engine):
     def _prepare(self) -> dict[str, Any]:
         """Check vLLM, load the tokenizer and return the arguments of vLLM."""
         from timely_llm_ros.engines.texts import load_texts
-        from timely_llm_ros.engines.vllm.plugin import ASYNC_SCHEDULER, SCHEDULER, require_contract
+        from timely_llm_ros.engines.vllm.plugin import (
+            ASYNC_SCHEDULER,
+            SCHEDULER,
+            WORKER,
+            require_contract,
+        )
 
         require_contract()
         from vllm.platforms import current_platform
@@ -220,6 +225,7 @@ class VllmEngine(Engine):
             whole = arguments['max_num_batched_tokens'] - config.max_running
             self._seed_tokens = whole if stages == 1 else 0
         arguments['scheduler_cls'] = SCHEDULER if current_platform.is_cpu() else ASYNC_SCHEDULER
+        arguments['worker_extension_cls'] = WORKER
         return {**arguments, **config.vllm}
 
     def _on_message(self, message: Any) -> None:

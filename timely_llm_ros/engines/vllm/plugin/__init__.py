@@ -3,6 +3,7 @@
 from timely_llm_ros.engines.vllm.plugin.contract import (
     ASYNC_SCHEDULER,
     SCHEDULER,
+    WORKER,
     check_contract,
     describe_range,
     installed,
@@ -13,6 +14,6 @@ from timely_llm_ros.engines.vllm.plugin.request import KEY, encode_request
 from timely_llm_ros.engines.vllm.plugin.uncut_text import UNCUT_TEXT
 
 __all__ = [
-    'ASYNC_SCHEDULER', 'KEY', 'SCHEDULER', 'UNCUT_TEXT', 'FreezeCore', 'New', 'Work',
+    'ASYNC_SCHEDULER', 'KEY', 'SCHEDULER', 'UNCUT_TEXT', 'WORKER', 'FreezeCore', 'New', 'Work',
     'check_contract', 'describe_range', 'encode_request', 'installed', 'require_contract',
 ]  # fmt: skip

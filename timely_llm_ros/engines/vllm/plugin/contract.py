@@ -29,6 +29,9 @@ SCHEDULER = 'timely_llm_ros.engines.vllm.plugin.scheduler.TimelyScheduler'
 ASYNC_SCHEDULER = 'timely_llm_ros.engines.vllm.plugin.scheduler.TimelyAsyncScheduler'
 """``scheduler_cls`` where vLLM schedules asynchronously: on a GPU."""
 
+WORKER = 'timely_llm_ros.engines.vllm.plugin.worker.ForwardedTokens'
+"""``worker_extension_cls``, with which tokens that must follow take no step."""
+
 _METHODS: dict[str, dict[str, tuple[str, ...]]] = {
     'vllm.v1.core.sched.scheduler:Scheduler': {
         'schedule': ('self',),

@@ -60,7 +60,7 @@ class Step:
     Attributes:
         begun: How many prompts it completes.
         parts: Of how many prompts something is left after it.
-        decodes_only: Whether it computes only each generation's latest token.
+        decodes_only: Whether it computes only what each generation's latest step brought.
         started_s: When it was scheduled (s).
     """
 
@@ -171,7 +171,7 @@ class FreezeCore:
                 continue
             generations.append(generation)
             context = generation.context
-            if tokens > 1 or not context.computed:
+            if tokens > generation.brought or not context.computed:
                 decodes_only = False
                 if computed >= context.tokens:
                     begun += 1
@@ -241,8 +241,12 @@ class FreezeCore:
         if self.generations.mode != 'segmented' or self.pipeline:
             return
         for generation in step.generations:
-            between = generation.segments and not generation.segment_tokens
-            if between and self.generations.phase(generation) is Phase.RUNNING:
+            chosen = generation.segment_tokens - generation.segment_forwarded
+            if (
+                generation.segments
+                and not chosen
+                and self.generations.phase(generation) is Phase.RUNNING
+            ):
                 self.generations.set_phase(generation, Phase.SUSPENDED)
 
     def _observe_prompts(self, step: Step, step_s: float) -> None:
@@ -269,9 +273,14 @@ class FreezeCore:
         reason: EndReason | None,
         now_s: float,
     ) -> None:
-        for token in token_ids:
+        for place, token in enumerate(token_ids):
             if generation.ended:
                 return
+            generation.brought = place + 1
+            if place:
+                # The model did not choose it: nothing else could follow.
+                generation.forwarded += 1
+                generation.segment_forwarded += 1
             self.generations.take(
                 generation, self._texts.output(generation.generation_id, token), now_s
             )

@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from vllm.v1.structured_output.backend_types import StructuredOutputGrammar
 
-from timely_llm_ros.engines.texts import allow_all_or_none
+from timely_llm_ros.engines.texts import allow_all_or_none, only_token
 from timely_llm_ros.engines.vllm.plugin.control import is_named
 from timely_llm_ros.skills.grammar import decoding_grammar
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from timely_llm_ros.engines.commands import GenerationRequest
     from timely_llm_ros.engines.texts import PlanKeeper, TokenTexts
 
@@ -20,19 +23,50 @@ class KeptGrammar(StructuredOutputGrammar):  # type: ignore[misc]
 
     def __init__(self, grammar: Any, keeper: PlanKeeper, texts: TokenTexts) -> None:
         self._grammar, self._keeper = grammar, keeper
-        self._ends = texts.end_ids
+        self._ends, self._writable = texts.end_ids, texts.writable
         self._words = texts.mask_words
+        self._row: Any = None
+        self._known = False
+        self._ahead: list[int] = []
 
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
         """Advance by tokens that the model chose."""
+        ahead, self._ahead = self._ahead, []
+        if ahead:
+            # It stands there already. Where vLLM ends the generation, it takes fewer of them.
+            return tokens == ahead[: len(tokens)]
         chosen = [token for token in tokens if token not in self._ends]
-        self._keeper.take(chosen)
-        return not chosen or bool(self._grammar.accept_tokens(request_id, chosen))
+        return not chosen or self._advance(request_id, chosen)
+
+    def forward(self, request_id: str, token: int, most: int) -> list[int]:
+        """Advance by a token that the model chose, and by those that must follow.
+
+        vLLM is to hand them all to :meth:`accept_tokens` next.
+
+        Args:
+            request_id: The request's.
+            token: The token.
+            most: Most tokens to add.
+
+        Returns:
+            The tokens that must follow, each the only one allowed behind those before it.
+        """
+        if self._row is None or token in self._ends or not self._advance(request_id, [token]):
+            return []
+        forced: list[int] = []
+        while len(forced) < most:
+            only = only_token(self._mask() & self._writable)
+            if only is None:
+                break
+            forced.append(only)
+            if only in self._ends or not self._advance(request_id, [only]):
+                break
+        self._ahead = [token, *forced]
+        return forced
 
     def observe(self, request_id: str, tokens: list[int]) -> bool:
         """Advance by tokens of a robot's answer."""
-        self._keeper.take(tokens, observed=True)
-        return bool(self._grammar.accept_tokens(request_id, tokens))
+        return self._advance(request_id, tokens, observed=True)
 
     def validate_tokens(self, tokens: list[int]) -> list[int]:
         """Return the first tokens that the grammar allows."""
@@ -41,15 +75,31 @@ class KeptGrammar(StructuredOutputGrammar):  # type: ignore[misc]
 
     def rollback(self, num_tokens: int) -> None:
         """Take tokens back, which only speculative decoding does."""
+        self._known = False
         self._grammar.rollback(num_tokens)
 
     def fill_bitmask(self, bitmask: Any, idx: int) -> None:
         """Write one bit per token into a row of ``bitmask``."""
-        self._grammar.fill_bitmask(bitmask, idx)
-        mask = bitmask[idx, : self._words].numpy()
-        # vLLM's grammars know only one of the tokens that end a text.
-        allow_all_or_none(mask, self._ends)
-        self._keeper.restrict(mask)
+        if self._row is None:
+            self._row = bitmask[idx : idx + 1].clone()
+        self._mask()
+        bitmask[idx].copy_(self._row[0])
+
+    def _mask(self) -> NDArray[np.int32]:
+        """Return which tokens may come next, one bit each; good until the grammar advances."""
+        mask: NDArray[np.int32] = self._row[0, : self._words].numpy()
+        if not self._known:
+            self._grammar.fill_bitmask(self._row, 0)
+            # vLLM's grammars know only one of the tokens that end a text.
+            allow_all_or_none(mask, self._ends)
+            self._keeper.restrict(mask)
+            self._known = True
+        return mask
+
+    def _advance(self, request_id: str, tokens: list[int], *, observed: bool = False) -> bool:
+        self._known = False
+        self._keeper.take(tokens, observed=observed)
+        return bool(self._grammar.accept_tokens(request_id, tokens))
 
     def is_terminated(self) -> bool:
         """Whether the text has ended."""

@@ -34,6 +34,7 @@ from timely_llm_ros.engines.core import CoreOptions
 from timely_llm_ros.engines.texts import load_texts
 from timely_llm_ros.engines.vllm.plugin.control import PluginOptions, RequestReader, has_seed
 from timely_llm_ros.engines.vllm.plugin.core import FreezeCore, New, Work
+from timely_llm_ros.engines.vllm.plugin.fast_forward import FastForward
 from timely_llm_ros.engines.vllm.plugin.kept_grammar import keep_plan
 from timely_llm_ros.engines.vllm.plugin.kv_spill import KvSpill
 from timely_llm_ros.engines.vllm.plugin.observation import append_observation, drop_in_flight
@@ -48,11 +49,10 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.engines.vllm.plugin.core import Step
 
-
 _logger = logging.getLogger(__name__)
 
 
-class FreezeMixin(KvSpill):
+class FreezeMixin(KvSpill, FastForward):
     """What the two schedulers share; comes before vLLM's scheduler in the order of inheritance."""
 
     pipeline_budget: ClassVar[type[PipelineBudget]] = PipelineBudget
@@ -62,8 +62,7 @@ class FreezeMixin(KvSpill):
         super().__init__(*args, **kwargs)
         config: Any = self.vllm_config
         options = PluginOptions.of(config)
-        model = config.model_config
-        self._texts = load_texts(model.tokenizer or model.model)
+        self._texts = load_texts(config.model_config.tokenizer or config.model_config.model)
         self._core = FreezeCore(
             self._texts,
             append=self._append_observation,
@@ -98,6 +97,7 @@ class FreezeMixin(KvSpill):
         self._seed_tokens = self.max_num_scheduled_tokens - options.max_running
         stages = config.parallel_config.pipeline_parallel_size
         micro_batches = options.micro_batches or stages
+        self._prepare_forwarding(options.max_running, micro_batches)
         self._pipeline: PipelineBudget | None = None
         if micro_batches > 1:
             self._core.pipeline = True
@@ -351,6 +351,7 @@ class FreezeMixin(KvSpill):
 
     def _drop(self, request: Any, name: str) -> None:
         self._outside.pop(request.request_id, None)
+        self._forwarded.pop(request.request_id, None)
         self._request_of.pop(name, None)
         self._compiling.pop(name, None)
 
