@@ -24,7 +24,7 @@ MEASURED_BY = {
     'timebill': ('timebill', 'rlp'),
     'trail': ('trail', 'calibration'),
     'batching': ('background', 'multibin_theory', 'multibin', 'pipeline'),
-    'vllm': ('vllm',),
+    'vllm': ('vllm', 'first_action_vllm'),
     'robots': ('safety', 'deaths', 'soak', 'chaos_1', 'envelope', 'durations', 'scene'),
     'tasks': ('tasks', 'tasks_models'),
     'recorder': ('recorder_kills', 'recorder', 'report', 'replay'),

@@ -29,9 +29,34 @@ def context() -> dict[str, Any]:
         'ways': lambda robots, load: ways(figures['b'], robots, load),
         'suspended': suspended(figures['c']),
         'choosing': choosing(figures['d']),
+        'forwarded': forwarded(),
         'busy': BUSY,
         'urgent_share': URGENT_SHARE,
     }
+
+
+def forwarded() -> str:
+    """Return what fast-forward brings, by size of the scene and number of clients."""
+    head = (
+        'objects', 'clients', 'plans', 'steps per token', 'stock, plans/s', 'ours without', 'with',
+        'times stock', 'times without', 'CPU time, times', 'ids as without', 'as stock',
+    )  # fmt: skip
+    rows = [
+        (
+            row['objects'],
+            row['clients'],
+            row['plans'],
+            f'{row["steps_per_token"]:.3f}',
+            *(f'{speed:.1f}' for speed in row['plans_per_s']),
+            f'{row["gain"]:.2f} ± {row["gain_error"]:.2f}',
+            f'{row["gain_of_forwarding"]:.2f}',
+            f'{row["cpu_gain"]:.2f}',
+            f'{100 * row["same_text_as_off"]:.1f} %',
+            f'{100 * row["same_text"]:.1f} %',
+        )
+        for row in read('first_action_vllm').figures['rows']
+    ]
+    return table(head, rows)
 
 
 def overhead(part: Mapping[str, Any]) -> str:

@@ -91,6 +91,7 @@ def test_torn_greedy_texts_and_plans_are_whole(
     assert mismatches(found, greedy) == []
     found = ample.do(ample.torn(PLANS, random.Random(2)))
     assert mismatches(found, greedy) == []
+    assert sum(ended.forwarded for ended in found.values()) > 50
     assert ample.suspended > 4
     assert ample.spilled == 0
 
@@ -135,6 +136,8 @@ def test_a_tiny_pool_and_steps_that_overlap_change_nothing(
         run.seeded = False
         found = run.do(run.torn(PLANS[:8], random.Random(6)))
         assert mismatches(found, greedy) == []
+        # So these are also the plans that come without fast-forward.
+        assert not any(ended.forwarded for ended in found.values())
         assert run.spilled > 0
     finally:
         run.close()

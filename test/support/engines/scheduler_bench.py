@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, cast
 from timely_llm_ros.engines.commands import GenerationRequest, Resume, RobotIdleAt, Suspend
 from timely_llm_ros.engines.engine import GenerationEnded, SegmentGenerated
 from timely_llm_ros.engines.tokens.model_files import SHIPPED_MODEL, find_model
+from timely_llm_ros.engines.vllm.plugin.contract import WORKER
 from timely_llm_ros.engines.vllm.plugin.request import KEY, encode_request
+from timely_llm_ros.skills.grammar import decoding_grammar
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.skills.prompt import Prompt
 from timely_llm_ros.skills.scene import Scene, SceneObject
@@ -54,6 +56,8 @@ class Worker:
         """Run a step and return what vLLM's runner would."""
         from vllm.v1.outputs import ModelRunnerOutput
 
+        for request_id, tokens in getattr(output, 'forwarded', {}).items():
+            self._tokens[request_id] += tokens
         for request_id in output.finished_req_ids:
             self._tokens.pop(request_id, None)
         for new in output.scheduled_new_reqs:
@@ -116,6 +120,7 @@ class Bench:
         slots: int = 64,
         stages: int = 1,
         max_running: int = 3,
+        forwards: bool = False,
     ) -> None:
         import torch
         from vllm.engine.arg_utils import EngineArgs
@@ -139,6 +144,8 @@ class Bench:
             block_size=BLOCK,
             enforce_eager=True,
             kv_cache_memory_bytes=1 << 28,
+            structured_outputs_config={'backend': 'guidance'},
+            worker_extension_cls=WORKER if forwards else '',
             additional_config={
                 KEY: {
                     'max_running': max_running,
@@ -170,13 +177,14 @@ class Bench:
             hash_block_size=BLOCK,
         )
         self.scheduler._report = cast('Any', self)
-        self._texts = texts
+        self._texts, self._forwards = texts, forwards
         self._depth = max(2 if asynchronous else 1, stages)
         self._whole: dict[str, list[int]] = {}
         self._sampled: dict[str, set[int]] = {}
         self.worker = Worker(self._whole, self._sampled)
         self._queue: deque[tuple[Any, Any]] = deque()
         self.steps: list[dict[str, int]] = []
+        self.sampled = 0
         self.plans: dict[str, tuple[str, ...]] = {}
         self.segments: dict[str, list[str]] = {}
         self.ended: dict[str, GenerationEnded] = {}
@@ -240,21 +248,29 @@ class Bench:
     def _submit(
         self, name: str, prompt: list[int], extra: dict[str, Any] | None, seed: int | None = None
     ) -> None:
-        from vllm.sampling_params import SamplingParams
+        from vllm.sampling_params import SamplingParams, StructuredOutputsParams
         from vllm.utils.hashing import sha256
         from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
         from vllm.v1.request import Request
 
         init_none_hash(sha256)
         (end, *_) = self._texts.end_ids
+        grammar = None
+        if self._forwards and extra is not None:
+            rules = self._texts.rules(decoding_grammar(TELLO, SCENE, observations=True))
+            grammar = StructuredOutputsParams(grammar=rules)
+            grammar._backend = 'guidance'
         parameters = SamplingParams(
+            structured_outputs=grammar,
             max_tokens=200 if seed is None else 40,
             stop_token_ids=[end],
             seed=seed,
             extra_args=None if extra is None else {KEY: extra},
         )
         hasher = get_request_block_hasher(BLOCK, sha256)
-        self.scheduler.add_request(Request(name, prompt, parameters, None, block_hasher=hasher))
+        request = Request(name, prompt, parameters, None, block_hasher=hasher)
+        self.scheduler.structured_output_manager.grammar_init(request)
+        self.scheduler.add_request(request)
 
     def add_other(self, name: str, tokens: int, rng: random.Random) -> None:
         """Add a request of somebody who knows nothing of robots."""
@@ -275,7 +291,9 @@ class Bench:
             if output.num_scheduled_tokens:
                 scheduler.get_grammar_bitmask(output)
             self.meanwhile()
-            self._queue.append((output, self.worker.execute(output)))
+            result = self.worker.execute(output)
+            self.sampled += sum(map(len, result.sampled_token_ids))
+            self._queue.append((output, result))
         elif not self._queue:
             return False
         if len(self._queue) >= self._depth or not scheduler.has_requests():

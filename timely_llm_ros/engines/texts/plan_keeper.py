@@ -158,8 +158,10 @@ class PlanKeeper:
 
 def allow_all_or_none(mask: NDArray[np.int32], tokens: Iterable[int]) -> None:
     """Allow all of the tokens where one of them is allowed."""
-    bits = np.unpackbits(mask.view(np.uint8), bitorder='little')
     some = list(tokens)
+    if len(some) < 2:
+        return
+    bits = np.unpackbits(mask.view(np.uint8), bitorder='little')
     if bits[some].any():
         bits[some] = 1
         mask[:] = np.packbits(bits, bitorder='little').view(np.int32)

@@ -10,11 +10,11 @@ from timely_llm_ros.errors import ConfigurationError
 
 @pytest.mark.parametrize(
     ('version', 'fits'),
-    [('0.32.0', True), ('0.32.1.post2', True), ('0.31.0', False), ('0.33.0', False), ('x', False)],
+    [('0.32.0', True), ('0.33.1.post2', True), ('0.31.0', False), ('0.34.0', False), ('x', False)],
 )
 def test_only_tested_versions_are_in_range(version: str, fits: bool) -> None:
     assert vllm_contract.in_range(version) is fits
-    assert vllm_contract.describe_range() == '>=0.32,<0.33'
+    assert vllm_contract.describe_range() == '>=0.32,<0.34'
 
 
 def test_without_vllm_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -384,3 +384,25 @@ def test_a_prompt_that_is_partly_computed_competes_as_one_that_must_be() -> None
     core.finish_step(step, [New('a', [ord('a')])], 1.0)
     assert core.generations.step_times.expected_s(1) == 0.25
     assert core.generations.step_times.prefill_s == pytest.approx(0.5), 'both parts, less a step'
+
+
+def test_tokens_that_must_follow_count_as_forwarded_and_their_step_as_one_of_decoding() -> None:
+    server = Server(max_running=1)
+    server.add('a', 'takeoff;land;')
+    server.step()
+    core, (generation,) = server.core, tuple(server.core.generations)
+    step = core.begin_step([Work('a', 1, 11)], server.now_s)
+    core.finish_step(step, [New('a', list(b'akeoff;la'))], server.now_s)
+    server.events += core.generations.take_events()
+    assert server.texts('a') == ['takeoff;']
+    assert (generation.tokens, generation.forwarded, generation.brought) == (10, 8, 9)
+    assert (generation.segment_tokens, generation.segment_forwarded) == (2, 2)
+    step = core.begin_step([Work('a', 9, 20)], server.now_s)
+    assert (step.decodes_only, step.begun) == (True, 0)
+    assert generation.context.missing == 0
+    # Its new segment has no token yet that the model chose, so it competes anew.
+    core.compete_anew(step)
+    assert core.generations.phase(generation) is Phase.SUSPENDED
+    # The rest of a prompt is no such step.
+    core.finish_step(step, [New('a', list(b'n'))], server.now_s)
+    assert not core.begin_step([Work('a', 2, 21)], server.now_s).decodes_only

@@ -207,3 +207,60 @@ def test_a_seed_whose_prompt_would_be_cut_ends_at_once(texts: TokenTexts) -> Non
     bench.add('long', PLANS[0], random.Random(0), prompt_tokens=190, seed=1)
     assert bench.ended['long'].reason == 'canceled'
     assert not bench.scheduler.requests
+
+
+@pytest.mark.parametrize('blocks', [200, 14])
+@pytest.mark.parametrize('seed', range(4))
+def test_no_interleaving_corrupts_what_is_forwarded(
+    texts: TokenTexts, blocks: int, seed: int
+) -> None:
+    bench = Bench(texts, asynchronous=False, blocks=blocks, forwards=True)
+    tear(bench, random.Random(seed), blocks)
+    ended = [it for it in bench.ended.values() if it.reason == 'stop']
+    # What must follow was never sampled, and what was is the whole rest: ends count as well.
+    assert sum(it.forwarded for it in ended) > 0.3 * sum(it.tokens for it in ended)
+
+
+def test_what_must_follow_is_neither_sampled_nor_lost(texts: TokenTexts) -> None:
+    bench = Bench(texts, asynchronous=False, blocks=200, forwards=True)
+    bench.add('g', ('goto(cat_1);', 'goto(cup_2);', 'land;'), random.Random(0))
+    while bench.step():
+        pass
+    bench.check(set())
+    ended = bench.ended['g']
+    assert ended.forwarded > 0
+    assert bench.sampled == ended.tokens + 1 - ended.forwarded
+    sizes = [step['g'] for step in bench.steps if step]
+    # Each step but the one with the prompt computes what the one before it brought.
+    assert sum(sizes[1:]) <= ended.tokens
+    assert max(sizes[1:]) > 1
+
+
+def test_a_segment_whose_end_is_certain_leaves_at_once(texts: TokenTexts) -> None:
+    bench = Bench(texts, asynchronous=False, blocks=200, forwards=True)
+    bench.add('g', ('goto(cat_1);', 'land;'), random.Random(0))
+    while 'g' not in bench.segments:
+        assert bench.step()
+    assert bench.sampled < len(texts.encode('goto(cat_1);'))
+    # Its last tokens are not computed yet.
+    request = bench.scheduler.requests['g']
+    assert request.num_tokens - request.num_computed_tokens > 1
+
+
+def test_where_vllm_cannot_fast_forward_it_says_why(
+    texts: TokenTexts, caplog: pytest.LogCaptureFixture
+) -> None:
+    for options, why in (
+        ({'asynchronous': True, 'forwards': True}, 'before the latest token is known'),
+        ({'asynchronous': False, 'forwards': False}, "worker_extension_cls '': expected"),
+        ({'asynchronous': False, 'forwards': True, 'stages': 2}, 'several steps are under way'),
+    ):
+        caplog.clear()
+        bench = Bench(texts, blocks=200, **options)
+        (record,) = [it for it in caplog.records if 'fast-forward is off' in it.message]
+        assert why in record.message
+        bench.add('g', PLANS[0], random.Random(0))
+        while bench.step():
+            pass
+        bench.check(set())
+        assert bench.ended['g'].forwarded == 0

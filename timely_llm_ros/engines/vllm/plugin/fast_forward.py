@@ -10,6 +10,8 @@ import importlib
 import logging
 from typing import TYPE_CHECKING, Any
 
+from vllm.v1.core.sched.async_scheduler import AsyncScheduler
+
 from timely_llm_ros.engines.vllm.plugin.contract import WORKER
 from timely_llm_ros.engines.vllm.plugin.kept_grammar import KeptGrammar
 
@@ -38,7 +40,8 @@ class FastForward(_Vllm):  # type: ignore[misc, valid-type]
         self._forwarded: dict[str, list[int]] = {}
         # No running generation's part of a step is ever cut.
         self._most_forwarded = self.max_num_scheduled_tokens // max_running - 1
-        problem = find_problem(self.vllm_config, stages)
+        asynchronous = isinstance(self, AsyncScheduler)
+        problem = find_problem(self.vllm_config, stages, asynchronous=asynchronous)
         if problem:
             self._most_forwarded = 0
             _logger.warning('fast-forward is off: %s', problem)
@@ -80,17 +83,18 @@ class FastForward(_Vllm):  # type: ignore[misc, valid-type]
                     sampled[place_of[request_id]] = [*tokens, *forced]
 
 
-def find_problem(config: Any, stages: int) -> str:
+def find_problem(config: Any, stages: int, *, asynchronous: bool) -> str:
     """Return why vLLM, as it is configured, cannot fast-forward; empty where it can.
 
     Args:
         config: vLLM's.
         stages: Among how many steps the running generations are divided.
+        asynchronous: Whether its scheduler is the asynchronous one.
     """
     extension = config.parallel_config.worker_extension_cls
     if extension != WORKER:
         return f'worker_extension_cls {extension!r}: expected {WORKER!r}'
-    if config.scheduler_config.async_scheduling:
+    if asynchronous or config.scheduler_config.async_scheduling:
         return 'vLLM schedules a step before the latest token is known: async_scheduling'
     if stages > 1:
         return 'several steps are under way at once: pipeline_parallel_size or micro_batches'

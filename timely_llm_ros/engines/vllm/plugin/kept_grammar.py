@@ -54,7 +54,7 @@ class KeptGrammar(StructuredOutputGrammar):  # type: ignore[misc]
         if self._row is None or token in self._ends or not self._advance(request_id, [token]):
             return []
         forced: list[int] = []
-        while len(forced) < most:
+        while len(forced) < most and self._may_force():
             only = only_token(self._mask() & self._writable)
             if only is None:
                 break
@@ -63,6 +63,16 @@ class KeptGrammar(StructuredOutputGrammar):  # type: ignore[misc]
                 break
         self._ahead = [token, *forced]
         return forced
+
+    def _may_force(self) -> bool:
+        """Whether there may be only one token, without the mask, for which the worker would wait.
+
+        A token that is the only one begins every text that may follow.
+        """
+        matcher = getattr(self._grammar, 'll_matcher', None)
+        if self._known or matcher is None:
+            return True
+        return bool(matcher.compute_ff_bytes()) or bool(matcher.is_stopped())
 
     def observe(self, request_id: str, tokens: list[int]) -> bool:
         """Advance by tokens of a robot's answer."""
