@@ -30,6 +30,7 @@ def context() -> dict[str, Any]:
         'suspended': suspended(figures['c']),
         'choosing': choosing(figures['d']),
         'forwarded': forwarded(),
+        'forwarded_plans': _forwarded_plans(),
         'busy': BUSY,
         'urgent_share': URGENT_SHARE,
     }
@@ -57,6 +58,12 @@ def forwarded() -> str:
         for row in read('first_action_vllm').figures['rows']
     ]
     return table(head, rows)
+
+
+def _forwarded_plans() -> int:
+    """Return of how many different plans the figures on fast-forward are."""
+    rows = read('first_action_vllm').figures['rows']
+    return sum({row['objects']: row['different_plans'] for row in rows}.values())
 
 
 def overhead(part: Mapping[str, Any]) -> str:
