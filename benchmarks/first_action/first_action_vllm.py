@@ -19,7 +19,8 @@ import numpy as np
 import psutil  # type: ignore[import-untyped]
 
 from benchmarks.common import Target, arguments, save
-from benchmarks.vllm import clients as vllm_clients
+from benchmarks.vllm import SETTLE_S, Jobs, Stock
+from benchmarks.vllm import arguments as vllm_arguments
 from timely_llm_ros.engines import GenerationEnded, GenerationRequest
 from timely_llm_ros.engines.tokens import SHIPPED_MODEL
 from timely_llm_ros.engines.vllm import VllmConfig, VllmEngine
@@ -102,7 +103,7 @@ class Asking:
         into.wall_s.append(time.perf_counter() - began_s)
         into.cpu_s.append(self.cpu_s() - cpu_s)
         # Its worker goes on looking for work for a moment, and the next way is not to suffer.
-        await asyncio.sleep(vllm_clients.SETTLE_S)
+        await asyncio.sleep(SETTLE_S)
 
     async def start(self) -> None:
         raise NotImplementedError
@@ -122,10 +123,10 @@ class AsItIs(Asking):
 
     def __init__(self) -> None:
         super().__init__()
-        self._jobs = vllm_clients.Jobs()
-        self._stock = vllm_clients.Stock(
+        self._jobs = Jobs()
+        self._stock = Stock(
             self._jobs,
-            **vllm_clients.arguments(
+            **vllm_arguments(
                 max(CLIENTS),
                 max_model_len=CONTEXT,
                 num_gpu_blocks_override=KV_BLOCKS + 1,

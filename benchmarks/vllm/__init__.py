@@ -1,8 +1,7 @@
 """vLLM with our scheduler beside vLLM without."""
 
+from benchmarks.vllm.clients import SETTLE_S, Jobs, Stock, arguments
 from benchmarks.vllm.contention import settings, ways_of
 from benchmarks.vllm.fleet import BUSY, URGENT_SHARE
 
-__all__ = [
-    'BUSY', 'URGENT_SHARE', 'settings', 'ways_of',
-]  # fmt: skip
+__all__ = ['BUSY', 'SETTLE_S', 'URGENT_SHARE', 'Jobs', 'Stock', 'arguments', 'settings', 'ways_of']  # fmt: skip
