@@ -4,4 +4,6 @@ from benchmarks.vllm.clients import SETTLE_S, Jobs, Stock, arguments
 from benchmarks.vllm.contention import settings, ways_of
 from benchmarks.vllm.fleet import BUSY, URGENT_SHARE
 
-__all__ = ['BUSY', 'SETTLE_S', 'URGENT_SHARE', 'Jobs', 'Stock', 'arguments', 'settings', 'ways_of']  # fmt: skip
+__all__ = [
+    'BUSY', 'SETTLE_S', 'URGENT_SHARE', 'Jobs', 'Stock', 'arguments', 'settings', 'ways_of',
+]  # fmt: skip
