@@ -1,0 +1,1 @@
+"""The scheduling policies of other systems, served and measured as ours are."""

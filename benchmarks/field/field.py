@@ -1,0 +1,306 @@
+"""Our way to serve against the rankings of other systems, on virtual time.
+
+    .venv/bin/python -m benchmarks.field.field [--workloads wid1 wid2 wid3] [--loads 0.5 1 2 3]
+        [--seeds 20] [--searched 3] [--duration 60] [--only ours kairos ...] [--json FILE]
+
+A load of 1 is the workload of TimelyLLM's table 3; others have so many times its bursts. Each task
+names the robot with fewest open tasks and queues there; its utility counts from when it came. All
+tasks have the floor 0, so what is worth nothing any more is dropped under every policy. ``ours`` is
+the node's default and is not tuned. Every other policy stands at its own best setting for the
+workload and the load, searched on other draws: admission (a batch of 4, 8 or 16, the feasible
+batch up to 16, our lookahead), then whether segments are interrupted, then whether tasks are
+refused by their worth. *In time* are tasks whose response still earned something. Errors are
+standard errors of the mean over draws, those of differences of the differences draw by draw.
+
+The planner, the scheduler, the segmenters and the executors are the real ones.
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING
+from unittest.mock import patch
+
+from benchmarks.common import Target, arguments, save
+from benchmarks.field.policies import FIELD
+from benchmarks.overload.goodput_bound import greatest_goodput
+from benchmarks.overload.serving import Way, serve
+from benchmarks.workloads import WORKLOADS, System, compose
+from lrtrace.statistics import percentile
+from timely_llm_ros.engines.simulated import find_hardware
+from timely_llm_ros.planner import PlannerConfig
+from timely_llm_ros.scheduling import POLICIES, Admission, SchedulingOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from timely_llm_ros.evaluation import Workload
+
+OURS = 'ours'
+OTHERS = (*FIELD, 'fcfs', 'edf', 'utility', 'srpt')
+HARDWARE = 'toy'
+LARGEST_BATCH = 16
+FIRST_SEARCHED_SEED = 1000
+LENT = 'fcfs'
+"""The name under which a policy is served that is none of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How a policy is served.
+
+    Attributes:
+        admission: Who runs together.
+        max_running: The largest batch.
+        interrupts: Whether a segment in the making may be interrupted.
+        refuses: Whether tasks are refused by their worth.
+    """
+
+    admission: Admission = 'lookahead'
+    max_running: int = 8
+    interrupts: bool = False
+    refuses: bool = True
+
+    def __str__(self) -> str:
+        words = [f'{self.admission} {self.max_running}']
+        words += ['interrupts'] * self.interrupts + ['takes all'] * (not self.refuses)
+        return ', '.join(words)
+
+    def way(self, policy: str) -> Way:
+        """Return how to serve with a policy."""
+        scheduling = SchedulingOptions(admission=self.admission, interrupts=self.interrupts)
+        system = System(policy, policy=policy, max_running=self.max_running, scheduling=scheduling)
+        return Way(system, drops=True, config=PlannerConfig(refuses_by_worth=self.refuses))
+
+
+BATCHES = (
+    Setting('fixed', 4),
+    Setting('fixed', 8),
+    Setting('fixed', LARGEST_BATCH),
+    Setting('feasible', LARGEST_BATCH),
+    Setting(),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A workload at a load.
+
+    Attributes:
+        workload: Its name.
+        load: How many times its bursts.
+        duration_s: For how long tasks come (s).
+    """
+
+    workload: str
+    load: float
+    duration_s: float
+
+    def draw(self, seed: int) -> Workload:
+        """Draw the tasks."""
+        spec = WORKLOADS[self.workload]
+        return compose(
+            replace(spec, events_per_s=self.load * spec.events_per_s, duration_s=self.duration_s),
+            seed,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """What a policy made of one draw.
+
+    Attributes:
+        utility: Mean utility of all tasks; 0 for what was not served.
+        in_time_per_s: Tasks per second whose response earned something.
+        earned_per_s: Positive utility per second.
+        responses_s: Responses of those served, of the urgent ones where there are any (s).
+    """
+
+    utility: float
+    in_time_per_s: float
+    earned_per_s: float
+    responses_s: tuple[float, ...]
+
+
+def serve_draw(cell: Cell, seed: int, policy: str, setting: Setting) -> Draw:
+    """Serve one draw."""
+    workload = cell.draw(seed)
+    # An engine's options know the policies that are installed, so these take the place of one.
+    place = LENT if policy in FIELD else policy
+    with patch.dict(POLICIES, {place: FIELD.get(policy) or POLICIES[place]}):
+        outcomes = serve(workload, setting.way(place), hardware=HARDWARE)
+    worth = [one.utility for one in outcomes]
+    shown = 'urgent' if 'urgent' in workload.groups else 'normal'
+    return Draw(
+        statistics.fmean(worth) if worth else 0.0,
+        sum(value > 0 for value in worth) / cell.duration_s,
+        sum(max(0.0, value) for value in worth) / cell.duration_s,
+        tuple(
+            one.response_s
+            for one in outcomes
+            if one.task.group == shown and not one.code and one.response_s is not None
+        ),
+    )
+
+
+def best_setting(cell: Cell, policy: str, seeds: Sequence[int]) -> Setting:
+    """Return the setting of greatest mean utility, one choice after the other."""
+
+    @cache
+    def utility(setting: Setting) -> float:
+        return statistics.fmean(serve_draw(cell, it, policy, setting).utility for it in seeds)
+
+    best = max(BATCHES, key=utility)
+    best = max((best, replace(best, interrupts=True)), key=utility)
+    return max((best, replace(best, refuses=False)), key=utility)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """How a policy fared in one cell, mean over draws.
+
+    Attributes:
+        workload: The workload.
+        load: Its load.
+        policy: The policy.
+        setting: The setting it stands at.
+        utility: Mean utility of all tasks.
+        in_time_per_s: Tasks in time per second.
+        share: Positive utility as a share of the bound.
+        p99_s: 99 % of the responses of urgent tasks served, of all where none is urgent (s).
+        behind: By how much its mean utility is behind ours.
+        behind_error: Standard error of that.
+        fewer: By how many tasks in time per second it is behind ours.
+        fewer_error: Standard error of that.
+    """
+
+    workload: str
+    load: float
+    policy: str
+    setting: str
+    utility: float
+    in_time_per_s: float
+    share: float
+    p99_s: float
+    behind: float
+    behind_error: float
+    fewer: float
+    fewer_error: float
+
+
+def measure(cell: Cell, policies: Iterable[str], seeds: range, searched: int) -> list[Row]:
+    """Serve one cell with ours and with every other policy at its best setting."""
+    other_seeds = range(FIRST_SEARCHED_SEED, FIRST_SEARCHED_SEED + searched)
+    times = find_hardware(HARDWARE).step_time
+    most = statistics.fmean(
+        greatest_goodput(cell.draw(seed), times, LARGEST_BATCH) / cell.duration_s for seed in seeds
+    )
+    ours = [serve_draw(cell, seed, 'least_loss', Setting()) for seed in seeds]
+    rows = [_row(cell, OURS, Setting(), ours, ours, most)]
+    show(rows[-1])
+    for policy in policies:
+        setting = best_setting(cell, policy, other_seeds)
+        draws = [serve_draw(cell, seed, policy, setting) for seed in seeds]
+        rows.append(_row(cell, policy, setting, draws, ours, most))
+        show(rows[-1])
+    return rows
+
+
+def _row(
+    cell: Cell,
+    policy: str,
+    setting: Setting,
+    draws: Sequence[Draw],
+    ours: Sequence[Draw],
+    most: float,
+) -> Row:
+    pairs = list(zip(ours, draws, strict=True))
+    behind = [mine.utility - theirs.utility for mine, theirs in pairs]
+    fewer = [mine.in_time_per_s - theirs.in_time_per_s for mine, theirs in pairs]
+    earned = statistics.fmean(draw.earned_per_s for draw in draws)
+    return Row(
+        cell.workload,
+        cell.load,
+        policy,
+        str(setting),
+        statistics.fmean(draw.utility for draw in draws),
+        statistics.fmean(draw.in_time_per_s for draw in draws),
+        earned / most if most else 1.0,
+        percentile([it for draw in draws for it in draw.responses_s], 0.99),
+        statistics.fmean(behind),
+        error(behind),
+        statistics.fmean(fewer),
+        error(fewer),
+    )
+
+
+def error(values: Sequence[float]) -> float:
+    """Return the standard error of a mean."""
+    return statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
+
+
+def show(row: Row) -> None:
+    """Print a line of the table."""
+    print(
+        f'{row.workload:5} {row.load:4g} {row.policy:10} {row.utility:7.3f} '
+        f'{row.behind:7.3f} ±{row.behind_error:.3f} {row.in_time_per_s:7.3f} '
+        f'{row.fewer:7.3f} ±{row.fewer_error:.3f} {row.share:6.3f} {row.p99_s:6.2f}  '
+        f'{row.setting}',
+        flush=True,
+    )
+
+
+def targets(rows: Sequence[Row]) -> list[Target]:
+    """Return by how much ours is ahead of the best other, and that by how many errors."""
+    made = []
+    cells: Mapping[tuple[str, float], list[Row]] = {}
+    cells = {
+        key: [row for row in group if row.policy != OURS]
+        for key, group in itertools.groupby(rows, key=lambda row: (row.workload, row.load))
+    }
+    for (workload, load), others in cells.items():
+        if not others:
+            continue
+        near = min(others, key=lambda row: row.behind)
+        name = f'{workload}, load {load:g}: mean utility ahead of {near.policy}'
+        made.append(Target(f'{name} (± {near.behind_error:.3f})', near.behind, '>=', 0.0))
+        near = min(others, key=lambda row: row.fewer)
+        name = f'{workload}, load {load:g}: tasks in time per s ahead of {near.policy}'
+        made.append(Target(f'{name} (± {near.fewer_error:.3f})', near.fewer, '>=', 0.0))
+    return made
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument('--workloads', nargs='+', choices=WORKLOADS, default=list(WORKLOADS))
+    parser.add_argument('--loads', type=float, nargs='+', default=[0.5, 1, 2, 3])
+    parser.add_argument('--seeds', type=int, default=20)
+    parser.add_argument('--searched', type=int, default=3, help='draws on which settings are found')
+    parser.add_argument('--duration', type=float, default=60.0, help='virtual seconds')
+    parser.add_argument('--only', nargs='*', choices=OTHERS, default=list(OTHERS))
+    options = parser.parse_args()
+    if options.seeds < 1 or options.searched < 1:
+        parser.error('--seeds and --searched: expected at least 1')
+    print(
+        f'{"work":5} {"load":>4} {"policy":10} {"mean U":>7} {"behind":>7} {"":6} {"in time/s":>7} '
+        f'{"fewer":>7} {"":6} {"share":>6} {"p99 s":>6}  setting'
+    )
+    rows: list[Row] = []
+    for workload, load in itertools.product(options.workloads, options.loads):
+        cell = Cell(workload, load, options.duration)
+        rows += measure(cell, options.only, range(options.seeds), options.searched)
+    figures = {
+        'seeds': options.seeds,
+        'searched': options.searched,
+        'duration_s': options.duration,
+        'hardware': HARDWARE,
+        'rows': [asdict(row) for row in rows],
+    }
+    save('field', figures, targets(rows), path=options.json)
+
+
+if __name__ == '__main__':
+    main()
