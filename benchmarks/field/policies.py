@@ -10,7 +10,6 @@ served, which is the policy ``fcfs``; what it does with KV is in ``kept.py``.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,8 @@ import numpy as np
 from timely_llm_ros.scheduling import GenerationRow, Policy, TableView
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from timely_llm_ros.scheduling.generation import FloatArray
 
 _VIEWED = tuple(item.name for item in fields(TableView))
@@ -131,8 +132,8 @@ class BoostedArrivalFirst(FieldPolicy):
 
     Read: priorities are boosted softly, by a parameter gamma and cheap statistics instead of
     predicted lengths; gamma towards 0 is shortest first, towards infinity first come first served.
-    Filled in: the boost of Yu and Scully's queueing theory, ``log(1 / (1 - exp(-gamma s))) / gamma``
-    for a job of size s, taken off the arrival; the size is what a plan has had and will have had
+    Filled in: the boost of Yu and Scully's queueing theory, taken off the arrival, which is
+    ``log(1 / (1 - exp(-gamma s))) / gamma`` for a job of size s; the size is what a plan has had and will have had
     with this segment, in segments of its class's mean generation time. Its preemption that sees KV
     is left out, since KV is not short here.
 
