@@ -133,9 +133,9 @@ class BoostedArrivalFirst(FieldPolicy):
     Read: priorities are boosted softly, by a parameter gamma and cheap statistics instead of
     predicted lengths; gamma towards 0 is shortest first, towards infinity first come first served.
     Filled in: the boost of Yu and Scully's queueing theory, taken off the arrival, which is
-    ``log(1 / (1 - exp(-gamma s))) / gamma`` for a job of size s; the size is what a plan has had and will have had
-    with this segment, in segments of its class's mean generation time. Its preemption that sees KV
-    is left out, since KV is not short here.
+    ``log(1 / (1 - exp(-gamma s))) / gamma`` for a job of size s; the size is what a plan has had
+    and will have had with this segment, in segments of its class's mean generation time. Its
+    preemption that sees KV is left out, since KV is not short here.
 
     Attributes:
         gamma_per_s: How little shortness counts against arrival (1/s).

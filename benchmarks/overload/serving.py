@@ -17,7 +17,7 @@ from timely_llm_ros.clock import LoopClock
 from timely_llm_ros.engines.simulated import find_hardware
 from timely_llm_ros.errors import TimelyError
 from timely_llm_ros.planner import PlannerConfig, Task, TaskEnded
-from timely_llm_ros.skills import Scene
+from timely_llm_ros.skills import Scene, SkillSet
 from timely_llm_ros.virtual_time import run_virtual
 
 if TYPE_CHECKING:
@@ -28,6 +28,24 @@ if TYPE_CHECKING:
     from timely_llm_ros.planner import Planner, PlannerEvent, TaskResult
 
 _NOTHING = Scene(())
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What robots, plans and prompts look like.
+
+    Attributes:
+        skill_set: What every robot can do.
+        plan: Makes a task's plan, token by token.
+        scene: Makes what the robot of a task knows, by the task's number.
+    """
+
+    skill_set: SkillSet = TIMED
+    plan: Callable[[WorkloadTask], list[str]] = plan_tokens
+    scene: Callable[[int], Scene] = lambda _: _NOTHING
+
+
+_SHAPE = Shape()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,19 +127,25 @@ def serve(
     way: Way,
     *,
     hardware: str = 'toy',
+    shape: Shape = _SHAPE,
     on_event: Callable[[PlannerEvent], None] | None = None,
 ) -> list[Outcome]:
     """Serve a whole workload on virtual time; return what became of each task, in their order."""
-    plans = {str(number): plan_tokens(task) for number, task in enumerate(workload.tasks)}
+    plans = {str(number): shape.plan(task) for number, task in enumerate(workload.tasks)}
     engine = way.system.engine(find_hardware(hardware), plans)
-    return run_virtual(_Fleet(workload, way, on_event).serve(engine))
+    return run_virtual(_Fleet(workload, way, shape, on_event).serve(engine))
 
 
 class _Fleet:
     def __init__(
-        self, workload: Workload, way: Way, on_event: Callable[[PlannerEvent], None] | None
+        self,
+        workload: Workload,
+        way: Way,
+        shape: Shape,
+        on_event: Callable[[PlannerEvent], None] | None,
     ) -> None:
         self._workload, self._way, self._on_event = workload, way, on_event
+        self._shape = shape
         self._random = random.Random(f'robots of {workload.name}:{workload.seed}')
         self._open = {f'robot_{number}': 0 for number in range(workload.robots)}
         self._robot_of: dict[int, str] = {}
@@ -140,7 +164,7 @@ class _Fleet:
         async with running_fleet(
             engine,
             self._open,
-            TIMED,
+            self._shape.skill_set,
             clock,
             network_s=NETWORK_S,
             on_event=self._see,
@@ -160,9 +184,9 @@ class _Fleet:
         record = Task(
             str(number),
             robot,
-            TIMED.name,
+            self._shape.skill_set.name,
             task.kind,
-            _NOTHING,
+            self._shape.scene(number),
             self._groups[task.group],
             when_busy='queue',
             task_kind=task.kind,

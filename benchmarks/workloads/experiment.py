@@ -65,6 +65,7 @@ class System:
         policy: Name of the policy in mode ``segmented``.
         max_running: Most generations in one engine step.
         scheduling: Further options of the scheduler.
+        max_kv_tokens: Most tokens whose KV is held; None for what the hardware has room for.
     """
 
     name: str
@@ -72,6 +73,7 @@ class System:
     policy: str = 'utility'
     max_running: int = 8
     scheduling: SchedulingOptions = field(default_factory=SchedulingOptions)
+    max_kv_tokens: int | None = None
 
     def engine(self, hardware: Hardware, plans: Mapping[str, Sequence[str]]) -> SimulatedEngine:
         """Return the engine that writes these plans, token by token, by their generations' ids."""
@@ -86,7 +88,7 @@ class System:
                 mode=self.mode,
                 policy=self.policy,
                 max_running=self.max_running,
-                max_kv_tokens=hardware.kv_capacity_tokens,
+                max_kv_tokens=self.max_kv_tokens or hardware.kv_capacity_tokens,
                 scheduling=self.scheduling,
             )
         )

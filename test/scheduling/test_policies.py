@@ -53,6 +53,7 @@ def view(
         np.zeros(len(arrival), np.int64),
         np.zeros(len(arrival), np.int64),
         np.zeros(len(arrival), np.int64),
+        np.full(len(arrival), np.inf),
     )
 
 

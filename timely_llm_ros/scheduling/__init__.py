@@ -12,6 +12,7 @@ from timely_llm_ros.scheduling.bin_boundaries import (
 )
 from timely_llm_ros.scheduling.costs import SegmentCosts
 from timely_llm_ros.scheduling.generation import GenerationRow, GenerationTable, Phase, TableView
+from timely_llm_ros.scheduling.kv_choice import drop_order
 from timely_llm_ros.scheduling.microbatch import LinearCosts, PipelineModel
 from timely_llm_ros.scheduling.multibin import MultiBinQueue
 from timely_llm_ros.scheduling.options import Admission, SchedulingOptions
@@ -24,6 +25,6 @@ __all__ = [
     'POLICIES', 'Admission', 'Budget', 'GenerationRow', 'GenerationTable', 'LinearCosts',
     'MultiBinQueue', 'Phase', 'PipelineModel', 'PipelineTimes', 'Policy', 'SchedulingOptions',
     'SegmentCosts', 'ServingMode', 'StepTimes', 'TableView', 'TokenBudget', 'check_batch',
-    'check_bins', 'equal_mass_boundaries', 'exponential_boundaries', 'exponential_factor',
-    'find_policy', 'harmonic', 'optimal_boundaries', 'policy_names',
+    'check_bins', 'drop_order', 'equal_mass_boundaries', 'exponential_boundaries',
+    'exponential_factor', 'find_policy', 'harmonic', 'optimal_boundaries', 'policy_names',
 ]  # fmt: skip

@@ -27,12 +27,18 @@ class Candidate(NamedTuple):
         loss_per_s: Utility that its task loses per second of lateness; 0 for a later segment, whose
             task has had its response.
         begins: Whether its prompt must be computed first.
+        falls_s: For how long its utility falls once it is late (s); then there is none to lose.
     """
 
     slack_s: float
     tokens_left: int
     loss_per_s: float
     begins: bool
+    falls_s: float = math.inf
+
+    def loss(self, end_s: float) -> float:
+        """Return what its task loses if its segment is complete that far from now (s)."""
+        return self.loss_per_s * min(max(0.0, end_s - self.slack_s), self.falls_s)
 
 
 Slack = Candidate | tuple[float, int]

@@ -25,11 +25,11 @@ class Phase(enum.IntEnum):
     """Where a generation stands. It is in exactly one phase at a time."""
 
     QUEUED = 0
-    """Not started: its prompt is not computed, or not all of it."""
+    """Its prompt is not computed, or not all of it: not yet, or not again after a drop of KV."""
     RUNNING = 1
     """In the latest engine step."""
     SUSPENDED = 2
-    """Started, not in the latest step; competes for its next segment."""
+    """Its KV is held, and it is not in the latest step; competes for its next segment."""
     HELD = 3
     """Waits for a robot's value or for an explicit resume; does not compete."""
     ENDED = 4
@@ -57,6 +57,7 @@ class TableView:
         total_tokens: Tokens generated so far.
         pausable: 1 between two segments while there is memory to keep its KV, else 0.
         phase: Where it stands, see :class:`Phase`.
+        worthless_s: From when a first segment is not wanted any more; inf for never.
     """
 
     arrival_s: FloatArray
@@ -72,6 +73,7 @@ class TableView:
     total_tokens: IntArray
     pausable: IntArray
     phase: IntArray
+    worthless_s: FloatArray
 
     def __len__(self) -> int:
         return len(self.arrival_s)
@@ -108,8 +110,7 @@ class GenerationTable:
     Adding and removing takes constant time. A removed row is filled with the last one, so a row
     number is only good until the next :meth:`remove`. Beside the columns of :class:`TableView`
     there are ``worst_tokens`` (the most tokens that the segment in the making may take), ``rank``
-    (the scheduler's latest), ``worthless_s`` (from when a first segment is not wanted any more, inf
-    for never) and ``sequence``, which breaks ties (it counts :meth:`add` and
+    (the scheduler's latest) and ``sequence``, which breaks ties (it counts :meth:`add` and
     :meth:`requeue`).
     """
 

@@ -142,7 +142,7 @@ class LookaheadBatchLimit(BatchLimit):
             loss = 0.0
             for item, end_s in ends_s:
                 later_s = wait_s + size * self.step_times.prefill_s + _tokens(item) * longer_s
-                loss += item.loss_per_s * max(0.0, later_s - max(item.slack_s, end_s))
+                loss += item.loss(later_s) - item.loss(end_s)
             begun_now.append(loss)
         now_loss, size = self._cheapest(pressed, wait_s, begun_now)
         if ends_s:
@@ -169,7 +169,8 @@ class LookaheadBatchLimit(BatchLimit):
                 return 0.0, 0
             least, size = math.inf, 0
             for end in range(start + 1, count + 1):
-                loss = _loss(pressed[start:end], free_s + end * prefill_s + (groups + 1) * group_s)
+                end_s = free_s + end * prefill_s + (groups + 1) * group_s
+                loss = sum(item.loss(end_s) for item in pressed[start:end])
                 loss += 0.0 if groups else begun_now[end - 1]
                 if loss < least:
                     loss += best(end, groups + 1)[0]
@@ -207,15 +208,14 @@ class LookaheadBatchLimit(BatchLimit):
         for other in inside:
             end_s = wait_s + _tokens(other) * step_s
             later_s = wait_s + own_prefill_s + _tokens(other) * longer_s
-            late_s = later_s - max(other.slack_s, end_s)
-            if late_s > 0:
-                loss += other.loss_per_s * late_s
+            if later_s > max(other.slack_s, end_s):
+                loss += other.loss(later_s) - other.loss(end_s)
                 last_s = max(last_s, end_s)
         if not loss:
             return True
         own_s = own_prefill_s + _tokens(item) * longer_s
-        late_s = max(0.0, last_s + own_s - max(item.slack_s, wait_s + own_s))
-        return item.loss_per_s * late_s + self._saved(item, len(inside)) >= loss
+        gain = max(0.0, item.loss(last_s + own_s) - item.loss(wait_s + own_s))
+        return gain + self._saved(item, len(inside)) >= loss
 
     def _losing(self, candidates: Sequence[Candidate], places: list[int]) -> float:
         """Return what those outside that are late already lose per second (utility/s)."""
@@ -223,7 +223,7 @@ class LookaheadBatchLimit(BatchLimit):
         return sum(
             item.loss_per_s
             for place, item in enumerate(candidates)
-            if place not in chosen and item.slack_s < self._network_s
+            if place not in chosen and -item.falls_s < item.slack_s < self._network_s
         )
 
     def _saved(self, item: Candidate, batch: int) -> float:
@@ -243,8 +243,3 @@ class LookaheadBatchLimit(BatchLimit):
 
 def _tokens(item: Candidate) -> int:
     return max(item.tokens_left, 1)
-
-
-def _loss(items: Sequence[Candidate], end_s: float) -> float:
-    """Return what these lose if they are complete that far from now (s)."""
-    return sum(item.loss_per_s * max(0.0, end_s - item.slack_s) for item in items)

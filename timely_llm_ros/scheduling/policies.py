@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 MINIMUM_SLACK_S = 0.001
 """Slack below this counts as this, so that a deadline just missed is not infinitely urgent."""
 
+LEAST_STAKE = 1e-3
+"""The least share of its loss that a generation counts with, so that the hopeless have an order."""
+
 PINNED_RANK = 1e15
 """The rank of a generation that must not be interrupted, above all that may be."""
 
@@ -142,8 +145,11 @@ class LeastLossFirst(Policy):
     a segment is due, the less it matters that it waits. The form is that of the apparent tardiness
     cost (Vepsalainen and Morton, 1987), with a power for the exponential, which would underflow.
 
+    Nobody can lose more than there is left: where a first segment would be worthless within the
+    horizon if it were generated next, its rank counts by the share of the horizon that is left.
+
     Attributes:
-        horizon_s: How far ahead a deadline begins to press (s).
+        horizon_s: How far ahead a deadline begins to press, and a loss counts (s).
         network_s: One-way time from the engine to a robot (s).
         margin: Ranks move with time, so a challenger must be this much better mid-segment.
     """
@@ -157,13 +163,19 @@ class LeastLossFirst(Policy):
         slack_s = np.where(view.segment_index == 0, view.arrival_s + view.ert_s, view.due_s)
         slack_s -= now_s + self.network_s
         slack_s -= view.expected_generation_s
+        left_s = np.where(view.segment_index == 0, view.worthless_s, math.inf)
+        left_s -= now_s + self.network_s
+        left_s -= view.expected_generation_s
+        left_s /= self.horizon_s
+        np.clip(left_s, LEAST_STAKE, 1.0, out=left_s)
         np.maximum(slack_s, 0.0, out=slack_s)
         slack_s /= self.horizon_s
         slack_s += 1.0
         slack_s *= slack_s
         slack_s *= view.expected_generation_s
-        rank: FloatArray = np.divide(-view.alpha, slack_s, out=slack_s)
-        return rank
+        np.divide(-view.alpha, slack_s, out=slack_s)
+        slack_s *= left_s
+        return slack_s
 
     def rank_one(self, row: GenerationRow, now_s: float) -> float:
         """Return the same for one generation."""
@@ -171,7 +183,11 @@ class LeastLossFirst(Policy):
         slack_s -= now_s + self.network_s
         slack_s -= row.expected_generation_s
         ease = max(slack_s, 0.0) / self.horizon_s + 1.0
-        return -row.alpha / (ease * ease * row.expected_generation_s)
+        rank = -row.alpha / (ease * ease * row.expected_generation_s)
+        if row.segment_index:
+            return rank
+        left_s = row.worthless_s - (now_s + self.network_s) - row.expected_generation_s
+        return rank * min(max(left_s / self.horizon_s, LEAST_STAKE), 1.0)
 
 
 def preemption_limit(predicted_tokens: float, share: float) -> int:

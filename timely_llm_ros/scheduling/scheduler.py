@@ -151,15 +151,15 @@ class Scheduler:
         return places
 
     def _candidate(self, row: GenerationRow, now_s: float) -> Candidate:
-        if row.segment_index:
-            due_s, loss_per_s = row.due_s, 0.0
-        else:
+        due_s, loss_per_s, falls_s = row.due_s, 0.0, math.inf
+        if not row.segment_index:
             due_s, loss_per_s = row.arrival_s + row.ert_s, -row.alpha
+            falls_s = row.worthless_s - due_s
         if self._age_bound_s is not None and now_s - row.due_s > self._age_bound_s:
             # However late its answer is expected: it is due now.
-            due_s, loss_per_s = min(due_s, now_s), OVERDUE_LOSS_PER_S
+            due_s, loss_per_s, falls_s = min(due_s, now_s), OVERDUE_LOSS_PER_S, math.inf
         left = row.worst_tokens - row.generated_tokens
-        return Candidate._make((due_s - now_s, left, loss_per_s, row.phase == _QUEUED))
+        return Candidate._make((due_s - now_s, left, loss_per_s, row.phase == _QUEUED, falls_s))
 
     def _candidates(self, view: TableView, rows: IntArray, now_s: float) -> list[Candidate]:
         """Return :meth:`_candidate` of several rows."""
@@ -168,12 +168,13 @@ class Scheduler:
         slack_s = np.where(index == 0, first_due_s, view.due_s.take(rows)) - now_s
         left = self._table.column('worst_tokens').take(rows) - view.generated_tokens.take(rows)
         loss_per_s = np.where(index == 0, -view.alpha.take(rows), 0.0)
+        falls_s = np.where(index == 0, view.worthless_s.take(rows) - first_due_s, math.inf)
         if self._age_bound_s is not None:
             overdue = now_s - view.due_s.take(rows) > self._age_bound_s
-            loss_per_s[overdue] = OVERDUE_LOSS_PER_S
+            loss_per_s[overdue], falls_s[overdue] = OVERDUE_LOSS_PER_S, math.inf
             slack_s[overdue] = np.minimum(slack_s[overdue], 0.0)
         begins = self._table.column('phase').take(rows) == _QUEUED
-        columns = (slack_s, left, loss_per_s, begins)
+        columns = (slack_s, left, loss_per_s, begins, falls_s)
         return list(map(Candidate._make, zip(*(it.tolist() for it in columns), strict=True)))
 
     def _favoured_many(self, ranks: FloatArray) -> FloatArray:

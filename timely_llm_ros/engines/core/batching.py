@@ -9,6 +9,7 @@ from timely_llm_ros.engines.core.step import PrefixRow, Row, StepPlan
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
+    from timely_llm_ros.engines.core.generations import Generations
     from timely_llm_ros.engines.core.kv_ledger import Context, KvLedger, Prefix
     from timely_llm_ros.engines.core.step import Backend, Generation
 
@@ -17,22 +18,22 @@ class Batcher:
     """Shares out KV and the prefill chunk, best rank first.
 
     A generation whose context does not fit makes room by dropping the KV of generations that
-    matter less: those outside the step first, in the order of ``harm``, then lower-ranked ones in
-    it. What is dropped is computed again when it is chosen next. ``first_step`` is the number of
-    the step before the first one.
+    matter less: those outside the step first, in the order of ``drop_order``, then lower-ranked
+    ones in it. What is dropped is computed again when it is chosen next. ``first_step`` is the
+    number of the step before the first one.
     """
 
     def __init__(
         self,
         kv: KvLedger,
         backend: Backend,
-        harm: Callable[[Generation], tuple[float, float]],
+        generations: Generations,
         prefill_chunk: int,
         first_step: int = 0,
     ) -> None:
         self._kv = kv
         self._backend = backend
-        self._harm = harm
+        self._generations = generations
         self.prefill_chunk = prefill_chunk
         """Most prompt tokens computed in one step."""
         self._steps = first_step
@@ -115,11 +116,17 @@ class Batcher:
     ) -> bool:
         """Drop KV that matters less than that of ``chosen[place]`` until there is room."""
         running = set(chosen)
-        others = sorted((item for item in everyone if item not in running), key=self._harm)
+        missing = self._kv.used + needed - self._kv.capacity
+        others = [item for item in everyone if item not in running]
+        others = self._generations.drop_order(others, missing)
         return self._kv.make_room(
             needed,
             keep,
             [*self.spill_first(), *(item.context for item in others + chosen[:place:-1])],
-            drop=lambda context: self._backend.drop(context.name),
+            drop=self._drop,
             drop_prefix=lambda prefix: self._backend.drop_prefix(prefix.key),
         )
+
+    def _drop(self, context: Context) -> None:
+        self._backend.drop(context.name)
+        self._generations.lose_kv(context.name)

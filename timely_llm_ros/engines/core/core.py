@@ -63,7 +63,7 @@ class EngineCore:
         )
         """The generations."""
         self.batcher = Batcher(
-            self.kv, backend, self.generations.harm, options.prefill_chunk, first_step
+            self.kv, backend, self.generations, options.prefill_chunk, first_step
         )
         """Makes the steps."""
         self._backend = backend

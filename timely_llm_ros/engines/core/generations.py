@@ -17,14 +17,10 @@ from timely_llm_ros.engines.core.remaining_lengths import RemainingLengths
 from timely_llm_ros.engines.core.segment_forecast import SegmentForecast
 from timely_llm_ros.engines.core.states import state_of
 from timely_llm_ros.engines.core.step import Generation
-from timely_llm_ros.engines.engine import (
-    EngineStateChanged,
-    GenerationEnded,
-    SegmentGenerated,
-)
+from timely_llm_ros.engines.engine import EngineStateChanged, GenerationEnded, SegmentGenerated
 from timely_llm_ros.engines.tokens import StopText
 from timely_llm_ros.errors import EngineError, TimelyError
-from timely_llm_ros.scheduling import GenerationTable, Phase, StepTimes, find_policy
+from timely_llm_ros.scheduling import GenerationTable, Phase, StepTimes, drop_order, find_policy
 from timely_llm_ros.skills import segmenter_for
 
 if TYPE_CHECKING:
@@ -187,8 +183,8 @@ class Generations:
             generation.context.tokens += added
             generation.awaits_value = False
         if not generation.awaits_value and self.phase(generation) is Phase.HELD:
-            started = generation.context.computed or generation.tokens
-            self.set_phase(generation, Phase.SUSPENDED if started else Phase.QUEUED)
+            begun = generation.context.computed or (generation.tokens and not generation.segments)
+            self.set_phase(generation, Phase.SUSPENDED if begun else Phase.QUEUED)
 
     # Beginning and end ---------------------------------------------------------------------------
 
@@ -316,11 +312,17 @@ class Generations:
         self._events.append(event)
         self.changed = True
 
-    def harm(self, generation: Generation) -> tuple[float, float]:
-        """Sort key of whose KV is dropped first: latest due, lowest rank among equals."""
-        rank = self.table.get(generation.generation_id, 'rank')
-        due_s = self.due_s(generation)
-        return -due_s, -math.inf if math.isnan(rank) else rank
+    def drop_order(self, some: Sequence[Generation], missing: int) -> list[Generation]:
+        """Return them in the order in which to drop KV; the first free ``missing`` tokens."""
+        tokens, back_s = [one.context.held for one in some], [self.due_s(one) for one in some]
+        ranks = [self.table.get(one.generation_id, 'rank') for one in some]
+        return [some[place] for place in drop_order(tokens, back_s, ranks, missing)]
+
+    def lose_kv(self, generation_id: str) -> None:
+        """Note that KV was dropped: amid a plan, going on costs as much as a new prompt."""
+        generation = self._by_id.get(generation_id)
+        if generation and generation.segments and self.phase(generation) is not Phase.HELD:
+            self.set_phase(generation, Phase.QUEUED)
 
     def phase(self, generation: Generation) -> Phase:
         """Return where a generation stands."""

@@ -146,20 +146,21 @@ class FreezeCore:
         generation = self.generations.get(name)
         return generation is not None and generation.awaits_value
 
-    def victims(self, keep: Collection[str]) -> list[str]:
-        """Return who may lose its KV, least harmful first: none of ``keep``."""
+    def victims(self, keep: Collection[str], missing: int = 0) -> list[str]:
+        """Return who may lose its KV, none of ``keep``: the first of them free so many tokens."""
         others = [
             generation
             for generation in self.generations
             if generation.context.computed and generation.generation_id not in keep
         ]
-        return [item.generation_id for item in sorted(others, key=self.generations.harm)]
+        return [item.generation_id for item in self.generations.drop_order(others, missing)]
 
     def spill(self, name: str) -> None:
         """Note that a generation's KV was dropped."""
         generation = self.generations.get(name)
         if generation is not None:
             self._kv.spill(generation.context)
+            self.generations.lose_kv(name)
 
     def begin_step(self, rows: Iterable[Work], now_s: float) -> Step:
         """Note what vLLM computes next."""

@@ -34,14 +34,14 @@ class KvSpill(_Vllm):  # type: ignore[misc, valid-type]
     def _relieve(self, running: Sequence[Any], entering: Sequence[Any]) -> None:
         """Spill frozen generations until there is room for those that are to run."""
         manager = self.kv_cache_manager
-        block = self.block_size
+        block, groups = self.block_size, len(self.kv_cache_config.kv_cache_groups)
         needed = manager.watermark_blocks if entering else 0
         for request in running:
             tokens = request.num_tokens_with_spec + request.num_output_placeholders
             needed += -(-tokens // block) - -(-request.num_computed_tokens // block)
         for request in entering:
             needed += -(-(request.num_tokens + 1) // block)
-        needed *= len(self.kv_cache_config.kv_cache_groups)
+        needed *= groups
         pool = manager.block_pool
         slots = self.max_num_running_reqs
         if pool.get_num_free_blocks() >= needed and len(self._request_of) <= slots:
@@ -49,7 +49,8 @@ class KvSpill(_Vllm):  # type: ignore[misc, valid-type]
         frozen = self._frozen(running)
         slots -= len(running) + len(entering)
         chosen = {self._name_of[request.request_id] for request in (*running, *entering)}
-        for name in self._core.victims(chosen):
+        missing = (needed - pool.get_num_free_blocks()) * block // groups
+        for name in self._core.victims(chosen, missing):
             if pool.get_num_free_blocks() >= needed and len(frozen) <= slots:
                 return
             request = frozen.pop(name, None)
