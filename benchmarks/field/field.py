@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 from benchmarks.common import Target, arguments, save
+from benchmarks.field import LENT_OURS, OURS
 from benchmarks.field.policies import FIELD
 from benchmarks.overload.goodput_bound import greatest_goodput
 from benchmarks.overload.serving import Way, serve
@@ -42,13 +43,10 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.evaluation import Workload
 
-OURS = 'ours'
 OTHERS = (*FIELD, 'fcfs', 'edf', 'utility')
 HARDWARE = 'toy'
 LARGEST_BATCH = 16
 FIRST_SEARCHED_SEED = 1000
-LENT_OURS = ' + lookahead'
-"""What is added to the name of a policy under our admission."""
 LENT = 'fcfs'
 """The name under which a policy is served that is none of ours."""
 

@@ -10,6 +10,7 @@ import jinja2
 from benchmarks import suites
 from benchmarks.pages import (
     batching,
+    field,
     model,
     overload,
     overview,
@@ -34,6 +35,7 @@ PAGES: dict[str, Callable[[], dict[str, Any]]] = {
     'README': overview.context,
     'scheduling': scheduling.context,
     'overload': overload.context,
+    'field': field.context,
     'timelyllm': timelyllm.context,
     'timebill': timebill.context,
     'trail': trail.context,

@@ -21,7 +21,13 @@ Drawn = tuple[float, TimeUtility, int, float, float, int, Phase]
 GENERATIONS = st.lists(
     st.tuples(
         st.floats(0, 20),
-        st.builds(TimeUtility, st.floats(0, 2), st.floats(-8, 0), st.floats(0.1, 3)),
+        st.builds(
+            TimeUtility,
+            st.floats(0, 2),
+            st.floats(-8, 0),
+            st.floats(0.1, 3),
+            st.sampled_from([-math.inf, -1.0, 0.0]),
+        ),
         st.integers(0, 3),
         st.floats(-5, 25),
         st.floats(1e-4, 2),

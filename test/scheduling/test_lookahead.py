@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -160,6 +161,39 @@ def test_least_loss_prefers_the_dearer_the_shorter_and_the_sooner_due() -> None:
         'late_dear', 'late', 'soon', 'late_long', 'far',
     ]  # fmt: skip
     assert [policy.rank_one(row, 10.0) for row in table.rows()] == pytest.approx(ranks.tolist())
+
+
+def test_least_loss_counts_no_more_than_is_left_to_lose() -> None:
+    wanted, hopeless = (replace(utility, floor=0.0) for utility in (NORMAL, URGENT))
+    table = GenerationTable()
+    policy = find_policy('least_loss')
+    for name, utility, arrival_s in (
+        ('wanted', wanted, 8.9),
+        ('hopeless', hopeless, 9.605),
+        ('gone', hopeless, 9.0),
+        ('late', URGENT, 9.0),
+        ('later segment', hopeless, 9.0),
+    ):
+        table.add(name, utility, arrival_s)
+        table.set(name, 'expected_generation_s', 0.1)
+    table.set('later segment', 'segment_index', 1)
+    table.set('later segment', 'due_s', 9.0)
+    ranks = dict(zip(table.ids, policy.rank(table.view(), 10.0), strict=True))
+    assert ranks['late'] == ranks['later segment'] > ranks['wanted'] > ranks['hopeless']
+    assert ranks['hopeless'] > ranks['gone'] > 0
+    rows = [policy.rank_one(row, 10.0) for row in table.rows()]
+    assert rows == pytest.approx(list(ranks.values()))
+
+
+def test_who_has_nothing_left_to_lose_keeps_nobody_waiting() -> None:
+    # Two urgent ones cannot be in time; a third still can if it is not kept waiting by them.
+    lost = Candidate(-0.29, 4, 6.67, True, falls_s=0.3)
+    assert lost.loss(0.2) == pytest.approx(lost.loss(5.0)) == pytest.approx(6.67 * 0.3)
+    saved = Candidate(0.135, 4, 6.67, True, falls_s=0.3)
+    limit = LookaheadBatchLimit(8, toy_times())
+    assert limit.choose([saved, lost, lost]) == [0]
+    forever = [item._replace(falls_s=math.inf) for item in (saved, lost, lost)]
+    assert len(limit.choose(forever)) > 1
 
 
 def test_the_scheduler_chooses_through_a_prompt_that_must_wait() -> None:

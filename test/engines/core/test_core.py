@@ -229,6 +229,39 @@ def test_a_long_prompt_keeps_the_room_that_it_will_need() -> None:
     assert bench.ended('a').reason == bench.ended('b').reason == 'length'
 
 
+@pytest.mark.parametrize(('plan', 'phase'), [(PLAN, Phase.QUEUED), (BLOCKING, Phase.HELD)])
+def test_a_plan_that_lost_its_kv_begins_again_with_a_prompt(plan: str, phase: Phase) -> None:
+    bench = core_bench(plan, max_kv_tokens=100, max_running=1)
+    bench.core.apply(Submit(request('a')))
+    while len(bench.segments('a')) < (1 if phase is Phase.QUEUED else 2):
+        bench.step()
+    assert bench.phase('a') is (Phase.SUSPENDED if phase is Phase.QUEUED else phase)
+    bench.core.apply(RobotIdleAt('a', 50.0))
+    bench.core.apply(Submit(request('b', urgent=True, body='y' * 320, arrival_s=bench.now_s)))
+    bench.step()
+    assert bench.phase('b') is Phase.RUNNING
+    assert bench.core.kv.spilled == 1
+    assert bench.phase('a') is phase
+    bench.core.apply(Resume('a', 'true'))
+    assert bench.phase('a') is Phase.QUEUED
+    bench.core.apply(Cancel('b'))
+    bench.run()
+    assert bench.ended('a').reason == 'stop'
+    assert ''.join(bench.segments('a')) == plan
+
+
+def test_a_generation_that_somebody_suspended_stays_so_without_its_kv() -> None:
+    bench = core_bench(max_kv_tokens=100, max_running=1)
+    bench.core.apply(Submit(request('a')))
+    while not bench.segments('a'):
+        bench.step()
+    bench.core.apply(Suspend('a'))
+    bench.core.apply(Submit(request('b', urgent=True, body='y' * 320, max_tokens=2)))
+    bench.run()
+    assert bench.core.kv.spilled == 1
+    assert bench.phase('a') is Phase.HELD
+
+
 def test_room_is_made_in_the_order_of_the_victims() -> None:
     ledger = KvLedger(100)
     contexts = [ledger.open(name, 'p', 10, 30) for name in 'abc']
