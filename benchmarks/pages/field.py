@@ -9,27 +9,25 @@ from benchmarks.pages.markdown import table
 from benchmarks.pages.recorded import read
 
 
+FILES = ('field_wid1', 'field_wid2', 'field_wid3')
+"""Which files have the workloads."""
+
+
 def context() -> dict[str, Any]:
     """Return what the page's template names."""
-    workloads = dict.fromkeys(row['workload'] for row in _rows())
-    ahead = [row for row in _rows() if row['policy'] != OURS and LENT_OURS not in row['policy']]
-    near = min(ahead, key=lambda row: row['behind'])
     return {
-        'made': read('field').figures,
-        'workloads': {name: served(name) for name in workloads},
+        'files': {name: read(name) for name in FILES},
+        'tables': {name: served(name) for name in FILES},
         'lent': lent(),
         'settings': settings(),
-        'near': near,
         'kept': kept(),
         'kept_made': read('kept').figures,
     }
 
 
-def served(workload: str) -> str:
-    """Return how every policy fared at its best setting, by load."""
-    rows = [
-        row for row in _rows() if row['workload'] == workload and LENT_OURS not in row['policy']
-    ]
+def served(name: str) -> str:
+    """Return how every policy fared at its best setting in one file, by load."""
+    rows = [row for row in read(name).figures['rows'] if LENT_OURS not in row['policy']]
     lines = (
         (
             f'{one["load"]:g}',
@@ -110,5 +108,4 @@ def kept() -> str:
 
 
 def _rows() -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = read('field').figures['rows']
-    return rows
+    return [row for name in FILES for row in read(name).figures['rows']]
