@@ -30,8 +30,7 @@ from unittest.mock import patch
 from benchmarks.common import Target, arguments, save
 from benchmarks.field import LENT_OURS, OURS
 from benchmarks.field.policies import FIELD
-from benchmarks.overload.goodput_bound import greatest_goodput
-from benchmarks.overload.serving import Way, serve
+from benchmarks.overload import Way, greatest_goodput, serve
 from benchmarks.workloads import WORKLOADS, System, compose
 from lrtrace.statistics import percentile
 from timely_llm_ros.engines.simulated import find_hardware

@@ -37,7 +37,7 @@ from unittest.mock import patch
 from benchmarks.common import Target, arguments, save
 from benchmarks.field import OURS
 from benchmarks.field.field import FIRST_SEARCHED_SEED, Cell, Setting, error
-from benchmarks.overload.serving import Shape, serve
+from benchmarks.overload import Shape, serve
 from benchmarks.workloads import WORKLOADS
 from timely_llm_ros.engines.core import Generation, Generations
 from timely_llm_ros.scheduling import Phase

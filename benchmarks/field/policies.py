@@ -20,7 +20,7 @@ from timely_llm_ros.scheduling import GenerationRow, Policy, TableView
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from timely_llm_ros.scheduling.generation import FloatArray
+    from numpy.typing import NDArray
 
 _VIEWED = tuple(item.name for item in fields(TableView))
 
@@ -37,7 +37,7 @@ class FieldPolicy(Policy):
     network_s: float = 0.0
     margin: float = 0.5
 
-    def rank(self, view: TableView, now_s: float) -> FloatArray:
+    def rank(self, view: TableView, now_s: float) -> NDArray[np.float64]:
         """Return what :meth:`rank_one` gives for each."""
         columns = [getattr(view, name).tolist() for name in _VIEWED]
         rows = (

@@ -8,7 +8,7 @@ from benchmarks.field import LENT_OURS, OURS
 from benchmarks.pages.markdown import table
 from benchmarks.pages.recorded import read
 
-FILES = ('field_wid1', 'field_wid2', 'field_wid3')
+FILES = ('field_wid1', 'field_wid2')
 """Which files have the workloads."""
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MEASURED_BY = {
     'scheduling': ('scheduling', 'scale', 'overhead', 'first_action', 'warm_scenes'),
     'overload': ('overload', 'overload_10', 'overload_recovery'),
-    'field': ('field_wid1', 'field_wid2', 'field_wid3', 'kept'),
+    'field': ('field_wid1', 'field_wid2', 'kept'),
     'timelyllm': (
         'timelyllm_fig5', 'timelyllm_fig6', 'timelyllm_fig7', 'timelyllm_admission',
         'timelyllm_fig8', 'timelyllm_fig9', 'timelyllm_fig10', 'timelyllm_bounds',
