@@ -12,8 +12,9 @@ tasks have the floor 0, so what is worth nothing any more is dropped under every
 its own best setting for the workload and the load, searched on other draws: a batch of 2, 4, 6, 8
 or 16 or the feasible batch up to 8, then whether segments are interrupted, then whether tasks are
 refused by their worth. The rankings are served once more under our admission, where they differ
-from ours in nothing else. *In time* are tasks whose response still earned something. Errors are
-standard errors of the mean over draws, those of differences of the differences draw by draw.
+from ours in nothing else. Each workload has a file of results. *In time* are tasks whose response
+still earned something. Errors are standard errors of the mean over draws, those of differences of
+the differences draw by draw.
 
 The planner, the scheduler, the segmenters and the executors are the real ones.
 """
@@ -290,12 +291,14 @@ def main() -> None:
     options = parser.parse_args()
     if options.seeds < 1 or options.searched < 1:
         parser.error('--seeds and --searched: expected at least 1')
+    if options.json and len(options.workloads) > 1:
+        parser.error(f'--json {options.json}: expected one workload, as each has a file')
     print(
         f'{"work":5} {"load":>4} {"policy":22} {"mean U":>7} {"behind":>7} {"":6} {"in time/s":>7} '
         f'{"fewer":>7} {"":6} {"share":>6} {"p99 s":>6}  setting'
     )
-    rows: list[Row] = []
     for workload in options.workloads:
+        rows: list[Row] = []
         duration_s = options.bursts / WORKLOADS[workload].events_per_s
         for load in options.loads:
             cell = Cell(workload, load, duration_s)
@@ -307,8 +310,7 @@ def main() -> None:
             'hardware': HARDWARE,
             'rows': [asdict(row) for row in rows],
         }
-        # What is there is kept, however long the rest takes.
-        save('field', figures, targets(rows), path=options.json)
+        save(f'field_{workload}', figures, targets(rows), path=options.json)
 
 
 if __name__ == '__main__':
