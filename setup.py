@@ -123,6 +123,7 @@ setup(
         'window': ['websockets>=14'],
         'metrics': ['prometheus-client>=0.20'],
         'docs': ['mkdocs>=1.6,<2', 'mkdocs-material>=9.7', 'mkdocstrings[python]>=1'],
+        'world': ['mujoco-core>=4', 'numpy'],
         'indy': ['neuromeka>=3.5'],
         'tello': ['djitellopy>=2.5,<3'],
     },

@@ -40,13 +40,13 @@ FLOORS = [
     ['nodes'],
     ['testing'],
     ['sample_tasks'],
-    ['training', 'calibration', 'offline', 'evaluation'],
+    ['training', 'calibration', 'offline', 'evaluation', 'world'],
     ['demo'],
     ['cli'],
 ]
 """Rooms of ``timely_llm_ros``, ground floor first. A room imports only from floors below."""
 
-LAB = {'sample_tasks', 'training', 'calibration', 'offline', 'evaluation', 'demo'}
+LAB = {'sample_tasks', 'training', 'calibration', 'offline', 'evaluation', 'world', 'demo'}
 SERVICE = {room for floor in FLOORS for room in floor} - LAB - {'cli', 'testing'}
 
 LRTRACE_MAY_USE = {
@@ -59,8 +59,8 @@ ROS = ('rclpy', 'timely_llm_ros.msg', 'timely_llm_ros.action', 'timely_llm_ros.s
 ROS_FOLDERS = (
     'timely_llm_ros/ros', 'timely_llm_ros/nodes', 'lrtrace/record', 'lrtrace/playback',
 )  # fmt: skip
-HEAVY = ('torch', 'transformers', 'vllm', 'llguidance', 'tokenizers', 'safetensors')
-HEAVY_ROOMS = {'engines', 'training', 'prediction'}
+HEAVY = ('torch', 'transformers', 'vllm', 'llguidance', 'tokenizers', 'safetensors', 'mujoco')
+HEAVY_ROOMS = {'engines', 'training', 'prediction', 'world'}
 GENERATED = {'msg', 'action', 'srv'}
 MOST_FILES = 16
 

@@ -69,7 +69,7 @@ class TelloDriver:
         self._flight = TelloFlight(self._wire, options)
         self._rest: asyncio.Task[None] | None = None
         self._connected = self._motors_cut = False
-        self._skills = tello_skills(self._flight, perception or NoPerception())
+        self._skills = tello_skills(self._flight, perception or NoPerception(), options.address)
 
     @property
     def pose(self) -> Pose | None:

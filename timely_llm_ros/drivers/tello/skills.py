@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from timely_llm_ros.drivers.call_arguments import number_of, object_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from timely_llm_ros.drivers.tello.flight import TelloFlight
     from timely_llm_ros.execution import CallValue, Perception
     from timely_llm_ros.skills import Call, Scene
 
@@ -32,16 +31,49 @@ _MOVES = {
 }
 
 
-def tello_skills(flight: TelloFlight, perception: Perception) -> Mapping[str, SkillFunction]:
-    """Return what each skill does, by name; each may raise what flight and perception raise."""
-    host = flight.wire.host
+class Flight(Protocol):
+    """What flies an aircraft, one thing at a time; everything raises where it is not done."""
+
+    async def take_off(self) -> None:
+        """Climb to a hovering height."""
+        ...
+
+    async def land(self) -> None:
+        """Go down until the motors are off."""
+        ...
+
+    async def move(self, direction: str, distance_m: float) -> None:
+        """Fly forward, back, left, right, up or down."""
+        ...
+
+    async def turn(self, angle_rad: float) -> None:
+        """Turn on the spot, counter-clockwise if the angle is positive."""
+        ...
+
+    async def approach(self, x_m: float, y_m: float) -> None:
+        """Turn towards a place, counted from the start, and fly to it, stopping short of it."""
+        ...
+
+    async def stay(self, duration_s: float) -> None:
+        """Stay in place for a time."""
+        ...
+
+
+def tello_skills(flight: Flight, perception: Perception, name: str) -> Mapping[str, SkillFunction]:
+    """Return what each skill does; each may raise what flight and perception raise.
+
+    Args:
+        flight: Flies the aircraft.
+        perception: Its eyes.
+        name: Of the aircraft, for the log.
+    """
 
     async def scan(_call: Call, scene: Scene) -> None:
         seen: set[str] = set()
         for _ in range(4):
             await flight.turn(-math.pi / 2)
             seen |= await perception.look(scene)
-        _logger.info('Tello %s sees %s', host, ', '.join(sorted(seen)) or 'nothing')
+        _logger.info('Tello %s sees %s', name, ', '.join(sorted(seen)) or 'nothing')
 
     async def go_to(call: Call, scene: Scene) -> None:
         target = object_of(call, scene)
@@ -51,7 +83,7 @@ def tello_skills(flight: TelloFlight, perception: Perception) -> Mapping[str, Sk
         return object_of(call, scene).name in await perception.look(scene)
 
     async def log(call: Call, _scene: Scene) -> None:
-        _logger.info('Tello %s: %s', host, call.arguments[0].value)
+        _logger.info('Tello %s: %s', name, call.arguments[0].value)
 
     return {
         **dict.fromkeys(_MOVES, lambda call, _: flight.move(_MOVES[call.skill], number_of(call))),

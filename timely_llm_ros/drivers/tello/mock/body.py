@@ -18,13 +18,15 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from timely_llm_ros.drivers.tello.mock.maneuver import Maneuver
 from timely_llm_ros.drivers.tello.mock.pose import Phase, Pose
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from timely_llm_ros.drivers.tello.mock.airframe import Airframe
 
 TAKEOFF_M = 0.8
 """Height to which it takes off (m)."""
@@ -47,6 +49,12 @@ TAKEOFF_PERCENT = 10.0
 EMPTY_PERCENT = 3.0
 """With so little charge it lands by itself."""
 
+ARRIVED_M, ARRIVED_DEG, SLOW_M_S = 0.08, 3.0, 0.06
+"""A manoeuvre of an airframe is over this near to its end (m, degrees) and this slow (m/s)."""
+
+OVERDUE_S = 3.0
+"""An airframe that has not arrived so long after it should have (s) gives up the manoeuvre."""
+
 _DIRECTIONS = {
     'forward': (1, 0, 0, 0),
     'back': (-1, 0, 0, 0),
@@ -60,31 +68,13 @@ _DIRECTIONS = {
 """What each move changes: forward, left, up, clockwise."""
 
 
-@dataclass(slots=True)
-class Maneuver:
-    """What it flies by itself: from one pose to another."""
-
-    start: Pose
-    end: Pose
-    starts_s: float
-    """When it leaves its place."""
-    way_s: float
-    """How long it is on its way."""
-    ends_s: float
-    answer: Callable[[str], None]
-    """Told the answer at the end; does nothing where nobody asked."""
-
-    def share(self, now_s: float) -> float:
-        """Return which part of its way it would have made by now; more than 1 after its end."""
-        return max(0.0, (now_s - self.starts_s) / max(self.way_s, 1e-9))
-
-
 class TelloBody:
     """One aircraft. Call :meth:`advance` before anything else at a new time.
 
     Args:
         battery_percent: Its charge at first.
         drain_percent_s: How much charge a second in the air costs.
+        airframe: What carries it; without one it is always where it is told to be.
         on_phase: Told the time (s) and the new phase at every change.
     """
 
@@ -93,9 +83,12 @@ class TelloBody:
         *,
         battery_percent: float = 87.0,
         drain_percent_s: float = 0.12,
+        airframe: Airframe | None = None,
         on_phase: Callable[[float, Phase], None] = lambda _time_s, _phase: None,
     ) -> None:
-        self.pose = Pose()
+        self._airframe = airframe
+        self._aim = Pose()
+        """Where it is told to be at this moment."""
         self.phase = Phase.GROUND
         self.battery_percent, self._drain_percent_s = battery_percent, drain_percent_s
         self.speed_m_s = 0.5
@@ -118,6 +111,11 @@ class TelloBody:
         self._now_s = self._told_s = self._airborne_s = 0.0
 
     @property
+    def pose(self) -> Pose:
+        """Where it is."""
+        return self._aim if self._airframe is None else self._airframe.pose
+
+    @property
     def flies(self) -> bool:
         """Whether its motors turn."""
         return self.phase not in (Phase.GROUND, Phase.WRECK)
@@ -135,9 +133,14 @@ class TelloBody:
             self._follow(maneuver, now_s)
         elif self.phase is Phase.RC:
             right, forward, up, turn = self._rates
-            self.pose = self.pose.moved(
+            self._aim = self._aim.moved(
                 forward * step_s, -right * step_s, up * step_s, turn * step_s
             )
+        if self._airframe is not None:
+            self._airframe.steer(now_s, self._aim, motors=self.flies)
+            if self._airframe.is_wreck and self.phase is not Phase.WRECK:
+                self._break_off('error Motor stop')
+                self._enter(Phase.WRECK, now_s)
         silent = now_s - self._told_s > SILENCE_LAND_S and self._maneuver is None
         empty = self.battery_percent <= EMPTY_PERCENT
         if self.flies and self.phase is not Phase.LANDING and (silent or empty):
@@ -227,18 +230,33 @@ class TelloBody:
     def _follow(self, maneuver: Maneuver, now_s: float) -> None:
         share = maneuver.share(now_s)
         if self._creeps:
-            self.pose = maneuver.start.towards(maneuver.end, 0.5 * share)
+            self._aim = maneuver.start.towards(maneuver.end, 0.5 * share)
             return
-        self.pose = maneuver.start.towards(maneuver.end, min(1.0, share))
+        self._aim = maneuver.start.towards(maneuver.end, min(1.0, share))
         if self.phase is Phase.MOVE and self.blind and share >= 0.5:
             self._break_off('error No valid imu')
             self._enter(Phase.HOVER, now_s)
         elif now_s >= maneuver.ends_s:
+            overdue = now_s >= maneuver.ends_s + OVERDUE_S
+            if not (overdue or self._has_arrived(maneuver.end)):
+                return
+            over_s = maneuver.ends_s if self._airframe is None else now_s
             self._maneuver = None
-            self._told_s = max(self._told_s, maneuver.ends_s)
+            self._told_s = max(self._told_s, over_s)
             landed = self.phase is Phase.LANDING
-            self._enter(Phase.GROUND if landed else Phase.HOVER, maneuver.ends_s)
-            maneuver.answer('ok')
+            if landed:
+                self._aim = self.pose
+            self._enter(Phase.GROUND if landed else Phase.HOVER, over_s)
+            maneuver.answer('error' if overdue and not landed else 'ok')
+
+    def _has_arrived(self, end: Pose) -> bool:
+        if self._airframe is None:
+            return True
+        pose = self.pose
+        off_deg = abs(math.remainder(pose.yaw_deg - end.yaw_deg, 360.0))
+        off_m = abs(pose.z_m) if self.phase is Phase.LANDING else math.dist(pose[:3], end[:3])
+        is_slow = all(abs(part) <= SLOW_M_S for part in self._airframe.velocity_m_s)
+        return off_m <= ARRIVED_M and off_deg <= ARRIVED_DEG and is_slow
 
     @property
     def _creeps(self) -> bool:
@@ -250,7 +268,7 @@ class TelloBody:
         elif self.battery_percent < TAKEOFF_PERCENT:
             answer('error Low battery')
         else:
-            end = self.pose._replace(z_m=TAKEOFF_M)
+            end = self._aim._replace(z_m=TAKEOFF_M)
             way_s = TAKEOFF_S - SPIN_UP_S - SETTLE_S + REACT_S
             self._begin(Phase.TAKEOFF, end, (SPIN_UP_S, way_s, SETTLE_S - REACT_S), answer)
 
@@ -264,8 +282,8 @@ class TelloBody:
             self._land(answer)
 
     def _land(self, answer: Callable[[str], None]) -> None:
-        way_s = self.pose.z_m / SINK_M_S
-        end = self.pose._replace(z_m=0.0)
+        way_s = self._aim.z_m / SINK_M_S
+        end = self._aim._replace(z_m=0.0)
         self._begin(Phase.LANDING, end, (0.0, way_s, WIND_DOWN_S), answer)
         self._lands_for_silence = False
 
@@ -273,13 +291,14 @@ class TelloBody:
         fell = self.flies
         self._break_off('error Motor stop')
         if fell:
-            self.pose = self.pose._replace(z_m=0.0)
+            self._aim = self._aim._replace(z_m=0.0)
             self._enter(Phase.WRECK, self._now_s)
         answer('ok')
 
     def _stop(self, answer: Callable[[str], None]) -> None:
         if self.flies:
             self._break_off('forced stop')
+            self._aim = self.pose
             self._enter(Phase.HOVER, self._now_s)
         answer('ok' if self.flies else 'error Motor stop')
 
@@ -309,7 +328,7 @@ class TelloBody:
             answer('error Not joystick')
         else:
             amount = given[0] if turns else given[0] / 100
-            end = self.pose.moved(*(amount * part for part in direction))
+            end = self._aim.moved(*(amount * part for part in direction))
             speed = min(self.speed_m_s, CLIMB_M_S) if climbs else self.speed_m_s
             rate = TURN_DEG_S if turns else speed
             parts_s = (REACT_S, amount / rate, SETTLE_S - REACT_S)
@@ -326,7 +345,7 @@ class TelloBody:
         before_s, way_s, after_s = parts_s
         starts_s = self._now_s + before_s
         ends_s = starts_s + way_s + after_s
-        self._maneuver = Maneuver(self.pose, end, starts_s, way_s, ends_s, answer)
+        self._maneuver = Maneuver(self._aim, end, starts_s, way_s, ends_s, answer)
         self._enter(phase, self._now_s)
 
     def _break_off(self, answer: str) -> None:
@@ -341,6 +360,8 @@ class TelloBody:
 
     def _velocity_m_s(self) -> tuple[float, float, float]:
         """Return how fast it is: forward, left and up (m/s)."""
+        if self._airframe is not None:
+            return self._airframe.velocity_m_s
         if self.phase is Phase.RC:
             right, forward, up, _ = self._rates
             return forward, -right, up

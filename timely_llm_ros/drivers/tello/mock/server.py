@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from timely_llm_ros.drivers.tello.mock.airframe import Airframe
     from timely_llm_ros.drivers.tello.mock.pose import Phase
 
 CONTROL_PORT, STATE_PORT = 8889, 8890
@@ -57,6 +58,8 @@ class MockTello:
         seed: Equal seeds treat equal datagrams equally.
         battery_percent: Its charge at first.
         drain_percent_s: How much charge a second in the air costs, on its own clock.
+        airframe: What carries it, whose times are those of its own clock; without one it is
+            always where it is told to be.
         journal_path: File to which its entries are appended as JSON lines; empty for none.
         on_entry: Told every entry.
 
@@ -75,6 +78,7 @@ class MockTello:
         seed: int = 0,
         battery_percent: float = 87.0,
         drain_percent_s: float = 0.12,
+        airframe: Airframe | None = None,
         journal_path: str | Path = '',
         on_entry: Callable[[Entry], None] = lambda _: None,
     ) -> None:
@@ -95,6 +99,7 @@ class MockTello:
         self.body = TelloBody(
             battery_percent=battery_percent,
             drain_percent_s=drain_percent_s,
+            airframe=airframe,
             on_phase=lambda at_s, phase: self._note('phase', phase.value, at_s / self.speed),
         )
         self._next_state_s = self._now_s()

@@ -1,0 +1,70 @@
+"""A small world, and plans flown in it on virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.clock import LoopClock
+from timely_llm_ros.errors import SkillFailedError
+from timely_llm_ros.skills import Call, Scene, SceneObject, parse
+from timely_llm_ros.skills.loading import find_skill_set
+from timely_llm_ros.virtual_time import run_virtual
+from timely_llm_ros.world import Bay, World, WorldDriver, WorldOptions, live
+
+if TYPE_CHECKING:
+    from timely_llm_ros.world import WorldTask
+
+TELLO = find_skill_set('tello')
+
+SCENE = Scene(
+    (
+        SceneObject('cat_1', 'cat', 'black', x_m=3.0, y_m=1.0),
+        SceneObject('cup_1', 'cup', 'red', 'under', 'table', x_m=2.5, y_m=-2.0),
+        SceneObject('key_1', 'key', 'old', 'in', 'drawer', x_m=-2.0, y_m=-1.0),
+        SceneObject('person_1', 'person', x_m=-2.0, y_m=2.0),
+    )
+)
+
+
+def make_world(scene: Scene = SCENE, robot: str = 'd1', **options: float) -> World:
+    return World([Bay(robot, scene)], WorldOptions(**options))  # type: ignore[arg-type]
+
+
+def fly(
+    world: World,
+    plan: str,
+    scene: Scene = SCENE,
+    *,
+    robot: str = 'd1',
+    task: WorldTask | None = None,
+    late_s: float = 0.0,
+    stay_s: float = 0.0,
+) -> list[object]:
+    """Fly a plan; return what its skills returned. ``stay_s`` passes after it."""
+
+    async def main() -> list[object]:
+        clock = LoopClock()
+        driver = WorldDriver(world, robot, clock)
+        living = asyncio.create_task(live([driver], clock))
+        await driver.connect()
+        if task is not None:
+            world.begin(task)
+        await clock.sleep(late_s)
+        values: list[object] = []
+        try:
+            for call in parse(plan, TELLO, scene) if plan else ():
+                assert isinstance(call, Call)
+                try:
+                    values.append(await driver.execute(call, scene))
+                except SkillFailedError as err:
+                    values.append(err)
+            if task is not None:
+                world.end(task.key)
+            await clock.sleep(stay_s)
+        finally:
+            living.cancel()
+            await asyncio.wait({living})
+        return values
+
+    return run_virtual(main())

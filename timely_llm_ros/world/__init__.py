@@ -1,0 +1,15 @@
+"""A simulated room with physics: drones fly, people walk, cameras see, and the world judges."""
+
+from timely_llm_ros.world.aircraft import WorldAircraft
+from timely_llm_ros.world.camera import Camera, Seen, Told
+from timely_llm_ros.world.driver import WorldDriver, live
+from timely_llm_ros.world.event_log import EventLog, WorldEvent
+from timely_llm_ros.world.judge import Verdict, WorldTask
+from timely_llm_ros.world.layout import arrange
+from timely_llm_ros.world.options import Bay, WorldOptions
+from timely_llm_ros.world.world import World
+
+__all__ = [
+    'Bay', 'Camera', 'EventLog', 'Seen', 'Told', 'Verdict', 'World', 'WorldAircraft', 'WorldDriver',
+    'WorldEvent', 'WorldOptions', 'WorldTask', 'arrange', 'live',
+]  # fmt: skip

@@ -1,0 +1,65 @@
+"""What happens in a world, in order."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+EventKind = Literal['hit', 'near', 'wreck', 'task', 'verdict', 'danger']
+"""``hit``: a drone touched something. ``near``: it came too near to a person. ``wreck``: it turned
+over. ``task``: one began. ``verdict``: the world judged one. ``danger``: somebody set out to where
+a drone is."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorldEvent:
+    """One event.
+
+    Attributes:
+        t_s: When, since the world began (s).
+        event: What kind of event it is.
+        robot: To whom it happened.
+        what: The other party, or the task.
+        detail: More of it, in words.
+    """
+
+    t_s: float
+    event: EventKind
+    robot: str
+    what: str
+    detail: str = ''
+
+    def line(self) -> str:
+        """Return it as a line of JSON, the same for the same event."""
+        return json.dumps(
+            {
+                't': round(self.t_s, 6),
+                'event': self.event,
+                'robot': self.robot,
+                'what': self.what,
+                'detail': self.detail,
+            }
+        )
+
+
+class EventLog:
+    """Keeps events and tells them to whoever listens."""
+
+    def __init__(self, on_event: Callable[[WorldEvent], None] = lambda _: None) -> None:
+        self.events: list[WorldEvent] = []
+        self._on_event = on_event
+
+    def note(self, t_s: float, event: EventKind, robot: str, what: str, detail: str = '') -> None:
+        """Append an event."""
+        entry = WorldEvent(t_s, event, robot, what, detail)
+        self.events.append(entry)
+        self._on_event(entry)
+
+    @property
+    def text(self) -> str:
+        """All events, a line each."""
+        return ''.join(f'{entry.line()}\n' for entry in self.events)

@@ -1,0 +1,135 @@
+"""Whether a task succeeded, by the state of the world and not by what a robot says.
+
+A task that asks for something to be found succeeds if each of its targets was in view, unhidden,
+from no farther beside it than :data:`VIEW_M`: an instruction may ask a drone to climb, so the
+height does not count. A task to get out of somebody's way succeeds if the drone was never nearer to
+the middle of it than :data:`CLEAR_M`, until it had come. No task succeeds with a wreck.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.sample_tasks import KINDS
+
+if TYPE_CHECKING:
+    from timely_llm_ros.sample_tasks import TaskSample
+
+VIEW_M = 1.5
+"""A thing that is found was in view from no farther beside it than this (m)."""
+
+CLEAR_M = 0.5
+"""A drone that got out of the way was never nearer than this (m)."""
+
+_FLIGHT = re.compile(r'goto\((\w+)\)')
+
+
+@dataclass(frozen=True, slots=True)
+class WorldTask:
+    """A task as the world sees it.
+
+    Attributes:
+        key: Its name.
+        robot: Who is to do it.
+        kind: Name of its kind.
+        targets: Names of what is to be seen from nearby.
+        danger: Name of what comes towards the drone, empty for none.
+        danger_bearing_rad: Where that comes from, counter-clockwise from the drone's heading.
+    """
+
+    key: str
+    robot: str
+    kind: str
+    targets: tuple[str, ...] = ()
+    danger: str = ''
+    danger_bearing_rad: float = 0.0
+
+    @classmethod
+    def of(cls, key: str, robot: str, sample: TaskSample) -> WorldTask:
+        """Return what the world is to watch of a sample task."""
+        item = sample.scene.get(sample.danger) if sample.danger else None
+        return cls(
+            key,
+            robot,
+            KINDS[sample.kind].name,
+            () if sample.urgent else tuple(dict.fromkeys(_FLIGHT.findall(sample.plan))),
+            sample.danger,
+            0.0 if item is None else math.atan2(item.y_m, item.x_m),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a task ended, by the world.
+
+    Attributes:
+        key: The task's.
+        robot: Who did it.
+        kind: Name of its kind.
+        succeeded: Whether its goal was reached.
+        why: What decided, in words.
+        hits: What the drone touched meanwhile.
+        nearest_m: How near the danger came (m); infinite without one.
+    """
+
+    key: str
+    robot: str
+    kind: str
+    succeeded: bool
+    why: str
+    hits: tuple[str, ...] = ()
+    nearest_m: float = math.inf
+
+
+@dataclass(slots=True)
+class TaskWatch:
+    """What was seen of a task so far."""
+
+    task: WorldTask
+    began_s: float
+    ended: bool = False
+    wrecked: bool = False
+    pictures: int = 0
+    hits: list[str] = field(default_factory=list)
+    _nearest_view_m: dict[str, float] = field(default_factory=dict)
+    _nearest_danger_m: float = math.inf
+
+    def note_seen(self, name: str, beside_m: float) -> None:
+        """Note that something was in view from a distance beside it (m)."""
+        before_m = self._nearest_view_m.get(name, math.inf)
+        self._nearest_view_m[name] = min(before_m, beside_m)
+
+    def note_danger(self, distance_m: float) -> None:
+        """Note how far the danger is (m)."""
+        self._nearest_danger_m = min(self._nearest_danger_m, distance_m)
+
+    def verdict(self) -> Verdict:
+        """Return how the task ended."""
+        succeeded, why = self._decide()
+        task = self.task
+        return Verdict(
+            task.key,
+            task.robot,
+            task.kind,
+            succeeded,
+            why,
+            tuple(self.hits),
+            self._nearest_danger_m,
+        )
+
+    def _decide(self) -> tuple[bool, str]:
+        if self.wrecked:
+            return False, 'the drone turned over'
+        if self.task.danger:
+            nearest_m = self._nearest_danger_m
+            text = f'{self.task.danger} came as near as {nearest_m:.2f} m'
+            return nearest_m >= CLEAR_M, text
+        for name in self.task.targets:
+            view_m = self._nearest_view_m.get(name, math.inf)
+            if view_m > VIEW_M:
+                seen = 'was never in view' if view_m == math.inf else f'in view from {view_m:.2f} m'
+                return False, f'{name} {seen}'
+        return bool(self.task.targets), f'{", ".join(self.task.targets) or "nothing"} in view'
