@@ -64,9 +64,33 @@ class Bodies:
         """Return the executors by name, with the robots that each of them hosts."""
         return [(robot.name, (robot,)) for robot in robots]
 
+    @property
+    def recorded_topics(self) -> Sequence[str]:
+        """Topics that the trace has beside those of the fleet."""
+        return ()
+
     def fit(self, task: TimedTask) -> TimedTask:
         """Return a task as these bodies can do it."""
         return task
+
+    def judged(self, task: TimedTask) -> dict[str, Any] | None:  # noqa: ARG002 (others judge)
+        """Return what the bodies' world has to know of a task to judge it; None where none does."""
+        return None
+
+
+def tello_entry(address: str, local_address: str, *, perception: str) -> dict[str, Any]:
+    """Return the options by which the Tello driver flies a drone of the demo."""
+    return {
+        'driver': 'tello',
+        'address': address,
+        'local_address': local_address,
+        'perception': perception,
+        # An urgent task takes it for granted that the robot flies.
+        'takeoff_when_needed': True,
+        'maximum_height_m': CEILING_M,
+        'link_timeout_s': LINK_TIMEOUT_S,
+        'halt_limit_s': 1.5,
+    }
 
 
 @dataclass(frozen=True)
@@ -87,17 +111,7 @@ class MockBodies(Bodies):
 
     def __post_init__(self) -> None:
         entries: dict[str, dict[str, Any]] = {
-            robot.name: {
-                'driver': 'tello',
-                'address': address,
-                'local_address': f'{self.row}.1',
-                'perception': 'simulated',
-                # An urgent task takes it for granted that the robot flies.
-                'takeoff_when_needed': True,
-                'maximum_height_m': CEILING_M,
-                'link_timeout_s': LINK_TIMEOUT_S,
-                'halt_limit_s': 1.5,
-            }
+            robot.name: tello_entry(address, f'{self.row}.1', perception='simulated')
             for robot, address in self._tellos().items()
         }
         for robot, address in self._arms().items():

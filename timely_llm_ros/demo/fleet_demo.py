@@ -27,7 +27,15 @@ from timely_llm_ros.demo.model_server import start_server, wait_until_served
 from timely_llm_ros.demo.processes import Children, ProcessEndedError
 from timely_llm_ros.demo.run import DemoRun
 from timely_llm_ros.demo.summary import budget_table, headline, summary_table
-from timely_llm_ros.demo.workload import fleet, make_workload, ros_fleet, with_budgets
+from timely_llm_ros.demo.workload import (
+    fleet,
+    make_rooms,
+    make_workload,
+    ros_fleet,
+    with_budgets,
+)
+from timely_llm_ros.demo.world_bodies import WorldBodies
+from timely_llm_ros.demo.world_verdict import count_by_kind, verdict_line
 from timely_llm_ros.engines.tokens import find_model
 from timely_llm_ros.errors import ConfigurationError, TimelyError
 
@@ -38,6 +46,7 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.demo.options import DemoOptions
     from timely_llm_ros.demo.workload import Robot
+    from timely_llm_ros.skills import Scene
 
 MODES = (('segmented', 'least_loss'), ('whole_plan', 'fcfs'))
 """Serving mode and policy of the runs, the one that the demo is about first."""
@@ -54,7 +63,8 @@ def run_demo(options: DemoOptions, console: Console) -> int:
     """
     started_s = time.monotonic()
     robots = (ros_fleet if options.drivers == 'ros' else fleet)(options.robots)
-    tasks = make_workload(robots, options.tasks, options.seed)
+    rooms = _rooms(options, robots)
+    tasks = make_workload(robots, options.tasks, options.seed, rooms)
     if not options.model:
         tasks = with_budgets(tasks)
     folder = _make_folder(options.output)
@@ -62,7 +72,7 @@ def run_demo(options: DemoOptions, console: Console) -> int:
     os.environ.setdefault('ROS_DOMAIN_ID', str(1 + os.getpid() % 100))
     os.environ.setdefault('OMP_NUM_THREADS', '1')
     children = Children(folder / 'logs')
-    bodies = _bodies(options, robots, folder)
+    bodies = _bodies(options, robots, folder, rooms)
     tasks = tuple(map(bodies.fit, tasks))
     runs = [
         DemoRun(
@@ -99,7 +109,22 @@ def _make_folder(output: Path | None) -> Path:
     return output.resolve()
 
 
-def _bodies(options: DemoOptions, robots: tuple[Robot, ...], folder: Path) -> Bodies:
+def _rooms(options: DemoOptions, robots: tuple[Robot, ...]) -> dict[Robot, Scene]:
+    if options.drivers != 'world':
+        return {}
+    if importlib.util.find_spec('mujoco') is None:
+        raise ConfigurationError(
+            "drivers 'world': expected mujoco-core to be installed "
+            "(make setup-dev, or pip install 'timely_llm_ros[world]')"
+        )
+    from timely_llm_ros.world import arrange
+
+    return make_rooms(robots, options.seed, arrange)
+
+
+def _bodies(
+    options: DemoOptions, robots: tuple[Robot, ...], folder: Path, rooms: dict[Robot, Scene]
+) -> Bodies:
     file = folder / 'drivers.yaml'
     match options.drivers:
         case 'simulated':
@@ -113,10 +138,13 @@ def _bodies(options: DemoOptions, robots: tuple[Robot, ...], folder: Path) -> Bo
             return MockBodies(robots, file)
         case 'ros':
             return RosBodies(robots, file)
+        case 'world':
+            return WorldBodies(robots, folder, rooms, options.seed)
 
 
 def _introduce(options: DemoOptions, robots: int, last_s: float, console: Console) -> None:
-    kind = 'simulated' if options.drivers == 'simulated' else 'mock'
+    kinds = {'simulated': 'simulated', 'world': 'simulated'}
+    kind = kinds.get(options.drivers, 'mock')
     console.print(
         f'[bold]{robots} {kind} robots, {options.tasks} tasks, planned twice by a language '
         f'model over ROS 2[/bold] (domain {os.environ["ROS_DOMAIN_ID"]}).'
@@ -203,6 +231,8 @@ async def _serve_all(
             f'{title}: {run.model.done} of {len(run.results)} tasks succeeded, '
             f'{run.model.late} late responses, {run.refused} refused as it should be'
         )
+        if run.verdicts:
+            console.print(Text(verdict_line(run.verdicts.values())), style='bold')
 
 
 async def _show(run: DemoRun, title: str, live: bool, console: Console) -> None:
@@ -224,7 +254,7 @@ async def _show(run: DemoRun, title: str, live: bool, console: Console) -> None:
 def _conclude(runs: Sequence[DemoRun], folder: Path, console: Console) -> None:
     records = [read_run(Trace(run.trace)) for run in runs]
     report = write_report(records, folder / 'report.html')
-    console.print(summary_table(records))
+    console.print(summary_table(records, [count_by_kind(run.verdicts.values()) for run in runs]))
     console.print(headline(records), style='bold')
     if any(run.budgeted for run in runs):
         console.print(budget_table([(run.mode, run.budgeted) for run in runs]))

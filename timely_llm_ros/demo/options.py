@@ -11,10 +11,10 @@ from timely_llm_ros.options import option
 if TYPE_CHECKING:
     from pathlib import Path
 
-DriverKind = Literal['simulated', 'mock', 'ros']
+DriverKind = Literal['simulated', 'mock', 'ros', 'world']
 """What moves the demo's robots."""
 
-ROBOTS: dict[DriverKind, int] = {'simulated': 8, 'mock': 5, 'ros': 6}
+ROBOTS: dict[DriverKind, int] = {'simulated': 8, 'mock': 5, 'ros': 6, 'world': 8}
 """Size of the fleet where none is given."""
 
 PACE_S = 0.0217
@@ -30,7 +30,8 @@ class DemoOptions:
         pace_s: Least duration of an engine step (s); 0 for as fast as the model goes.
         servers: Addresses of model servers for engine ``openai``; none to start one.
         drivers: What moves the robots: nothing (``simulated``), or real drivers, behind which are
-            mock robots (``mock``) or mocks of ROS interfaces (``ros``).
+            mock robots (``mock``), mocks of ROS interfaces (``ros``) or drones of a world with
+            physics (``world``).
         output: Folder for traces, logs and the report; made.
         live: Whether to draw the live view; else lines are printed now and then.
 

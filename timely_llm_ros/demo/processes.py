@@ -67,6 +67,18 @@ class Child:
     expected_to_end: bool = False
     """Whether its end is no fault."""
 
+    def tell(self, command: Mapping[str, Any]) -> None:
+        """Write a command to its input, as a line of JSON; it has to have pipes."""
+        stdin = self.process.stdin
+        if stdin is None:
+            raise RuntimeError(f'{self.name}: expected pipes')
+        try:
+            stdin.write(json.dumps(command).encode() + b'\n')
+            stdin.flush()
+        except BrokenPipeError:
+            # The check of the processes says who ended.
+            return
+
     def log_tail(self, lines: int = 15) -> str:
         """Return the end of its output."""
         text = self.log.read_text(encoding='utf-8', errors='replace')

@@ -8,16 +8,19 @@ import math
 import re
 import sys
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lrtrace.storage import Trace
 from timely_llm_ros.demo.fleet_model import FleetModel
 from timely_llm_ros.demo.processes import node_command
 from timely_llm_ros.demo.task_outcome import TaskOutcome
+from timely_llm_ros.demo.world_bodies import WORLD
+from timely_llm_ros.demo.world_verdict import WorldVerdict
 from timely_llm_ros.errors import TimelyError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from timely_llm_ros.demo.bodies import Bodies
@@ -33,6 +36,9 @@ END_LIMIT_S = 120.0
 
 CANCEL_LIMIT_S = 30.0
 """How long tasks may take to end that are cancelled then, with a model of the user's (s)."""
+
+VERDICT_LIMIT_S = 20.0
+"""How long the world may take to judge the last tasks after they ended (s)."""
 
 MOST_TOKENS = 128
 """Of a plan, with a model of the user's."""
@@ -79,16 +85,21 @@ class DemoRun:
         self.model = FleetModel.of(robot.name for robot in robots)
         self.results: dict[str, TaskOutcome] = {}
         """What became of each task, by key."""
+        self.verdicts: dict[str, WorldVerdict] = {}
+        """How the bodies' world judged each task, by key; empty where none does."""
         self.trace = folder / mode
         self._robots, self._tasks, self._children = robots, tasks, children
         self._bodies = bodies
         self._started: list[Child] = []
-        self._reader: asyncio.Task[None] | None = None
+        self._readers: list[asyncio.Task[None]] = []
         self._client: Child | None = None
         self._ready = False
         self._lost = False
         self._first_task_s: float | None = None
         self._sent_s: dict[str, float] = {}
+        self._world: Child | None = None
+        self._judging: dict[str, TimedTask] = {}
+        """The tasks that the world watches, by key."""
 
     @property
     def title(self) -> str:
@@ -158,6 +169,7 @@ class DemoRun:
         while len(self.results) < len(self._tasks):
             now_s = time.monotonic() - start_s
             while left and left[0].at_s <= now_s:
+                self._tell_world(left[0])
                 self._send(self._command(left.pop(0)))
             self._children.check()
             if self._lost:
@@ -173,6 +185,7 @@ class DemoRun:
                 raise TimelyError(f'{", ".join(open_tasks)}: not ended after {now_s:.0f} s')
             next_s = left[0].at_s - now_s if left else CHECK_PERIOD_S
             await asyncio.sleep(min(max(next_s, 0.001), CHECK_PERIOD_S))
+        await self._wait_for_verdicts()
         await asyncio.sleep(SETTLE_S)
 
     async def stop(self) -> None:
@@ -189,8 +202,20 @@ class DemoRun:
         await self._children.stop(*mocks)
         if recorder is not None:
             await self._children.stop(recorder)
-        if self._reader is not None:
-            self._reader.cancel()
+        for reader in self._readers:
+            reader.cancel()
+
+    async def _wait_for_verdicts(self) -> None:
+        """Wait until the world has judged every task; who comes towards a robot takes his time."""
+        end_s = time.monotonic() + VERDICT_LIMIT_S
+        while set(self._judging) - set(self.verdicts):
+            self._children.check()
+            if time.monotonic() > end_s:
+                raise TimelyError(
+                    f'{", ".join(set(self._judging) - set(self.verdicts))}: '
+                    f'not judged within {VERDICT_LIMIT_S:g} s'
+                )
+            await asyncio.sleep(CHECK_PERIOD_S)
 
     @property
     def _mode_is_ours(self) -> bool:
@@ -222,16 +247,20 @@ class DemoRun:
         names = [robot.name for robot in self._robots]
         client = [sys.executable, '-m', 'timely_llm_ros.nodes.tools.plan_client', '--watch', *names]
         self._client = self._launch('client', client, pipes=True)
-        self._reader = asyncio.create_task(self._read(self._client))
+        self._readers.append(asyncio.create_task(self._read(self._client, self._on_line)))
         notes = options.notes | {'robots_are': self._bodies.note}
         recorder = {
             'output': str(self.trace),
             'robots': names,
+            'topics': list(self._bodies.recorded_topics),
             'custom_data': [f'{name}={value}' for name, value in notes.items()],
         }
         self._launch('recorder', node_command('recorder', recorder))
         for name, command in self._bodies.commands():
-            self._launch(name, command, pipes=self._bodies.commanded)
+            child = self._launch(name, command, pipes=self._bodies.commanded)
+            if name == WORLD:
+                self._world = child
+                self._readers.append(asyncio.create_task(self._read(child, self._on_world_line)))
         for name, group in self._bodies.groups(self._robots):
             executor = self._bodies.parameters | {
                 'robots': [f'{robot.name}:{robot.skill_set}' for robot in group],
@@ -246,18 +275,19 @@ class DemoRun:
         self._started.append(child)
         return child
 
-    async def _read(self, client: Child) -> None:
+    async def _read(self, child: Child, take: Callable[[str], None]) -> None:
         reader = asyncio.StreamReader(limit=1 << 22)
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), client.process.stdout
+            lambda: asyncio.StreamReaderProtocol(reader), child.process.stdout
         )
         try:
             while line := await reader.readline():
-                self._on_event(json.loads(line))
+                take(line.decode())
         finally:
             transport.close()
 
-    def _on_event(self, event: dict[str, Any]) -> None:
+    def _on_line(self, line: str) -> None:
+        event = json.loads(line)
         match event['event']:
             case 'ready':
                 self._ready = True
@@ -267,6 +297,8 @@ class DemoRun:
                 key = event['key']
                 took_s = time.monotonic() - self._sent_s.get(key, math.nan)
                 self.results[key] = TaskOutcome.of(event, took_s)
+                if key in self._judging:
+                    self._end_in_world(key)
             case 'found' | 'accepted' | 'feedback':
                 pass
             case _:
@@ -281,17 +313,27 @@ class DemoRun:
 
     def _send(self, command: dict[str, Any]) -> None:
         """Give the client a command."""
-        stdin = None if self._client is None else self._client.process.stdin
-        if stdin is None:
-            raise RuntimeError('expected start() first')
         if 'key' in command:
             self._sent_s[command['key']] = time.monotonic()
-        try:
-            stdin.write(json.dumps(command).encode() + b'\n')
-            stdin.flush()
-        except BrokenPipeError:
-            # The check of the processes says who ended.
-            return
+        if self._client is None:
+            raise RuntimeError('expected start() first')
+        self._client.tell(command)
+
+    def _tell_world(self, task: TimedTask) -> None:
+        """Have the world watch a task, if it judges it."""
+        judged = self._bodies.judged(task)
+        if judged is not None and self._world is not None:
+            self._judging[task.key] = task
+            self._world.tell({'begin': judged})
+
+    def _end_in_world(self, key: str) -> None:
+        if self._world is not None:
+            self._world.tell({'end': key})
+
+    def _on_world_line(self, line: str) -> None:
+        verdict = WorldVerdict.of(line)
+        if verdict is not None and verdict.key in self._judging:
+            self.verdicts[verdict.key] = replace(verdict, kind=self._judging[verdict.key].kind)
 
 
 def _parameters_of(model: str) -> dict[str, Any]:

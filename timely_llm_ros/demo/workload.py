@@ -7,12 +7,14 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.errors import ConfigurationError
-from timely_llm_ros.sample_tasks import KINDS, kinds_of, sample_task
-from timely_llm_ros.skills import expected_execution_s, parse
+from timely_llm_ros.sample_tasks import KINDS, ask, kinds_of, sample_scene, sample_task
+from timely_llm_ros.skills import Scene, expected_execution_s, parse
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.utility import NORMAL, URGENT
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from timely_llm_ros.sample_tasks import TaskSample
     from timely_llm_ros.utility import TimeUtility
 
@@ -36,6 +38,13 @@ MAX_DRAWS = 100
 
 OBJECTS = (6, 14)
 """Least and most objects of a scene."""
+
+ROOM_OBJECTS = 10
+"""Objects of a room."""
+
+SLOWER, SETTLES_S = 1.1, 3.0
+"""A drone with a body takes so many times as long as its skills' models say, and this much more
+(s): it stands still after each move before the next one begins."""
 
 LEFT_OUT = ('check_for',)
 """Kinds whose plan's text depends on what the robot sees. A whole plan would have to be written
@@ -136,8 +145,31 @@ def ros_fleet(robots: int) -> tuple[Robot, ...]:
     return tuple(Robot(f'{name}_{number}', skill_set) for (name, skill_set), number in found)
 
 
-def make_workload(robots: tuple[Robot, ...], tasks: int, seed: int) -> tuple[TimedTask, ...]:
+def make_rooms(
+    robots: tuple[Robot, ...], seed: int, arrange: Callable[[Scene], Scene]
+) -> dict[Robot, Scene]:
+    """Return a scene around each drone in which every kind of task can be asked for.
+
+    Args:
+        robots: The fleet.
+        seed: Of the scenes.
+        arrange: Lays a scene out as the world has room for it.
+    """
+    rng = random.Random(f'rooms {seed}')
+    kinds = [kind.number for kind in kinds_of('tello') if kind.name not in LEFT_OUT]
+    return {
+        robot: arrange(sample_scene(rng, kinds, ROOM_OBJECTS))
+        for robot in robots
+        if robot.skill_set == 'tello'
+    }
+
+
+def make_workload(
+    robots: tuple[Robot, ...], tasks: int, seed: int, rooms: Mapping[Robot, Scene] | None = None
+) -> tuple[TimedTask, ...]:
     """Return that many tasks in the order of their arrival; the same for the same arguments.
+
+    A robot that has a room is asked for what is there; any other has a new scene with each task.
 
     Raises:
         ConfigurationError: The number is out of range.
@@ -146,7 +178,13 @@ def make_workload(robots: tuple[Robot, ...], tasks: int, seed: int) -> tuple[Tim
         raise ConfigurationError(f'{tasks} tasks: expected 1 to 1000')
     rng = random.Random(seed)
     free_s = dict.fromkeys(robots, 0.0)
-    decks = {robot.skill_set: _Deck(rng, robot.skill_set) for robot in robots}
+    shared = {robot.skill_set: _Deck(rng, robot.skill_set) for robot in robots}
+    decks = {
+        robot: _RoomDeck(rng, robot.skill_set, rooms[robot])
+        if rooms and robot in rooms
+        else shared[robot.skill_set]
+        for robot in robots
+    }
     found: list[TimedTask] = []
     burst = 0
     while len(found) < tasks:
@@ -154,7 +192,7 @@ def make_workload(robots: tuple[Robot, ...], tasks: int, seed: int) -> tuple[Tim
         ready = [robot for robot in robots if free_s[robot] <= start_s]
         rng.shuffle(ready)
         for robot in ready[: tasks - len(found)]:
-            sample, execution_s = decks[robot.skill_set].draw()
+            sample, execution_s = decks[robot].draw()
             at_s = start_s + rng.uniform(0.0, BURST_SPREAD_S)
             kind = KINDS[sample.kind].name
             found.append(
@@ -204,3 +242,35 @@ class _Deck:
         sample = sample_task(self._rng, number, objects, skill_set=self._skill_set)
         statements = parse(sample.plan, self._skill_set, sample.scene)
         return sample, expected_execution_s(statements, self._skill_set, sample.scene)
+
+
+class _RoomDeck(_Deck):
+    """Draws tasks for one robot that stays in its room, and knows where it will be."""
+
+    def __init__(self, rng: random.Random, skill_set: str, room: Scene) -> None:
+        super().__init__(rng, skill_set)
+        self._room = room
+        self._at = (0.0, 0.0)
+
+    def draw(self) -> tuple[TaskSample, float]:
+        sample, execution_s = super().draw()
+        for item in self._room.objects:
+            if f'goto({item.name})' in sample.plan:
+                self._at = (item.x_m, item.y_m)
+        return sample, execution_s
+
+    def _sample(self, number: int) -> tuple[TaskSample, float]:
+        sample = None
+        while sample is None:
+            sample = ask(self._rng, self._room, number)
+            # What is asked for may not be there: then something else is asked for.
+            number = self._rng.choice(self._kinds[KINDS[number].urgent]).number
+        x_m, y_m = self._at
+        from_here = Scene(
+            tuple(
+                replace(item, x_m=item.x_m - x_m, y_m=item.y_m - y_m) for item in self._room.objects
+            )
+        )
+        statements = parse(sample.plan, self._skill_set, sample.scene)
+        expected_s = expected_execution_s(statements, self._skill_set, from_here)
+        return sample, SLOWER * expected_s + SETTLES_S

@@ -1,6 +1,7 @@
 """A simulated room with physics: drones fly, people walk, cameras see, and the world judges."""
 
 from timely_llm_ros.world.aircraft import WorldAircraft
+from timely_llm_ros.world.bays_file import read_bays, write_bays
 from timely_llm_ros.world.camera import Camera, Seen, Told
 from timely_llm_ros.world.driver import WorldDriver, live
 from timely_llm_ros.world.event_log import EventLog, WorldEvent
@@ -11,5 +12,5 @@ from timely_llm_ros.world.world import World
 
 __all__ = [
     'Bay', 'Camera', 'EventLog', 'Seen', 'Told', 'Verdict', 'World', 'WorldAircraft', 'WorldDriver',
-    'WorldEvent', 'WorldOptions', 'WorldTask', 'arrange', 'live',
+    'WorldEvent', 'WorldOptions', 'WorldTask', 'arrange', 'live', 'read_bays', 'write_bays',
 ]  # fmt: skip

@@ -10,13 +10,13 @@ from timely_llm_ros.skills import Scene
 BAY_M = 14.0
 """Width of a bay (m)."""
 
-REACH_M = 5.0
+REACH_M = 3.5
 """Things lie within this distance of a drone's start, forward and to the side (m)."""
 
 FREE_M = 1.3
 """Nothing stands nearer to a drone's start than this (m): it takes off there."""
 
-APART_M = 1.1
+APART_M = 1.2
 """Things stand at least so far apart (m), where there is room for it."""
 
 _ROUNDS = 60

@@ -1,0 +1,117 @@
+"""Bodies in a world with physics: the real Tello driver flies drones in it, and it judges tasks."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import random
+import sys
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from timely_llm_ros.demo.bodies import Bodies, tello_entry
+from timely_llm_ros.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from timely_llm_ros.demo.workload import Robot, TimedTask
+    from timely_llm_ros.skills import Scene
+
+WORLD = 'world'
+"""Name of the world's program."""
+
+NEEDED = {'mujoco': 'timely_llm_ros[world]', 'djitellopy': 'timely_llm_ros[tello]'}
+"""What has to be installed, and the extra that brings it."""
+
+
+@dataclass(frozen=True)
+class WorldBodies(Bodies):
+    """Drones of a world; arms are simulated by the time that their skills take.
+
+    Attributes:
+        robots: The fleet.
+        folder: Where the drivers' options, the world and what happens in it are written.
+        rooms: What is around each drone.
+        seed: Of the world.
+        row: First three bytes of the drones' addresses.
+
+    Raises:
+        ConfigurationError: Something that it needs is not installed.
+    """
+
+    robots: tuple[Robot, ...]
+    folder: Path
+    rooms: Mapping[Robot, Scene]
+    seed: int = 0
+    row: str = field(
+        default_factory=lambda: f'127.{random.randrange(16, 250)}.{random.randrange(256)}'
+    )
+    commanded = True
+
+    def __post_init__(self) -> None:
+        from timely_llm_ros.world import Bay, write_bays
+
+        for package, extra in NEEDED.items():
+            if importlib.util.find_spec(package) is None:
+                raise ConfigurationError(
+                    f"drivers 'world': expected {package} to be installed "
+                    f"(make setup-dev, or pip install '{extra}')"
+                )
+        entries = {
+            robot.name: tello_entry(f'{self.row}.{number}', f'{self.row}.1', perception='topic')
+            for number, robot in enumerate(self.rooms, 2)
+        }
+        # JSON is YAML.
+        self._drivers.write_text(json.dumps(entries, indent=1), encoding='utf-8')
+        write_bays(self._bays, [Bay(robot.name, scene) for robot, scene in self.rooms.items()])
+
+    @property
+    def note(self) -> str:
+        """What a trace says that the robots are."""
+        drones = [robot.name for robot in self.rooms]
+        others = [robot.name for robot in self.robots if robot not in self.rooms]
+        text = f'drones of a world with physics behind the Tello driver: {", ".join(drones)}'
+        return f'{text}; simulated: {", ".join(others)}' if others else text
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Parameters of every executor."""
+        return {'drivers_file': str(self._drivers)}
+
+    @property
+    def recorded_topics(self) -> Sequence[str]:
+        """Topics that the trace has beside those of the fleet."""
+        return ('/world_events', '*/pose', '*/detections')
+
+    def commands(self) -> Sequence[tuple[str, list[str]]]:
+        """Return the program of the world."""
+        command = [
+            sys.executable, '-m', 'timely_llm_ros.world', '--bays', str(self._bays),
+            '--row', self.row, '--seed', str(self.seed),
+        ]  # fmt: skip
+        return [(WORLD, command)]
+
+    def groups(self, robots: Sequence[Robot]) -> Sequence[tuple[str, Sequence[Robot]]]:
+        """Return one executor for all drones, which share two ports, and one for each other."""
+        drones = [robot for robot in robots if robot in self.rooms]
+        others = [robot for robot in robots if robot not in self.rooms]
+        return [('drones', drones), *((robot.name, (robot,)) for robot in others)]
+
+    def judged(self, task: TimedTask) -> dict[str, Any] | None:
+        """Return what the world has to know of a task to judge it; None where it cannot."""
+        from timely_llm_ros.world import WorldTask
+
+        drones = {robot.name for robot in self.rooms}
+        if task.robot not in drones or task.impossible:
+            return None
+        return asdict(WorldTask.of(task.key, task.robot, task.sample))
+
+    @property
+    def _drivers(self) -> Path:
+        return self.folder / 'drivers.yaml'
+
+    @property
+    def _bays(self) -> Path:
+        return self.folder / 'bays.json'

@@ -1,0 +1,143 @@
+"""The topics of simulated bodies. Whoever simulates them calls this; it knows nothing of how."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from geometry_msgs.msg import Point, PoseStamped
+from rclpy.node import Node
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from std_msgs.msg import Header, String
+
+from timely_llm_ros.msg import Detections
+from timely_llm_ros.ros import run
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+    from timely_llm_ros.ros import RosThread
+
+FRAME = 'world'
+"""The frame of poses and things, which all robots share."""
+
+_LATEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+
+_CYLINDER, _CUBE = 3, 1
+"""Shapes of ``visualization_msgs/Marker``."""
+
+
+class ShownThing(NamedTuple):
+    """One thing as a page or RViz shows it: its middle and its size (m)."""
+
+    name: str
+    at_m: tuple[float, float, float]
+    size_m: tuple[float, float, float]
+    is_box: bool = False
+    color: tuple[float, float, float] = (0.6, 0.6, 0.6)
+
+
+class BodyTopics(Node):  # type: ignore[misc]
+    """Publishes ``pose`` and ``detections`` of robots, ``world_markers`` and ``world_events``.
+
+    Markers are published where visualization_msgs is installed. Methods are called from the loop.
+
+    Args:
+        ros: The thread that serves this node.
+        robots: Names of the robots.
+        on_picture: Called on the loop with the name of a robot that takes a picture.
+    """
+
+    def __init__(
+        self, ros: RosThread, robots: Iterable[str], on_picture: Callable[[str], None]
+    ) -> None:
+        super().__init__('world')
+        self._ros, self._on_picture = ros, on_picture
+        self._poses, self._detections = {}, {}
+        for robot in robots:
+            self._poses[robot] = self.create_publisher(PoseStamped, f'{robot}/pose', _LATEST)
+            self._detections[robot] = self.create_publisher(Detections, f'{robot}/detections', 1)
+            self.create_subscription(
+                Header, f'{robot}/take_picture', partial(self._hear_picture, robot), 10
+            )
+        self._events = self.create_publisher(String, 'world_events', 100)
+        self._markers = None
+        if importlib.util.find_spec('visualization_msgs') is not None:
+            kind = import_module('visualization_msgs.msg').MarkerArray
+            self._markers = self.create_publisher(kind, 'world_markers', 1)
+
+    def tell_pose(self, robot: str, at_m: Sequence[float], heading_rad: float) -> None:
+        """Tell where a robot is in the room."""
+        message = PoseStamped()
+        message.header = self._header(FRAME)
+        place, turned = message.pose.position, message.pose.orientation
+        place.x, place.y, place.z = map(float, at_m)
+        turned.z, turned.w = math.sin(heading_rad / 2), math.cos(heading_rad / 2)
+        self._poses[robot].publish(message)
+
+    def tell_detections(
+        self, robot: str, seen: Sequence[tuple[str, float, tuple[float, float, float]]]
+    ) -> None:
+        """Tell what a robot sees: labels, scores and places from its start (m)."""
+        message = Detections(header=self._header(''))
+        message.labels = [label for label, _, _ in seen]
+        message.scores = [float(score) for _, score, _ in seen]
+        message.positions = [Point(x=x_m, y=y_m, z=z_m) for _, _, (x_m, y_m, z_m) in seen]
+        self._detections[robot].publish(message)
+
+    def tell_things(self, things: Iterable[ShownThing]) -> None:
+        """Tell where the things of the room are."""
+        if self._markers is None:
+            return
+        kinds: Any = import_module('visualization_msgs.msg')
+        message = kinds.MarkerArray()
+        for number, thing in enumerate(things):
+            marker = kinds.Marker(ns='world', id=number, text=thing.name)
+            marker.header = self._header(FRAME)
+            marker.type = _CUBE if thing.is_box else _CYLINDER
+            place, size, color = marker.pose.position, marker.scale, marker.color
+            place.x, place.y, place.z = thing.at_m
+            size.x, size.y, size.z = thing.size_m
+            color.r, color.g, color.b = thing.color
+            color.a = 1.0
+            message.markers.append(marker)
+        self._markers.publish(message)
+
+    def tell_event(self, line: str) -> None:
+        """Tell what happened, as a line of JSON."""
+        self._events.publish(String(data=line))
+
+    def _header(self, frame: str) -> Header:
+        return Header(stamp=self.get_clock().now().to_msg(), frame_id=frame)
+
+    # On the ROS thread
+
+    def _hear_picture(self, robot: str, _message: Header) -> None:
+        self._ros.call_loop(self._on_picture, robot)
+
+
+def serve_bodies(
+    robots: Sequence[str],
+    on_picture: Callable[[str], None],
+    serve: Callable[[BodyTopics, asyncio.Event], Awaitable[int]],
+    arguments: Sequence[str] = (),
+) -> int:
+    """Run what simulates bodies until SIGINT or SIGTERM; return the exit code.
+
+    Args:
+        robots: Names of the robots.
+        on_picture: Called with the name of a robot that takes a picture.
+        serve: Simulates them, until the event is set.
+        arguments: Of ROS.
+    """
+
+    async def start(ros: RosThread, stop: asyncio.Event) -> int:
+        topics = BodyTopics(ros, robots, on_picture)
+        ros.start(topics)
+        return await serve(topics, stop)
+
+    return run('world', ['world', *arguments], start)
