@@ -10,10 +10,11 @@ from timely_llm_ros.execution import ExecutorLimits, LocalRobotLink, SegmentExec
 from timely_llm_ros.planner import Planner
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncIterator, Iterable, Mapping
 
     from timely_llm_ros.clock import Clock
     from timely_llm_ros.engines import Engine
+    from timely_llm_ros.execution import Driver
     from timely_llm_ros.skills import SkillSet
 
 LIMITS = ExecutorLimits(progress_period_s=None)
@@ -28,6 +29,7 @@ async def running_fleet(
     clock: Clock,
     *,
     network_s: float = 0.0,
+    drivers: Mapping[str, Driver] | None = None,
     limits: ExecutorLimits = LIMITS,
     **options: Any,
 ) -> AsyncIterator[Planner]:
@@ -35,16 +37,19 @@ async def running_fleet(
 
     Args:
         engine: What generates the plans.
-        robots: Names of the robots, each with a seed of its own.
+        robots: Names of the robots.
         skill_set: What every robot can do.
         clock: What planner and robots see time through.
+        drivers: The robots' drivers; by default each is simulated, with a seed of its own.
         network_s: One-way time from the engine to a robot (s).
         limits: Of every robot's executor.
         options: Further ones of the planner.
     """
     executors = {
         robot: SegmentExecutor(
-            SimulatedDriver(skill_set, SimulatedOptions(seed=number), clock=clock),
+            drivers[robot]
+            if drivers is not None
+            else SimulatedDriver(skill_set, SimulatedOptions(seed=number), clock=clock),
             skill_set,
             clock,
             limits,

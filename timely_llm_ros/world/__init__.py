@@ -8,9 +8,11 @@ from timely_llm_ros.world.event_log import EventLog, WorldEvent
 from timely_llm_ros.world.judge import Verdict, WorldTask
 from timely_llm_ros.world.layout import arrange
 from timely_llm_ros.world.options import Bay, WorldOptions
+from timely_llm_ros.world.survey import survey
 from timely_llm_ros.world.world import World
 
 __all__ = [
     'Bay', 'Camera', 'EventLog', 'Seen', 'Told', 'Verdict', 'World', 'WorldAircraft', 'WorldDriver',
-    'WorldEvent', 'WorldOptions', 'WorldTask', 'arrange', 'live', 'read_bays', 'write_bays',
+    'WorldEvent', 'WorldOptions', 'WorldTask', 'arrange', 'live', 'read_bays', 'survey',
+    'write_bays',
 ]  # fmt: skip

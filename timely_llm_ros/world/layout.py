@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from timely_llm_ros.skills import Scene
 
-BAY_M = 14.0
+BAY_M = 16.0
 """Width of a bay (m)."""
 
 REACH_M = 3.5

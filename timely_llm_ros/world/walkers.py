@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.world.room import Thing
 
-WALK_M_S = 0.7
+WALK_M_S = 1.0
 """How fast somebody comes (m/s)."""
 
-FROM_M = 6.0
+FROM_M = 7.0
 """From how far off (m)."""
 
 SWAY_M, SWAY_S = 0.08, 4.0
