@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 TELLO = find_skill_set('tello')
 
-DRONES, TASKS = 8, 50
+DRONES, TASKS = 32, 100
 """Of one world. A round has as many tasks; a round more is another world with another seed."""
 
 MAX_RUNNING = 2

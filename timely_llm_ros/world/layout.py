@@ -19,6 +19,9 @@ FREE_M = 1.3
 APART_M = 1.2
 """Things stand at least so far apart (m), where there is room for it."""
 
+LEAST_M = 0.1
+"""So far ahead or behind, left or right of the start everything is at least (m)."""
+
 _ROUNDS = 60
 
 
@@ -38,16 +41,17 @@ def arrange(scene: Scene) -> Scene:
     scale = min(1.0, REACH_M / farthest) if farthest else 1.0
     signs = [[1.0 if value >= 0 else -1.0 for value in place] for place in places]
     places = [
-        [scale * value or 0.1 * sign for value, sign in zip(*pair, strict=True)]
+        [scale * value or LEAST_M * sign for value, sign in zip(*pair, strict=True)]
         for pair in zip(places, signs, strict=True)
     ]
     for _ in range(_ROUNDS):
         for number, place in enumerate(places):
-            _push(place, (0.0, 0.0), FREE_M, number)
-            for other in places[:number]:
+            for other in places[:number] + places[number + 1 :]:
                 _push(place, other, APART_M, number)
+            # Last, as it matters most.
+            _push(place, (0.0, 0.0), FREE_M, number)
             for axis in (0, 1):
-                inside = min(max(signs[number][axis] * place[axis], 0.1), REACH_M)
+                inside = min(max(signs[number][axis] * place[axis], LEAST_M), REACH_M)
                 place[axis] = signs[number][axis] * inside
     return Scene(
         tuple(
