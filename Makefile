@@ -38,7 +38,7 @@ help:
 	@echo 'ENGINE=vllm        set up vLLM too (its CPU build, about 500 MB), and plan the demo with it'
 	@echo 'ENGINE=openai      the same, with vLLM as a server'
 	@echo 'ROBOTS=...         the demo through real drivers: mock (Tellos and an Indy) or ros (robots of'
-	@echo '                   Aerostack2, Nav2 and MoveIt), all of them mocks'
+	@echo '                   Aerostack2, Nav2 and MoveIt), all of them mocks; world: drones with physics'
 	@echo 'MODEL=...          fly the demo on a model: smollm2, once it is made, or a folder'
 	@echo 'ARGS=...           passed on to the demo, the tests and the benchmarks'
 
@@ -54,7 +54,7 @@ setup-indy:
 	@command -v $(PYTHON) >/dev/null || { echo 'error: no "$(PYTHON)" on the PATH: expected Python 3.11 or later' >&2; exit 1; }
 	@$(PYTHON) tools/bootstrap.py --indy
 
-demo: setup
+demo: $(if $(filter mock world,$(ROBOTS)),setup-dev,setup)
 	@$(if $(filter ros,$(ROBOTS)),$(RUN) -m tools.robot_interfaces)
 	@$(VENV)/timely-llm demo $(if $(ROBOTS),--drivers $(ROBOTS)) $(if $(ENGINE),--engine $(ENGINE)) $(if $(MODEL),--model $(MODEL)) $(ARGS)
 

@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from timely_llm_ros.skills import Scene
+
+if TYPE_CHECKING:
+    from lrtrace.world_verdicts import WorldVerdict
 
 MOST_NUMBERS = 4
 """So many numbers in a robot's name count where names are ordered."""
@@ -99,6 +103,9 @@ class RecordedTask:
 
     promised_response_s: float | None = None
     """The one that nine of ten tasks keep."""
+
+    world_verdict: WorldVerdict | None = None
+    """How a simulated world judged it; None where none did."""
 
     @property
     def succeeded(self) -> bool:

@@ -74,6 +74,12 @@ class Figures:
     parts_s: tuple[float, float, float, float]
     """Means of ``RecordedTask.response_parts_s``."""
 
+    judged: int
+    """How many a simulated world judged."""
+
+    by_world: int
+    """How many of those succeeded by its judgement."""
+
     @property
     def median_response_s(self) -> float:
         """Median response time."""
@@ -95,6 +101,7 @@ def figures(tasks: Sequence[RecordedTask]) -> Figures:
         for task in done
     ]
     parts = [part for task in tasks if (part := task.response_parts_s) is not None]
+    verdicts = [task.world_verdict for task in tasks if task.world_verdict is not None]
     return Figures(
         tasks=len(tasks),
         succeeded=len(done),
@@ -126,6 +133,8 @@ def figures(tasks: Sequence[RecordedTask]) -> Figures:
             mean_or_nan(part[2] for part in parts),
             mean_or_nan(part[3] for part in parts),
         ),
+        judged=len(verdicts),
+        by_world=sum(verdict.succeeded for verdict in verdicts),
     )
 
 

@@ -16,6 +16,7 @@ from lrtrace.run import (
     note_busy_robots,
 )
 from lrtrace.storage import FOREIGN, finite, nanoseconds, plan_id_of, scene, seconds
+from lrtrace.world_verdicts import read_verdicts
 from timely_llm_ros.errors import TraceError
 
 if TYPE_CHECKING:
@@ -60,6 +61,9 @@ def read_run(trace: Trace, *, label: str = '') -> Run:
                 break
     except FOREIGN as err:
         raise TraceError(f'trace {run.path!r}: messages of another package: {err}') from err
+    for plan_id, verdict in read_verdicts(trace).items():
+        if plan_id in tasks:
+            tasks[plan_id].world_verdict = verdict
     run.damage = trace.damage
     if room.left < 0:
         run.damage = '; '.join(filter(None, (run.damage, room.damage)))

@@ -143,6 +143,8 @@ def kinds_table(runs: Sequence[Run]) -> Iterator[str]:
         ('utility', lambda one: number(one.mean_utility)),
         ('late', lambda one: str(one.late)),
     ]
+    if any(one.judged for some in kinds for one in some.values()):
+        columns.append(('succeeded by the world', _by_world))
     if any(math.isfinite(one.told_s) for some in kinds for one in some.values()):
         columns[1:1] = [
             ('told to expect', lambda one: seconds(one.told_s)),
@@ -176,6 +178,10 @@ def kinds_table(runs: Sequence[Run]) -> Iterator[str]:
         'Told to expect: the median of the responses that clients were told when their tasks were '
         'accepted; nine of ten promises should be kept.</p>'
     )
+
+
+def _by_world(one: Figures) -> str:
+    return f'{one.by_world} of {one.judged}' if one.judged else NOTHING
 
 
 def _percent(share: float) -> str:
@@ -265,6 +271,9 @@ def _task_row(run: Run, task: RecordedTask, name: str) -> str:
         result = 'had not ended'
     else:
         result = f'error {task.error_code}: {task.error}'
+    if task.world_verdict is not None:
+        by_world = 'succeeded' if task.world_verdict.succeeded else 'failed'
+        result += f'; by the world {by_world}: {task.world_verdict.why}'
     cells = (
         run.label, seconds(task.received_s), task.robot, kind_name(task.kind), task.instruction,
         response, seconds(task.waiting_s), seconds(task.execution_s), number(task.utility),

@@ -23,7 +23,7 @@ def outcome(world: World) -> str:
 def test_a_thing_is_found_that_was_in_view_from_nearby() -> None:
     world = make_world()
     fly(world, 'takeoff;goto(cat_1);take_picture;land;', task=LOOK)
-    assert outcome(world) == 'succeeded: cat_1 in view'
+    assert outcome(world) == 'succeeded: cat_1 in view, pictures: 1'
 
 
 def test_a_picture_of_something_else_finds_nothing() -> None:
@@ -36,7 +36,7 @@ def test_a_cup_under_a_table_is_found_from_beside_the_table() -> None:
     world = make_world()
     task = WorldTask('t1', 'd1', 'find_under', ('cup_1',))
     fly(world, 'takeoff;goto(cup_1);move_down(30);take_picture;land;', task=task)
-    assert outcome(world) == 'succeeded: cup_1 in view'
+    assert outcome(world) == 'succeeded: cup_1 in view, pictures: 1'
 
 
 @pytest.mark.parametrize(

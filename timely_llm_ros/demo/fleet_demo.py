@@ -35,7 +35,7 @@ from timely_llm_ros.demo.workload import (
     with_budgets,
 )
 from timely_llm_ros.demo.world_bodies import WorldBodies
-from timely_llm_ros.demo.world_verdict import count_by_kind, verdict_line
+from timely_llm_ros.demo.world_verdict import verdict_line
 from timely_llm_ros.engines.tokens import find_model
 from timely_llm_ros.errors import ConfigurationError, TimelyError
 
@@ -254,7 +254,7 @@ async def _show(run: DemoRun, title: str, live: bool, console: Console) -> None:
 def _conclude(runs: Sequence[DemoRun], folder: Path, console: Console) -> None:
     records = [read_run(Trace(run.trace)) for run in runs]
     report = write_report(records, folder / 'report.html')
-    console.print(summary_table(records, [count_by_kind(run.verdicts.values()) for run in runs]))
+    console.print(summary_table(records))
     console.print(headline(records), style='bold')
     if any(run.budgeted for run in runs):
         console.print(budget_table([(run.mode, run.budgeted) for run in runs]))

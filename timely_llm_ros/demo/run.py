@@ -100,6 +100,8 @@ class DemoRun:
         self._world: Child | None = None
         self._judging: dict[str, TimedTask] = {}
         """The tasks that the world watches, by key."""
+        self._plans: dict[str, str] = {}
+        """Ids of the tasks' plans, by key."""
 
     @property
     def title(self) -> str:
@@ -299,7 +301,9 @@ class DemoRun:
                 self.results[key] = TaskOutcome.of(event, took_s)
                 if key in self._judging:
                     self._end_in_world(key)
-            case 'found' | 'accepted' | 'feedback':
+            case 'accepted':
+                self._plans[event['key']] = event['plan']
+            case 'found' | 'feedback':
                 pass
             case _:
                 self.model.apply(event, time.monotonic())
@@ -328,7 +332,7 @@ class DemoRun:
 
     def _end_in_world(self, key: str) -> None:
         if self._world is not None:
-            self._world.tell({'end': key})
+            self._world.tell({'end': key, 'plan': self._plans.get(key, '')})
 
     def _on_world_line(self, line: str) -> None:
         verdict = WorldVerdict.of(line)

@@ -12,7 +12,7 @@ from rich.text import Text
 from lrtrace.statistics import by_kind, figures
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from lrtrace.run import Run
     from lrtrace.statistics import Figures
@@ -22,15 +22,10 @@ if TYPE_CHECKING:
 _SHORT = {'segmented': 'segm.', 'whole_plan': 'whole'}
 
 
-def summary_table(
-    runs: Sequence[Run], by_world: Sequence[Mapping[str, tuple[int, int]]] = ()
-) -> Table:
-    """Return response, waiting and utility per kind of task, the runs side by side.
+def summary_table(runs: Sequence[Run]) -> Table:
+    """Return response, waiting, utility and success per kind of task, the runs side by side.
 
-    Args:
-        runs: The runs.
-        by_world: Of each run, how many tasks of each kind succeeded by the world and how many it
-            judged; empty where no world judges.
+    Success by the world is told where a world judged.
     """
     table = Table(
         box=box.SIMPLE_HEAD,
@@ -46,7 +41,8 @@ def summary_table(
             title = f'{what if index == 0 else ""}\n{_SHORT.get(run.mode, run.mode)}'
             style = 'bold' if index == 0 else ''
             table.add_column(title, justify='right', no_wrap=True, style=style)
-    judged = [counts for counts in by_world if counts]
+    totals = [figures(run.tasks) for run in runs]
+    judged = any(total.judged for total in totals)
     for index, run in enumerate(runs if judged else ()):
         title = f'{"world" if index == 0 else ""}\n{_SHORT.get(run.mode, run.mode)}'
         table.add_column(title, justify='right', no_wrap=True, style='' if index else 'bold')
@@ -56,15 +52,13 @@ def summary_table(
         some = next(row for row in rows if row is not None)
         text = kind.replace('_', ' ') + (' !' if some.urgent else '')
         name = Text(text, style='red' if some.urgent else '')
-        table.add_row(name, str(some.tasks), *_cells(rows), *_judged(judged, kind))
+        table.add_row(name, str(some.tasks), *_cells(rows), *(_judged(rows) if judged else ()))
     table.add_section()
-    totals = [figures(run.tasks) for run in runs]
-    everything = [{'': tuple(map(sum, zip(*counts.values(), strict=True)))} for counts in judged]
     table.add_row(
         Text('all', style='bold'),
         str(totals[0].tasks),
         *_cells(totals),
-        *_judged(everything, ''),  # type: ignore[arg-type] (two sums)
+        *(_judged(totals) if judged else ()),
     )
     table.caption = 'segm.: segmented; whole: whole plan; !: urgent'
     return table
@@ -125,9 +119,10 @@ def _cells(rows: Sequence[Figures | None]) -> list[str]:
     ]
 
 
-def _judged(counts: Sequence[Mapping[str, tuple[int, int]]], kind: str) -> list[str]:
-    pairs = [of_run.get(kind) for of_run in counts]
-    return ['-' if pair is None else f'{pair[0]}/{pair[1]}' for pair in pairs]
+def _judged(rows: Sequence[Figures | None]) -> list[str]:
+    return [
+        f'{row.by_world}/{row.judged}' if row is not None and row.judged else '-' for row in rows
+    ]
 
 
 def _seconds(value: float) -> str:

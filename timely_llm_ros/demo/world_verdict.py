@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -38,15 +37,6 @@ class WorldVerdict:
             return None
         word, _, why = str(event['detail']).partition(': ')
         return cls(str(event['what']), word == 'succeeded', why)
-
-
-def count_by_kind(verdicts: Iterable[WorldVerdict]) -> dict[str, tuple[int, int]]:
-    """Return how many tasks of each kind succeeded and how many were judged."""
-    judged, succeeded = Counter[str](), Counter[str]()
-    for verdict in verdicts:
-        judged[verdict.kind] += 1
-        succeeded[verdict.kind] += verdict.succeeded
-    return {kind: (succeeded[kind], judged[kind]) for kind in judged}
 
 
 def verdict_line(verdicts: Iterable[WorldVerdict]) -> str:

@@ -25,6 +25,7 @@ class WorldEvent:
         robot: To whom it happened.
         what: The other party, or the task.
         detail: More of it, in words.
+        plan: Id of the task's plan, for a verdict; empty where it is not known.
     """
 
     t_s: float
@@ -32,6 +33,7 @@ class WorldEvent:
     robot: str
     what: str
     detail: str = ''
+    plan: str = ''
 
     def line(self) -> str:
         """Return it as a line of JSON, the same for the same event."""
@@ -42,6 +44,7 @@ class WorldEvent:
                 'robot': self.robot,
                 'what': self.what,
                 'detail': self.detail,
+                **({'plan': self.plan} if self.plan else {}),
             }
         )
 
@@ -53,9 +56,17 @@ class EventLog:
         self.events: list[WorldEvent] = []
         self._on_event = on_event
 
-    def note(self, t_s: float, event: EventKind, robot: str, what: str, detail: str = '') -> None:
+    def note(
+        self,
+        t_s: float,
+        event: EventKind,
+        robot: str,
+        what: str,
+        detail: str = '',
+        plan: str = '',
+    ) -> None:
         """Append an event."""
-        entry = WorldEvent(t_s, event, robot, what, detail)
+        entry = WorldEvent(t_s, event, robot, what, detail, plan)
         self.events.append(entry)
         self._on_event(entry)
 

@@ -91,6 +91,7 @@ class TaskWatch:
     task: WorldTask
     began_s: float
     ended: bool = False
+    plan: str = ''
     wrecked: bool = False
     pictures: int = 0
     hits: list[str] = field(default_factory=list)
@@ -132,4 +133,5 @@ class TaskWatch:
             if view_m > VIEW_M:
                 seen = 'was never in view' if view_m == math.inf else f'in view from {view_m:.2f} m'
                 return False, f'{name} {seen}'
-        return bool(self.task.targets), f'{", ".join(self.task.targets) or "nothing"} in view'
+        names = ', '.join(self.task.targets) or 'nothing'
+        return bool(self.task.targets), f'{names} in view, pictures: {self.pictures}'

@@ -83,8 +83,8 @@ class WorldProgram:
                 case {'begin': dict(fields)}:
                     fields['targets'] = tuple(fields.get('targets', ()))
                     self.world.begin(WorldTask(**fields))
-                case {'end': str(key)}:
-                    self.world.end(key)
+                case {'end': str(key), **more}:
+                    self.world.end(key, str(more.get('plan', '')))
                 case _:
                     raise ConfigurationError(f'command {line!r}: expected begin or end')
         except (ValueError, TypeError) as err:

@@ -133,10 +133,15 @@ class World:
             walker.come(self.now_s, start_m, (end_m[0], end_m[1]))
             self.log.note(self.now_s, 'danger', task.robot, task.danger)
 
-    def end(self, key: str) -> None:
-        """Judge a task that ended; one with a danger only once that has come."""
+    def end(self, key: str, plan: str = '') -> None:
+        """Judge a task that ended; one with a danger only once that has come.
+
+        Args:
+            key: The task's.
+            plan: Id of its plan, which the verdict in the log names.
+        """
         if key in self._tasks:
-            self._tasks[key].ended = True
+            self._tasks[key].ended, self._tasks[key].plan = True, plan
             self._judge_ended()
 
     def picture(self, robot: str) -> None:
@@ -230,5 +235,7 @@ class World:
                 self._walker(watch.task.robot, danger).go_home()
             verdict = watch.verdict()
             word = 'succeeded' if verdict.succeeded else 'failed'
-            self.log.note(self.now_s, 'verdict', verdict.robot, key, f'{word}: {verdict.why}')
+            self.log.note(
+                self.now_s, 'verdict', verdict.robot, key, f'{word}: {verdict.why}', watch.plan
+            )
             self._on_verdict(verdict)

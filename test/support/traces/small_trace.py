@@ -6,6 +6,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from rclpy.serialization import serialize_message
+from std_msgs.msg import String
 from timely_llm_ros.msg import SceneObject, SchedulerState, SkillCall, SkillSegment, TaskEvent
 from unique_identifier_msgs.msg import UUID
 
@@ -26,10 +27,12 @@ def write_small_trace(
     *,
     unended: Sequence[str] = (),
     refused: str = '',
+    world_events: Sequence[str] = (),
 ) -> Path:
     """Write a task for each robot, 0.2 s apart; those of ``unended`` stop after a segment.
 
-    With ``refused`` another one is refused for that, 0.1 s after the first.
+    With ``refused`` another one is refused for that, 0.1 s after the first. The plan of a robot
+    has the number of its place, from 1 on; ``world_events`` are what a world says, as it says it.
     """
     writer = TraceWriter(folder)
 
@@ -38,6 +41,10 @@ def write_small_trace(
         message.header.stamp = stamp(at_s)
         writer.write(topic, serialize_message(message), log_ns=T0_NS + round(at_s * 1e9))
 
+    for text in world_events:
+        writer.add_topic('/world_events', 'std_msgs/msg/String')
+        data = serialize_message(String(data=text))
+        writer.write('/world_events', data, log_ns=T0_NS + round(2e9))
     if refused:
         message = TaskEvent(event=TaskEvent.REFUSED, robot=robots[0], task_kind='check_on')
         message.instruction, message.error_msg = 'is the cat well', refused
