@@ -110,7 +110,7 @@ async def test_a_driver_that_meets_a_low_aircraft_lands_it_at_the_end() -> None:
         await flight.do('takeoff')
         # A landing that was broken off just above the ground.
         body = flight.mock.body
-        body.pose = body.pose._replace(z_m=0.1)
+        body._aim = body.pose._replace(z_m=0.1)
         second = await second_driver(flight)
         await second.safe()
         await second.close()

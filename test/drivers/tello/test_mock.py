@@ -33,7 +33,7 @@ COMMANDS = (
 class Flight:
     """A body that is told commands on a time of its own."""
 
-    def __init__(self, **options: float) -> None:
+    def __init__(self, **options: Any) -> None:
         self.phases: list[tuple[float, Phase]] = []
         self.body = TelloBody(on_phase=self._note, **options)
         self.now_s = 0.0

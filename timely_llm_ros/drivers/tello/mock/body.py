@@ -254,7 +254,8 @@ class TelloBody:
             return True
         pose = self.pose
         off_deg = abs(math.remainder(pose.yaw_deg - end.yaw_deg, 360.0))
-        off_m = abs(pose.z_m) if self.phase is Phase.LANDING else math.dist(pose[:3], end[:3])
+        # One that lands may come to rest on something, and does not sink any more.
+        off_m = 0.0 if self.phase is Phase.LANDING else math.dist(pose[:3], end[:3])
         is_slow = all(abs(part) <= SLOW_M_S for part in self._airframe.velocity_m_s)
         return off_m <= ARRIVED_M and off_deg <= ARRIVED_DEG and is_slow
 
