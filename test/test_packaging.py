@@ -32,6 +32,7 @@ OPTIONAL = {
         'lz4',
         'peft',
         'mcap',
+        'mujoco',
         'neuromeka',
     ),
     *('pyarrow', 'rich', 'rosbags', 'safetensors', 'tokenizers', 'torch', 'transformers', 'vllm'),

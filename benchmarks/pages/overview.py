@@ -28,6 +28,10 @@ MEASURED_BY = {
     'vllm': ('vllm', 'first_action_vllm'),
     'robots': ('safety', 'deaths', 'soak', 'chaos_1', 'envelope', 'durations', 'scene'),
     'tasks': ('tasks', 'tasks_models'),
+    'vllm': ('vllm',),
+    'robots': (
+        'safety', 'deaths', 'soak', 'chaos_1', 'envelope', 'durations', 'scene', 'world',
+    ),
     'recorder': ('recorder_kills', 'recorder', 'report', 'replay'),
 }  # fmt: skip
 """The files of results that each page shows."""

@@ -23,6 +23,7 @@ def context() -> dict[str, Any]:
         'refusals': refusals(),
         'durations': durations(),
         'scene': scene(),
+        'world': world(),
         'worst_ms': worst_ms(),
     }
 
@@ -143,3 +144,16 @@ def scene() -> str:
             ('things told that are not there', str(found['told_beside_them'])),
         ),
     )
+
+
+def world() -> str:
+    """Return how many tasks succeeded by the world, by their kind and how they were served."""
+    success = read('world').figures['success']
+    kinds = sorted({kind for row in success.values() for kind in row['by_kind']})
+    rows: list[tuple[object, ...]] = []
+    for kind in kinds:
+        cells = ('{} of {}'.format(*row['by_kind'][kind]) for row in success.values())
+        rows.append((kind.replace('_', ' '), *cells))
+    rows.append(('all', *(f'{row["succeeded"]} of {row["tasks"]}' for row in success.values())))
+    rows.append(('lost to a drone that turned over', *(row['wrecks'] for row in success.values())))
+    return table(('kind of task', *(name.replace('%', ' %') for name in success)), rows)

@@ -30,7 +30,7 @@ from timely_llm_ros.world import (
 )
 
 if TYPE_CHECKING:
-    from timely_llm_ros.engines.commands import GenerationRequest
+    from timely_llm_ros.engines import GenerationRequest
     from timely_llm_ros.scheduling import ServingMode
 
 TELLO = find_skill_set('tello')

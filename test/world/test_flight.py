@@ -81,3 +81,12 @@ async def test_the_real_driver_flies_a_drone_of_the_world_over_udp() -> None:
         await flight.do('land')
         assert flight.mock.phase is Phase.GROUND
     assert world.pose_of('d1')[2] < 0.1
+
+
+def test_a_drone_that_lands_on_furniture_has_landed() -> None:
+    scene = Scene((SceneObject('cup_1', 'cup', 'red', 'near', 'table', x_m=1.5, y_m=0.0),))
+    world = make_world(scene)
+    values = fly(world, 'takeoff;move_up(50);move_forward(210);land;', scene, stay_s=1.0)
+    assert values == [None] * 4
+    assert world.pose_of('d1')[2] == pytest.approx(0.42, abs=0.03)
+    assert not world.drones.motors[0]

@@ -68,9 +68,8 @@ def test_a_danger_has_to_be_something_that_moves() -> None:
         make_world().begin(WorldTask('t1', 'd1', 'avoid_injury', (), 'cup_1'))
 
 
-@pytest.mark.parametrize('seed', range(2))
-def test_the_right_plans_of_sample_tasks_succeed_in_the_world(seed: int) -> None:
-    rng = random.Random(seed)
+def test_the_right_plans_of_sample_tasks_succeed_in_the_world() -> None:
+    rng = random.Random(0)
     kinds = [kind for kind in kinds_of('tello') if kind.name != 'check_for']
     scene = arrange(sample_scene(rng, [kind.number for kind in kinds], 10))
     world = make_world(scene)

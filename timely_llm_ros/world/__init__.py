@@ -2,13 +2,12 @@
 
 from timely_llm_ros.world.aircraft import WorldAircraft
 from timely_llm_ros.world.bays_file import read_bays, write_bays
-from timely_llm_ros.world.camera import Camera, Seen, Told
+from timely_llm_ros.world.camera import Camera, Seen, Told, survey
 from timely_llm_ros.world.driver import WorldDriver, live
 from timely_llm_ros.world.event_log import EventLog, WorldEvent
 from timely_llm_ros.world.judge import Verdict, WorldTask
 from timely_llm_ros.world.layout import arrange
 from timely_llm_ros.world.options import Bay, WorldOptions
-from timely_llm_ros.world.survey import survey
 from timely_llm_ros.world.world import World
 
 __all__ = [

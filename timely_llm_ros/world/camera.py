@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import mujoco
 import numpy as np
 
 from timely_llm_ros.sample_tasks import DRONE_KINDS
+from timely_llm_ros.skills import Scene
 from timely_llm_ros.world.airframe_shape import HALF_M
 
 if TYPE_CHECKING:
@@ -31,6 +32,9 @@ LEAST_SHARE = 0.25
 
 LOST_SCORE, SURE_SCORE = 0.55, 0.95
 """Scores that a camera tells, from a thing that is just in view to one that is wholly in view."""
+
+FIRST_NUMBER = 100
+"""What is taken for another kind has a name with this number or a higher one."""
 
 # Along the middle of a thing from its bottom to its top, and at its sides.
 _POINTS = np.array(
@@ -153,3 +157,29 @@ class Camera:
             & (np.linalg.norm(rays, axis=1) <= RANGE_M)
         )
         return rays[inside], owners[inside]
+
+
+def survey(scene: Scene, options: WorldOptions, number: int = 0) -> Scene:
+    """Return a scene as a camera with the noise of the options tells it.
+
+    Things are missed, taken for another kind, and told a little beside where they are, as by
+    :meth:`Camera.look` when each is in view. No plan knows the truth.
+
+    Args:
+        scene: The truth.
+        options: Seed and noise.
+        number: Of the survey: equal numbers of one seed see the same.
+    """
+    rng = np.random.default_rng([options.seed, 3, number])
+    found = []
+    for place, item in enumerate(scene.objects):
+        missed, mistaken = rng.random(2) < options.noise
+        ahead_m, aside_m = rng.normal(0.0, options.position_noise_m, 2).tolist()
+        other = DRONE_KINDS[int(rng.integers(len(DRONE_KINDS)))]
+        if missed:
+            continue
+        seen = replace(item, x_m=item.x_m + ahead_m, y_m=item.y_m + aside_m)
+        if mistaken:
+            seen = replace(seen, name=f'{other}_{FIRST_NUMBER + place}', kind=other)
+        found.append(seen)
+    return Scene(tuple(found))
