@@ -6,8 +6,12 @@ import json
 import shutil
 from typing import TYPE_CHECKING
 
+import peft
 import pytest
 import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from support.engines.tiny_model import write_model
 
 from timely_llm_ros.engines.torch.compute import load_model
 from timely_llm_ros.engines.torch.compute.adapter import find_adapter
@@ -16,6 +20,8 @@ from timely_llm_ros.errors import ModelLoadError
 from timely_llm_ros.skills import Scene
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.training.tuning import PlanSample, TuneOptions, tune
+from timely_llm_ros.training.tuning.samples import IGNORED
+from timely_llm_ros.training.tuning.tune import _trainer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -95,3 +101,71 @@ def test_weights_of_another_shape_are_refused(adapter: Path, tmp_path: Path) -> 
     (wrong / 'adapter_config.json').write_text(json.dumps(config | {'r': 8}))
     with pytest.raises(ModelLoadError, match=r'wrong.*size mismatch'):
         load_model(str(wrong), max_kv_tokens=64)
+
+
+def test_what_a_step_leaves_out_does_not_change_its_loss(base: Path, tmp_path: Path) -> None:
+    model = transformers.AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
+    adapted = peft.get_peft_model(model, peft.LoraConfig(target_modules=['q_proj']))
+    rows = [
+        {'input_ids': [5, 6, 7, 8, 9, 10], 'labels': [IGNORED, IGNORED, IGNORED, 8, IGNORED, 10]},
+        {'input_ids': [5, 11, 12], 'labels': [IGNORED, 11, 12]},
+        {'input_ids': [5, 6, 11, 12, 9], 'labels': [IGNORED] * 4 + [9]},
+    ]
+    trainer = _trainer(adapted, tmp_path, TuneOptions(), pad=0)
+    for some, kept in ((rows, 4), (rows[:1], 4), (rows[1:2], 3), (rows[2:], 2)):
+        batch = trainer.data_collator(some)
+        assert batch['labels'].shape[1] == batch['logits_to_keep'] == kept
+        with torch.inference_mode():
+            found = adapted(**batch).loss
+            logits = [adapted(torch.tensor([row['input_ids']])).logits[0, :-1] for row in some]
+        labels = [label for row in some for label in row['labels'][1:]]
+        right = torch.nn.functional.cross_entropy(
+            torch.cat(logits), torch.tensor(labels), ignore_index=IGNORED
+        )
+        assert found.item() == pytest.approx(right.item(), abs=1e-5)
+
+
+def test_an_adapter_of_another_base_is_refused(adapter: Path, tmp_path: Path) -> None:
+    narrow = write_model(tmp_path / 'narrow', hidden_size=32)
+    other = tmp_path / 'other'
+    shutil.copytree(adapter, other)
+    config = json.loads((other / 'adapter_config.json').read_text())
+    config['base_model_name_or_path'] = str(narrow)
+    (other / 'adapter_config.json').write_text(json.dumps(config))
+    with pytest.raises(ModelLoadError, match=r'other.*size mismatch.*expected one of .*narrow'):
+        load_model(str(other), max_kv_tokens=64)
+
+
+def test_weights_without_a_place_and_places_without_weights_are_refused(
+    adapter: Path, tmp_path: Path
+) -> None:
+    weights = load_file(adapter / 'adapter_model.safetensors')
+    name = next(name for name in weights if '.layers.1.' in name)
+    deeper = weights | {name.replace('.layers.1.', '.layers.2.'): weights[name].clone()}
+    fewer = {key: value for key, value in weights.items() if key != name}
+    for number, (given, reason) in enumerate(
+        [
+            (deeper, r'layers\.2\..*the base model has no such layer'),
+            (fewer, r'layers\.1\..*it is missing'),
+        ]
+    ):
+        folder = tmp_path / f'odd{number}'
+        shutil.copytree(adapter, folder)
+        save_file(given, folder / 'adapter_model.safetensors')
+        with pytest.raises(ModelLoadError, match=rf'odd{number}.*{reason}'):
+            load_model(str(folder), max_kv_tokens=64)
+
+
+def test_a_pickle_under_the_name_of_safetensors_is_refused(adapter: Path, tmp_path: Path) -> None:
+    folder = tmp_path / 'disguised'
+    shutil.copytree(adapter, folder)
+    ran = tmp_path / 'ran'
+
+    class Hostile:
+        def __reduce__(self) -> tuple[object, tuple[str]]:
+            return ran.touch, ()  # type: ignore[return-value]
+
+    torch.save({'weights': Hostile()}, folder / 'adapter_model.safetensors')
+    with pytest.raises(ModelLoadError, match='disguised'):
+        load_model(str(folder), max_kv_tokens=64)
+    assert not ran.exists()

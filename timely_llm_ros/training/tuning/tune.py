@@ -6,6 +6,7 @@ was tuned on, so that engines take it as any model's folder; the base model stay
 
 from __future__ import annotations
 
+import inspect
 import json
 import shutil
 from dataclasses import asdict, dataclass
@@ -179,18 +180,24 @@ def _trainer(model: Any, out: Path, options: TuneOptions, *, pad: int) -> Any:
     import torch
     import transformers
 
+    # Plans end together at the right, so that the head, which is a large part of a small model,
+    # only computes the columns that hold them, and the token before that the first follows.
+    sliced = 'logits_to_keep' in inspect.signature(model.get_base_model().forward).parameters
+
     def collate(rows: list[dict[str, list[int]]]) -> dict[str, Any]:
         width = max(len(row['input_ids']) for row in rows)
 
         def padded(name: str, value: int) -> Any:
-            return torch.tensor([row[name] + [value] * (width - len(row[name])) for row in rows])
+            return torch.tensor([[value] * (width - len(row[name])) + row[name] for row in rows])
 
-        mask = [[1] * len(row['labels']) + [0] * (width - len(row['labels'])) for row in rows]
-        return {
-            'input_ids': padded('input_ids', pad),
-            'labels': padded('labels', IGNORED),
-            'attention_mask': torch.tensor(mask),
-        }
+        mask = [[0] * (width - len(row['labels'])) + [1] * len(row['labels']) for row in rows]
+        batch = {'input_ids': padded('input_ids', pad), 'attention_mask': torch.tensor(mask)}
+        labels = padded('labels', IGNORED)
+        if not sliced:
+            return batch | {'labels': labels}
+        first = int((labels != IGNORED).any(0).int().argmax())
+        kept = min(width, width - first + 1)
+        return batch | {'labels': labels[:, -kept:], 'logits_to_keep': kept}
 
     # It would take any folder called "datasets" beside the program, as ours is, for that package.
     transformers.trainer.is_datasets_available = lambda: False
@@ -219,6 +226,7 @@ def _trainer(model: Any, out: Path, options: TuneOptions, *, pad: int) -> Any:
             remove_unused_columns=False,
             label_names=['labels'],
             report_to=[],
+            train_sampling_strategy='group_by_length',
             seed=options.seed,
             dataloader_pin_memory=False,
         ),

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from safetensors import safe_open
+
 from timely_llm_ros.engines.tokens import find_model
 from timely_llm_ros.errors import ModelLoadError
 
@@ -34,13 +36,23 @@ class Adapter:
                 'installed, pip install "timely_llm_ros[tune]"'
             ) from err
         try:
-            return peft.PeftModel.from_pretrained(model, self.path).merge_and_unload()
+            adapted: Any = peft.PeftModel.from_pretrained(model, self.path)
+            self._require_all(set(peft.get_peft_model_state_dict(adapted)))
+            return adapted.merge_and_unload()
         except Exception as err:
             # It names every matrix; the first says enough.
             reason = ' '.join(' '.join(str(err).splitlines()[:2]).split())
             raise ModelLoadError(
                 f'adapter {self.path!r}: {reason[:300]}; expected one of {self.base!r}'
             ) from err
+
+    def _require_all(self, taken: set[str]) -> None:
+        # peft leaves out what has no place in the base model, and what is not there stays zero.
+        with safe_open(Path(self.path) / WEIGHTS, framework='pt') as file:
+            given = set(file.keys())
+        for name in sorted(given ^ taken):
+            where = 'the base model has no such layer' if name in given else 'it is missing'
+            raise ValueError(f'weights {name!r}: {where}')
 
 
 def find_adapter(path: str) -> Adapter | None:
