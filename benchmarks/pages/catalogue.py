@@ -11,6 +11,7 @@ from benchmarks import suites
 from benchmarks.pages import (
     batching,
     field,
+    llm,
     model,
     overload,
     overview,
@@ -45,6 +46,7 @@ PAGES: dict[str, Callable[[], dict[str, Any]]] = {
     'recorder': recorder.context,
     'tasks': suites.context,
     'model': model.context,
+    'llm': llm.context,
 }
 """What makes the tables of each page; the template of the page's name holds its prose."""
 

@@ -26,13 +26,12 @@ MEASURED_BY = {
     'trail': ('trail', 'calibration'),
     'batching': ('background', 'multibin_theory', 'multibin', 'pipeline'),
     'vllm': ('vllm', 'first_action_vllm'),
-    'robots': ('safety', 'deaths', 'soak', 'chaos_1', 'envelope', 'durations', 'scene'),
     'tasks': ('tasks', 'tasks_models'),
-    'vllm': ('vllm',),
     'robots': (
         'safety', 'deaths', 'soak', 'chaos_1', 'envelope', 'durations', 'scene', 'world',
     ),
     'recorder': ('recorder_kills', 'recorder', 'report', 'replay'),
+    'llm': ('llm',),
 }  # fmt: skip
 """The files of results that each page shows."""
 
