@@ -99,7 +99,7 @@ class BackgroundCore:
         self.warm = WarmScenes(backend, robots.kv, robots.generations.context_limit)
         """Robots' scenes whose KV is computed ahead."""
         self._warmer = Batcher(
-            robots.kv, backend, self.generations.harm, self._chunk, first_step=_FIRST_STEP
+            robots.kv, backend, self.generations, self._chunk, first_step=_FIRST_STEP
         )
         self._core.batcher.spill_first = self.warm.contexts
         robots.kv.before_close = self.warm.take_back
