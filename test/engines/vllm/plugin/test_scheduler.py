@@ -209,7 +209,7 @@ def test_a_seed_whose_prompt_would_be_cut_ends_at_once(texts: TokenTexts) -> Non
     assert not bench.scheduler.requests
 
 
-@pytest.mark.parametrize('blocks', [200, 14])
+@pytest.mark.parametrize('blocks', [200, 9])
 @pytest.mark.parametrize('seed', range(4))
 def test_no_interleaving_corrupts_what_is_forwarded(
     texts: TokenTexts, blocks: int, seed: int
