@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.multibin import carried_throughput, error_service_s, uniform_throughput
-from benchmarks.pages.markdown import percent, table
-from benchmarks.pages.recorded import read
+from benchmarks.pages.writing import percent, read, table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

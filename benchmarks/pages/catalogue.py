@@ -13,6 +13,7 @@ from benchmarks.pages import (
     field,
     llm,
     model,
+    operation,
     overload,
     overview,
     recorder,
@@ -23,8 +24,7 @@ from benchmarks.pages import (
     trail,
     vllm,
 )
-from benchmarks.pages.markdown import flow, percent, table, targets
-from benchmarks.pages.recorded import read
+from benchmarks.pages.writing import flow, percent, read, table, targets
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,6 +44,7 @@ PAGES: dict[str, Callable[[], dict[str, Any]]] = {
     'vllm': vllm.context,
     'robots': robots.context,
     'recorder': recorder.context,
+    'operation': operation.context,
     'tasks': suites.context,
     'model': model.context,
     'llm': llm.context,

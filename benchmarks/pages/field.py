@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from benchmarks.field import LENT_OURS, OURS
-from benchmarks.pages.markdown import table
-from benchmarks.pages.recorded import read
+from benchmarks.pages.writing import read, table
 
 FILES = ('field_wid1', 'field_wid2')
 """Which files have the workloads."""

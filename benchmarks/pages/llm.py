@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.pages.markdown import table
-from benchmarks.pages.recorded import read
+from benchmarks.pages.writing import read, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

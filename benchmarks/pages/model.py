@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from benchmarks.common import FOLDER
-from benchmarks.pages.markdown import table
+from benchmarks.pages.writing import table
 
 
 def context() -> dict[str, Any]:

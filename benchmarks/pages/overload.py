@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.pages.markdown import table
-from benchmarks.pages.recorded import Recorded, read
+from benchmarks.pages.writing import Recorded, read, table
 from timely_llm_ros.errors import TaskRefusedError, WorthlessError
 
 FILES = {150: 'overload', 10: 'overload_10'}

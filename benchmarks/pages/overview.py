@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.common import FOLDER
-from benchmarks.pages.recorded import Recorded, Verdict, present_command, read
+from benchmarks.pages.writing import Recorded, Verdict, present_command, read
 from benchmarks.vllm import ways_of
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ MEASURED_BY = {
     ),
     'recorder': ('recorder_kills', 'recorder', 'report', 'replay'),
     'llm': ('llm',),
+    'operation': ('metrics', 'unit_restart', 'pure_wheel'),
 }  # fmt: skip
 """The files of results that each page shows."""
 

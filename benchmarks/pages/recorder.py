@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.pages.recorded import read
+from benchmarks.pages.writing import read
 
 
 def context() -> dict[str, Any]:

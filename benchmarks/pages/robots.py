@@ -6,8 +6,7 @@ from collections import Counter
 from statistics import median
 from typing import Any
 
-from benchmarks.pages.markdown import table
-from benchmarks.pages.recorded import read
+from benchmarks.pages.writing import read, table
 
 ATTACKS = ('chaos_1',)
 """The files of results with attacks."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.pages.markdown import table
-from benchmarks.pages.recorded import read
+from benchmarks.pages.writing import read, table
 from benchmarks.timelyllm import PAPER_US
 
 POLICIES = ('fcfs', 'edf', 'utility')

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.pages.markdown import table
-from benchmarks.pages.recorded import read
+from benchmarks.pages.writing import read, table
 from benchmarks.timelyllm import PAPER_MS, PAPER_PERCENT, PAPER_US, tolerance
 from benchmarks.workloads import PROFILES
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.pages.markdown import table
-from benchmarks.pages.recorded import present_command, read
+from benchmarks.pages.writing import present_command, read, table
 from benchmarks.vllm import BUSY, URGENT_SHARE, settings, ways_of
 
 if TYPE_CHECKING:

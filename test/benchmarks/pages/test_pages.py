@@ -12,10 +12,9 @@ import pytest
 
 from benchmarks.common import FOLDER as RESULTS
 from benchmarks.pages import FOLDER, PAGES, render
-from benchmarks.pages.markdown import WIDTH, flow, table
 from benchmarks.pages.overview import MEASURED_BY, headlines, missed
-from benchmarks.pages.recorded import present_command, read
 from benchmarks.pages.vllm import ways
+from benchmarks.pages.writing import WIDTH, flow, present_command, read, table
 
 WITHOUT_A_PAGE = {'model', 'pipeline_model'}
 """``model`` has a form of its own, ``pipeline_model`` is what a benchmark starts from."""

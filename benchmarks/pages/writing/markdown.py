@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from benchmarks.pages.recorded import Verdict
+    from benchmarks.pages.writing.recorded import Verdict
 
 WIDTH = 120
 KEPT = ('|', '!', '#', '- ', '<!--', '```')
