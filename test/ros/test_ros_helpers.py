@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from rclpy.action import GoalResponse
+from rclpy.node import Node
 from std_srvs.srv import Trigger
 from support.ros.faulty_callbacks import GOALS
 from support.ros.programs import LIMIT_S, PYTHONPATH, ROOT, wait_for
@@ -16,6 +17,8 @@ from support.ros.ros_client import ABORTED, CANCELED, SUCCEEDED, Goal
 from timely_llm_ros.action import ExecuteSegment
 from timely_llm_ros.msg import SkillSegment
 
+from timely_llm_ros.nodes.window.parameters import WindowParameters
+from timely_llm_ros.ros import declare
 from timely_llm_ros.ros.action_client import GoalClient
 from timely_llm_ros.ros.action_server import RESULTS_KEPT, DeferredActionServer
 from timely_llm_ros.ros.deferred_service import create_deferred_service
@@ -203,3 +206,15 @@ raise SystemExit(program.run('test', ['test'], lambda ros, stop: serve()))
     )
     assert says in done.stdout + done.stderr
     assert done.returncode == (0 if says == '64' else 2), done.stderr
+
+
+@pytest.mark.usefixtures('client')
+def test_a_list_may_be_given_empty() -> None:
+    arguments = ['--ros-args', '-p', 'pose_topics:=[]', '-p', 'robots:=[]', '-p', 'port:=0']
+    node = Node('given_empty', cli_args=arguments)
+    try:
+        declared = declare(node, WindowParameters)
+        assert (declared.pose_topics, declared.robots) == ((), ())
+        assert declared.serving.port == 0
+    finally:
+        node.destroy_node()

@@ -188,11 +188,14 @@ def declare(node: Node, record: type[Record]) -> Record:
                 descriptor.integer_range.append(
                     IntegerRange(from_value=int(told.minimum), to_value=int(told.maximum))
                 )
-        # An empty list has no type of its own, and a parameter without a value keeps rclpy from
-        # telling any other that is asked for with it.
+        # An empty list has no type of its own, be it the default or given, and a parameter without
+        # a value keeps rclpy from telling any other that is asked for with it.
         initial: Any = list(default) or NO_TEXTS if isinstance(default, tuple) else default
+        emptied = isinstance(default, tuple) and name in overrides and not overrides[name].value
+        if emptied:
+            initial = NO_TEXTS
         try:
-            node.declare_parameter(name, initial, descriptor)
+            node.declare_parameter(name, initial, descriptor, ignore_override=emptied)
         except InvalidParameterTypeException as err:
             raise ConfigurationError(
                 f'parameter {name!r}: {err}: expected a value of type {type_name}'

@@ -103,6 +103,7 @@ class BackgroundCore:
         )
         self._core.batcher.spill_first = self.warm.contexts
         robots.kv.before_close = self.warm.take_back
+        robots.kv.spare_tokens = lambda: self.warm.kv_tokens
         self._kv = robots.kv
         self._unopened: dict[str, GenerationRequest] = {}
         self._backend = backend
@@ -151,7 +152,7 @@ class BackgroundCore:
     @property
     def has_work(self) -> bool:
         """Whether there is something to compute, if there is room for it."""
-        return bool(len(self) or self.warm.unfinished())
+        return bool(len(self) or self.begun or self.warm.unfinished())
 
     def lend(self, task: Generation) -> None:
         """Give a robot's task that has just come its warm scene."""
@@ -166,8 +167,6 @@ class BackgroundCore:
         Scenes come before generations, because robots will wait for them.
         """
         if self.warm.wants_more:
-            for scene in self.warm.unfinished():
-                self._stop_warming(scene)
             self.warm.open_next()
             self.generations.changed = True
             return

@@ -116,13 +116,14 @@ class Batcher:
     ) -> bool:
         """Drop KV that matters less than that of ``chosen[place]`` until there is room."""
         running = set(chosen)
-        missing = self._kv.used + needed - self._kv.capacity
-        others = [item for item in everyone if item not in running]
+        first = list(self.spill_first())
+        missing = self._kv.used + needed - self._kv.capacity - sum(it.held for it in first)
+        others = [item for item in everyone if item not in running and item.context.computed]
         others = self._generations.drop_order(others, missing)
         return self._kv.make_room(
             needed,
             keep,
-            [*self.spill_first(), *(item.context for item in others + chosen[:place:-1])],
+            [*first, *(item.context for item in others + chosen[:place:-1])],
             drop=self._drop,
             drop_prefix=lambda prefix: self._backend.drop_prefix(prefix.key),
         )

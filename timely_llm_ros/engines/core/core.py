@@ -109,7 +109,9 @@ class EngineCore:
         generations = self.generations
         step_s = generations.step_s = ended_s - started_s
         begun = [
-            row.generation for row in plan.rows if row.generation.context.computed == row.tokens
+            row.generation
+            for row in plan.rows
+            if row.generation.context.computed - row.tokens in (0, row.generation.lent)
         ]
         self._observe(plan, step_s, len(begun))
         generations.spend(generations.current, step_s, begun)

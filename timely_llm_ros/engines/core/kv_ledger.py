@@ -91,12 +91,14 @@ class KvLedger:
     spilled: int = 0
     before_close: Callable[[Context], None] | None = None
     """Called with each context that ends, while its KV is there."""
+    spare_tokens: Callable[[], int] = int
+    """How many tokens are held that give way at once to whoever needs the room."""
     _prefixes: dict[str, Prefix] = field(default_factory=dict)
 
     @property
     def tight(self) -> bool:
         """Whether KV that is kept between two segments might soon have to go."""
-        return self.used > WATERMARK * self.capacity
+        return self.used - self.spare_tokens() > WATERMARK * self.capacity
 
     def open(self, name: str, key: str, prefix_tokens: int, own_tokens: int) -> Context:
         """Account for a new generation; nothing is computed yet."""

@@ -165,7 +165,7 @@ class Generation:
     ``prompt_tokens`` are those of its own, without the prefix. ``evicted`` is how many tokens its
     rule gives up; None before it was asked. Its latest step ``brought`` so many tokens, of which
     the model chose the first; so many were ``forwarded``, without a step of their own, of its
-    segment in the making ``segment_forwarded``.
+    segment in the making ``segment_forwarded``. So many tokens were ``lent`` to it by a warm scene.
     """
 
     generation_id: str = field(init=False)
@@ -186,6 +186,7 @@ class Generation:
     awaits_value: bool = False
     ended: bool = False
     evicted: int | None = 0
+    lent: int = 0
     prompt_tokens: int = field(init=False)
 
     def __post_init__(self) -> None:

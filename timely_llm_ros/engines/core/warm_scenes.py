@@ -128,6 +128,7 @@ class WarmScenes:
         if common < max(1.0, _LEAST_SHARE * scene.context.computed):
             return
         self._move(scene.context, task.context, common)
+        task.lent = common
         self._scenes[name] = self._scenes.pop(name)
         self.hits += 1
         self.hit_tokens += common

@@ -136,7 +136,8 @@ class ExecutorNode(Node):  # type: ignore[misc]
                 if isinstance(result, BaseException):
                     _logger.error('while closing: %r', result)
             safe = all(result is True for result in results)
-            self._exporter.close()
+            # It waits for its server's thread, and the guard for signs of this loop.
+            await asyncio.to_thread(self._exporter.close)
             if watch is not None:
                 watch.cancel()
                 if safe and self._guard is not None:

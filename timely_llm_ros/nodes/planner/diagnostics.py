@@ -76,7 +76,7 @@ class PlannerDiagnostics:
         state = self._topics.state
         if state is None or not state.kv_capacity_tokens:
             return self._status('KV cache', DiagnosticStatus.OK, 'empty', {})
-        share = state.kv_tokens / state.kv_capacity_tokens
+        share = (state.kv_tokens - state.warm_tokens) / state.kv_capacity_tokens
         spilled, self._spilled = state.spilled - self._spilled, state.spilled
         tight = share >= FULL_SHARE or spilled > 0
         values = {

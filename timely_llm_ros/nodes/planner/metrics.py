@@ -84,7 +84,7 @@ GENERATIONS = Metric(
     'Generations by phase: queued ones have not started, held ones wait for a value of a robot.',
     ('phase',),
 )
-KV = Metric('timely_engine_kv_tokens', 'gauge', 'Tokens whose keys and values are held.')
+KV = Metric('timely_engine_kv_tokens', 'gauge', 'Tokens whose keys and values are held for tasks.')
 KV_CAPACITY = Metric('timely_engine_kv_capacity_tokens', 'gauge', 'The bound on them.')
 SPILLED = Metric(
     'timely_engine_kv_spilled_total',
@@ -157,7 +157,7 @@ def planner_samples(
         phases = ('queued', 'running', 'suspended', 'held', 'background')
         found |= {
             GENERATIONS: [((phase,), getattr(state, phase)) for phase in phases],
-            KV: [((), state.kv_tokens)],
+            KV: [((), state.kv_tokens - state.warm_tokens)],
             KV_CAPACITY: [((), state.kv_capacity_tokens)],
             SPILLED: [((), state.spilled)],
             STEP: [((), state.step_s)],

@@ -45,6 +45,9 @@ _METHODS: dict[str, dict[str, tuple[str, ...]]] = {
         '_enqueue_waiting_request': ('self', 'request'),
     },
     'vllm.v1.core.sched.async_scheduler:AsyncScheduler': {'schedule': ('self',)},
+    'vllm.v1.worker.gpu_model_runner:GPUModelRunner': {
+        '_update_states': ('self', 'scheduler_output'),
+    },
     'vllm.v1.core.sched.request_queue:RequestQueue': {
         'pop_request': ('self',),
         'remove_requests': ('self', 'requests'),
