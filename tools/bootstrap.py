@@ -53,7 +53,7 @@ NO_WHEEL = r'No matching distribution found for (\S+)|Cannot install (\S+) becau
 
 PROGRAMS = {
     'bin': ('timely-llm', 'lrtrace'),
-    'lib/timely_llm_ros': ('planner', 'executor', 'recorder', 'replay'),
+    'lib/timely_llm_ros': ('planner', 'executor', 'recorder', 'replay', 'window'),
 }
 
 

@@ -127,3 +127,18 @@ def test_only_the_planner_may_send_segments_and_only_executors_take_them() -> No
                     who.add(enclave.get('path', ''))
     executors = {'/drone_1_executor', '/drone_2_executor', '/arm_1_executor'}
     assert found == {'call': {'/planner'}, 'execute': executors}
+
+
+@pytest.mark.parametrize(
+    ('content', 'named'),
+    [
+        ({'robots': {'Drone-1': 'tello'}}, 'Drone-1'),
+        ({'robots': {'drone_1': 'telo'}}, 'telo'),
+        ({'robots': {'drone_1': 'tello'}, 'namespace': 'a/b'}, 'a/b'),
+    ],
+)
+def test_names_that_no_program_could_use_are_refused_before_any_starts(
+    content: Any, named: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=f'fleet.yaml: .*{named}'):
+        parse_fleet(content, 'fleet.yaml')

@@ -226,7 +226,7 @@ def check_programs() -> Iterator[Finding]:
     """Check that the nodes' programs can be found."""
     from timely_llm_ros.demo import find_program
 
-    names = ('executor', 'planner', 'recorder', 'replay')
+    names = ('executor', 'planner', 'recorder', 'replay', 'window')
     try:
         folders = {str(Path(find_program(name)[1]).parent): None for name in names}
     except TimelyError as err:

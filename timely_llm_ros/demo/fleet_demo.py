@@ -100,7 +100,8 @@ def _make_folder(output: Path | None) -> Path:
     if output is None:
         output = Path('demo_output') / f'{datetime.datetime.now():%Y%m%d_%H%M%S}'
     try:
-        (output / 'logs').mkdir(parents=True)
+        output.mkdir(parents=True)
+        (output / 'logs').mkdir()
     except OSError as err:
         raise ConfigurationError(
             f'output folder {str(output)!r}: expected one that does not exist and can be made: '

@@ -173,6 +173,9 @@ def _work(work: Callable[[Guard], int], guard: Guard) -> None:
         code = work(guard)
     except SystemExit as err:
         code = err.code if isinstance(err.code, int) else int(err.code is not None)
+    except KeyboardInterrupt:
+        # Before its own handlers were there.
+        code = 128 + signal.SIGINT
     except BaseException:  # noqa: BLE001 (whatever ends the worker is told and counts as failure)
         traceback.print_exc()
     finally:

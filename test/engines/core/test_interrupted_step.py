@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from support.engines.core_bench import Bench, request
 from support.engines.torch_runs import Run, alone, free_request, plan_request
 
-from timely_llm_ros.engines.commands import Cancel, Resume, RobotIdleAt, Submit, Suspend
+from timely_llm_ros.engines.commands import Cancel, Resume, RobotIdleAt, Submit, Suspend, Warm
 from timely_llm_ros.engines.core.two_lanes import LanedCore
 from timely_llm_ros.engines.tokens.sampling import Sampling
 from timely_llm_ros.engines.torch.compute.model import LoadedModel, load_model
@@ -357,3 +357,20 @@ def test_only_what_robots_wait_for_interrupts() -> None:
         assert not link.receive(0.0)
         assert link.closed
         assert _robot_waits(link, bench.core)
+
+
+def test_a_scene_whose_last_part_was_interrupted_goes_on_before_another_takes_its_place() -> None:
+    bench = PausingBench()
+
+    def warm(text: str) -> None:
+        task = request('scene', body=text)
+        bench.core.apply(Warm('robot', task.prompt, task.skill_set, task.scene))
+
+    warm('s' * 80)
+    while not bench.core.may_interrupt(plan := bench.next_plan()):
+        bench.core.complete(plan, [], bench.now_s, bench.now_s)
+    # Its account is complete before the step is.
+    assert not plan.rows[0].generation.context.missing
+    bench.core.interrupt(plan, bench.now_s, bench.now_s)
+    warm('s' * 40)
+    assert bench.next_plan() is plan

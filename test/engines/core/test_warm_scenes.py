@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from support.engines.core_bench import SCENE, SKILLS, Bench, request
 
 from timely_llm_ros.engines import Cancel, Submit, Warm
+from timely_llm_ros.engines.core.kv_ledger import WATERMARK
 from timely_llm_ros.engines.core.two_lanes import LanedCore
 from timely_llm_ros.engines.engine import SegmentGenerated
 from timely_llm_ros.engines.simulated.config import SimulatedConfig
@@ -117,3 +118,14 @@ def test_a_warm_scene_shortens_the_response_in_virtual_time() -> None:
     cold_s, warm_s = (run_virtual(first_s(ahead=ahead)) for ahead in (False, True))
     assert cold_s > 2.0
     assert warm_s < 0.1
+
+
+def test_idle_scenes_do_not_make_kv_scarce() -> None:
+    bench = Bench(LanedCore, 'land;', max_kv_tokens=95)
+    for number in range(9):
+        bench.core.apply(warm(f'robot{number}', f'{number}' + 's' * 60))
+    bench.run()
+    kv = bench.core.kv
+    assert kv.used > WATERMARK * kv.capacity
+    assert kv.spare_tokens() == bench.core.state(bench.now_s).warm_tokens > 0
+    assert not kv.tight

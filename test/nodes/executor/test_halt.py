@@ -43,3 +43,14 @@ def test_robots_are_remembered_beside_the_logs_of_ros(monkeypatch: pytest.Monkey
     monkeypatch.delenv('ROS_HOME')
     monkeypatch.setenv('HOME', '/home/pilot')
     assert str(halted_folder()) == '/home/pilot/.ros/timely_llm_ros/halted'
+
+
+def test_robots_of_two_domains_are_halted_apart(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv('ROS_DOMAIN_ID', '3')
+    Halt(tmp_path, '/drone_1').set()
+    monkeypatch.setenv('ROS_DOMAIN_ID', '4')
+    assert not Halt(tmp_path, '/drone_1').there
+    monkeypatch.setenv('ROS_DOMAIN_ID', '3')
+    assert Halt(tmp_path, '/drone_1').there

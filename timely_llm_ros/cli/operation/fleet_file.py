@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from lrtrace.record import RecorderParameters
-from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.errors import ConfigurationError, TimelyError
 from timely_llm_ros.nodes.executor import ExecutorParameters
 from timely_llm_ros.nodes.planner import PlannerParameters
 from timely_llm_ros.nodes.window import WindowParameters
-from timely_llm_ros.ros import check, declarations
+from timely_llm_ros.ros import check, declarations, robot_entries
+from timely_llm_ros.skills.loading import find_skill_set
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from timely_llm_ros.options import Option
 
 SCHEMA_VERSION = 'https://json-schema.org/draft/2020-12/schema'
+
+_NAMESPACE = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)?')
 
 METRICS_OF = {'planner': 0, 'recorder': 1, 'executor': 9}
 """What is added to ``metrics_port`` for the programs; executors count on from theirs."""
@@ -94,7 +98,8 @@ def read_fleet_file(path: Path) -> FleetFile:
     try:
         content = yaml.safe_load(path.read_text(encoding='utf-8'))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as err:
-        raise ConfigurationError(f'{path}: {err}: expected a YAML file') from err
+        problem = ' '.join(str(getattr(err, 'strerror', None) or err).split())
+        raise ConfigurationError(f'{path}: {problem}: expected a YAML file') from err
     return parse_fleet(content, str(path))
 
 
@@ -126,6 +131,15 @@ def parse_fleet(content: object, source: str) -> FleetFile:
             raise ConfigurationError(
                 f'{source}: robots: {robot!r}: {skill_set!r}: expected the name of a skill set'
             )
+    try:
+        for entry in robot_entries(tuple(f'{one}:{skill}' for one, skill in fleet.robots.items())):
+            find_skill_set(entry.skill_set)
+    except TimelyError as err:
+        raise ConfigurationError(f'{source}: robots: {err}') from err
+    if not _NAMESPACE.fullmatch(fleet.namespace):
+        raise ConfigurationError(
+            f'{source}: namespace: {fleet.namespace!r}: expected letters, digits and underscores'
+        )
     if not 0 <= fleet.metrics_port < 65536 - METRICS_OF['executor'] - len(fleet.robots):
         raise ConfigurationError(f'{source}: metrics_port: {fleet.metrics_port}: expected a port')
     return fleet

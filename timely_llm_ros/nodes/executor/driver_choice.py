@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import zlib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.nodes.executor.parameters import ExecutorParameters
     from timely_llm_ros.nodes.executor.robot_body import PerceptionName
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,11 @@ def robot_bodies(parameters: ExecutorParameters, namespace: str = '') -> list[Ro
     chosen = read_drivers_file(parameters.drivers_file, parameters.driver)
     bodies = []
     for robot in robots:
+        if chosen and robot.name not in chosen:
+            _logger.warning(
+                'robot %s: not in the drivers file, which has %s: driver %s, no envelope',
+                robot.name, ', '.join(chosen), parameters.driver,
+            )  # fmt: skip
         choice = chosen.get(robot.name) or _choice(f'robot {robot.name!r}', {}, parameters.driver)
         # The same robot acts alike whichever process hosts it.
         seed = parameters.simulated.seed ^ zlib.crc32(robot.name.encode())

@@ -16,8 +16,9 @@ class Halt:
     """
 
     def __init__(self, folder: Path, robot: str) -> None:
-        # A name has slashes, and two names must not become one.
-        digest = hashlib.sha256(robot.encode()).hexdigest()[:8]
+        # A name has slashes, and two names must not become one; nor must robots of two domains.
+        domain = os.environ.get('ROS_DOMAIN_ID', '') or '0'
+        digest = hashlib.sha256(f'{domain} {robot}'.encode()).hexdigest()[:8]
         self._file = folder / f'{robot.strip("/").replace("/", "_")}.{digest}.halted'
         self.there = self._file.exists()
         """Whether the robot is halted."""

@@ -74,7 +74,9 @@ class StopServices:
         create_deferred_service(node, Trigger, f'{robot}/emergency', self._on_emergency)
         create_deferred_service(node, SetBool, f'{robot}/halt', self._on_halt)
         if self._halt.there:
-            _logger.warning('robot %s: halted, by its last executor', robot)
+            _logger.warning(
+                'robot %s: halted, by its last executor: expected timely-llm release', robot
+            )
 
     async def _stop(self, send: Send) -> None:
         self._drop_unread(_STOPPED)

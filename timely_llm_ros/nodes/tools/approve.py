@@ -98,8 +98,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _decide(node: Approver, options: Any, wait: Callable[[Callable[[], object]], bool]) -> int:
     found = [one for one in node.pending or () if key_of(one) == options.key]
     if len(found) != 1:
-        keys = ', '.join(map(key_of, node.pending or ())) or 'nothing waits'
-        print(f'error: {options.key!r}: expected one of {keys}', file=sys.stderr)
+        keys = ', '.join(map(key_of, node.pending or ()))
+        problem = f'expected one of {keys}' if keys else 'nothing waits for approval'
+        print(f'error: {options.key!r}: {problem}', file=sys.stderr)
         return EXIT_FAILED
     (one,) = found
     answer = node.client.call_async(

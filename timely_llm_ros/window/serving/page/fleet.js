@@ -65,7 +65,8 @@ export class Fleet {
     if (robot.state === 'lost' || robot.state === 'unknown') return robot.state;
     const task = this.taskOf(robot);
     if (!task) return robot.state === 'safe' ? 'safe' : robot.state === 'executing' ? 'executing' : 'idle';
-    if (task.response === null) return 'generating';
+    // A segment that is there and not begun waits for the robot, or for somebody's approval.
+    if (task.response === null) return task.segments.get(0)?.generated ? 'waiting' : 'generating';
     return robot.state === 'executing' || robot.state === 'safe' ? robot.state : 'waiting';
   }
 
