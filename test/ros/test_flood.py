@@ -106,7 +106,11 @@ def test_most_of_a_flood_is_refused_unread(start_fleet: Callable[..., Fleet]) ->
     # Of the first ones nothing is known any more if whoever sent them is slow to ask.
     known = [result for status, result in results if status != UNKNOWN]
     assert len(known) >= 50
+    too_long = 'segment of 14960 characters: expected at most 4096'
+    # Where the executor is held up, more come than it may keep unread.
+    too_many = '64 segments are not read yet: expected less than 64'
     for result in known:
         assert result.error_code == Code.INVALID_SEGMENT
-        assert 'segment of 14960 characters: expected at most 4096' in result.error_msg
+        assert any(why in result.error_msg for why in (too_long, too_many)), result.error_msg
+    assert any(too_long in result.error_msg for result in known)
     assert fleet.states['drone_1'][-1].queued_segments == 0
