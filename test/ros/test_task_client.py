@@ -11,6 +11,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from action_msgs.msg import GoalStatus
+from rclpy.action import ActionClient
 from rclpy.node import Node
 from std_msgs.msg import Header
 from support.ros.programs import LIMIT_S, PYTHONPATH, ROOT, wait_for
@@ -189,6 +191,44 @@ def test_a_planner_that_was_replaced_keeps_nobody_waiting(
     fleet.restart_planner()
     with pytest.raises(PlannerLostError, match='it was started anew'):
         end_of(task)
+
+
+def test_a_result_counts_only_if_its_planner_gives_it(
+    client: Client, start_fleet: Callable[..., Fleet], task_client: Callable[..., TaskClient]
+) -> None:
+    fleet = start_fleet()
+    tasks = task_client(f'/{fleet.namespace}')
+    asked = []
+
+    def answer(request: Any, response: Any) -> Any:
+        asked.append(bytes(request.goal_id.uuid))
+        response.status = GoalStatus.STATUS_UNKNOWN
+        return response
+
+    # A second planner that comes when the task was sent does not know it, and says so at once.
+    kind, name = PlanTask.Impl.GetResultService, fleet.name('plan_task/_action/get_result')
+    stranger = client.do(client.node.create_service, kind, name, answer)
+    try:
+        wait_for(lambda: client.node.count_services(name) == 2, 'two services')
+        task = send(client, tasks, 'delay(3000);' * 2)
+        wait_for(lambda: len(asked) > 1, 'its answers')
+        assert not task.result.done()
+    finally:
+        client.do(client.node.destroy_service, stranger)
+    assert end_of(task).status == SUCCEEDED
+
+
+def test_a_planner_is_ready_while_discovery_is_unsure_of_its_action(
+    client: Client,
+    start_fleet: Callable[..., Fleet],
+    task_client: Callable[..., TaskClient],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tasks = task_client(f'/{start_fleet().namespace}')
+    wait_for(lambda: tasks.ready, 'the planner')
+    monkeypatch.setattr(ActionClient, 'server_is_ready', lambda _: False)
+    assert tasks.ready
+    assert not tasks.found
 
 
 @pytest.fixture

@@ -6,12 +6,14 @@ forgets a dead process late, and tells nobody of its goals. This one hears the p
 
 from __future__ import annotations
 
+import math
 import time
 import uuid
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from action_msgs.msg import GoalStatus
 from rclpy.task import Future
 from std_msgs.msg import Header
 from unique_identifier_msgs.msg import UUID
@@ -86,20 +88,22 @@ class _Task:
         self.plan_id = UUID(uuid=list(uuid.uuid4().bytes))
         self.since_s = time.monotonic()
         """When it began to wait for what it waits for."""
-        self._handle: Any = None
+        self.handle: Any = None
+        self.unknown_since_s = math.inf
+        """When it was first said that nobody knows it."""
         self._canceling = False
 
     def cancel(self) -> None:
         self._canceling = True
-        if self._handle is not None and not self.result.done():
-            self._handle.cancel_goal_async()
+        if self.handle is not None and not self.result.done():
+            self.handle.cancel_goal_async()
 
     def accept(self, handle: Any) -> None:
         if self.result.done():
             # It was given up by then: nobody waits for it.
             handle.cancel_goal_async()
             return
-        self._handle = handle
+        self.handle = handle
         self.accepted.set_result(bytes(self.plan_id.uuid).hex())
         if self._canceling:
             handle.cancel_goal_async()
@@ -140,8 +144,10 @@ class TaskClient:
         """Those that a planner has."""
         self._rejected: list[_Task] = []
         """Those whose reason has not come."""
+        self._unknown: list[_Task] = []
+        """Those whose result is to be asked for again."""
         self._reasons: dict[tuple[str, str], TimelyError] = {}
-        self._planner = b''
+        self._planner = self._met = b''
         self._silence = Silence(most_s=4 * CHECK_PERIOD_S)
         # The heartbeat last: a planner that is heard then knows everything else that listens here.
         node.create_subscription(TaskEvent, TASK_EVENTS_TOPIC, self._on_event, EVENTS_QOS)
@@ -156,8 +162,11 @@ class TaskClient:
 
     @property
     def ready(self) -> bool:
-        """Whether a planner takes tasks."""
-        return bool(self._planner) and self.found
+        """Whether a planner takes tasks: its heart beats, and its action was found."""
+        # Discovery loses the action for a moment whenever another server of that name leaves.
+        if self._met != self._planner and self.found:
+            self._met = self._planner
+        return bool(self._planner) and self._met == self._planner
 
     @property
     def open_tasks(self) -> int:
@@ -190,6 +199,9 @@ class TaskClient:
         self._send_waiting()
         self._end_waiting()
         self._tell_rejections()
+        unknown, self._unknown = self._unknown, []
+        for task in unknown:
+            self._ask_result(task)
         if not self.open_tasks:
             self._reasons.clear()
 
@@ -239,17 +251,28 @@ class TaskClient:
         handle = answer.result()
         if handle is not None and handle.accepted:
             task.accept(handle)
-            handle.get_result_async().add_done_callback(partial(self._on_result, task))
+            self._ask_result(task)
         elif task in self._open:
             self._open.remove(task)
             task.since_s = time.monotonic()
             self._rejected.append(task)
             self._tell_rejections()
 
+    def _ask_result(self, task: _Task) -> None:
+        if task.handle is not None:
+            task.handle.get_result_async().add_done_callback(partial(self._on_result, task))
+
     def _on_result(self, task: _Task, answer: Any) -> None:
+        end, now_s = answer.result(), time.monotonic()
+        if end.status == GoalStatus.STATUS_UNKNOWN and task in self._open:
+            # Another planner of that name may have answered, which leaves in a moment.
+            task.unknown_since_s = min(task.unknown_since_s, now_s)
+            if now_s < task.unknown_since_s + self._meet_limit_s:
+                self._unknown.append(task)
+                return
         self._open.discard(task)
         if not task.result.done():
-            task.result.set_result(answer.result())
+            task.result.set_result(end)
 
     def _on_event(self, event: TaskEvent) -> None:
         if event.event == TaskEvent.REFUSED:
