@@ -162,6 +162,7 @@ class Chaos:
         found += rules.unexplained(tasks, attacker.harms)
         found += rules.idle(tasks, IDLE_LIMITS_S, self.began_s, self.ended_s)
         found += rules.logs(fleet.runs)
+        found += rules.audit_logs(sorted(fleet.folder.glob('*.audit.jsonl')), tasks)
         for number, samples in self._samples.items():
             found += grown(fleet.runs[number].name, samples)
         now_s = time.monotonic()

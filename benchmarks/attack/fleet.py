@@ -239,7 +239,10 @@ class Fleet:
     def _command(self, name: str, label: str) -> list[str]:
         fleet = [f'{robot}:{skill_set}' for robot, skill_set in ROBOTS.items()]
         if name == 'planner':
-            return node_command('planner', {'robots': fleet, 'engine': 'simulated'})
+            # Two planners cannot share a log.
+            log = str(self.folder / f'{label or name}.audit.jsonl')
+            parameters = {'robots': fleet, 'engine': 'simulated', 'audit_file': log}
+            return node_command('planner', parameters)
         if name == 'recorder':
             output = self.traces / f'trace_{next(self._trace_numbers)}'
             return node_command('recorder', {'robots': list(ROBOTS), 'output': str(output)})

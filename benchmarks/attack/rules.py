@@ -6,18 +6,23 @@ returns breaches. None of them talks to a running program.
 
 from __future__ import annotations
 
+import json
+import random
 import re
+import time
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from timely_llm_ros.audit import verify_log
 from timely_llm_ros.errors import PlanError
 from timely_llm_ros.skills import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from benchmarks.attack.fleet import Run, Task
     from timely_llm_ros.skills import SkillSet
@@ -267,6 +272,36 @@ def logs(runs: Iterable[Run]) -> list[Breach]:
     return breaches
 
 
+def audit_logs(logs: Iterable[Path], tasks: Iterable[Task]) -> list[Breach]:
+    """Every audit log verifies, one changed byte is found, and all ends that clients saw are there.
+
+    No line is torn off: the machine does not lose its power, and the logs' disk is not full.
+    """
+    breaches, told = [], dict[str, str]()
+    for log in logs:
+        content, verdict, now_s = bytearray(log.read_bytes()), verify_log(log), time.monotonic()
+        if verdict.tampered or verdict.torn_bytes or b'"what": "torn"' in content:
+            breaches.append(Breach(now_s, 'the audit log verifies', f'{log.name}: {verdict}'))
+            continue
+        for line in map(json.loads, content.splitlines()):
+            plan = line.get('task', '').replace('-', '')
+            if line['what'] == 'ended':
+                told[plan] = line['status']
+            elif line['what'] == 'refused' and 'segment' not in line:
+                told[plan] = 'aborted'
+        if content:
+            place = random.Random(log.name).randrange(len(content))
+            content[place] ^= 1
+            copy = log.with_suffix('.changed')
+            copy.write_bytes(content)
+            found = verify_log(copy)
+            if not found.tampered and not found.torn_bytes:
+                what = f'{log.name}: byte {place} of {len(content)} was changed: {found}'
+                breaches.append(Breach(now_s, 'a changed byte is found', what))
+    missing = lost_from_trace(told, tasks, -inf, inf)
+    return breaches + [replace(breach, rule='the audit log agrees') for breach in missing]
+
+
 def lost_from_trace(
     told: Mapping[str, str],
     tasks: Iterable[Task],
@@ -290,6 +325,6 @@ def lost_from_trace(
         if any(since_s < task.ends[0][0] < until_s for since_s, until_s in deaf):
             continue
         if told.get(task.plan) != task.ends[0][1]:
-            what = f'task {task.key} {task.ends[0][1]}, by the trace {told.get(task.plan)}'
+            what = f'task {task.key} {task.ends[0][1]}, as written {told.get(task.plan)}'
             breaches.append(Breach(task.ends[0][0], 'trace agrees', what))
     return breaches

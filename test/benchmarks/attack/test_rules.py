@@ -2,14 +2,18 @@ from __future__ import annotations
 
 from math import inf
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from benchmarks.attack import rules
 from benchmarks.attack.fleet import Task
 from benchmarks.attack.rules import Harm, Loss, Motion
+from timely_llm_ros.audit import AuditLog, Verdict
 from timely_llm_ros.skills.loading import find_skill_set
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 TELLO = find_skill_set('tello')
 
@@ -175,3 +179,33 @@ def test_tracebacks_in_logs_are_found(tmp_path: Any) -> None:
     assert [breach.what for breach in rules.logs(runs)] == [
         'planner: Traceback (most recent call last): ... ValueError: x'
     ]
+
+
+def audit_log(path: Path, status: str = 'succeeded') -> Path:
+    log = AuditLog(path)
+    log.note('asked', task='a-b')
+    log.note('ended', task='a-b', status=status)
+    log.close()
+    return path
+
+
+def test_an_audit_log_verifies_and_knows_every_end_that_a_client_saw(tmp_path: Path) -> None:
+    seen = [task('1', (2.0, 'succeeded', ''), plan='ab')]
+    log = audit_log(tmp_path / 'planner.audit.jsonl')
+    assert rules.audit_logs([log], seen) == []
+    (breach,) = rules.audit_logs([log], [*seen, task('2', (3.0, 'aborted', 'x'), plan='cd')])
+    assert breach.rule == 'the audit log agrees'
+    assert 'task 2 aborted, as written None' in breach.what
+    content = log.read_bytes()
+    log.write_bytes(content[:100] + b'!' + content[101:])
+    assert 'the audit log verifies' in {one.rule for one in rules.audit_logs([log], seen)}
+    log.write_bytes(content + b'{"line": 2, "prev')
+    assert 'the audit log verifies' in {one.rule for one in rules.audit_logs([log], seen)}
+
+
+def test_a_verifier_that_misses_a_changed_byte_is_a_breach(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = audit_log(tmp_path / 'planner.audit.jsonl')
+    monkeypatch.setattr(rules, 'verify_log', lambda path: Verdict(2, 'any'))
+    assert [one.rule for one in rules.audit_logs([log], [])] == ['a changed byte is found']
