@@ -122,6 +122,7 @@ setup(
         'terminal': ['rich>=13'],
         'window': ['websockets>=14'],
         'metrics': ['prometheus-client>=0.20'],
+        'otel': ['opentelemetry-sdk>=1.27', 'opentelemetry-exporter-otlp-proto-http>=1.27'],
         'docs': ['mkdocs>=1.6,<2', 'mkdocs-material>=9.7', 'mkdocstrings[python]>=1'],
         'world': ['mujoco-core>=4', 'numpy'],
         'indy': ['neuromeka>=3.5'],

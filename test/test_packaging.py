@@ -37,6 +37,7 @@ OPTIONAL = {
     ),
     *('pyarrow', 'rich', 'rosbags', 'safetensors', 'tokenizers', 'torch', 'transformers', 'vllm'),
     *('matplotlib', 'zstandard', 'google', 'msgspec', 'websockets', 'prometheus_client'),
+    'opentelemetry',
 }
 """Modules of extras, imported where they are needed only."""
 

@@ -12,7 +12,8 @@ RUN python3 -m venv --system-site-packages /opt/venv \
     && /opt/venv/bin/pip install --no-cache-dir --index-url https://download.pytorch.org/whl/cpu torch \
     && /opt/venv/bin/pip install --no-cache-dir 'transformers>=5' tokenizers safetensors \
         'llguidance>=1.0' 'jinja2>=3.1' 'mcap>=1.2' 'lz4>=4' 'rosbags>=0.11' zstandard \
-        'websockets>=14' 'prometheus-client>=0.20'
+        'websockets>=14' 'prometheus-client>=0.20' 'opentelemetry-sdk>=1.27' \
+        'opentelemetry-exporter-otlp-proto-http>=1.27'
 COPY . /ws/src/timely_llm_ros
 WORKDIR /ws
 # hadolint ignore=SC1091

@@ -32,6 +32,7 @@ from timely_llm_ros.nodes.planner.options import (
 from timely_llm_ros.nodes.planner.parameters import PlannerParameters
 from timely_llm_ros.nodes.planner.robot_scenes import RobotScenes
 from timely_llm_ros.nodes.planner.ros_robot_link import CHECK_PERIOD_S, RosRobotLink
+from timely_llm_ros.nodes.planner.spans import PlannerSpans
 from timely_llm_ros.nodes.planner.task_server import TaskServer
 from timely_llm_ros.nodes.planner.topics import PlannerTopics
 from timely_llm_ros.planner import Planner, TaskAccepted
@@ -101,6 +102,11 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
         }
         self.topics = PlannerTopics(self)
         self._exporter = Exporter(self.parameters.metrics, 'planner')
+        self._spans = PlannerSpans(
+            self.parameters.otlp_endpoint,
+            self.get_fully_qualified_name(),
+            lambda: self.get_clock().now().nanoseconds,
+        )
         self._audit = PlannerAudit(self.parameters.audit_file)
         self._health = PlannerDiagnostics(
             self.get_fully_qualified_name().lstrip('/'), self.topics, self.links
@@ -150,6 +156,7 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
         await self._close_planner()
         signs_of_life.cancel()
         self._exporter.close()
+        await self._spans.close()
         await self._audit.close()
         return self._exit_code
 
@@ -225,6 +232,7 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             raise
         engine = parameters.engine
         self.topics.engine_started(info, mode=engine.mode, policy=engine.policy)
+        self._spans.policy = engine.policy
         self._audit.engine_loaded(info)
         if planner.prompts.tokens:
             costs = ', '.join(f'{name} {size}' for name, size in planner.prompts.tokens.items())
@@ -280,6 +288,7 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
                 f'{event.budgeted.text}'
             )
         self.topics.on_planner_event(event)
+        self._spans.on_planner_event(event)
         self._approvals.on_planner_event(event)
         self._tasks.on_planner_event(event)
 

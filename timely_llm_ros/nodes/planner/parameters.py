@@ -104,4 +104,9 @@ class PlannerParameters:
         minimum=1,
         maximum=86400,
     )
+    otlp_endpoint: str = fixed(
+        '',
+        'Base URL of an OpenTelemetry collector (OTLP over HTTP), such as http://127.0.0.1:4318, '
+        'which gets a span of each goal, segment and call; "" for none. Needs the extra otel.',
+    )
     metrics: MetricsOptions = fixed_group(MetricsOptions())
