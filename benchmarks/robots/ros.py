@@ -63,6 +63,7 @@ class FleetUnderTest:
     folder: Path
     robots: list[str]
     programs: int
+    time_scale: float = 0.01
     planner: Child | None = None
     executors: list[Child] = field(default_factory=list)
 
@@ -74,7 +75,7 @@ class FleetUnderTest:
             hosted = {
                 'robots': entries[number :: self.programs],
                 'journal_path': f'{self.folder}/{{robot}}.jsonl',
-                'time_scale': 0.01,
+                'time_scale': self.time_scale,
             }
             name = f'executor_{number}'
             self.executors.append(self.children.start(name, node_command('executor', hosted)))
