@@ -12,8 +12,9 @@ import pytest
 import yaml
 
 from lrtrace.record.recorder_health import RECORDER_METRICS
+from timely_llm_ros.execution import SegmentCode
 from timely_llm_ros.nodes.executor.metrics import EXECUTOR_METRICS
-from timely_llm_ros.nodes.planner.metrics import PLANNER_METRICS
+from timely_llm_ros.nodes.planner.metrics import PLANNER_METRICS, REASONS
 
 ROOT = Path(__file__).resolve().parents[2]
 MONITORING = ROOT / 'config' / 'monitoring'
@@ -68,6 +69,18 @@ def test_alerts_and_pictures_ask_for_metrics_that_are_declared() -> None:
     asked += [target['expr'] for panel in board['panels'] for target in panel['targets']]
     for text in asked:
         assert set(re.findall(r'\btimely_\w+', re.sub(r'"[^"]*"', '', text))) <= KNOWN, text
+
+
+def test_alerts_ask_for_reasons_that_there_are() -> None:
+    known = {*REASONS.values(), *(code.name.lower() for code in SegmentCode)}
+    asked = [
+        reason
+        for rule in rules()
+        for text in re.findall(r'reason=~?"([^"]*)"', rule['expr'])
+        for reason in text.split('|')
+    ]
+    assert asked
+    assert set(asked) <= known
 
 
 def test_the_page_says_what_to_do_at_each_alert() -> None:

@@ -22,6 +22,7 @@ import yaml
 from lifecycle_msgs.srv import GetState
 from prometheus_client.parser import text_string_to_metric_families
 from rclpy.node import Node
+from std_srvs.srv import SetBool
 from support.ros.programs import LIMIT_S, PYTHONPATH, ROOT, wait_for
 from support.ros.ros_client import SUCCEEDED, Goal
 from timely_llm_ros.action import PlanTask
@@ -227,11 +228,21 @@ def test_alerts_and_pictures_ask_only_for_what_programs_export(ports: dict[str, 
 @pytest.mark.skipif(
     shutil.which('prometheus') is None, reason='prometheus: expected on the PATH (Debian has it)'
 )
-def test_a_real_prometheus_scrapes_every_program(ports: dict[str, int], tmp_path: Path) -> None:
+def test_a_real_prometheus_scrapes_every_program_and_warns(
+    operated: Operated, ports: dict[str, int], tmp_path: Path
+) -> None:
     own = free_port()
+    # The same rules once more, without their patience.
+    rules = yaml.safe_load((MONITORING / 'alerts.yml').read_text(encoding='utf-8'))
+    names = [rule['alert'] for group in rules['groups'] for rule in group['rules']]
+    for group in rules['groups']:
+        group['name'] += ' at once'
+        for rule in group['rules']:
+            rule |= {'alert': f'{rule["alert"]}AtOnce', 'for': '0s'}
+    (tmp_path / 'at_once.yml').write_text(yaml.safe_dump(rules), encoding='utf-8')
     config = yaml.safe_load((MONITORING / 'prometheus.yml').read_text(encoding='utf-8'))
     config['global'] = {'scrape_interval': '200ms', 'evaluation_interval': '200ms'}
-    config['rule_files'] = [str(MONITORING / 'alerts.yml')]
+    config['rule_files'] = [str(MONITORING / 'alerts.yml'), 'at_once.yml']
     for job in config['scrape_configs']:
         port = ports[job['job_name'].removeprefix('timely_')]
         job['static_configs'] = [{'targets': [f'127.0.0.1:{port}']}]
@@ -248,21 +259,48 @@ def test_a_real_prometheus_scrapes_every_program(ports: dict[str, int], tmp_path
         stderr=subprocess.STDOUT,
     )
 
-    def ask(query: str) -> list[Any]:
-        text = urllib.parse.quote(query)
+    def get(path: str) -> dict[str, Any]:
         try:
             with urllib.request.urlopen(
-                f'http://127.0.0.1:{own}/api/v1/query?query={text}', timeout=10
+                f'http://127.0.0.1:{own}/api/v1/{path}', timeout=10
             ) as answer:
-                return list(json.load(answer)['data']['result'])
+                return dict(json.load(answer)['data'])
         except (urllib.error.URLError, ConnectionError):
-            return []
+            return {}
+
+    def ask(query: str) -> list[Any]:
+        return list(get(f'query?query={urllib.parse.quote(query)}').get('result', ()))
+
+    def loaded() -> dict[str, str]:
+        groups = get('rules').get('groups', ())
+        return {rule['name']: rule['health'] for group in groups for rule in group['rules']}
+
+    def warns(alert: str) -> bool:
+        return bool(ask(f'ALERTS{{alertname="{alert}AtOnce",alertstate="firing"}}'))
+
+    def halt(robot: str, halts: bool) -> None:
+        service = f'/{operated.namespace}/{robot}/halt'
+        assert operated.client.service(SetBool, service, SetBool.Request(data=halts)).success
 
     try:
         wait_for(lambda: len(ask('up == 1')) == 3, 'three programs that are up')
         assert wait_for(lambda: ask('timely_planner_robot_available == 1'), 'a robot')
         assert wait_for(lambda: ask('timely_recorder_messages_total > 0'), 'messages')
-        assert ask('ALERTS{alertstate="firing"}') == []
+        both = {name + end: 'ok' for name in names for end in ('', 'AtOnce')}
+        wait_for(lambda: loaded() == both, 'every rule evaluated')
+        assert ask('ALERTS{alertstate="firing",alertname!~".*AtOnce"}') == []
+        assert not warns('TimelyRobotHalted')
+        assert not warns('TimelyTasksFail')
+
+        # A robot is halted in the middle of its task.
+        goal = operated.plan('delay(10000);' * 6, 'drone_1').wait_accepted()
+        wait_for(lambda: operated.events('drone_1')[-1:] == ['start'], 'drone_1 works')
+        halt('drone_1', True)
+        assert goal.result()[1].error_code == PlanTask.Result.EXECUTION_FAILED
+        wait_for(lambda: warns('TimelyRobotHalted'), 'a warning of the halt')
+        wait_for(lambda: warns('TimelyTasksFail'), 'a warning of the failed task')
+        halt('drone_1', False)
+        wait_for(lambda: not warns('TimelyRobotHalted'), 'no warning any more')
     finally:
         process.terminate()
         process.wait(30)
