@@ -122,7 +122,8 @@ def test_spans_lie_within_each_other_whatever_robots_say(
     outcome = SegmentOutcome(0, Ending(code, ''), calls, tuple(durations_s), execution_s)
     made.on_planner_event(ended(outcome, at_s))
     made.on_planner_event(task_ended(at_s))
-    *called, segment, goal = kept.get_finished_spans()
+    finished: tuple[Any, ...] = kept.get_finished_spans()
+    *called, segment, goal = finished
     assert len(called) == min(len(calls), MOST_CALLS)
     assert goal.context.trace_id == uuid.UUID(TASK_ID).int
     for parent, inner in [(goal, segment), *((segment, call) for call in called)]:
