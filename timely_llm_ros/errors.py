@@ -115,6 +115,19 @@ class ServerLostError(EngineError):
     """A server that does not answer or is in trouble; another one may serve, or this one later."""
 
 
+class ServerBusyError(ServerLostError):
+    """A server that is well but has too much to do for this request now.
+
+    Args:
+        message: What it said.
+        retry_after_s: After how long it wants to be asked again (s); None where it does not say.
+    """
+
+    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
 class RequestRefusedError(EngineError):
     """A request that a server will never serve."""
 

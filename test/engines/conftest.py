@@ -20,11 +20,14 @@ def chaotic_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lost servers are tried again soon, and no key comes from outside."""
+    from timely_llm_ros.engines.openai import retries
     from timely_llm_ros.engines.openai import server as openai_server
     from timely_llm_ros.engines.openai.options import API_KEY_VARIABLE
 
     monkeypatch.setattr(openai_server, 'FIRST_RETRY_S', 0.01)
     monkeypatch.setattr(openai_server, 'LAST_RETRY_S', 0.1)
+    monkeypatch.setattr(retries, 'LAST_PAUSE_S', 0.1)
+    monkeypatch.setattr(retries, 'SLOW_S', 0.15)
     monkeypatch.delenv(API_KEY_VARIABLE, raising=False)
 
 

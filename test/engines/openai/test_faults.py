@@ -13,7 +13,7 @@ from support.engines.completion_server import CompletionServer, Fault
 from support.engines.server_runs import GENERATIONS, Run, request
 
 from timely_llm_ros.engines.engine import EngineFailed, EngineReady
-from timely_llm_ros.engines.openai import server as openai_server
+from timely_llm_ros.engines.openai import retries
 from timely_llm_ros.scheduling.options import SchedulingOptions
 
 pytestmark = pytest.mark.usefixtures('quick_retries')
@@ -180,7 +180,7 @@ async def test_a_request_that_no_server_survives_ends(undisturbed_plans: dict[in
         await run.all_ended([0])
         assert run.ended['g0'].reason == 'error'
         assert 'in trouble' in run.ended['g0'].error
-        assert sum(len(server.requests) for server in servers) == openai_server.MOST_FRUITLESS
+        assert sum(len(server.requests) for server in servers) == retries.MOST_FRUITLESS
         for server in servers:
             server.fault = lambda _: None
         run.engine.submit(request(1))

@@ -59,13 +59,15 @@ class ChatClient(ServerClient):
             else:
                 return served
 
-    async def tokens(self, body: dict[str, Any]) -> AsyncGenerator[Chunk, None]:
+    async def tokens(
+        self, body: dict[str, Any], *, session: str = ''
+    ) -> AsyncGenerator[Chunk, None]:
         """Yield an answer's pieces as they come, see :class:`Completions`."""
         request = {'model': self._model, 'stream': True}
         for name, value in body.items():
             if name not in self._leaves_out:
                 request[self._most if name == 'max_tokens' else name] = value
-        async with aclosing(self._stream(_PATH, request, self._piece)) as chunks:
+        async with aclosing(self._stream(_PATH, request, self._piece, session)) as chunks:
             async for chunk in chunks:
                 yield chunk
 

@@ -26,9 +26,16 @@ from timely_llm_ros.engines.openai.exchange import (
     beginning,
     events,
     exchange,
+    retry_after_s,
     whole,
 )
-from timely_llm_ros.errors import EngineError, ModelLoadError, RequestRefusedError, ServerLostError
+from timely_llm_ros.errors import (
+    EngineError,
+    ModelLoadError,
+    RequestRefusedError,
+    ServerBusyError,
+    ServerLostError,
+)
 
 if TYPE_CHECKING:
     import ssl
@@ -124,23 +131,27 @@ class ServerClient:
         await self._check_grammar(texts)
         return served
 
-    async def tokens(self, body: dict[str, Any]) -> AsyncGenerator[Chunk, None]:
+    async def tokens(
+        self, body: dict[str, Any], *, session: str = ''
+    ) -> AsyncGenerator[Chunk, None]:
         """Yield a completion's tokens as they come, see :class:`Completions`."""
         request = {'model': self._model, 'stream': True, 'return_token_ids': True, **body}
-        async with aclosing(self._stream('/v1/completions', request, self._chunk)) as chunks:
+        path = '/v1/completions'
+        async with aclosing(self._stream(path, request, self._chunk, session)) as chunks:
             async for chunk in chunks:
                 yield chunk
 
     async def _stream(
-        self, path: str, request: dict[str, Any], read: Callable[[bytes], Chunk]
+        self, path: str, request: dict[str, Any], read: Callable[[bytes], Chunk], session: str
     ) -> AsyncGenerator[Chunk, None]:
         """Yield what ``read`` makes of an answer's events.
 
         Raises:
             ServerLostError: The server is gone, silent or in trouble, or the stream is cut.
+            ServerBusyError: It does not take the request now.
             RequestRefusedError: It will never serve this request.
         """
-        async with self._exchange(path, request) as response:
+        async with self._exchange(path, request, session) as response:
             if response.status_code != 200:
                 raise await self._refusal(response)
             await self._require_stream(response)
@@ -266,7 +277,7 @@ class ServerClient:
 
     @asynccontextmanager
     async def _exchange(
-        self, path: str, body: dict[str, Any] | None = None
+        self, path: str, body: dict[str, Any] | None = None, session: str = ''
     ) -> AsyncIterator[httpx2.Response]:
         """Ask something, with every failure as an error of ours that names the server.
 
@@ -275,7 +286,9 @@ class ServerClient:
         """
         limit_s = self._options.silence_s
         try:
-            async with exchange(self._client, path, body, limit_s=limit_s) as response:
+            async with exchange(
+                self._client, path, body, limit_s=limit_s, session=session
+            ) as response:
                 yield response
         except (httpx2.HTTPError, TimeoutError) as err:
             raise self._lost(err) from err
@@ -285,7 +298,10 @@ class ServerClient:
                 # A server may repeat what it was sent.
                 text = text.replace(self._key, '(the key)')
             prefix = '' if text.startswith(self.url) else f'{self.url}: '
-            raise type(err)(prefix + _printable(text)) from err
+            text = prefix + _printable(text)
+            if isinstance(err, ServerBusyError):
+                raise ServerBusyError(text, err.retry_after_s) from err
+            raise type(err)(text) from err
 
     async def _refusal(self, response: httpx2.Response) -> EngineError:
         """Return the error of an answer other than 200."""
@@ -297,7 +313,9 @@ class ServerClient:
             )
         said = await beginning(response, most=_MOST_ERROR_BYTES, limit_s=self._options.silence_s)
         text = f'{self.url} answered {status}: {_error_of(said)}'
-        if status >= 500 or status in (408, 425, 429):
+        if status in (429, 503):
+            return ServerBusyError(text, retry_after_s(response.headers.get('retry-after', '')))
+        if status >= 500 or status in (408, 425):
             return ServerLostError(text)
         return RequestRefusedError(text)
 

@@ -67,10 +67,14 @@ class Completions(Protocol):
         """
         ...
 
-    def tokens(self, body: dict[str, Any]) -> AsyncGenerator[Chunk, None]:
+    def tokens(self, body: dict[str, Any], *, session: str = '') -> AsyncGenerator[Chunk, None]:
         """Yield a completion's tokens as they come. Leaving the iteration ends the request.
 
+        Requests of one ``session`` go on from one another's tokens. What spreads requests over
+        several machines should send them to the same one.
+
         Raises:
+            ServerBusyError: The server is well but does not take this request now.
             ServerLostError: The server is gone, silent or in trouble, or the stream is cut.
             RequestRefusedError: The server will never serve this request.
         """

@@ -129,29 +129,13 @@ class ServerCore:
         """
         self.generations.step_times.forget()
 
-    @property
-    def single_step_s(self) -> float | None:
-        """Expected step time of one generation alone (s); None before the first token."""
-        return self.generations.step_times.expected_s(1)
-
-    def wait_s(
-        self,
-        max_running: int,
-        tokens: float,
-        left_tokens: float,
-        unknown_step_s: float,
-    ) -> float:
-        """Estimate when one more generation would be complete here (s from now).
+    def token_s(self, max_running: int, unknown_step_s: float) -> float:
+        """Estimate how long a token of one more generation would take here (s).
 
         Args:
-            max_running: Most that are served at once.
-            tokens: Expected length of a generation.
-            left_tokens: Expected tokens that those here still have to get, on average.
+            max_running: Most that are served at once; those beyond take turns.
             unknown_step_s: Step time to assume before the first token (s).
         """
-        here = self.contenders
-        batch = min(here + 1, max_running)
-        step_s = self.generations.step_times.expected_s(batch) or unknown_step_s
-        ahead = max(0, here + 1 - max_running)
-        queue_s = ahead * left_tokens * step_s / max_running
-        return queue_s + self.generations.step_times.prefill_s + tokens * step_s
+        wanted = self.contenders + 1
+        step_s = self.generations.step_times.expected_s(min(wanted, max_running))
+        return (step_s or unknown_step_s) * max(1.0, wanted / max_running)

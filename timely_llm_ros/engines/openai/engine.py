@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.engines.engine import EngineInfo
@@ -40,9 +41,6 @@ class OpenAIEngine(ServersEngine):
 
         options = self._options
         key, tls = read_api_key(options.api_key_file), options.ssl_context()
-        for url in options.urls:
-            if key and url.startswith('http://') and not _is_local(url):
-                _logger.warning('the API key goes to %s unencrypted: expected https', url)
         kind = ServerClient
         if self._chats:
             from timely_llm_ros.engines.openai.chat_client import ChatClient
@@ -54,7 +52,35 @@ class OpenAIEngine(ServersEngine):
                 'tokens are counted by pieces of text, and nothing tells of prompts that are too '
                 'long or how long steps take, so that time budgets are kept by the clock alone'
             )
-        return [kind(url, options, api_key=key, tls=tls) for url in options.urls]
+
+        def connect(url: str) -> Completions:
+            if key and url.startswith('http://') and not _is_local(url):
+                _logger.warning('the API key goes to %s unencrypted: expected https', url)
+            return kind(url, options, api_key=key, tls=tls)
+
+        self._client = connect
+        return [connect(url) for url in options.urls]
+
+    def set_servers(self, urls: Sequence[str]) -> None:
+        """Serve on these servers from now on; on the loop's thread, once started.
+
+        A new one serves when it was checked as at the start. One that is left out drains: it gets
+        nothing new, what it computes just now it computes to the end of the request, and the rest
+        goes on elsewhere from its token ids.
+
+        Raises:
+            ConfigurationError: There is none, one twice, or what is no address.
+        """
+        wanted = replace(self._options, urls=tuple(urls)).urls
+        for server in self._servers:
+            server.drains = server.url not in wanted
+        known = {server.url for server in self._servers}
+        for url in wanted:
+            if url not in known:
+                server = self._make_server(self._client(url))
+                self._servers.append(server)
+                server.start()
+        self._expect_server()
 
     def _make_sequences(
         self, sampling: Sampling, *, observations: bool

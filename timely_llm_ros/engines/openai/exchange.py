@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from timely_llm_ros.errors import ServerLostError
 
@@ -24,9 +27,32 @@ HEADERS = {'Accept-Encoding': 'identity'}
 """A server that packs an answer all the same is not read: 1 MB may become 1 GB."""
 
 
+SESSION_HEADER = 'X-Session-ID'
+"""vLLM takes it as a request's ``session_id``, and routers keep what has one value together."""
+
+
+def retry_after_s(value: str, now: datetime | None = None) -> float | None:
+    """Return what a ``Retry-After`` header says (s), as seconds or as a date; None if nothing."""
+    text = value.strip()
+    if text.isascii() and text.isdecimal():
+        return float(text[:9])
+    try:
+        date = parsedate_to_datetime(text)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    # A date without a zone is in UTC, as RFC 9110 has all of them.
+    date = date if date.tzinfo else date.replace(tzinfo=UTC)
+    return max(0.0, (date - (now or datetime.now(UTC))).total_seconds())
+
+
 @asynccontextmanager
 async def exchange(
-    client: httpx2.AsyncClient, path: str, body: dict[str, Any] | None, *, limit_s: float
+    client: httpx2.AsyncClient,
+    path: str,
+    body: dict[str, Any] | None,
+    *,
+    limit_s: float,
+    session: str = '',
 ) -> AsyncIterator[httpx2.Response]:
     """Ask something; yield the answer, whose body is not read yet.
 
@@ -35,13 +61,16 @@ async def exchange(
         path: What to ask: by POST where there is a body, else by GET.
         body: JSON.
         limit_s: How long the answer's head may take (s), connecting included.
+        session: What requests that should come to the same machine have in common; '' for nothing.
 
     Raises:
         ServerLostError: The answer is packed.
         httpx2.HTTPError: It does not come.
         TimeoutError: It does not come in time.
     """
-    request = client.build_request('GET' if body is None else 'POST', path, json=body)
+    headers = {SESSION_HEADER: quote(session, safe='')} if session else {}
+    method = 'GET' if body is None else 'POST'
+    request = client.build_request(method, path, json=body, headers=headers)
     async with asyncio.timeout(limit_s):
         response = await client.send(request, stream=True)
     try:

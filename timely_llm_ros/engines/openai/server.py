@@ -5,14 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.engines.engine import ServerState
+from timely_llm_ros.engines.openai import retries
 from timely_llm_ros.engines.openai.completions import Chunk
 from timely_llm_ros.engines.process import Backoff
-from timely_llm_ros.errors import EngineError, ModelLoadError, RequestRefusedError, ServerLostError
+from timely_llm_ros.errors import (
+    EngineError,
+    ModelLoadError,
+    RequestRefusedError,
+    ServerBusyError,
+    ServerLostError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -28,8 +35,11 @@ _logger = logging.getLogger(__name__)
 FIRST_RETRY_S, LAST_RETRY_S = 0.25, 15.0
 """Pause before a lost server is tried again; it doubles up to the last."""
 
-MOST_FRUITLESS = 5
-"""Requests in a row that may bring a generation nothing before it ends with an error."""
+MOST_FAILURES = 3
+"""Requests in a row without a token, of any generations, for which a server counts as lost."""
+
+DOUBT_S = 0.05
+"""Pause before a failed question for a server's health is asked again (s)."""
 
 
 @dataclass(slots=True, eq=False)
@@ -58,8 +68,10 @@ class Server:
         segmented: Whether generations are suspended between segments.
         priority: Whether requests carry their due time.
         health_period_s: How often it is asked whether it is well (s).
+        give_up_s: How long a generation may be put off (s).
         on_change: Called when there may be events or its state changed.
         on_lost: Called when it is well no more.
+        on_trouble: Called with a generation that another server had better go on with.
         on_well: Called when it is well again, or for the first time.
     """
 
@@ -73,8 +85,10 @@ class Server:
         segmented: bool,
         priority: bool,
         health_period_s: float,
+        give_up_s: float,
         on_change: Callable[[], None],
         on_lost: Callable[[Server], None],
+        on_trouble: Callable[[Server, Generation], None],
         on_well: Callable[[], None],
     ) -> None:
         self.url = client.url
@@ -84,19 +98,23 @@ class Server:
         self.error = 'not connected yet'
         self.mismatch: ModelLoadError | None = None
         """Why it can never serve as it is; None where it can or was never reached."""
+        self.drains = False
+        """Whether it gets nothing new, because it was taken off the list of servers."""
         self.client = client
         self._sequences = sequences
         self._texts = texts
         self._segmented = segmented
         self._priority = priority
-        self._health_period_s = health_period_s
+        self._health_period_s, self._give_up_s = health_period_s, give_up_s
         self._on_change, self._on_lost, self._on_well = on_change, on_lost, on_well
+        self._on_trouble = on_trouble
         self._streams: dict[str, _Stream] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._fruitless: dict[str, int] = {}
+        self._troubles: dict[str, retries.Trouble] = {}
+        self._failures = 0
         self._losses = 0
         self._watch: asyncio.Task[None] | None = None
-        self._lost = asyncio.Event()
+        self._doubt = asyncio.Event()
 
     def start(self) -> None:
         """Begin to look after it."""
@@ -119,7 +137,7 @@ class Server:
         return ServerState(
             self.url,
             self.well,
-            '' if self.well else self.error,
+            ('drains' if self.drains else '') if self.well else self.error,
             len(state.generations),
             state.running if self.well else 0,
             state.step_s,
@@ -136,7 +154,7 @@ class Server:
             if not core.is_running(name) or core.generations.get(name) is not stream.generation:
                 self._drop(name)
         for name in chosen:
-            if name not in self._streams:
+            if name not in self._streams and not self._is_put_off(name):
                 self._open(name)
 
     def lose(self, error: str) -> None:
@@ -146,7 +164,8 @@ class Server:
         _logger.warning('server lost: %s', error)
         self.well, self.error = False, error
         self._losses += 1
-        self._lost.set()
+        self._failures = 0
+        self._doubt.set()
         for name in tuple(self._streams):
             self._drop(name)
         self._on_lost(self)
@@ -185,16 +204,21 @@ class Server:
             await asyncio.sleep(backoff.next_s())
 
     async def _stay_well(self) -> None:
-        """Ask for its health until it is lost."""
-        self._lost.clear()
+        """Ask for its health, at once where a request failed, until it is lost."""
+        doubts = 0
         while self.well:
+            self._doubt.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(DOUBT_S if doubts else self._health_period_s):
+                    await self._doubt.wait()
+            asked_s = time.monotonic()
             try:
-                async with asyncio.timeout(self._health_period_s):
-                    await self._lost.wait()
-            except TimeoutError:
-                try:
+                if self.well:
                     await self.client.check_health()
-                except ServerLostError as err:
+                doubts = 0
+            except ServerLostError as err:
+                doubts += 1
+                if doubts > retries.HERE_AGAIN or time.monotonic() > asked_s + retries.SLOW_S:
                     self.lose(str(err))
 
     # Its streams ---------------------------------------------------------------------------------
@@ -229,8 +253,8 @@ class Server:
                         return
         except ServerLostError as err:
             if self._streams.get(name) is stream:
-                self._fail_fruitless(name, stream, str(err))
-                self.lose(str(err))
+                del self._streams[name]
+                self._fail(name, stream, err)
         except RequestRefusedError as err:
             if self._streams.get(name) is stream:
                 self.core.end(name, 'error', str(err))
@@ -256,7 +280,7 @@ class Server:
             # Planners that share a server have only the date in common.
             due_s = self.core.generations.due_s(stream.generation) - time.monotonic()
             body['priority'] = round(1000 * (due_s + time.time()))
-        async with aclosing(self.client.tokens(body)) as chunks:
+        async with aclosing(self.client.tokens(body, session=name)) as chunks:
             async for chunk in chunks:
                 yield chunk
 
@@ -281,7 +305,8 @@ class Server:
                 break
             output = self._sequences.take(name, token)
             stream.length += not output.ended
-            self._fruitless.pop(name, None)
+            self._troubles.pop(name, None)
+            self._failures = 0
             begins, stream.begun = not stream.begun, True
             core.take(stream.generation, output, elapsed_s=each_s, begins=begins, now_s=now_s)
             if find(name) is None:
@@ -296,7 +321,6 @@ class Server:
         """Leave a request that the server ended; the rest of the generation needs another one."""
         self._streams.pop(name, None)
         if self.core.generations.get(name) is not stream.generation:
-            self._fruitless.pop(name, None)
             return
         limit = self.served.context_limit if self.served else 0
         counts = self._sequences.counts_tokens
@@ -305,21 +329,54 @@ class Server:
         if chunk.finish == 'length' and (stream.length >= limit or not counts):
             self.core.generations.cut(stream.generation, time.monotonic())
         elif not stream.begun:
-            self._fail_fruitless(name, stream, f'{self.url}: a completion without a token')
+            self._fail(name, stream, ServerLostError(f'{self.url}: a completion without a token'))
 
-    def _fail_fruitless(self, name: str, stream: _Stream, error: str) -> None:
-        """Count requests without a token: a generation that no server survives must end."""
-        if stream.begun:
-            return
-        count = self._fruitless.pop(name, 0) + 1
-        if count >= MOST_FRUITLESS:
-            self.core.end(name, 'error', f'{count} requests brought no token; the last: {error}')
+    # Requests that fail --------------------------------------------------------------------------
+
+    def _is_put_off(self, name: str) -> bool:
+        trouble = self._troubles.get(name)
+        return trouble is not None and time.monotonic() < trouble.until_s
+
+    def _fail(self, name: str, stream: _Stream, error: ServerLostError) -> None:
+        """Repeat a request that failed: later, elsewhere if that was not enough, or never.
+
+        A server that puts requests off is well. Any other failure is a reason to ask for its
+        health, and several in a row without a token are as good as an answer.
+        """
+        now_s, known = time.monotonic(), self.core.generations
+        self._troubles = {one: it for one, it in self._troubles.items() if one in known}
+        trouble = self._troubles.setdefault(name, retries.Trouble(now_s))
+        trouble.add(error, begun=stream.begun)
+        due_s = known.due_s(stream.generation) - now_s
+        pause_s = trouble.pause_s(error, begun=stream.begun, first_s=FIRST_RETRY_S, due_s=due_s)
+        trouble.until_s = now_s + pause_s
+        if problem := trouble.end(error, now_s, self._give_up_s):
+            self.core.end(name, 'error', problem)
         else:
-            self._fruitless[name] = count
+            _logger.info('generation %s: again in %.2f s: %s', name, pause_s, error)
+            asyncio.get_running_loop().call_later(pause_s, self._on_change)
+        if not isinstance(error, ServerBusyError):
+            self._doubt.set()
+            self._failures += not stream.begun
+        slow = max(now_s - stream.latest_s, pause_s) > retries.SLOW_S
+        if self._failures >= MOST_FAILURES:
+            self.lose(str(error))
+        elif slow or trouble.tries > retries.HERE_AGAIN:
+            self._on_trouble(self, stream.generation)
 
-    def take_over(self, generation: Generation, lost: Server) -> None:
-        """Go on with a generation of a server that is lost."""
+    @property
+    def idle_generations(self) -> list[Generation]:
+        """Those for which no request is under way."""
+        return [it for it in self.core.generations if it.generation_id not in self._streams]
+
+    def take_over(self, generation: Generation, other: Server) -> None:
+        """Go on with a generation of another server."""
         name = generation.generation_id
-        self.core.adopt(lost.core.release(generation))
-        if name in lost._fruitless:
-            self._fruitless[name] = lost._fruitless.pop(name)
+        if name in other._streams:
+            other._drop(name)
+        self.core.adopt(other.core.release(generation))
+        trouble = other._troubles.pop(name, None)
+        if trouble is not None:
+            # What the other server asked for does not bind this one, the first time.
+            trouble.until_s *= trouble.tries > retries.HERE_AGAIN
+            self._troubles[name] = trouble

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import statistics
 import time
 from contextlib import suppress
 from dataclasses import replace
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.engines.commands import Command, GenerationRequest
     from timely_llm_ros.engines.config import ModelConfig
+    from timely_llm_ros.engines.core import Generation
     from timely_llm_ros.engines.engine import EngineEvent, EngineInfo
     from timely_llm_ros.engines.openai.completions import Completions, ServedModel
     from timely_llm_ros.engines.openai.sequences import ServerSequences
@@ -43,9 +43,6 @@ if TYPE_CHECKING:
     from timely_llm_ros.prediction.times import ExecutionTimeModel
 
 _logger = logging.getLogger(__name__)
-
-_UNKNOWN_TOKENS = 32.0
-"""Expected length of a generation before the first one has ended."""
 
 _WHOLE_PROMPT = 1 << 30
 
@@ -83,7 +80,7 @@ class ServersEngine(Engine):
         self._given_up = False
         self._run: asyncio.Task[None] | None = None
         self._give_up: asyncio.TimerHandle | None = None
-        self._mean_tokens = _UNKNOWN_TOKENS
+        self._closing: set[asyncio.Task[None]] = set()
         self._state_at_s = 0.0
         self._state_timer: asyncio.TimerHandle | None = None
 
@@ -128,7 +125,7 @@ class ServersEngine(Engine):
         if self._run is not None:
             self._run.cancel()
             await asyncio.gather(self._run, return_exceptions=True)
-        await asyncio.gather(*(server.close() for server in self._servers))
+        await asyncio.gather(*(server.close() for server in self._servers), *self._closing)
 
     def send(self, command: Command) -> None:
         """Pass a command to its generation's server; a new one goes where it ends soonest."""
@@ -155,7 +152,7 @@ class ServersEngine(Engine):
             ended = GenerationEnded(name, 'error', 'the engine is not running', 0, 0.0)
             asyncio.get_running_loop().call_soon(self._tell, ended)
             return None
-        server = self._server_of.get(name) or self._soonest(self._servers)
+        server = self._server_of.get(name) or self._soonest()
         self._server_of[name] = server
         return server
 
@@ -214,21 +211,25 @@ class ServersEngine(Engine):
             raise ModelLoadError(f'{err}; expected the packages of the extra "openai"') from err
         self._vocabulary = texts.size
         options = replace(self._config.core_options(), prefill_chunk=_WHOLE_PROMPT)
-        for client in clients:
-            self._servers.append(
-                Server(
-                    client,
-                    ServerCore(sequences, options),
-                    sequences,
-                    texts,
-                    segmented=self._config.mode == 'segmented',
-                    priority=self._priority,
-                    health_period_s=self._health_period_s,
-                    on_change=self._changed.set,
-                    on_lost=self._on_lost,
-                    on_well=self._on_well,
-                )
+
+        def make(client: Completions) -> Server:
+            return Server(
+                client,
+                ServerCore(sequences, options),
+                sequences,
+                texts,
+                segmented=self._config.mode == 'segmented',
+                priority=self._priority,
+                health_period_s=self._health_period_s,
+                give_up_s=self._give_up_s,
+                on_change=self._changed.set,
+                on_lost=self._on_lost,
+                on_trouble=self._on_trouble,
+                on_well=self._on_well,
             )
+
+        self._make_server = make
+        self._servers += map(make, clients)
 
     async def _first_server(self) -> None:
         """Wait for the first server that is well."""
@@ -251,53 +252,83 @@ class ServersEngine(Engine):
                 async with asyncio.timeout(left_s):
                     await self._first.wait()
 
-    def _soonest(self, servers: Sequence[Server]) -> Server:
-        """Return the server on which one more generation would be complete first."""
-        well = [server for server in servers if server.well] or list(servers)
-        done = [item.tokens for server in servers for item in server.core.generations]
-        tokens = self._mean_tokens
-        left_tokens = max(1.0, tokens - statistics.fmean(done)) if done else tokens
+    @property
+    def _takers(self) -> list[Server]:
+        """The servers that are well and get new generations."""
+        return [server for server in self._servers if server.well and not server.drains]
+
+    def _soonest(self, servers: Sequence[Server] = ()) -> Server:
+        """Return the server that would have a token of one more generation first.
+
+        Args:
+            servers: Which to choose from; without any those that are well.
+        """
+        servers = servers or self._takers or [it for it in self._servers if not it.drains]
         # A server never seen at work counts as the fastest, so that it is tried and known.
-        steps_s = [server.core.single_step_s for server in well]
+        steps_s = [server.core.generations.step_times.expected_s(1) for server in servers]
         unknown_step_s = min((step_s for step_s in steps_s if step_s), default=UNKNOWN_STEP_S)
+        most = self._config.max_running
         return min(
-            well,
-            key=lambda server: (
-                server.core.wait_s(self._config.max_running, tokens, left_tokens, unknown_step_s),
-                server.core.contenders,
-            ),
+            servers,
+            key=lambda it: (it.core.token_s(most, unknown_step_s), it.core.contenders),
         )
 
     def _on_lost(self, lost: Server) -> None:
         """Move a lost server's generations to the others; without one they wait."""
-        if any(server.well for server in self._servers):
-            self._move_from(lost)
-        elif self._give_up is None and self._info is not None:
+        if self._takers:
+            self._move(lost, list(lost.core.generations))
+        self._expect_server()
+
+    def _expect_server(self) -> None:
+        """Let the time run after which generations end, if there is no server that is well."""
+        if not self._takers and self._give_up is None and self._info is not None:
             loop = asyncio.get_running_loop()
             self._give_up = loop.call_later(self._give_up_s, self._give_up_all)
         self._changed.set()
 
     def _on_well(self) -> None:
         """Move the generations of lost servers to a server that is well now."""
+        self._changed.set()
+        if not self._takers:
+            return
         if self._give_up is not None:
             self._give_up.cancel()
             self._give_up = None
         for other in self._servers:
             if not other.well:
-                self._move_from(other)
+                self._move(other, list(other.core.generations))
         if self._given_up and self._info is not None:
             self._given_up = False
             self._tell(EngineReady(self._info))
-        self._changed.set()
 
-    def _move_from(self, lost: Server) -> None:
-        moved = list(lost.core.generations)
-        for generation in moved:
-            server = self._soonest([server for server in self._servers if server.well])
-            server.take_over(generation, lost)
+    def _on_trouble(self, server: Server, generation: Generation) -> None:
+        """Move a generation whose requests fail where it is, if there is another server."""
+        others = [other for other in self._takers if other is not server]
+        if others and generation.generation_id in server.core.generations:
+            self._move(server, [generation], others)
+
+    def _move(
+        self, source: Server, generations: Sequence[Generation], to: Sequence[Server] = ()
+    ) -> None:
+        for generation in generations:
+            server = self._soonest(to)
+            server.take_over(generation, source)
             self._server_of[generation.generation_id] = server
-        if moved:
-            _logger.warning('%d generations of %s go on elsewhere', len(moved), lost.url)
+        if generations:
+            _logger.warning('%d generations of %s go on elsewhere', len(generations), source.url)
+            self._changed.set()
+
+    def _drain(self) -> None:
+        """Move what servers that drain do not compute just now, and leave those without work."""
+        for server in [server for server in self._servers if server.drains]:
+            if self._takers:
+                self._move(server, server.idle_generations)
+            if not list(server.core.generations):
+                _logger.info('server %s: drained', server.url)
+                self._servers.remove(server)
+                closing = asyncio.create_task(server.close(), name=f'close {server.url}')
+                self._closing.add(closing)
+                closing.add_done_callback(self._closing.discard)
 
     def _give_up_all(self) -> None:
         """Report that no server came for too long, and end every generation."""
@@ -327,6 +358,7 @@ class ServersEngine(Engine):
                     if isinstance(event, GenerationEnded):
                         self._forget(event)
                     self._tell(event)
+            self._drain()
             now_s = time.monotonic()
             if now_s >= self._state_at_s + STATE_PERIOD_S:
                 self._state_at_s = now_s
@@ -344,8 +376,6 @@ class ServersEngine(Engine):
         server = self._server_of.get(event.generation_id)
         if server is not None and event.generation_id not in server.core.generations:
             del self._server_of[event.generation_id]
-        if event.reason == 'stop':
-            self._mean_tokens += 0.1 * (event.tokens - self._mean_tokens)
 
     def _tell(self, event: EngineEvent) -> None:
         if self._on_event is not None and (

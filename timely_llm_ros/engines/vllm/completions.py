@@ -151,7 +151,12 @@ class VllmCompletions:
         if self._llm is None or self._llm.errored:
             raise ServerLostError("vLLM's engine core ended")
 
-    async def tokens(self, body: dict[str, Any]) -> AsyncGenerator[Chunk, None]:
+    async def tokens(
+        self,
+        body: dict[str, Any],
+        *,
+        session: str = '',  # noqa: ARG002  There is only this machine.
+    ) -> AsyncGenerator[Chunk, None]:
         """Yield a completion's tokens as they come, see :class:`Completions`."""
         if self._llm is None:
             raise ServerLostError("vLLM's engine core ended")
