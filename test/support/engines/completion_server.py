@@ -34,12 +34,14 @@ class Fault:
     """What goes wrong in one request: after so many tokens, how.
 
     ``cut`` closes the connection, ``half`` does so in the middle of a line, ``hang`` sends nothing
-    more, ``error`` sends an error event, ``garbage`` sends what is no event, ``500`` and ``503``
-    answer with that status, ``slow`` takes its time.
+    more, ``error`` sends an error event, ``garbage`` sends what is no event, ``429``, ``500`` and
+    ``503`` answer with that status and, if it is given, with ``retry_after``, ``slow`` takes its
+    time, and ``late`` does so before the head of the answer.
     """
 
     kind: str
     after: int = 0
+    retry_after: str = ''
 
 
 @dataclass
@@ -47,6 +49,7 @@ class Request:
     """A completion request as it came."""
 
     body: dict[str, Any]
+    session: str = ''
     sent: list[int] = field(default_factory=list)
 
 
@@ -79,7 +82,7 @@ class CompletionServer(HttpServer):
         self.lying = 0
         self.headers: list[dict[str, str]] = []
         self.requests: list[Request] = []
-        self.health = 200
+        self.health, self.asked, self.ill_answers = 200, 0, 0
 
     async def answer(
         self, writer: asyncio.StreamWriter, path: str, headers: dict[str, str], data: bytes
@@ -98,7 +101,9 @@ class CompletionServer(HttpServer):
         if path.startswith('/v1') and not allowed:
             return await reply(writer, 401, {'error': 'Unauthorized'})
         if path == '/health':
-            return await reply(writer, self.health, {})
+            self.asked += 1
+            self.ill_answers -= (ill := self.ill_answers > 0)
+            return await reply(writer, 503 if ill else self.health, {})
         if path == '/v1/models':
             served = {'id': self.model, 'max_model_len': self.context_limit}
             return await reply(writer, 200, {'data': [served]})
@@ -116,7 +121,8 @@ class CompletionServer(HttpServer):
             return await reply(writer, 400, {'error': {'message': message}})
         if not body.get('stream'):
             return await reply(writer, 200, {'choices': [self._whole(body, ids)]})
-        return await self._generate(writer, body, ids)
+        request = Request(body, headers.get('x-session-id', ''))
+        return await self._generate(writer, request, ids)
 
     def _whole(self, body: dict[str, Any], ids: list[int]) -> dict[str, Any]:
         chooser = _Chooser(body, self.obeys_grammar)
@@ -127,13 +133,16 @@ class CompletionServer(HttpServer):
         return {'token_ids': tokens, 'prompt_token_ids': told, 'finish_reason': 'stop'}
 
     async def _generate(
-        self, writer: asyncio.StreamWriter, body: dict[str, Any], ids: list[int]
+        self, writer: asyncio.StreamWriter, request: Request, ids: list[int]
     ) -> bool:
-        request = Request(body)
         self.requests.append(request)
         fault = self.fault(len(self.requests) - 1)
-        if fault is not None and fault.kind in ('500', '503'):
-            return await reply(writer, int(fault.kind), {'error': {'message': 'in trouble'}})
+        if fault is not None and fault.kind in ('429', '500', '503'):
+            head = {'Retry-After': fault.retry_after} if fault.retry_after else {}
+            said = {'error': {'message': 'in trouble'}}
+            return await reply(writer, int(fault.kind), said, head)
+        if fault is not None and fault.kind == 'late':
+            await asyncio.sleep(0.05)
         return await self.stream(writer, self._write_tokens(writer, request, ids, fault))
 
     async def _write_tokens(

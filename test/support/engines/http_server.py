@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Mapping
 
 
 class HttpServer:
@@ -99,11 +100,17 @@ class HttpServer:
         return await self.answer(writer, path, headers, data)
 
 
-async def reply(writer: asyncio.StreamWriter, status: int, answer: dict[str, Any]) -> bool:
+async def reply(
+    writer: asyncio.StreamWriter,
+    status: int,
+    answer: dict[str, Any],
+    headers: Mapping[str, str] = MappingProxyType({}),
+) -> bool:
     """Answer a request with JSON; the connection stays open."""
     data = json.dumps(answer).encode()
+    more = ''.join(f'{name}: {value}\r\n' for name, value in headers.items())
     writer.write(
-        f'HTTP/1.1 {status} X\r\nContent-Type: application/json\r\n'
+        f'HTTP/1.1 {status} X\r\nContent-Type: application/json\r\n{more}'
         f'Content-Length: {len(data)}\r\n\r\n'.encode()
         + data
     )

@@ -32,7 +32,7 @@ from timely_llm_ros.errors import EngineError, ModelLoadError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from timely_llm_ros.engines.commands import Command, GenerationRequest
+    from timely_llm_ros.engines.commands import Command
     from timely_llm_ros.engines.config import ModelConfig
     from timely_llm_ros.engines.core import Generation
     from timely_llm_ros.engines.engine import EngineEvent, EngineInfo
@@ -130,7 +130,7 @@ class ServersEngine(Engine):
     def send(self, command: Command) -> None:
         """Pass a command to its generation's server; a new one goes where it ends soonest."""
         if isinstance(command, Submit):
-            server = self._server_for(command.request)
+            server = self._server_for(command.request.generation_id)
         else:
             server = self._server_of.get(command.generation_id)
         if server is None:
@@ -145,9 +145,8 @@ class ServersEngine(Engine):
             case RobotIdleAt():
                 pass
 
-    def _server_for(self, request: GenerationRequest) -> Server | None:
+    def _server_for(self, name: str) -> Server | None:
         """Return the server for a new generation, which ends with ``error`` if there is none."""
-        name = request.generation_id
         if self._info is None or self._given_up:
             ended = GenerationEnded(name, 'error', 'the engine is not running', 0, 0.0)
             asyncio.get_running_loop().call_soon(self._tell, ended)
@@ -319,16 +318,18 @@ class ServersEngine(Engine):
             self._changed.set()
 
     def _drain(self) -> None:
-        """Move what servers that drain do not compute just now, and leave those without work."""
-        for server in [server for server in self._servers if server.drains]:
-            if self._takers:
+        """Move what servers that drain do not compute just now, if there is another server."""
+        for server in self._servers:
+            if server.drains and self._takers:
                 self._move(server, server.idle_generations)
-            if not list(server.core.generations):
+
+    def _leave_drained(self) -> None:
+        """Leave servers that drain and have nothing more to do."""
+        for server in tuple(self._servers):
+            if server.drains and not list(server.core.generations):
                 _logger.info('server %s: drained', server.url)
                 self._servers.remove(server)
-                closing = asyncio.create_task(server.close(), name=f'close {server.url}')
-                self._closing.add(closing)
-                closing.add_done_callback(self._closing.discard)
+                self._closing.add(asyncio.create_task(server.close(), name=f'close {server.url}'))
 
     def _give_up_all(self) -> None:
         """Report that no server came for too long, and end every generation."""
@@ -351,6 +352,7 @@ class ServersEngine(Engine):
             await self._changed.wait()
             self._changed.clear()
             self._first.set()
+            self._drain()
             for server in self._servers:
                 server.pump()
             for server in self._servers:
@@ -358,7 +360,7 @@ class ServersEngine(Engine):
                     if isinstance(event, GenerationEnded):
                         self._forget(event)
                     self._tell(event)
-            self._drain()
+            self._leave_drained()
             now_s = time.monotonic()
             if now_s >= self._state_at_s + STATE_PERIOD_S:
                 self._state_at_s = now_s
