@@ -24,7 +24,7 @@ from timely_llm_ros.engines.engine import (
     GenerationEnded,
     SegmentGenerated,
 )
-from timely_llm_ros.engines.openai import OpenAIConfig, ServerOptions
+from timely_llm_ros.engines.openai import OpenAIConfig, OpenAIEngine, ServerOptions
 from timely_llm_ros.engines.registry import ENGINES, create_engine, find_engine
 from timely_llm_ros.engines.simulated import SimulatedConfig
 from timely_llm_ros.engines.torch import TorchConfig
@@ -34,6 +34,7 @@ __all__ = [
     'ENGINES', 'Cancel', 'Command', 'EndReason', 'Engine', 'EngineConfig', 'EngineEvent',
     'EngineFailed', 'EngineInfo', 'EngineReady', 'EngineState', 'EngineStateChanged',
     'EvictionDecided', 'GenerationEnded', 'GenerationRequest', 'ModelConfig', 'OpenAIConfig',
-    'Resume', 'RobotIdleAt', 'SegmentGenerated', 'ServerOptions', 'SimulatedConfig', 'StepOptions',
-    'Submit', 'Suspend', 'TorchConfig', 'VllmConfig', 'Warm', 'create_engine', 'find_engine',
+    'OpenAIEngine', 'Resume', 'RobotIdleAt', 'SegmentGenerated', 'ServerOptions', 'SimulatedConfig',
+    'StepOptions', 'Submit', 'Suspend', 'TorchConfig', 'VllmConfig', 'Warm', 'create_engine',
+    'find_engine',
 ]  # fmt: skip

@@ -27,7 +27,7 @@ class OpenAIEngine(ServersEngine):
     """Generates on servers that speak vLLM's OpenAI-compatible API, or the chats of OpenAI's."""
 
     def __init__(self, config: OpenAIConfig) -> None:
-        options = self._options = config.servers
+        options = self.options = config.servers
         super().__init__(
             config,
             start_limit_s=options.start_limit_s,
@@ -39,7 +39,7 @@ class OpenAIEngine(ServersEngine):
     def _connect(self) -> Sequence[Completions]:
         from timely_llm_ros.engines.openai.client import ServerClient
 
-        options = self._options
+        options = self.options
         key, tls = read_api_key(options.api_key_file), options.ssl_context()
         kind = ServerClient
         if self._chats:
@@ -71,7 +71,7 @@ class OpenAIEngine(ServersEngine):
         Raises:
             ConfigurationError: There is none, one twice, or what is no address.
         """
-        wanted = replace(self._options, urls=tuple(urls)).urls
+        wanted = replace(self.options, urls=tuple(urls)).urls
         for server in self._servers:
             server.drains = server.url not in wanted
         known = {server.url for server in self._servers}
@@ -98,10 +98,10 @@ class OpenAIEngine(ServersEngine):
     @property
     def _chats(self) -> bool:
         """Whether the servers have only chats."""
-        return self._options.api == 'chat'
+        return self.options.api == 'chat'
 
     def _describe(self, served: ServedModel, vocabulary: int, load_s: float) -> EngineInfo:
-        capacity = self._config.max_kv_tokens * len(self._options.urls)
+        capacity = self._config.max_kv_tokens * len(self.options.urls)
         return EngineInfo(
             'openai',
             served.name,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackRet
 from std_msgs.msg import Header, String
 
 from timely_llm_ros.clock import WallClock
-from timely_llm_ros.engines import create_engine
+from timely_llm_ros.engines import OpenAIEngine, create_engine
 from timely_llm_ros.errors import ConfigurationError, ModelLoadError, ShutdownError, TimelyError
 from timely_llm_ros.nodes.planner.approvals import ApprovalServer
 from timely_llm_ros.nodes.planner.audit import PlannerAudit
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
 
     from rclpy.parameter import Parameter
 
-    from timely_llm_ros.engines import EngineInfo
+    from timely_llm_ros.engines import Engine, EngineInfo, ServerOptions
     from timely_llm_ros.planner import PlannerEvent
     from timely_llm_ros.planner.prompts import BackgroundFile
     from timely_llm_ros.ros import RosThread
@@ -83,6 +84,7 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
         self.catalogue = Catalogue.load(robot_entries(self.parameters.robots))
         self._exit_code = 0
         self._planner: Planner | None = None
+        self._engine: Engine | None = None
         self._configuring: asyncio.Task[EngineInfo] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._background: asyncio.Task[None] | None = None
@@ -207,8 +209,9 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             link.silence_limit_s = parameters.robot_timeout_s
         self._scenes.configure(parameters.scene)
         file = background_file(parameters)
+        engine = create_engine(engine_config(parameters))
         planner = Planner(
-            engine=create_engine(engine_config(parameters)),
+            engine=engine,
             robots=self.links,
             skill_sets=self.catalogue.skill_sets,
             clock=WallClock(),
@@ -233,11 +236,14 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
         engine = parameters.engine
         self.topics.engine_started(info, mode=engine.mode, policy=engine.policy)
         self._spans.policy = engine.policy
+        mode, policy = parameters.engine.mode, parameters.engine.policy
+        self.topics.engine_started(info, mode=mode, policy=policy)
         self._audit.engine_loaded(info)
         if planner.prompts.tokens:
             costs = ', '.join(f'{name} {size}' for name, size in planner.prompts.tokens.items())
             self.get_logger().info(f'tokens of prompts that all tasks share: {costs}')
-        self._planner = self._approvals.planner = planner
+        self._planner, self._engine = planner, engine
+        self._approvals.planner = planner
         if file is not None:
             self._background = asyncio.create_task(
                 self._work_in_the_background(planner, file), name='background'
@@ -265,7 +271,7 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             self._configuring = None
 
     async def _close_planner(self) -> None:
-        planner, self._planner = self._planner, None
+        planner, self._planner, self._engine = self._planner, None, None
         if self._background is not None:
             self._background.cancel()
             await asyncio.gather(self._background, return_exceptions=True)
@@ -355,17 +361,29 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
 
     def _on_parameters(self, changes: list[Parameter]) -> SetParametersResult:
         known = declarations(PlannerParameters)
-        for change in changes:
-            if change.name not in known:
-                continue
-            if self._planner is not None:
-                reason = f'parameter {change.name!r}: expected the node to be unconfigured'
-                return SetParametersResult(successful=False, reason=reason)
-            try:
+        servers: ServerOptions | None = None
+        try:
+            for change in changes:
+                if change.name not in known:
+                    continue
                 check(PlannerParameters, change.name, change.value)
-            except ConfigurationError as err:
-                return SetParametersResult(successful=False, reason=str(err))
+                if self._planner is None:
+                    continue
+                if change.name != 'server_urls' or not isinstance(self._engine, OpenAIEngine):
+                    raise ConfigurationError(  # noqa: TRY301
+                        f'parameter {change.name!r}: expected the node to be unconfigured'
+                    )
+                servers = replace(self._engine.options, urls=tuple(filter(None, change.value)))
+        except ConfigurationError as err:
+            return SetParametersResult(successful=False, reason=str(err))
+        if servers is not None:
+            self.get_logger().info(f'servers from now on: {", ".join(servers.urls)}')
+            self._ros.call_loop(self._set_servers, servers.urls)
         return SetParametersResult(successful=True)
+
+    def _set_servers(self, urls: Sequence[str]) -> None:
+        if self._planner is not None and isinstance(self._engine, OpenAIEngine):
+            self._engine.set_servers(urls)
 
     def _describe_skills(
         self, request: DescribeSkills.Request, response: DescribeSkills.Response
