@@ -178,7 +178,10 @@ class ShutdownError(TimelyError):
 
 
 class PlannerLostError(TimelyError):
-    """No planner is there, or the one that had the task died."""
+    """No planner is there, or the one that had the task died.
+
+    Its robot makes itself safe. The task may be sent again.
+    """
 
     code = 11
 

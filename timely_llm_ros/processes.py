@@ -130,3 +130,21 @@ def end_with_parent(number: Signals, *, parent_pid: int) -> None:
     _LIBC.prctl(_PR_SET_PDEATHSIG, number)
     if os.getppid() != parent_pid:
         os.kill(os.getpid(), number)
+
+
+class Backoff:
+    """Pauses before attempts in a row: each is twice as long as the one before, up to the last."""
+
+    def __init__(self, first_s: float, last_s: float) -> None:
+        self._first_s, self._last_s = first_s, last_s
+        self._next_s = first_s
+
+    def next_s(self) -> float:
+        """Return the pause before the next attempt (s)."""
+        pause_s = self._next_s
+        self._next_s = min(2 * pause_s, self._last_s)
+        return pause_s
+
+    def reset(self) -> None:
+        """Begin with the first pause again, after an attempt that succeeded."""
+        self._next_s = self._first_s

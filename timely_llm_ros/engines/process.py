@@ -12,6 +12,7 @@ from timely_llm_ros.engines.engine import (
     deliver,
 )
 from timely_llm_ros.errors import EngineError, TimelyError
+from timely_llm_ros.processes import Backoff
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -21,24 +22,6 @@ if TYPE_CHECKING:
 
 FIRST_RESTART_S, LAST_RESTART_S = 0.25, 15.0
 """Pause before the first restart in a row; it doubles up to the last."""
-
-
-class Backoff:
-    """Pauses before attempts in a row: each is twice as long as the one before, up to the last."""
-
-    def __init__(self, first_s: float, last_s: float) -> None:
-        self._first_s, self._last_s = first_s, last_s
-        self._next_s = first_s
-
-    def next_s(self) -> float:
-        """Return the pause before the next attempt (s)."""
-        pause_s = self._next_s
-        self._next_s = min(2 * pause_s, self._last_s)
-        return pause_s
-
-    def reset(self) -> None:
-        """Begin with the first pause again, after an attempt that succeeded."""
-        self._next_s = self._first_s
 
 
 class Supervisor:

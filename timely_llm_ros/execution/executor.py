@@ -50,7 +50,8 @@ class ExecutorState:
 
     Attributes:
         phase: In one word.
-        plan_id: The plan in hand; empty when idle.
+        plan_id: The plan in hand, or the one that was given up when it was made safe; empty when
+            idle.
         index: Index of the segment in hand, or of the latest one.
         call: Text of the call in hand; empty where there is none.
         elapsed_s: Time spent in the segment in hand (s).
@@ -87,7 +88,7 @@ class SegmentExecutor:
         self._fence = None if envelope is None else Fence(envelope, skill_set, driver)
         self._clock = clock
         self._limits = limits
-        self._plan = self._no_plan = PlanInHand('', skill_set)
+        self._plan = self._given_up = self._no_plan = PlanInHand('', skill_set)
         self._jobs: dict[int, SegmentJob] = {}
         self._running: SegmentJob | None = None
         self._ended: deque[str] = deque(maxlen=ENDED_PLANS_KEPT)
@@ -160,8 +161,9 @@ class SegmentExecutor:
             phase = 'lost'
         elif self._was_made_safe:
             phase = 'safe'
-        index, queued = max(0, self._plan.next_index - 1), len(self._jobs)
-        return ExecutorState(phase, self._plan.plan_id, index, '', 0.0, remaining_s, queued)
+        plan = self._given_up if phase == 'safe' else self._plan
+        index, queued = max(0, plan.next_index - 1), len(self._jobs)
+        return ExecutorState(phase, plan.plan_id, index, '', 0.0, remaining_s, queued)
 
     async def execute(
         self,
@@ -317,6 +319,8 @@ class SegmentExecutor:
     def _halt_plan(self, ending: Ending) -> None:
         """Halt everything of the plan in hand, and have no plan."""
         self._end_queued(0, ending)
+        if self._plan is not self._no_plan:
+            self._given_up = self._plan
         self._forget_plan()
         if self._running is not None:
             self._running.halt(ending)

@@ -293,4 +293,6 @@ class TaskClient:
 
 
 def _lost(problem: str) -> PlannerLostError:
-    return PlannerLostError(f'planner: {problem}: expected its heartbeat on {HEARTBEAT_TOPIC!r}')
+    return PlannerLostError(
+        f'planner: {problem}: expected its heartbeat on {HEARTBEAT_TOPIC!r}; send the task again'
+    )

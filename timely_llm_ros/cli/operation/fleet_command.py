@@ -12,16 +12,23 @@ from typing import TYPE_CHECKING
 
 from timely_llm_ros.cli.operation.log_lines import json_line
 from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.processes import Backoff
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from timely_llm_ros.cli.operation.fleet_file import FleetFile
-    from timely_llm_ros.demo import Child
+    from timely_llm_ros.cli.operation.fleet_file import FleetFile, FleetProgram
+    from timely_llm_ros.demo import Child, Children
 
 LOOK_PERIOD_S = 0.1
 """How often logs and programs are looked at (s)."""
+
+STARTED_S = 10.0
+"""A planner that fails sooner (s) cannot start; one that is killed is started again in any case."""
+
+FIRST_RESTART_S, LAST_RESTART_S = 0.25, 15.0
+"""Pause before a planner that died is started again; it doubles up to the last."""
 
 _EXAMPLES = """\
 examples:
@@ -35,8 +42,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Say what the command is for and what it takes."""
     parser.description = (
         'Start the planner, the executors and, where the file has them, recorder and window of a '
-        'fleet. Ctrl-C ends every task with its robot safe, then the programs. The end of the '
-        'planner ends all.'
+        'fleet. Ctrl-C ends every task with its robot safe, then the programs. A planner that '
+        'dies is started again; one that ends by itself, or cannot start, ends all.'
     )
     parser.epilog = _EXAMPLES
     parser.add_argument('file', nargs='?', default='', help='YAML file of the fleet')
@@ -91,16 +98,52 @@ class _Follower:
         self._file.close()
 
 
+class _Running:
+    """A program of the fleet, which is started again if it is a planner that died."""
+
+    def __init__(self, program: FleetProgram, children: Children) -> None:
+        self.program = program
+        self._backoff = Backoff(FIRST_RESTART_S, LAST_RESTART_S)
+        self.again_s = 0.0
+        """When it is started again; 0 where it is not to be."""
+        self.start(children)
+
+    def start(self, children: Children) -> None:
+        """Start it, with its log behind that of the one before."""
+        from timely_llm_ros.demo import node_command
+
+        one, self.again_s, self._started_s = self.program, 0.0, time.monotonic()
+        command = [*node_command(one.program, one.parameters), '-r', f'__node:={one.name}']
+        if one.namespace.strip('/'):
+            command += ['-r', f'__ns:=/{one.namespace.strip("/")}']
+        self.child = children.start(one.title, command)
+
+    def may_live_again(self, code: int) -> bool:
+        """Return whether it is started again after this end, and note when."""
+        now_s = time.monotonic()
+        served = now_s > self._started_s + STARTED_S
+        if self.program.program != 'planner' or not (code < 0 or (code and served)):
+            return False
+        if now_s > self._started_s + LAST_RESTART_S:
+            self._backoff.reset()
+        self.again_s = now_s + self._backoff.next_s()
+        return True
+
+    def is_due(self) -> bool:
+        """Return whether it is to be started now."""
+        return bool(self.again_s) and time.monotonic() >= self.again_s
+
+
 async def _serve(fleet: FleetFile, folder: Path, show: Callable[[str, str], None]) -> int:
     """Start everything, watch over it, and end it; return the exit code."""
     from timely_llm_ros.cli.operation.fleet_file import programs_of
-    from timely_llm_ros.demo import Children, node_command
+    from timely_llm_ros.demo import Children
 
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     children = Children(folder)
-    running: dict[str, list[Child]] = {}
+    running: list[_Running] = []
     followers: list[_Follower] = []
     exit_code = 0
 
@@ -109,7 +152,7 @@ async def _serve(fleet: FleetFile, folder: Path, show: Callable[[str, str], None
             follower.follow()
 
     async def end(*programs: str) -> None:
-        ending = [child for program in programs for child in running.get(program, [])]
+        ending = [one.child for one in running if one.program.program in programs]
         stopping = asyncio.ensure_future(children.stop(*ending))
         while not stopping.done():
             follow()
@@ -117,26 +160,29 @@ async def _serve(fleet: FleetFile, folder: Path, show: Callable[[str, str], None
         await stopping
 
     try:
-        for one in programs_of(fleet):
-            command = [*node_command(one.program, one.parameters), '-r', f'__node:={one.name}']
-            if fleet.namespace:
-                command += ['-r', f'__ns:=/{fleet.namespace.strip("/")}']
-            child = children.start(one.name, command)
-            running.setdefault(one.program, []).append(child)
-            followers.append(_Follower(child, show))
+        for program in programs_of(fleet):
+            one = _Running(program, children)
+            running.append(one)
+            followers.append(_Follower(one.child, show))
         while not stop.is_set():
             follow()
-            for program, started in running.items():
-                for child in started:
-                    code = child.process.poll()
-                    if code is None or child.expected_to_end:
-                        continue
-                    child.expected_to_end, exit_code = True, 1
-                    print(f'{child.name} ended with exit code {code}', file=sys.stderr, flush=True)
+            for one in running:
+                code = one.child.process.poll()
+                if code is None:
+                    continue
+                if not one.child.expected_to_end:
+                    one.child.expected_to_end = True
+                    again = 'it is started again' if one.may_live_again(code) else ''
+                    told = ': '.join(filter(None, (f'ended with exit code {code}', again)))
+                    print(f'{one.program.title} {told}', file=sys.stderr, flush=True)
                     # Robots that nobody plans for are made safe and released; the others go on
                     # without a recorder, a window, or the robots of one executor.
-                    if program == 'planner':
-                        stop.set()
+                    if not again:
+                        exit_code = 1
+                        if one.program.program == 'planner':
+                            stop.set()
+                elif one.is_due():
+                    one.start(children)
             await asyncio.sleep(LOOK_PERIOD_S)
     finally:
         # The planner makes robots safe with its tasks' ends, which the recorder is to hear of.
@@ -145,5 +191,5 @@ async def _serve(fleet: FleetFile, folder: Path, show: Callable[[str, str], None
         await end('recorder')
         for follower in followers:
             follower.close()
-        codes = [child.process.returncode for started in running.values() for child in started]
+        codes = [one.child.process.returncode for one in running if not one.again_s]
     return exit_code or int(any(codes))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -29,6 +29,9 @@ _NAMESPACE = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)?')
 METRICS_OF = {'planner': 0, 'recorder': 1, 'executor': 9}
 """What is added to ``metrics_port`` for the programs; executors count on from theirs."""
 
+PORTS_OF_SHARE = 100
+"""Ports of one share: those of the next one begin so many later."""
+
 GIVEN = {
     'planner': {'robots', 'metrics_port'},
     'executor': {'robot', 'skill_set', 'robots', 'metrics_port'},
@@ -50,6 +53,9 @@ TEXTS = {
     'together': 'Whether one executor moves all robots. Tellos always share one.',
     'metrics_port': 'First port for Prometheus: that of the planner. The recorder has the next '
     'one, executors have those from the ninth after it on; 0 for none.',
+    'shares': 'Robots of each of several planners, by the name of their share; each robot is in '
+    "one. A share's programs are in the namespace NAMESPACE/SHARE; in their texts {share} stands "
+    'for its name. Without this key one planner has all robots.',
     'planner': "The planner's parameters.",
     'executor': "The executors' parameters.",
     'recorder': "The recorder's parameters; without this key nothing is recorded.",
@@ -74,6 +80,7 @@ class FleetFile:
     namespace: str = ''
     together: bool = False
     metrics_port: int = 0
+    shares: dict[str, list[str]] = field(default_factory=dict)
     planner: dict[str, Any] = field(default_factory=dict)
     executor: dict[str, Any] = field(default_factory=dict)
     recorder: dict[str, Any] | None = None
@@ -82,11 +89,18 @@ class FleetFile:
 
 @dataclass(frozen=True, slots=True)
 class FleetProgram:
-    """One program of a fleet, with the name of its node and its parameters."""
+    """One program of a fleet, with the name of its node, its namespace and its parameters."""
 
     program: str
     name: str
     parameters: dict[str, Any]
+    namespace: str = ''
+
+    @property
+    def title(self) -> str:
+        """Its name among all programs of the fleet, for people and log files."""
+        share = self.namespace.partition('/')[2]
+        return f'{share}.{self.name}' if share else self.name
 
 
 def read_fleet_file(path: Path) -> FleetFile:
@@ -119,7 +133,9 @@ def parse_fleet(content: object, source: str) -> FleetFile:
         kind = str(keys[key].type).split('[')[0]
         if not _fits(kind, value):
             raise ConfigurationError(f'{source}: {key}: {value!r}: expected a {kind}')
-        if key in RECORDS:
+        if key == 'shares':
+            given[key] = value or {}
+        elif key in RECORDS:
             given[key] = _parameters(key, value or {}, f'{source}: {key}')
         else:
             given[key] = value
@@ -140,9 +156,81 @@ def parse_fleet(content: object, source: str) -> FleetFile:
         raise ConfigurationError(
             f'{source}: namespace: {fleet.namespace!r}: expected letters, digits and underscores'
         )
-    if not 0 <= fleet.metrics_port < 65536 - METRICS_OF['executor'] - len(fleet.robots):
+    _check_shares(fleet, source)
+    ports = METRICS_OF['executor'] + len(fleet.robots) + PORTS_OF_SHARE * len(fleet.shares)
+    if not 0 <= fleet.metrics_port < 65536 - ports:
         raise ConfigurationError(f'{source}: metrics_port: {fleet.metrics_port}: expected a port')
     return fleet
+
+
+def _check_shares(fleet: FleetFile, source: str) -> None:
+    """Require that each robot is in one share, and that shares do not get into each other's way.
+
+    Raises:
+        ConfigurationError: It is otherwise.
+    """
+    if not fleet.shares:
+        return
+    source = f'{source}: shares'
+    shared: list[object] = []
+    for share, robots in fleet.shares.items():
+        if not (isinstance(share, str) and share and _NAMESPACE.fullmatch(share)):
+            raise ConfigurationError(f'{source}: {share!r}: expected the name of a namespace')
+        if not (isinstance(robots, list) and robots):
+            raise ConfigurationError(f'{source}: {share}: {robots!r}: expected a list of robots')
+        shared += robots
+        if fleet.metrics_port and len(robots) > PORTS_OF_SHARE - METRICS_OF['executor']:
+            raise ConfigurationError(f'{source}: {share}: {len(robots)} robots: expected fewer')
+    for robot in {*map(str, shared), *fleet.robots}:
+        count = shared.count(robot)
+        if robot not in fleet.robots or count != 1:
+            raise ConfigurationError(
+                f'{source}: robot {robot!r} is in {count} of them: expected each robot of the '
+                'fleet in one'
+            )
+    if len(fleet.shares) > 1:
+        if fleet.executor.get('driver') == 'tello':
+            raise ConfigurationError(f'{source}: driver tello: expected all Tellos in one share')
+        for program, name in (('recorder', 'output'), ('planner', 'audit_file')):
+            value = (getattr(fleet, program) or {}).get(name, '')
+            wanted = fleet.recorder is not None and program == 'recorder'
+            if '{share}' not in value and (value or wanted):
+                raise ConfigurationError(
+                    f'{source}: {program}: {name} {value!r}: expected {{share}} in it, so that '
+                    'each share has its own'
+                )
+
+
+def shares_of(fleet: FleetFile) -> list[FleetFile]:
+    """Return a fleet of its own for each share; the whole fleet where there are no shares."""
+    if not fleet.shares:
+        return [fleet]
+
+    def own(values: dict[str, Any] | None, share: str) -> dict[str, Any]:
+        return {
+            name: value.replace('{share}', share) if isinstance(value, str) else value
+            for name, value in (values or {}).items()
+        }
+
+    found = []
+    for number, (share, robots) in enumerate(fleet.shares.items()):
+        window = own(fleet.window, share)
+        if window.get('port'):
+            window['port'] += number
+        first = fleet.metrics_port and fleet.metrics_port + PORTS_OF_SHARE * number
+        made = replace(
+            fleet,
+            robots={robot: fleet.robots[robot] for robot in robots},
+            namespace=f'{fleet.namespace}/{share}',
+            metrics_port=first,
+            shares={},
+            planner=own(fleet.planner, share),
+            executor=own(fleet.executor, share),
+            recorder=None if fleet.recorder is None else own(fleet.recorder, share),
+            window=None if fleet.window is None else window,
+        )
+        found.append(made)
+    return found
 
 
 def _fits(kind: str, value: object) -> bool:
@@ -179,7 +267,12 @@ def executor_groups(robots: Sequence[str], driver: str, *, together: bool) -> li
 
 
 def programs_of(fleet: FleetFile) -> list[FleetProgram]:
-    """Return the programs of a fleet in the order in which they are started, the planner last."""
+    """Return the programs of a fleet in the order in which they are started.
+
+    Of each share the planner is the last.
+    """
+    if fleet.shares:
+        return [one for share in shares_of(fleet) for one in programs_of(share)]
     entries = [f'{robot}:{skill_set}' for robot, skill_set in fleet.robots.items()]
     robots = list(fleet.robots)
 
@@ -189,20 +282,22 @@ def programs_of(fleet: FleetFile) -> list[FleetProgram]:
         return {'metrics_port': fleet.metrics_port + METRICS_OF[program] + number}
 
     found = []
+
+    def add(program: str, name: str, given: dict[str, Any]) -> None:
+        found.append(FleetProgram(program, name, given, fleet.namespace))
+
     if fleet.recorder is not None:
-        given = fleet.recorder | {'robots': robots} | metrics('recorder')
-        found.append(FleetProgram('recorder', 'recorder', given))
+        add('recorder', 'recorder', fleet.recorder | {'robots': robots} | metrics('recorder'))
     driver = fleet.executor.get('driver', 'simulated')
     groups = executor_groups(entries, driver, together=fleet.together)
     for number, group in enumerate(groups):
         first = group[0].partition(':')[0]
         name = 'fleet_executor' if len(group) > 1 else f'{first}_executor'
-        given = fleet.executor | {'robots': group} | metrics('executor', number)
-        found.append(FleetProgram('executor', name, given))
+        add('executor', name, fleet.executor | {'robots': group} | metrics('executor', number))
     if fleet.window is not None:
-        found.append(FleetProgram('window', 'window', fleet.window | {'robots': robots}))
-    given = fleet.planner | {'robots': entries} | metrics('planner')
-    return [*found, FleetProgram('planner', 'planner', given)]
+        add('window', 'window', fleet.window | {'robots': robots})
+    add('planner', 'planner', fleet.planner | {'robots': entries} | metrics('planner'))
+    return found
 
 
 def fleet_schema() -> dict[str, Any]:
@@ -226,6 +321,10 @@ def fleet_schema() -> dict[str, Any]:
                 'minProperties': 1,
                 'additionalProperties': {'type': 'string', 'minLength': 1},
             }
+            if item.name == 'shares':
+                robots = {'type': 'string', 'minLength': 1}
+                each = {'type': 'array', 'minItems': 1, 'items': robots}
+                shape = {'type': ['object', 'null'], 'additionalProperties': each}
         else:
             shape = {'type': _JSON_TYPES[{'str': str, 'bool': bool, 'int': int}[kind]]}
         properties[item.name] = shape | {'description': TEXTS[item.name]}

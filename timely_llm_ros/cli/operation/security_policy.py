@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 from xml.etree import ElementTree
 
-from timely_llm_ros.cli.operation.fleet_file import programs_of
+from timely_llm_ros.cli.operation.fleet_file import programs_of, shares_of
 from timely_llm_ros.nodes.window import WindowParameters
 
 if TYPE_CHECKING:
@@ -72,7 +72,12 @@ class Profile:
 
 
 def fleet_profiles(fleet: FleetFile) -> list[Profile]:
-    """Return a profile for each program of a fleet, for whoever sends tasks and for operators."""
+    """Return a profile for each program of a fleet, for whoever sends tasks and for operators.
+
+    Each share of a fleet has clients and operators of its own.
+    """
+    if fleet.shares:
+        return [profile for share in shares_of(fleet) for profile in fleet_profiles(share)]
     namespace = f'/{fleet.namespace.strip("/")}'
     robots = tuple(fleet.robots)
     found = []

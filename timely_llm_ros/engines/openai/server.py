@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from timely_llm_ros.engines.engine import ServerState
 from timely_llm_ros.engines.openai import retries
 from timely_llm_ros.engines.openai.completions import Chunk
-from timely_llm_ros.engines.process import Backoff
 from timely_llm_ros.errors import (
     EngineError,
     ModelLoadError,
@@ -20,6 +19,7 @@ from timely_llm_ros.errors import (
     ServerBusyError,
     ServerLostError,
 )
+from timely_llm_ros.processes import Backoff
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable

@@ -150,7 +150,8 @@ class PlannerDiagnostics:
             level, text = DiagnosticStatus.WARN, 'brought to its safe action'
         else:
             level, text = DiagnosticStatus.OK, 'there'
-        return self._status(f'robot {link.robot}', level, text, {})
+        values = {'had when it was met': link.found} if link.found else {}
+        return self._status(f'robot {link.robot}', level, text, values)
 
     def _status(
         self, item: str, level: bytes, message: str, values: Mapping[str, object]

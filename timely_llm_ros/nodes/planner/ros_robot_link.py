@@ -18,7 +18,12 @@ from timely_llm_ros.action import ExecuteSegment
 from timely_llm_ros.errors import RobotUnavailableError
 from timely_llm_ros.msg import RobotState, SkillSegment
 from timely_llm_ros.ros import SEGMENTS_QOS, STATE_QOS, GoalClient, IdentifiedSubscription
-from timely_llm_ros.ros.conversions import outcome_record, progress_record, segment_message
+from timely_llm_ros.ros.conversions import (
+    outcome_record,
+    progress_record,
+    segment_message,
+    uuid_text,
+)
 from timely_llm_ros.silence import Silence
 
 if TYPE_CHECKING:
@@ -88,6 +93,8 @@ class RosRobotLink:
         nothing since."""
         self.halted = False
         """Whether its executor says that it takes no segments until it is released."""
+        self.found = ''
+        """The plan of another planner that the robot had when it was met; '' for none."""
         self._server_seen = False
         self._sent: set[_SentSegment] = set()
         self._stopping: set[asyncio.Future[None]] = set()
@@ -138,6 +145,10 @@ class RosRobotLink:
                 return
             self._give_up('its executor was started anew')
             self._executor, self._server_seen = executor, False
+            if any(message.plan_id.uuid):
+                plan, segment = uuid_text(message.plan_id), message.segment
+                self.found = f'plan {plan}, segment {segment}, of an earlier planner'
+                _logger.warning('robot %s: %s', self.robot, self.found)
         self._silence.heard()
         self._phase, self.halted = message.phase, message.halted
         if message.phase == RobotState.SAFE:
