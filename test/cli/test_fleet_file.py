@@ -19,6 +19,7 @@ from timely_llm_ros.cli.operation.fleet_file import (
     read_fleet_file,
 )
 from timely_llm_ros.cli.operation.log_lines import json_line
+from timely_llm_ros.cli.operation.security_policy import fleet_profiles
 from timely_llm_ros.errors import ConfigurationError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -140,5 +141,58 @@ def test_only_the_planner_may_send_segments_and_only_executors_take_them() -> No
 def test_names_that_no_program_could_use_are_refused_before_any_starts(
     content: Any, named: str
 ) -> None:
+    with pytest.raises(ConfigurationError, match=f'fleet.yaml: .*{named}'):
+        parse_fleet(content, 'fleet.yaml')
+
+
+def shared(**more: Any) -> dict[str, Any]:
+    robots = dict.fromkeys(('a', 'b', 'c'), 'tello')
+    return {'robots': robots, 'shares': {'north': ['a', 'c'], 'south': ['b']}, **more}
+
+
+def test_each_share_is_a_fleet_in_a_namespace_of_its_own() -> None:
+    content = shared(
+        namespace='site',
+        metrics_port=9401,
+        planner={'audit_file': '{share}.jsonl'},
+        recorder={'output': 'trace_{share}'},
+        window={'port': 8095},
+    )
+    jsonschema.validate(content, fleet_schema())
+    programs = {one.title: one for one in programs_of(parse_fleet(content, ''))}
+    assert list(programs) == [
+        'north.recorder', 'north.a_executor', 'north.c_executor', 'north.window', 'north.planner',
+        'south.recorder', 'south.b_executor', 'south.window', 'south.planner',
+    ]  # fmt: skip
+    north, south = programs['north.planner'], programs['south.planner']
+    assert (north.namespace, south.namespace) == ('site/north', 'site/south')
+    assert north.parameters['robots'] == ['a:tello', 'c:tello']
+    assert south.parameters['audit_file'] == 'south.jsonl'
+    assert programs['south.recorder'].parameters['output'] == 'trace_south'
+    assert programs['south.window'].parameters['port'] == 8096
+    ports = [one.parameters['metrics_port'] for one in programs.values() if one.program != 'window']
+    assert len(set(ports)) == len(ports)
+    names = [profile.enclave for profile in fleet_profiles(parse_fleet(content, ''))]
+    assert len(set(names)) == len(names)
+    assert '/site/south/planner' in names
+
+
+@pytest.mark.parametrize(
+    ('content', 'named'),
+    [
+        (shared(shares={'north': ['a', 'b', 'c'], 'south': ['c']}), 'c'),
+        (shared(shares={'north': ['a', 'b']}), 'c'),
+        (shared(shares={'north': ['a', 'b', 'c', 'd']}), 'd'),
+        (shared(shares={'north': ['a', 'b', 'c'], 'south': []}), 'south'),
+        (shared(shares={'north': 'abc'}), 'abc'),
+        (shared(shares={'no/rth': ['a', 'b', 'c']}), 'no/rth'),
+        (shared(recorder={'output': 'trace'}), 'output'),
+        (shared(recorder={}), 'output'),
+        (shared(planner={'audit_file': 'all.jsonl'}), 'audit_file'),
+        (shared(executor={'driver': 'tello'}), 'Tellos'),
+        (shared(metrics_port=65400), 'metrics_port'),
+    ],
+)
+def test_shares_that_get_into_each_others_way_are_refused(content: Any, named: str) -> None:
     with pytest.raises(ConfigurationError, match=f'fleet.yaml: .*{named}'):
         parse_fleet(content, 'fleet.yaml')
