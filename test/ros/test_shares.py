@@ -124,6 +124,10 @@ def flies(shared: Shared, share: str, robot: str, sent: dict[str, SentTask]) -> 
     return shared.events(robot)[-1:] == ['start']
 
 
+def is_safe(shared: Shared, robot: str) -> bool:
+    return shared.events(robot)[-1] == 'safe'
+
+
 def served(shared: Shared, robot: str) -> SentTask:
     """Return a short task that succeeded; those before it were answered by "send it again".
 
@@ -153,7 +157,7 @@ def test_a_killed_planner_comes_back_and_the_other_shares_do_not_notice(shared: 
         wait_for(sent[robot].result.done, f'end of the task of {robot}')
         with pytest.raises(PlannerLostError, match='send the task again'):
             sent[robot].result.result()
-        wait_for(lambda robot=robot: shared.events(robot)[-1] == 'safe', f'safe {robot}')
+        wait_for(partial(is_safe, shared, robot), f'safe {robot}')
     before = {robot: len(shared.segments[robot]) for robot in plans}
     for robot in plans:
         task = served(shared, robot)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from support.engines.server_runs import GENERATIONS, Run, request
 
 from timely_llm_ros.skills import PlanLimits
 from timely_llm_ros.skills.loading import find_skill_set
+from timely_llm_ros.utility import NORMAL, URGENT
 
 CHATBOT = find_skill_set('chatbot')
 
@@ -175,6 +177,23 @@ def server_prompt(number: int, **options: Any) -> list[int]:
 
     prompt = request(number, **options).prompt
     return [*TEXTS.encode(prompt.fixed, beginning=True), *TEXTS.encode(prompt.body)]
+
+
+async def test_requests_carry_the_date_at_which_their_segment_is_due() -> None:
+    server = await CompletionServer().start()
+    async with Run([server.url], {'priority': True}) as run:
+        for number in (0, 3):
+            run.engine.submit(request(number))
+        sent_s = time.time()
+        await run.all_ended([0, 3])
+    normal, urgent = (
+        next(one.body['priority'] for one in server.requests if one.session == name)
+        for name in ('g0', 'g3')
+    )
+    assert urgent < normal
+    for due_ms, utility in ((normal, NORMAL), (urgent, URGENT)):
+        assert due_ms / 1000 - sent_s == pytest.approx(utility.expected_response_s, abs=0.5)
+    await server.stop()
 
 
 async def test_what_servers_cannot_do_is_refused() -> None:
