@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from timely_llm_ros.engines.engine import EngineFailed, EngineInfo, EngineReady, GenerationEnded
-from timely_llm_ros.engines.process import LAST_RESTART_S, Backoff, Supervisor
+from timely_llm_ros.engines.process import LAST_RESTART_S, Supervisor
 from timely_llm_ros.errors import EngineError, ModelLoadError
+from timely_llm_ros.processes import Backoff
 from timely_llm_ros.virtual_time import run_virtual
 
 if TYPE_CHECKING:
