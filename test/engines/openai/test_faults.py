@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -203,12 +202,9 @@ async def test_a_request_that_no_server_survives_ends(undisturbed_plans: dict[in
         await server.stop()
 
 
-def date_in(s: float) -> str:
-    return format_datetime(datetime.now(UTC) + timedelta(seconds=s), usegmt=True)
-
-
 @pytest.mark.parametrize(
-    ('status', 'retry_after'), [('429', '1'), ('429', date_in(3600)), ('503', '1'), ('503', '')]
+    ('status', 'retry_after'),
+    [('429', '1'), ('429', 'Wed, 21 Oct 2065 07:28:00 GMT'), ('503', '1'), ('503', '')],
 )
 async def test_a_request_that_is_put_off_waits_alone(
     undisturbed_plans: dict[int, Any], status: str, retry_after: str
@@ -250,8 +246,9 @@ async def test_a_request_that_is_put_off_for_too_long_ends() -> None:
 
 
 async def test_a_server_that_is_busy_for_long_is_not_waited_for_where_another_is_free(
-    undisturbed_plans: dict[int, Any],
+    undisturbed_plans: dict[int, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(retries, 'LAST_PAUSE_S', 3600.0)
     busy = await CompletionServer(fault=lambda _: Fault('429', 0, '3600')).start()
     free = await CompletionServer().start()
     async with Run([busy.url, free.url]) as run:
@@ -262,6 +259,10 @@ async def test_a_server_that_is_busy_for_long_is_not_waited_for_where_another_is
         assert {n: run.plan(n) for n in GENERATIONS} == undisturbed_plans
         assert run.state is not None
         assert [server.losses for server in run.state.servers] == [0, 0]
+        # None asked a second time before it went elsewhere.
+        asked = [one.session for one in busy.requests]
+        assert asked
+        assert len(set(asked)) == len(asked)
     await busy.stop()
     await free.stop()
 
