@@ -27,7 +27,8 @@ def fleet(start_fleet: Callable[..., Fleet]) -> Fleet:
     return start_fleet(
         robots={'drone_1': 'tello', 'arm_1': 'arm'},
         together=False,
-        planner={'engine': 'torch'},
+        # As long as the engine may take to start anew, on a slow machine too.
+        planner={'engine': 'torch', 'fallback_after_s': 120.0},
         executor={'time_scale': 0.1},
     )
 
@@ -77,7 +78,7 @@ def test_planner_and_robots_go_before_the_engine(fleet: Fleet) -> None:
         assert all(policy == os.SCHED_RR for policy in policies(worker)) == bool(expected)
 
 
-def test_killed_engine(fleet: Fleet) -> None:
+def test_killed_engine_leaves_the_robot_to_its_fallback_plan(fleet: Fleet) -> None:
     assert fleet.planner is not None
     worker = next(
         pid for pid in fleet.planner.children if 'engines.torch.worker' in command_line(pid)
@@ -88,6 +89,20 @@ def test_killed_engine(fleet: Fleet) -> None:
     os.kill(worker, signal.SIGKILL)
     status, result = goal.result()
     assert (status, result.error_code) == (ABORTED, Result.ENGINE_FAILED)
+    assert result.error_msg.endswith("; its robot did the fallback plan 'hover;land;'")
+    assert (result.segments, result.tokens, result.utility) == (2, 0, 0.0)
+    assert fleet.started('drone_1')[-2:] == ['hover', 'land']
+    # The trace says why, of each of its segments.
+    kind = TaskEvent.SEGMENT_STARTED
+    wait_for(lambda: len(fleet.events_of(goal, kind)) == 2, 'starts of both segments')
+    why = [start.error_msg.split(':')[0] for start in fleet.events_of(goal, kind)]
+    assert why == ['engine failed'] * 2
+
+    def told() -> bool:
+        values = [value for status in fleet.diagnostics[-1].status for value in status.values]
+        return [value.value for value in values if value.key == 'fallback plans'] == ['1']
+
+    wait_for(told, 'diagnostics that count it')
     # It comes back by itself, and meanwhile tasks wait for it.
     status, result = fleet.plan('take a picture of the cat', objects=('cat_3',)).result()
     assert status == SUCCEEDED, result.error_msg

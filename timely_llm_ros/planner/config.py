@@ -63,6 +63,13 @@ class PlannerConfig:
     stop_limit_s: float = option(
         5.0, 'How long a robot may take to confirm that it stopped (s).', minimum=0.1, maximum=60.0
     )
+    fallback_after_s: float = option(
+        0.0,
+        'A robot does the fallback plan of its skill set when the engine fails under its task, or '
+        'when no engine has answered that for so long (s); 0 for never.',
+        minimum=0.0,
+        maximum=3600.0,
+    )
     budgets: BudgetOptions | None = None
     learns_least_time: bool = False
     predicts_lengths: bool = False

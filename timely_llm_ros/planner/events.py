@@ -59,6 +59,7 @@ class SegmentReady(_OfTask):
         generation_s: Engine time spent on it (s).
         expected_execution_s: By the skill set's duration models (s).
         kv_tokens: Tokens of KV that its generation holds.
+        fallback: Why it is of a fallback plan; empty where an engine generated it.
     """
 
     segment: Segment
@@ -66,6 +67,7 @@ class SegmentReady(_OfTask):
     generation_s: float
     expected_execution_s: float
     kv_tokens: int
+    fallback: str = ''
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from timely_llm_ros.errors import (
 from timely_llm_ros.planner.background_tasks import BackgroundTasks
 from timely_llm_ros.planner.budgets import Budgets
 from timely_llm_ros.planner.config import PlannerConfig
-from timely_llm_ros.planner.context import PlannerContext
+from timely_llm_ros.planner.context import EngineEar, PlannerContext
 from timely_llm_ros.planner.gate import Gate, require_known, require_robot
 from timely_llm_ros.planner.permission import Approvals
 from timely_llm_ros.planner.prepared_task import PreparedTask
@@ -113,6 +113,7 @@ class Planner:
             config=self._config,
             demand=self._gate.demand,
             approvals=self.approvals,
+            ear=EngineEar(clock),
         )
         self.prompts = TaskPrompts()
         """What makes the prompts of its tasks."""
@@ -309,7 +310,9 @@ class Planner:
         return float(found.predicted(self._config.max_tokens))
 
     def _begin(self, run: TaskRun) -> None:
-        if self._engine_ready and self._open and run.begin():
+        if self._open and not self._engine_ready:
+            run.await_engine()
+        elif self._open and run.begin():
             self._gate.began(run)
 
     def _skip_queued(self, late: TaskRun) -> None:
@@ -326,15 +329,14 @@ class Planner:
     def _on_ended(self, run: TaskRun) -> None:
         del self._runs[run.task.task_id]
         self._gate.ended(run)
-        robot = run.task.robot
-        queue = self._queues[robot]
-        queue.leave(run)
+        (queue := self._queues[run.task.robot]).leave(run)
         if queue.empty:
-            del self._queues[robot]
+            del self._queues[run.task.robot]
         elif queue.current is not None:
             self._begin(queue.current)
 
     def _on_engine_event(self, event: EngineEvent) -> None:
+        self._context.ear.hear(event)
         match event:
             case SegmentGenerated():
                 self._background.on_event(event)
@@ -358,9 +360,8 @@ class Planner:
             case EngineReady(info):
                 self._engine_ready = self._open
                 self.warm_scenes.engine_ready(info)
-                for queue in tuple(self._queues.values()):
-                    if queue.current is not None:
-                        self._begin(queue.current)
+                for run in [queue.current for queue in self._queues.values() if queue.current]:
+                    self._begin(run)
                 if self._open:
                     self._background.engine_ready()
             case EngineStateChanged():
@@ -383,8 +384,7 @@ class Planner:
         self._shortest_s[skill_set] = min(shortest_s, event.generation_s)
 
     def _of_generation(self, generation_id: str, handle: Callable[[TaskRun], None]) -> None:
-        run = self._runs.get(generation_id)
-        if run is None:
+        if (run := self._runs.get(generation_id)) is None:
             return
         try:
             handle(run)
@@ -393,8 +393,8 @@ class Planner:
             run.end(Ending(TimelyError.code, f'fault in the planner: {err!r}'))
 
     def _emit(self, event: PlannerEvent) -> None:
-        if self._on_event is not None:
-            try:
+        try:
+            if self._on_event is not None:
                 self._on_event(event)
-            except Exception:
-                _logger.exception('observer of planner events')
+        except Exception:
+            _logger.exception('observer of planner events')

@@ -7,21 +7,18 @@ import logging
 import math
 from typing import TYPE_CHECKING, Any
 
-from timely_llm_ros.engines import GenerationRequest
 from timely_llm_ros.errors import (
-    BudgetOverrunError,
     Ending,
     EngineError,
     ExecutionError,
     PlanError,
-    RobotUnavailableError,
     WorthlessError,
 )
 from timely_llm_ros.execution import TimedSegment
 from timely_llm_ros.planner.delivery import Delivery
 from timely_llm_ros.planner.events import PhaseChanged, SegmentReady, TaskAccepted, TaskEnded
 from timely_llm_ros.planner.task import TaskFeedback, TaskPhase, TaskResult
-from timely_llm_ros.skills import expected_execution_s
+from timely_llm_ros.skills import expected_execution_s, fallback_segments
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -81,9 +78,13 @@ class TaskRun:
         )
         self._began = False
         self._generating = False
-        self._overrun: Ending | None = None
+        self._owed: Ending | None = None
+        """How it ends once its robot has done what it has, where that is no success."""
+        self._fallback: str | None = None
+        """Why its robot does its fallback plan; None where it does not."""
         self._ending: Ending | None = None
         self._generated = self._executed = self._tokens = 0
+        self._awaits_engine = self._scripted_response = False
         self._watches: list[asyncio.Task[None]] = []
         self._last_phase: TaskPhase | None = None
 
@@ -96,8 +97,8 @@ class TaskRun:
 
     @property
     def response_s(self) -> float | None:
-        """From when it came to its first action (s); None before."""
-        return self._delivery.timeline.response_s
+        """From when it came to the first action that an engine planned (s); None before."""
+        return None if self._scripted_response else self._delivery.timeline.response_s
 
     @property
     def remaining_s(self) -> float:
@@ -160,25 +161,12 @@ class TaskRun:
         if self._began or self._ending is not None:
             return False
         if not self._prepared.link.available:
-            lost = f'robot {self.task.robot!r}: its executor does not answer, expected it to'
-            self.end(Ending.of(RobotUnavailableError(lost)))
+            self.end(self._prepared.robot_lost())
             return False
         self._began = self._generating = True
-        prepared, budgeted = self._prepared, self._prepared.budgeted
-        request = GenerationRequest(
-            generation_id=self.task.task_id,
-            prompt=prepared.prompt,
-            skill_set=prepared.skill_set,
-            scene=prepared.scene,
-            utility=self.task.utility,
-            arrival_s=self.received_s,
-            max_tokens=prepared.max_tokens,
-            constrained=self._context.config.constrained,
-            predicted_tokens=prepared.predicted_tokens,
-            eviction=None if budgeted is None else budgeted.rule(self.received_s),
-            scene_of=self.task.robot,
-        )
+        self.await_engine()
         try:
+            request = self._prepared.request(self.received_s, self._context.config)
             self._context.engine.submit(request)
         except Exception as err:
             _logger.exception('engine')
@@ -195,20 +183,19 @@ class TaskRun:
             wrong = f'segment {segment.index}: expected segment {self._generated}'
             self.end(Ending.of(EngineError(wrong)))
             return
-        self._generated += 1
         self._tokens += segment.tokens
-        scene = self.task.scene
-        expected_s = expected_execution_s(segment.statements, self._prepared.skill_set, scene)
-        times = event.token_at_s, event.generation_s, expected_s
-        now_s = self._context.clock.now()
-        self._context.emit(
-            SegmentReady(
-                self.task.task_id, self.task.robot, now_s, segment, *times, event.kv_tokens
-            )
-        )
-        self._delivery.send(TimedSegment(self.task.task_id, segment, scene, *times))
+        self._send(segment, event.token_at_s, event.generation_s, event.kv_tokens)
         self._tell_idle()
         self._touch(feedback=True)
+
+    def _send(self, segment: Segment, token_at_s: float, generation_s: float, kv: int) -> None:
+        self._generated += 1
+        task = self.task
+        expected_s = expected_execution_s(segment.statements, self._prepared.skill_set, task.scene)
+        times, now_s = (token_at_s, generation_s, expected_s), self._context.clock.now()
+        why = self._fallback or ''
+        self._context.emit(SegmentReady(task.task_id, task.robot, now_s, segment, *times, kv, why))
+        self._delivery.send(TimedSegment(task.task_id, segment, task.scene, *times))
 
     def on_eviction(self, event: EvictionDecided) -> None:
         """Note how much of the prompt's KV was evicted."""
@@ -232,12 +219,7 @@ class TaskRun:
                 # An answer may be cut off, and is read as far as it goes.
                 self._finish_if_done()
             case 'length':
-                limit = f'expected at most {self._prepared.max_tokens}'
-                code = PlanError.code
-                if self._prepared.max_tokens < self._context.config.max_tokens:
-                    limit += f', for a time budget of {self.task.time_budget_s:g} s'
-                    code = BudgetOverrunError.code
-                self.end(Ending(code, f'plan has no end after {event.tokens} tokens: {limit}'))
+                self.end(self._prepared.without_end(event.tokens, self._context.config))
             case 'invalid_plan':
                 self.end(Ending(PlanError.code, event.error))
             case 'worthless':
@@ -251,7 +233,37 @@ class TaskRun:
         """Note that the engine lost the generation."""
         if self._generating:
             self._generating = False
-            self.end(Ending(EngineError.code, f'engine failed: {error}'))
+            self._fall_back(f'engine failed: {error}')
+
+    # Its fallback plan
+
+    def await_engine(self) -> None:
+        """Have its fallback plan done where the engine is silent for too long."""
+        if self._context.config.fallback_after_s and not self._awaits_engine:
+            self._awaits_engine = True
+            self._watch(self._watch_engine(), 'engine')
+
+    async def _watch_engine(self) -> None:
+        limit_s = self._context.config.fallback_after_s
+        await self._context.ear.silence(limit_s, lambda: self._delivery.awaits_value)
+        if self._ending is None and not self.generated:
+            self._fall_back(f'no engine answered for {limit_s:g} s')
+
+    def _fall_back(self, why: str) -> None:
+        """Have the fallback plan done after what its robot has; without one, end it."""
+        prepared, kind = self._prepared, self.task.task_kind
+        segments = fallback_segments(prepared.skill_set, kind, self._generated)
+        if not (segments and self._context.config.fallback_after_s and prepared.link.available):
+            self.end(Ending(EngineError.code, why))
+            return
+        self._stop_watches()
+        self._stop_generation()
+        self._began, self._scripted_response, self._fallback = True, not self._generated, why
+        plan = ''.join(segment.text for segment in segments)
+        self._owed = Ending(EngineError.code, f'{why}; its robot did the fallback plan {plan!r}')
+        for segment in segments:
+            self._send(segment, self._context.clock.now(), 0.0, 0)
+        self._touch(feedback=True)
 
     def end(self, ending: Ending) -> None:
         """End it; the first reason counts. The robot is brought to its safe action first."""
@@ -303,7 +315,7 @@ class TaskRun:
 
     def _finish_if_done(self) -> None:
         if not self._generating and not self._delivery.busy and self._ending is None:
-            self.end(self._overrun or Ending())
+            self.end(self._owed or Ending())
 
     async def _wind_down(self) -> None:
         try:
@@ -312,8 +324,7 @@ class TaskRun:
             self._conclude()
 
     def _conclude(self) -> None:
-        timeline = self._delivery.timeline
-        response_s = timeline.response_s
+        timeline, response_s = self._delivery.timeline, self.response_s
         result = TaskResult(
             ending=self._ending or Ending(),
             response_s=response_s,
@@ -347,11 +358,7 @@ class TaskRun:
         await self._context.clock.sleep(deadline_s - self._context.clock.now())
         if self.task.overrun != 'kill' or self._ending is not None:
             return
-        text = (
-            f'time budget {budget_s:g} s: the generation had {self._tokens} tokens in '
-            f'{self._generated} segments by then, expected it to have ended'
-        )
-        self._overrun = Ending.of(BudgetOverrunError(text))
+        self._owed = self._prepared.overran(self._tokens, self._generated)
         self._stop_generation()
         # The robot finishes what it has; a task that still queues has nothing and ends at once.
         self._finish_if_done()
@@ -370,19 +377,12 @@ class TaskRun:
 
     async def _watch_worth(self) -> None:
         """End it when its first segment is not there by the time it would not be wanted."""
-        utility = self.task.utility
-        limit_s = utility.worthless_after_s
+        limit_s = self.task.utility.worthless_after_s
         await self._context.clock.sleep(self.received_s + limit_s - self._context.clock.now())
         if self._generated:
             return
-        waited = 'its robot had not come to it' if not self._began else 'no segment was there'
-        self.end(
-            Ending(
-                WorthlessError.code,
-                f'{waited} after {limit_s:.2f} s, from when its utility is no more than '
-                f'{utility.floor:g}: expected a first action before',
-            )
-        )
+        waited = 'no segment was there' if self._began else 'its robot had not come to it'
+        self.end(self._prepared.worthless(waited))
 
     def _touch(self, *, feedback: bool = False) -> None:
         """Tell of a new phase, and how far the task is then or where ``feedback`` asks for it."""

@@ -49,6 +49,7 @@ from timely_llm_ros.skills.scene import (
 from timely_llm_ros.skills.segments import (
     Segment,
     TextSegmenter,
+    fallback_segments,
     read_statements,
     segmenter_for,
 )
@@ -71,8 +72,8 @@ __all__ = [
     'FreeText', 'If', 'Land', 'LinearDuration', 'Message', 'Motion', 'Move', 'PlanExample',
     'PlanLimits', 'PlanMeter', 'Prompt', 'ReadingDuration', 'Repeat', 'Risk', 'Role', 'Scene',
     'SceneObject', 'Segment', 'SegmentEnd', 'Skill', 'SkillSet', 'Statement', 'Still',
-    'TextSegmenter', 'Turn', 'build_prompt', 'calls_of', 'expected_execution_s', 'fixed_part',
-    'instruction_words', 'is_word', 'parse', 'read_messages', 'read_statements',
-    'require_own_names', 'require_turns', 'scene_line', 'segmenter_for', 'skill_usage',
-    'spoken_of_m', 'trim_scene',
+    'TextSegmenter', 'Turn', 'build_prompt', 'calls_of', 'expected_execution_s',
+    'fallback_segments', 'fixed_part', 'instruction_words', 'is_word', 'parse', 'read_messages',
+    'read_statements', 'require_own_names', 'require_turns', 'scene_line', 'segmenter_for',
+    'skill_usage', 'spoken_of_m', 'trim_scene',
 ]  # fmt: skip

@@ -162,6 +162,8 @@ class SkillSet:
         limits: How much a plan may ask for.
         examples: Tasks with their plans for the prompts of general models; they change nothing of
             what the robots can do, so the fingerprint leaves them out.
+        fallback: Plans for when no engine answers, by kind of task, ``any`` for all others; the
+            fingerprint leaves them out: only a planner asks for them.
     """
 
     name: str
@@ -172,6 +174,7 @@ class SkillSet:
     free_text: FreeText | None = None
     limits: PlanLimits = _DEFAULT_LIMITS
     examples: tuple[PlanExample, ...] = ()
+    fallback: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def fingerprint(self) -> str:
         """Return a short hash of the content; equal content has an equal one on every machine."""

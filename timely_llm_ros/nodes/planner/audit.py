@@ -117,6 +117,7 @@ class PlannerAudit:
                     robot=event.robot,
                     segment=event.segment.index,
                     **_clipped('text', event.segment.text),
+                    **({'fallback': event.fallback} if event.fallback else {}),
                 )
             case ApprovalAsked():
                 self._note(

@@ -67,8 +67,12 @@ class PlannerDiagnostics:
                 'background': state.background,
                 'background steps interrupted': state.interrupted,
             }
+        values['fallback plans'] = self._topics.counts['fallbacks']
         if self._topics.engine_error:
             text = f'failed, restarting: {self._topics.engine_error}'
+            return self._status('engine', DiagnosticStatus.ERROR, text, values)
+        if robots := self._topics.fallbacks.values():
+            text = f'no answer: fallback plans of {", ".join(sorted(robots))}'
             return self._status('engine', DiagnosticStatus.ERROR, text, values)
         return self._status('engine', DiagnosticStatus.OK, 'serving', values)
 

@@ -31,6 +31,11 @@ ENDED = Metric(
     'Tasks that ended, by error code in words; "none" is success.',
     ('reason',),
 )
+FALLBACKS = Metric(
+    'timely_planner_fallbacks_total',
+    'counter',
+    'Tasks whose robots did a fallback plan, because no engine answered.',
+)
 RESPONSES = Metric(
     'timely_planner_response_seconds',
     'histogram',
@@ -136,6 +141,7 @@ def planner_samples(
         ACCEPTED: [((), topics.counts['accepted'])],
         REFUSED: [((word,), topics.refusals[code]) for code, word in REASONS.items()],
         ENDED: [((word,), topics.endings[code]) for code, word in REASONS.items()],
+        FALLBACKS: [((), topics.counts['fallbacks'])],
         RESPONSES: [(key, _distribution(one.counts, one.total_s)) for key, one in responses],
         IN_TIME: [(key, one.in_time) for key, one in responses],
         UTILITY: [((), topics.utility)],

@@ -58,6 +58,8 @@ class PlannerTopics:
         """Goals that were not taken, by error code."""
         self.endings: Counter[int] = Counter()
         """Tasks that ended, by error code; 0 is success."""
+        self.fallbacks: dict[str, str] = {}
+        """The robots that do a fallback plan now, by task."""
         self.responses = ResponseTimes()
         self.utility = self.possible_utility = 0.0
         """What ended tasks earned, and the most that they could have."""
@@ -115,6 +117,9 @@ class PlannerTopics:
                     message.eviction_ratio = budget.evicted
                     _fill(message, prediction_fields(budget))
             case SegmentReady():
+                if event.fallback and event.task_id not in self.fallbacks:
+                    self.fallbacks[event.task_id] = task.robot
+                    self.counts['fallbacks'] += 1
                 self._segments[event.task_id, event.segment.index] = event
                 return
             case SegmentStarted():
@@ -122,7 +127,7 @@ class PlannerTopics:
                 message.segment = event.index
                 ready = self._segments.get((event.task_id, event.index))
                 if ready is not None:
-                    message.text = ready.segment.text
+                    message.text, message.error_msg = ready.segment.text, ready.fallback
                     message.expected_execution = duration(ready.expected_execution_s)
             case SegmentEnded():
                 message.event = TaskEvent.SEGMENT_ENDED
@@ -168,6 +173,7 @@ class PlannerTopics:
         result = event.result
         self.counts[result.status.value] += 1
         task, _ = self._tasks.pop(event.task_id)
+        self.fallbacks.pop(event.task_id, None)
         for key in [key for key in self._segments if key[0] == event.task_id]:
             del self._segments[key]
         self.endings[result.ending.code] += 1

@@ -39,6 +39,7 @@ def skill_set_schema() -> Schema:
             'free_text': free_text,
             'limits': limits,
             'examples': _list(_example(), examples_yaml.MAX_EXAMPLES),
+            'fallback': _named(_plan(whole.MAX_FALLBACK_LENGTH), whole.MAX_FALLBACKS),
         },
     )
     measured = _object({'duration': _duration()}, {'evidence': {'type': 'object'}})
@@ -136,10 +137,14 @@ def _example() -> Schema:
     return _object(
         {
             'instruction': {'type': 'string', 'maxLength': examples_yaml.MAX_INSTRUCTION_LENGTH},
-            'plan': {'type': 'string', 'maxLength': examples_yaml.MAX_PLAN_LENGTH},
+            'plan': _plan(examples_yaml.MAX_PLAN_LENGTH),
         },
         {'objects': _list(thing, examples_yaml.MAX_OBJECTS)},
     )
+
+
+def _plan(longest: int) -> Schema:
+    return {'type': 'string', 'maxLength': longest}
 
 
 def _limit(name: str) -> Schema:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, get_args
 
+from timely_llm_ros.errors import PlanError
 from timely_llm_ros.options import Option, option_of
 from timely_llm_ros.skills.argument_kinds import MAX_DECIMALS
 from timely_llm_ros.skills.durations import (
@@ -17,6 +18,7 @@ from timely_llm_ros.skills.durations import (
 from timely_llm_ros.skills.limits import PlanLimits
 from timely_llm_ros.skills.loading.examples_yaml import read_examples
 from timely_llm_ros.skills.loading.motion_yaml import read_motion
+from timely_llm_ros.skills.segments import fallback_segments
 from timely_llm_ros.skills.skill_types import (
     RISKS,
     UNITS,
@@ -44,6 +46,8 @@ MAX_REPEAT = 1000
 MAX_SAMPLES = 10_000
 MAX_SECONDS = 86_400.0
 MAX_WORDS_PER_MINUTE = 10_000.0
+MAX_FALLBACKS = 64
+MAX_FALLBACK_LENGTH = 400
 
 _KINDS: tuple[ArgumentKind, ...] = get_args(ArgumentKind)
 _RETURNS: tuple[ReturnKind, ...] = get_args(ReturnKind)
@@ -59,7 +63,7 @@ def read_whole_skill_set(item: YamlValue) -> SkillSet:
     """
     top = item.mapping(
         required=('name', 'description', 'safe_action', 'skills'),
-        optional=('max_repeat', 'free_text', 'limits', 'examples'),
+        optional=('max_repeat', 'free_text', 'limits', 'examples', 'fallback'),
     )
     name, description = top['name'].word(), top['description'].description()
     max_repeat = top['max_repeat'].integer(1, MAX_REPEAT) if 'max_repeat' in top else 10
@@ -88,9 +92,27 @@ def read_whole_skill_set(item: YamlValue) -> SkillSet:
             'because it must be possible at any time'
         )
     found = SkillSet(name, description, skills, safe_action, max_repeat, free_text, limits)
+    if 'fallback' in top:
+        found = _with_fallback(top['fallback'], found)
     if 'examples' not in top:
         return found
     return replace(found, examples=read_examples(top['examples'], found))
+
+
+def _with_fallback(item: YamlValue, skill_set: SkillSet) -> SkillSet:
+    """Return the skill set with its fallback plans, each checked as a model's would be."""
+    keys = item.mapping(any_key=True)
+    if not 1 <= len(keys) <= MAX_FALLBACKS:
+        item.refuse(f'{len(keys)} plans: expected 1 to {MAX_FALLBACKS}')
+    plans = {kind: plan.line(MAX_FALLBACK_LENGTH) for kind, plan in keys.items()}
+    found = replace(skill_set, fallback=plans)
+    for kind, plan in keys.items():
+        try:
+            if not fallback_segments(found, kind):
+                plan.refuse(f'{plans[kind]!r}: expected at least one statement')
+        except PlanError as err:
+            plan.refuse(str(err))
+    return found
 
 
 def _free_text(item: YamlValue) -> FreeText:
