@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,13 +16,15 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / 'config' / 'docker'
 DOCKERFILES = sorted(FOLDER.glob('*.Dockerfile'))
 SERVICES = yaml.safe_load((FOLDER / 'compose.yaml').read_text(encoding='utf-8'))['services']
+# It comes with the tools of the checkout, on Linux x86-64.
+HADOLINT = shutil.which('hadolint', path=f'{Path(sys.executable).parent}:{os.defpath}') or ''
 PROGRAMS = {path.name for path in (ROOT / 'scripts').iterdir()}
 
 
-@pytest.mark.skipif(shutil.which('hadolint') is None, reason='hadolint: expected on the PATH')
+@pytest.mark.skipif(not HADOLINT, reason='hadolint: expected beside this Python')
 @pytest.mark.parametrize('file', DOCKERFILES, ids=lambda file: file.name)
 def test_hadolint_is_content(file: Path) -> None:
-    done = subprocess.run(['hadolint', str(file)], capture_output=True, text=True, check=False)
+    done = subprocess.run([HADOLINT, str(file)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, '')
 
 
