@@ -149,15 +149,14 @@ def test_the_versions_are_one() -> None:
 
 def test_bloom_can_read_manifest_and_change_log() -> None:
     package = pytest.importorskip('catkin_pkg.package', reason='catkin_pkg: comes with ROS')
-    from catkin_pkg.changelog import get_changelog_from_path
-    from catkin_pkg.package_version import get_forthcoming_label
-
+    changelog = pytest.importorskip('catkin_pkg.changelog')
+    versions = pytest.importorskip('catkin_pkg.package_version')
     warnings: list[str] = []
     package.parse_package(str(ROOT)).validate(warnings)
     assert warnings == []
-    found = get_changelog_from_path(str(ROOT), 'timely_llm_ros')
+    found = changelog.get_changelog_from_path(str(ROOT), 'timely_llm_ros')
     assert found is not None
-    assert get_forthcoming_label(found.rst) == 'Forthcoming'
+    assert versions.get_forthcoming_label(found.rst) == 'Forthcoming'
 
 
 def test_what_is_imported_is_declared() -> None:
