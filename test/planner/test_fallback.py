@@ -11,13 +11,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.engines.scripted import engine_of
 
+from timely_llm_ros.clock import LoopClock
 from timely_llm_ros.engines import EngineStateChanged
 from timely_llm_ros.engines.engine import EngineState, ServerState
-from timely_llm_ros.errors import EngineError, NotApprovedError, SkillSetError, TaskCanceledError
+from timely_llm_ros.errors import (
+    EngineError,
+    ExecutionError,
+    NotApprovedError,
+    SkillSetError,
+    TaskCanceledError,
+)
+from timely_llm_ros.execution import LocalRobotLink, SegmentExecutor, read_envelope
 from timely_llm_ros.planner import PlannerConfig, SegmentReady, TaskEnded
 from timely_llm_ros.skills import SkillSet, fallback_segments
 from timely_llm_ros.skills.loading import find_skill_set, parse_skill_set
-from timely_llm_ros.testing import EXACT_SKILLS, Script, ScriptedEngine, acts, in_fleet
+from timely_llm_ros.testing import (
+    EXACT_SKILLS,
+    RecordingDriver,
+    Script,
+    ScriptedEngine,
+    acts,
+    in_fleet,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -168,6 +183,25 @@ def test_a_fallback_plan_waits_for_approval_as_any_plan() -> None:
         assert result.ending.code == NotApprovedError.code
 
     assert {event for event, _ in fly(body, Mute(), config, skills).notes()} <= {'safe'}
+
+
+def test_a_fallback_plan_stays_in_the_envelope_as_any_plan() -> None:
+    tello = replace(find_skill_set('tello'), fallback={'any': 'takeoff;move_forward(400);land;'})
+
+    async def body(fleet: Fleet) -> None:
+        clock = LoopClock()
+        driver = RecordingDriver(tello, 'd', fleet.log.append)
+        room = read_envelope({'workspace': {'x': [-2, 2], 'y': [-2, 2], 'z': [0, 3]}})
+        executor = SegmentExecutor(driver, tello, clock, envelope=room)
+        await executor.start()
+        fleet.skill_sets['tello'], fleet.executors['d'] = tello, executor
+        fleet.links['d'] = LocalRobotLink(executor, clock)
+        result = await fleet.submit(fleet.task('t', robot='d', skill_set='tello')).result()
+        assert result.ending.code == ExecutionError.code
+        assert 'workspace' in result.ending.message
+
+    notes = fly(body, Mute()).notes('d')
+    assert [call for event, call in notes if event == 'start'] == ['takeoff']
 
 
 TIMES = st.floats(0.0, 4.0, allow_nan=False)
