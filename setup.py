@@ -126,6 +126,7 @@ setup(
         'docs': ['mkdocs>=1.6,<2', 'mkdocs-material>=9.7', 'mkdocstrings[python]>=1'],
         'world': ['mujoco-core>=4', 'numpy'],
         'indy': ['neuromeka>=3.5'],
+        'py_trees': ['py_trees>=2.2'],
         'tello': ['djitellopy>=2.5,<3'],
     },
     cmdclass={'build_py': BuildWithInterfaces},

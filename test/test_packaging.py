@@ -38,6 +38,7 @@ OPTIONAL = {
     *('pyarrow', 'rich', 'rosbags', 'safetensors', 'tokenizers', 'torch', 'transformers', 'vllm'),
     *('matplotlib', 'zstandard', 'google', 'msgspec', 'websockets', 'prometheus_client'),
     'opentelemetry',
+    'py_trees',
 }
 """Modules of extras, imported where they are needed only."""
 
