@@ -130,6 +130,9 @@ class FleetUnderTest:
         assert self.planner is not None
         programs = [self.planner, *self.executors]
         samples = [sample(child.process.pid, 0.0) for child in programs]
+        ended = [child.name for child in programs if child.process.poll() is not None]
+        if ended:
+            raise RuntimeError(f'{", ".join(ended)}: expected to run while it is measured')
         taken = [one.memory_mb for one in samples if one is not None]
         return taken[0], sum(taken[1:])
 
