@@ -118,7 +118,7 @@ class ExecutorNode(Node):  # type: ignore[misc]
             told_s = -METRICS_PERIOD_S
             while not stop.is_set():
                 for server in self.servers:
-                    server.publish_state()
+                    server.publish_change()
                 now_s = self._ros.loop.time()
                 if self._exporter.serves and now_s - told_s >= METRICS_PERIOD_S:
                     told_s = now_s

@@ -43,7 +43,10 @@ class ExecutorParameters:
         maximum=60.0,
     )
     state_period_s: float = fixed(
-        0.1, 'How often robot_state is published (s).', minimum=0.02, maximum=1.0
+        0.1,
+        'How often robot_state is published while it changes (s); else every 0.4 s.',
+        minimum=0.02,
+        maximum=1.0,
     )
     limits: ExecutorLimits = fixed_group(ExecutorLimits())
     result_timeout_s: int = fixed(

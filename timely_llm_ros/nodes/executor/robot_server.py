@@ -46,6 +46,9 @@ INTRODUCTION_S = 0.5
 RECONNECT_PERIOD_S = 2.0
 """How often a lost connection to the robot is tried again (s)."""
 
+REST_PERIOD_S = 0.4
+"""How often a state that does not change is published (s); ``robot_timeout_s`` is longer."""
+
 
 @dataclass(slots=True, eq=False)
 class _Taken:
@@ -104,6 +107,9 @@ class RobotServer:
         self._states = SolePublisher(
             node, RobotState, f'{robot}/robot_state', STATE_QOS, action=action
         )
+        self._published: tuple[ExecutorState, bool] | None = None
+        """The last state that was published, and whether the robot was halted."""
+        self._published_s = 0.0
         self._result_timeout_s = result_timeout_s
         self._server: DeferredActionServer
 
@@ -161,7 +167,19 @@ class RobotServer:
         """Publish what the robot does now."""
         self._publish(self.executor.state)
 
+    def publish_change(self) -> None:
+        """Publish what the robot does if it is new, and else as a rare sign of life.
+
+        Called every state period. What costs a planner most of its idle time is to hear of robots
+        that do nothing.
+        """
+        state = self.executor.state
+        unheard_s = self._ros.loop.time() - self._published_s
+        if (state, self.halted) != self._published or unheard_s >= REST_PERIOD_S:
+            self._publish(state)
+
     def _publish(self, state: ExecutorState) -> None:
+        self._published, self._published_s = (state, self.halted), self._ros.loop.time()
         message = robot_state_message(
             state, self.robot, self.executor.skill_set, halted=self.halted
         )

@@ -79,7 +79,7 @@ class PlannerParameters:
     robot_timeout_s: float = option(
         1.0,
         "Silence of a robot's executor (s) that counts as its loss.",
-        minimum=0.2,
+        minimum=0.6,
         maximum=60.0,
     )
     load_limit_s: float = option(

@@ -1,0 +1,58 @@
+"""When a robot's state is published: at a change, and else rarely."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+from unittest.mock import MagicMock
+
+from timely_llm_ros.execution import ExecutorState
+from timely_llm_ros.nodes.executor import robot_server
+from timely_llm_ros.nodes.executor.robot_server import REST_PERIOD_S, RobotServer
+from timely_llm_ros.nodes.planner.parameters import PlannerParameters
+from timely_llm_ros.ros import declarations
+
+if TYPE_CHECKING:
+    import pytest
+
+IDLE = ExecutorState('idle', '', 0, '', 0.0, 0.0, 0)
+
+
+class Clock:
+    now_s = 100.0
+
+    def time(self) -> float:
+        return self.now_s
+
+
+def test_a_state_is_published_when_it_changes_and_else_as_a_rare_sign_of_life(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    states = MagicMock()
+    monkeypatch.setattr(robot_server, 'SolePublisher', lambda *_, **__: states)
+    clock = Clock()
+    executor: Any = SimpleNamespace(state=IDLE, skill_set=SimpleNamespace(name='tello'))
+    ros: Any = SimpleNamespace(loop=clock)
+    server = RobotServer(MagicMock(), ros, 'r', executor, planner_timeout_s=1.0, result_timeout_s=1)
+    publish = states.publish
+
+    def published(after_s: float) -> int:
+        clock.now_s += after_s
+        before = publish.call_count
+        server.publish_change()
+        return publish.call_count - before
+
+    assert published(0.0) == 1
+    assert published(REST_PERIOD_S / 2) == 0
+    executor.state = replace(IDLE, phase='lost')
+    assert published(0.0) == 1
+    assert published(REST_PERIOD_S / 2) == 0
+    assert published(REST_PERIOD_S / 2) == 1
+
+
+def test_a_robot_at_rest_is_heard_of_before_a_planner_may_miss_it() -> None:
+    limit = declarations(PlannerParameters)['robot_timeout_s']
+    assert limit.option.minimum is not None
+    assert limit.option.minimum > REST_PERIOD_S
+    assert limit.default > 2 * REST_PERIOD_S
