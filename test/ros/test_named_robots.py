@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from geometry_msgs.msg import Point
 from support.ros.calls_fleet import CallsFleet
-from timely_llm_ros.msg import SceneObject
+from support.ros.programs import wait_for
+from timely_llm_ros.msg import RobotState, SceneObject
 
 from timely_llm_ros.execution import SegmentCode
 from tools import robot_interfaces
@@ -136,6 +137,21 @@ def test_a_wait_is_no_goal_and_is_cancelled_like_one(robot: CallsFleet) -> None:
     goal.cancel()
     assert goal.result()[1].error_code == SegmentCode.CANCELED
     assert not [e for e in robot.servers.events[before:] if e['event'] == 'goal']
+
+
+def test_a_server_that_died_is_a_lost_robot_until_it_is_back(robot: CallsFleet) -> None:
+    robot.servers.command('seconds 60')
+    (name,) = robot.robots
+    before = len(robot.servers.events)
+    goal = begin(robot, 'goto(desk_1);')
+    action = 'GoToBehavior' if is_drone(robot) else 'navigate_to_pose'
+    robot.servers.wait_event('goal', action, before)
+    robot.servers.kill()
+    assert goal.result()[1].error_code == SegmentCode.ROBOT_LOST
+    wait_for(lambda: robot.states[name][-1].phase == RobotState.LOST, 'robot lost')
+    robot.servers.restart()
+    wait_for(lambda: robot.states[name][-1].phase != RobotState.LOST, 'robot back')
+    assert goals_of(robot, 'goto(desk_1);')
 
 
 def test_a_stop_and_a_killed_executor_end_the_motion(robot: CallsFleet) -> None:
