@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.ros.task_client import SentTask, TaskClient
 
 
-class PlanTaskLeaf(Behaviour):  # type: ignore[misc]
+class PlanTaskLeaf(Behaviour):
     """RUNNING while a task is planned and done, SUCCESS or FAILURE by its result.
 
     ``feedback_message`` has the call in hand, and the reason of a failure. A tree that turns to

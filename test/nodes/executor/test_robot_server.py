@@ -39,9 +39,9 @@ def test_a_state_is_published_when_it_changes_and_else_as_a_rare_sign_of_life(
 
     def published(after_s: float) -> int:
         clock.now_s += after_s
-        before = publish.call_count
+        before: int = publish.call_count
         server.publish_change()
-        return publish.call_count - before
+        return int(publish.call_count) - before
 
     assert published(0.0) == 1
     assert published(REST_PERIOD_S / 2) == 0
