@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-import itertools
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -35,11 +34,6 @@ from timely_llm_ros.nodes.planner.parameters import PlannerParameters
 from timely_llm_ros.nodes.planner.robot_scenes import RobotScenes
 from timely_llm_ros.nodes.planner.ros_robot_link import CHECK_PERIOD_S, RosRobotLink
 from timely_llm_ros.nodes.planner.spans import PlannerSpans
-from timely_llm_ros.nodes.planner.ros_robot_link import (
-    CHECK_PERIOD_S,
-    QUIET_PERIODS,
-    RosRobotLink,
-)
 from timely_llm_ros.nodes.planner.task_server import TaskServer
 from timely_llm_ros.nodes.planner.topics import PlannerTopics
 from timely_llm_ros.planner import Planner, TaskAccepted
@@ -171,15 +165,14 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
     async def _give_signs_of_life(self) -> None:
         """Show that both threads live, and notice robots that do not."""
         diagnosed_s = 0.0
-        for beat in itertools.count():
+        while True:
             self._ros.call(self._beat)
             if rival := self._heartbeat.rival():
                 self.get_logger().error(f'{rival}: leaving')
                 self._exit_code = 1
                 self._stop.set()
-            for number, link in enumerate(self.links.values()):
-                if link.has_work or (beat + number) % QUIET_PERIODS == 0:
-                    link.check()
+            for link in self.links.values():
+                link.check()
             now_s = self._ros.loop.time()
             if now_s - diagnosed_s >= DIAGNOSTICS_PERIOD_S:
                 diagnosed_s = now_s
@@ -240,11 +233,8 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
                     f'{parameters.load_limit_s:g} s'
                 ) from err
             raise
-        engine = parameters.engine
-        self.topics.engine_started(info, mode=engine.mode, policy=engine.policy)
-        self._spans.policy = engine.policy
-        mode, policy = parameters.engine.mode, parameters.engine.policy
-        self.topics.engine_started(info, mode=mode, policy=policy)
+        self._spans.policy = policy = parameters.engine.policy
+        self.topics.engine_started(info, mode=parameters.engine.mode, policy=policy)
         self._audit.engine_loaded(info)
         if planner.prompts.tokens:
             costs = ', '.join(f'{name} {size}' for name, size in planner.prompts.tokens.items())
