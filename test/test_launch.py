@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FILES = sorted((ROOT / 'launch').glob('*.launch.py'))
 SHARED = ROOT / 'timely_llm_ros' / 'launching.py'
 PARAMETERS = {**NODES, 'recorder': RecorderParameters, 'replay': ReplayParameters}
-NAV2_NAMES = {'namespace', 'use_sim_time', 'log_level'}
+NAV2_NAMES = {'namespace', 'use_sim_time', 'use_respawn', 'log_level'}
 REQUIRED = {'robot': 'drone_7', 'trace': 'runs/monday'}
 """Values for arguments without a default."""
 
@@ -80,6 +80,10 @@ class Shutdown(Entity):
     pass
 
 
+class UnlessCondition(Entity):
+    pass
+
+
 class LaunchDescription(Entity):
     pass
 
@@ -104,6 +108,7 @@ MODULES: dict[str, dict[str, Any]] = {
         'OpaqueFunction': OpaqueFunction,
         'Shutdown': Shutdown,
     },
+    'launch.conditions': {'UnlessCondition': UnlessCondition},
     'launch.substitutions': {
         'LaunchConfiguration': LaunchConfiguration,
         'PathJoinSubstitution': PathJoinSubstitution,
@@ -170,7 +175,7 @@ def test_imports_are_those_of_an_installed_ros(path: Path) -> None:
     if path != SHARED:
         assert 'timely_llm_ros.launching' in names
         names.remove('timely_llm_ros.launching')
-    names -= {'__future__.annotations', 'typing.Any'}
+    names -= {'__future__.annotations', 'os', 'typing.Any'}
     assert names
     assert {name.split('.')[0] for name in names} <= {'launch', 'launch_ros', 'ament_index_python'}
 
@@ -186,7 +191,7 @@ def test_arguments_are_described_and_closed_where_they_can_be(description: list[
         assert options['description'].strip(), name
         assert set(options) <= {'default_value', 'description', 'choices'}, name
         choices = options.get('choices', [])
-        if name in ('use_sim_time', 'autostart', 'together'):
+        if name in ('use_sim_time', 'use_respawn', 'ends_with_launch', 'autostart', 'together'):
             assert choices == ['true', 'false']
         if name == 'driver':
             assert all(driver in options['description'] for driver in DRIVERS)

@@ -5,15 +5,22 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from launch.actions import DeclareLaunchArgument, Shutdown
+from launch.conditions import UnlessCondition
 from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 from launch_ros.substitutions import FindPackageShare
 
 PACKAGE = 'timely_llm_ros'
+
+LAUNCHER = 'TIMELY_LLM_LAUNCHER'
+"""Environment variable that tells a program whether it ends with its launch, and who that is."""
+
+RESPAWN_DELAY_S = 2.0
 
 
 def common_arguments() -> list[DeclareLaunchArgument]:
@@ -25,6 +32,17 @@ def common_arguments() -> list[DeclareLaunchArgument]:
             description='Namespace of the fleet: of the planner and of its robots',
         ),
         switch_argument('use_sim_time', default='false', description='Take the time from /clock'),
+        switch_argument(
+            'use_respawn',
+            default='false',
+            description=f'Start a program again {RESPAWN_DELAY_S:g} s after it ends by itself',
+        ),
+        switch_argument(
+            'ends_with_launch',
+            default='true',
+            description='End the programs, with their robots safe, when launch ends without '
+            'ending them, as on SIGTERM or kill -9',
+        ),
         DeclareLaunchArgument(
             'log_level',
             default_value='info',
@@ -106,7 +124,7 @@ def node(
     """Return a node of the package that follows the common arguments.
 
     Its parameters win over those of the file that the launch argument ``file`` names. With
-    ``ends_all`` everything that was launched ends with it.
+    ``ends_all`` everything that was launched ends with it, unless it is started again.
     """
     files = [] if file is None else [LaunchConfiguration(file)]
     return Node(
@@ -117,5 +135,13 @@ def node(
         output='screen',
         parameters=[*files, {'use_sim_time': switch('use_sim_time'), **parameters}],
         ros_arguments=['--log-level', LaunchConfiguration('log_level')],
-        on_exit=[Shutdown(reason=f'the {executable} has ended')] if ends_all else None,
+        additional_env={LAUNCHER: [LaunchConfiguration('ends_with_launch'), f' {os.getpid()}']},
+        respawn=LaunchConfiguration('use_respawn'),
+        respawn_delay=RESPAWN_DELAY_S,
+        on_exit=[_end_all(executable)] if ends_all else None,
     )
+
+
+def _end_all(executable: str) -> Shutdown:
+    unless = UnlessCondition(LaunchConfiguration('use_respawn'))
+    return Shutdown(reason=f'the {executable} has ended', condition=unless)

@@ -5,18 +5,19 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
+import signal
 import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from timely_llm_ros.errors import ConfigurationError
 
-if TYPE_CHECKING:
-    from signal import Signals
-
 _PR_SET_PDEATHSIG = 1
+
+LAUNCHER = 'TIMELY_LLM_LAUNCHER'
+"""Environment variable by which our launch files say who launched a program: "true PID" has it end
+with that process."""
 
 SHARED_MEMORY = Path('/dev/shm')  # noqa: S108 (nothing is written there)
 
@@ -114,7 +115,7 @@ def take_precedence(*, alone: bool = False) -> bool:
     return True
 
 
-def end_with_parent(number: Signals, *, parent_pid: int) -> None:
+def end_with_parent(number: signal.Signals, *, parent_pid: int) -> None:
     """Have the kernel send this process a signal when its parent ends, however it ends.
 
     A process calls it early in its life. The kernel takes the thread that started the process for
@@ -148,3 +149,15 @@ class Backoff:
     def reset(self) -> None:
         """Begin with the first pause again, after an attempt that succeeded."""
         self._next_s = self._first_s
+def end_with_launch() -> None:
+    """End as on SIGTERM when the launch that started this process is gone, if it asked for that.
+
+    Launch takes its programs down on Ctrl-C, but neither on SIGTERM nor when it is killed. A
+    program under a prefix, such as a debugger, is no child of launch and is left alone.
+    """
+    # Not for what this process starts in turn.
+    asked, _, launcher = os.environ.pop(LAUNCHER, '').partition(' ')
+    if asked != 'true' or not launcher.isdecimal():
+        return
+    if os.getppid() == int(launcher) or not Path('/proc', launcher).exists():
+        end_with_parent(signal.SIGTERM, parent_pid=int(launcher))

@@ -17,7 +17,7 @@ from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
 from timely_llm_ros.errors import TimelyError
-from timely_llm_ros.processes import prepare_for_dds, require_files
+from timely_llm_ros.processes import end_with_launch, prepare_for_dds, require_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,6 +49,7 @@ def run_program(make_node: Callable[[], ProgramNode], arguments: Sequence[str] |
 
     The process ignores both signals from then on.
     """
+    end_with_launch()
     try:
         require_files()
     except TimelyError as err:

@@ -36,6 +36,7 @@ def ros2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ros2]:
         'planner': {'engine': 'simulated', 'robot_timeout_s': PATIENCE_S},
         'executor': {
             'time_scale': 0.1,
+            'journal_path': str(ros2.folder / '{robot}.jsonl'),
             'planner_timeout_s': PATIENCE_S,
             'worker_timeout_s': PATIENCE_S,
         },

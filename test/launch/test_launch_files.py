@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 from support import process_table
-from support.ros.programs import ROOT
+from support.ros.programs import ROOT, wait_for
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,6 +76,35 @@ def test_a_fleet_ends_with_its_planner(ros2: Ros2) -> None:
     fleet.wait()
     process_table.wait_gone(programs)
     assert fleet.output.count('process has finished cleanly') == 2, fleet.output
+
+
+@pytest.mark.parametrize('number', [signal.SIGKILL, signal.SIGTERM])
+def test_no_robot_flies_on_when_launch_alone_is_gone(ros2: Ros2, number: signal.Signals) -> None:
+    robot = f'flies_{number.name.lower()}'
+    fleet = launch_fleet(ros2, robot, f'{robot}:tello')
+    goal = ros2.start(
+        'action', 'send_goal', '--feedback', f'/{robot}/plan_task', PLAN_TASK,
+        f'{{robot: {robot}, instruction: "{"delay(10000);" * 6}"}}',
+    )  # fmt: skip
+    goal.wait_for('Feedback:')
+    programs = fleet.programs()
+    assert len(programs) == 3  # The planner, the executor and its guard.
+    os.kill(fleet.process.pid, number)
+    process_table.wait_gone(programs)
+    lines = (ros2.folder / f'{robot}.jsonl').read_text(encoding='utf-8').splitlines()
+    assert json.loads(lines[-1])['event'] == 'safe'
+
+
+def test_a_planner_that_is_killed_is_started_again_where_that_is_asked_for(ros2: Ros2) -> None:
+    fleet = launch_fleet(ros2, 'again', 'drone_1:tello', use_respawn='true')
+    (planner,) = (pid for pid in fleet.programs() if 'timely_llm_ros/planner' in _program(pid))
+    os.kill(planner, signal.SIGKILL)
+    wait_for(lambda: fleet.output.count('planning for') == 2, 'the next planner')
+    assert 'Goal finished with status: SUCCEEDED' in plan(ros2, 'again', 'drone_1', PLAN)
+    programs = fleet.programs()
+    fleet.interrupt()
+    fleet.wait()
+    process_table.wait_gone(programs)
 
 
 def _program(pid: int) -> str:

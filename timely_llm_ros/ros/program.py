@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.errors import TimelyError
-from timely_llm_ros.processes import require_files
+from timely_llm_ros.processes import end_with_launch, require_files
 from timely_llm_ros.ros.node_log import PACKAGE, NodeLogHandler
 from timely_llm_ros.ros.ros_thread import RosThread
 
@@ -43,6 +43,7 @@ def run(name: str, arguments: Sequence[str] | None, start: Start) -> int:
     package.addHandler(NodeLogHandler())
     package.propagate = False
     package.setLevel(logging.INFO)
+    end_with_launch()
     try:
         require_files()
     except TimelyError as err:

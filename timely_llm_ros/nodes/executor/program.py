@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from timely_llm_ros.execution import run_guarded
 from timely_llm_ros.nodes.executor.robot_body import SharedBodies
+from timely_llm_ros.processes import end_with_launch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +23,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     ``--no-guard`` leaves out the guard; nobody then stops the robots after a kill -9.
     """
+    # Before the fork: the guard hands the signal on.
+    end_with_launch()
     given = list(sys.argv if arguments is None else arguments)
     if '--no-guard' in given:
         given.remove('--no-guard')
