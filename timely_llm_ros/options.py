@@ -31,6 +31,7 @@ class Option:
         choices: The allowed words, empty for any text.
         off: The value that stands for None where None cannot be written, as in ROS parameters;
             None for an option that has no such state.
+        live: Whether it may change while it is in use.
     """
 
     description: str
@@ -38,6 +39,7 @@ class Option:
     maximum: float | None = None
     choices: tuple[str, ...] = ()
     off: float | str | None = None
+    live: bool = False
 
     @property
     def expected(self) -> str:
@@ -67,11 +69,11 @@ def option(
     maximum: float | None = None,
     choices: tuple[str, ...] = (),
     off: float | str | None = None,
+    live: bool = False,
 ) -> Any:
     """Return the dataclass field of one option; the arguments are those of :class:`Option`."""
-    return field(
-        default=default, metadata={_OPTION: Option(description, minimum, maximum, choices, off)}
-    )
+    declared = Option(description, minimum, maximum, choices, off, live)
+    return field(default=default, metadata={_OPTION: declared})
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,9 +129,10 @@ def test_a_planner_goes_round_its_lifecycle(ros2: Ros2) -> None:
     ):
         assert 'Transitioning successful' in ros2.run('lifecycle', 'set', planner, transition)
         assert ros2.run('lifecycle', 'get', planner).split()[0] == state
-        set_policy = ros2.run('param', 'set', planner, 'policy', 'fcfs', errors=True)
+        set_mode = ros2.run('param', 'set', planner, 'mode', 'stream', errors=True)
         expected = 'successful' if state == 'unconfigured' else 'expected the node to be unconfig'
-        assert expected in set_policy
+        assert expected in set_mode
+        assert 'successful' in ros2.run('param', 'set', planner, 'policy', 'fcfs', errors=True)
     assert 'fcfs' in ros2.run('param', 'get', planner, 'policy')
     answer = ros2.run('action', 'send_goal', '/site_b/plan_task', PLAN_TASK, goal('takeoff;'))
     assert 'Goal finished with status: SUCCEEDED' in answer

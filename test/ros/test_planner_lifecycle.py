@@ -51,8 +51,44 @@ def test_warnings_are_on_rosout_in_the_name_of_their_node(fleet: Fleet, client: 
     client.do(client.node.destroy_subscription, rosout)
 
 
+def whole(value: int) -> ParameterValue:
+    return ParameterValue(type=ParameterType.PARAMETER_INTEGER, integer_value=value)
+
+
+def texts(*values: str) -> ParameterValue:
+    return ParameterValue(
+        type=ParameterType.PARAMETER_STRING_ARRAY, string_array_value=list(values)
+    )
+
+
 def text(value: str) -> ParameterValue:
     return ParameterValue(type=ParameterType.PARAMETER_STRING, string_value=value)
+
+
+def check_changes_while_active(fleet: Fleet) -> None:
+    """With a task under way: refused with a reason, or in use for the next decision."""
+    for name, value, expected in (
+        ('policy', text('best'), 'one of'),
+        ('policy', ParameterValue(type=ParameterType.PARAMETER_BOOL), 'expected'),
+        ('client_weights', texts('web:-1'), '"name:weight"'),
+        ('max_queue_per_robot', whole(-1), '0'),
+        ('log_level', text('loud'), 'one of'),
+    ):
+        refused = fleet.set_parameter(name, value)
+        assert not refused.successful
+        assert expected in refused.reason
+    assert fleet.scheduler[-1].policy == 'least_loss'
+    assert fleet.set_parameter('policy', text('edf')).successful
+    wait_for(lambda: fleet.scheduler[-1].policy == 'edf', 'the policy in the state')
+    assert fleet.set_parameter('admission', text('fixed')).successful
+    assert fleet.planner is not None
+    assert 'admission: lookahead -> fixed' in fleet.planner.output
+
+    assert fleet.set_parameter('max_queue_per_robot', whole(0)).successful
+    full = fleet.plan('scan;', when_busy=PlanTask.Goal.BUSY_QUEUE)
+    status, result = full.result()
+    assert (status, result.error_code) == (ABORTED, Result.REFUSED)
+    assert fleet.set_parameter('max_queue_per_robot', whole(8)).successful
 
 
 def test_life(fleet: Fleet) -> None:
@@ -74,9 +110,10 @@ def test_life(fleet: Fleet) -> None:
     fleet.plan('delay(100);').wait_rejected()
     event = wait_for(lambda: fleet.events[before:], 'refusal')[0]
     assert (event.event, event.error_code) == (TaskEvent.REFUSED, Result.SHUTDOWN)
-    refused = fleet.set_parameter('policy', text('fcfs'))
+    refused = fleet.set_parameter('mode', text('stream'))
     assert not refused.successful
     assert 'unconfigured' in refused.reason
+    assert 'max_queue_per_robot' in refused.reason
 
     assert fleet.change_state(Transition.TRANSITION_ACTIVATE)
     fleet.wait_planning()
@@ -84,6 +121,7 @@ def test_life(fleet: Fleet) -> None:
 
     goal = fleet.plan('delay(10000);')
     fleet.wait_started('delay(10000)')
+    check_changes_while_active(fleet)
     assert fleet.change_state(Transition.TRANSITION_DEACTIVATE)
     status, result = goal.result()
     assert (status, result.error_code) == (ABORTED, Result.SHUTDOWN)

@@ -54,6 +54,7 @@ class BudgetOptions:
         "Largest share of a prompt's KV that a time budget may evict.",
         minimum=0.0,
         maximum=0.999,
+        live=True,
     )
     pessimism: float = option(
         0.0,
@@ -61,12 +62,14 @@ class BudgetOptions:
         'budget_coverage of such plans do not exceed.',
         minimum=0.0,
         maximum=1000.0,
+        live=True,
     )
     coverage: float = option(
         0.95,
         'Share of single prompts, steps and plan lengths that the worst case covers.',
         minimum=0.01,
         maximum=0.999,
+        live=True,
     )
     eviction: EvictionChoice = option(
         'score',
@@ -74,6 +77,7 @@ class BudgetOptions:
         'against what eviction costs; worst_case takes the least with which the worst case fits, '
         'and weighs where none does; most evicts budget_max_evicted then, as TimeBill.',
         choices=get_args(EvictionChoice),
+        live=True,
     )
     effect: EvictionEffect = SNAPKV_EFFECT
     ended: float = ENDED

@@ -4,6 +4,7 @@ from timely_llm_ros.engines.commands import (
     Cancel,
     Command,
     GenerationRequest,
+    Reschedule,
     Resume,
     RobotIdleAt,
     Submit,
@@ -35,6 +36,7 @@ __all__ = [
     'EngineFailed', 'EngineInfo', 'EngineReady', 'EngineState', 'EngineStateChanged',
     'EvictionDecided', 'GenerationEnded', 'GenerationRequest', 'ModelConfig', 'OpenAIConfig',
     'OpenAIEngine', 'Resume', 'RobotIdleAt', 'SegmentGenerated', 'ServerOptions', 'SimulatedConfig',
+    'Reschedule', 'Resume', 'RobotIdleAt', 'SegmentGenerated', 'ServerOptions', 'SimulatedConfig',
     'StepOptions', 'Submit', 'Suspend', 'TorchConfig', 'VllmConfig', 'Warm', 'create_engine',
     'find_engine',
 ]  # fmt: skip

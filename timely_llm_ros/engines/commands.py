@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from timely_llm_ros.budget import EvictionRule
+    from timely_llm_ros.scheduling import SchedulingOptions
     from timely_llm_ros.skills import Prompt, Scene, SkillSet
     from timely_llm_ros.utility import TimeUtility
 
@@ -108,5 +109,20 @@ class Warm:
         return f'scene of {self.scene_of}'
 
 
-Command = Submit | Suspend | Resume | RobotIdleAt | Cancel | Warm
+@dataclass(frozen=True, slots=True)
+class Reschedule:
+    """Rank robots' generations by another policy, or with other options, from the next step on.
+
+    Generations and what was learned of steps and lengths stay. It concerns no generation, and
+    engines whose ``EngineInfo.reschedules`` is false
+    ignore it.
+    """
+
+    generation_id: ClassVar[str] = ''
+
+    policy: str
+    scheduling: SchedulingOptions
+
+
+Command = Submit | Suspend | Resume | RobotIdleAt | Cancel | Warm | Reschedule
 """Everything that an engine can be told."""

@@ -40,7 +40,7 @@ class EngineConfig:
         'How plans are served: segment by segment with suspension, as a stream without, or whole.',
         choices=get_args(ServingMode),
     )
-    policy: str = option('least_loss', 'What ranks generations.', choices=policy_names())
+    policy: str = option('least_loss', 'What ranks generations.', choices=policy_names(), live=True)
     max_running: int = option(8, 'Most generations in one engine step.', minimum=1, maximum=1024)
     max_kv_tokens: int = option(
         32768, 'Most tokens whose KV is held.', minimum=256, maximum=2**31 - 1

@@ -204,6 +204,7 @@ class EngineInfo:
         context_tokens: Most tokens of one context; 0 where that is not known.
         messages: Whether it takes prompts as messages, because its servers make the rest of them.
         warms: Whether it computes robots' scenes ahead; others ignore :meth:`Engine.warm`.
+        reschedules: Whether it takes another policy while it runs; others ignore ``Reschedule``.
     """
 
     engine: str
@@ -219,6 +220,7 @@ class EngineInfo:
     context_tokens: int = 0
     messages: bool = False
     warms: bool = False
+    reschedules: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from timely_llm_ros.planner.events import (
     TaskAccepted,
     TaskEnded,
 )
+from timely_llm_ros.planner.gate import client_weights
 from timely_llm_ros.planner.planner import Planner
 from timely_llm_ros.planner.prepared_task import PreparedTask
 from timely_llm_ros.planner.task import Task, TaskFeedback, TaskPhase, TaskResult, TaskStatus
@@ -25,5 +26,5 @@ __all__ = [
     'CallStarted', 'Expectation', 'PhaseChanged', 'Planner', 'PlannerConfig',
     'PlannerEvent', 'PreparedTask', 'SegmentEnded', 'SegmentReady', 'SegmentStarted',
     'Task', 'TaskAccepted', 'TaskEnded', 'TaskFeedback', 'TaskHandle', 'TaskPhase', 'TaskResult',
-    'TaskStatus',
+    'TaskStatus', 'client_weights',
 ]  # fmt: skip

@@ -134,11 +134,15 @@ class Budgets:
     ) -> None:
         self._prompts = prompts
         self._evicts = bool(info.eviction)
-        self._times, self._predictor, self._config = times, predictor, config
-        self._options = config.budgets or BudgetOptions()
+        self._times, self._predictor = times, predictor
+        self.configure(config)
         self._size = PromptSize(info)
         self._live = self._kv_tokens = 0
         self._shares: dict[str, StepShare] = {}
+
+    def configure(self, config: PlannerConfig) -> None:
+        """Decide by these options from now on; what was learned stays."""
+        self._config, self._options = config, config.budgets or BudgetOptions()
 
     def decide(self, task: Task, skill_set: SkillSet, prompt: Prompt) -> BudgetedTask | None:
         """Return how a task is generated within its budget; None where it has none.

@@ -37,16 +37,19 @@ class PlannerConfig:
         "Tasks that may queue behind a robot's current one; a further one is refused.",
         minimum=0,
         maximum=1024,
+        live=True,
     )
     refuses_by_worth: bool = option(
         True,
         'Refuse a task whose time utility has a floor if it is not expected to be worth more, or '
         'if the time of engine and robot that it takes earns more elsewhere.',
+        live=True,
     )
     client_weights: tuple[str, ...] = option(
         (),
         'What clients count when more is asked than can be served, "name:weight" each; others '
         'count 1.',
+        live=True,
     )
     approval_above: str = option(
         'high',

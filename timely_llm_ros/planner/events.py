@@ -5,15 +5,22 @@ Topics, traces and the live view are made of them. Their times are on the planne
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from timely_llm_ros.execution import SegmentOutcome
     from timely_llm_ros.planner.budgets import BudgetedTask
     from timely_llm_ros.planner.task import Task, TaskPhase, TaskResult
     from timely_llm_ros.planner.worth import Expectation
     from timely_llm_ros.skills import Risk, Segment
+
+_logger = logging.getLogger(__name__)
+
+Event = TypeVar('Event')
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,3 +155,12 @@ PlannerEvent = (
     | TaskEnded
 )
 """Every event of the planner."""
+
+
+def tell(observer: Callable[[Event], None] | None, event: Event) -> None:
+    """Call an observer where there is one; its exception is logged and stops nothing."""
+    try:
+        if observer is not None:
+            observer(event)
+    except Exception:
+        _logger.exception('observer of %s', type(event).__name__)

@@ -66,16 +66,26 @@ class Gate:
     def __init__(
         self, clock: Clock, config: PlannerConfig, allows: AllowList | None = None
     ) -> None:
-        weights = client_weights(config.client_weights)
-        self._allows = allows
-        self._clock, self._refuses = clock, config.refuses_by_worth
-        self._most_queued = config.max_queue_per_robot
+        self.configure(config)
+        self._allows, self._clock = allows, clock
         self._costs = PlanCosts()
         self._expectations = Expectations(self._costs)
-        self._prices = Prices(self._costs, lambda client: weights.get(client, 1.0))
-        self._robot_prices = RobotPrices(self._costs, lambda client: weights.get(client, 1.0))
+        self._prices = Prices(self._costs, self._weight)
+        self._robot_prices = RobotPrices(self._costs, self._weight)
         self._spent_s: dict[str, float] = defaultdict(float)
         self._state = AdmissionState()
+
+    def configure(self, config: PlannerConfig) -> None:
+        """Judge by these options from now on.
+
+        Raises:
+            ConfigurationError: A client's weight is not a number > 0.
+        """
+        self._weights = client_weights(config.client_weights)
+        self._refuses, self._most_queued = config.refuses_by_worth, config.max_queue_per_robot
+
+    def _weight(self, client: str) -> float:
+        return self._weights.get(client, 1.0)
 
     @property
     def state(self) -> AdmissionState:

@@ -28,6 +28,8 @@ from timely_llm_ros.planner.background_tasks import BackgroundTasks
 from timely_llm_ros.planner.budgets import Budgets
 from timely_llm_ros.planner.config import PlannerConfig
 from timely_llm_ros.planner.context import EngineEar, PlannerContext
+from timely_llm_ros.planner.context import PlannerContext
+from timely_llm_ros.planner.events import tell
 from timely_llm_ros.planner.gate import Gate, require_known, require_robot
 from timely_llm_ros.planner.permission import Approvals
 from timely_llm_ros.planner.prepared_task import PreparedTask
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from timely_llm_ros.clock import Clock
-    from timely_llm_ros.engines import Engine, EngineEvent, EngineInfo
+    from timely_llm_ros.engines import Engine, EngineEvent, EngineInfo, Reschedule
     from timely_llm_ros.execution import RobotLink
     from timely_llm_ros.planner.background_tasks import BackgroundHandle, BackgroundTask
     from timely_llm_ros.planner.budgets import BudgetedTask
@@ -155,6 +157,14 @@ class Planner:
         self.warm_scenes.engine_ready(info)
         self._background.engine_ready()
         return info
+
+    def configure(self, config: PlannerConfig, schedule: Reschedule) -> None:
+        """Decide by other options from now on; what was learned stays."""
+        self._gate.configure(config)
+        if self._budgets is not None:
+            self._budgets.configure(config)
+        self._config = config
+        self._engine.send(schedule)
 
     def end_all(self, error: TimelyError) -> None:
         """End every task for that reason; their robots are made safe first."""
@@ -364,14 +374,9 @@ class Planner:
                     self._begin(run)
                 if self._open:
                     self._background.engine_ready()
-            case EngineStateChanged():
-                if self._budgets is not None:
-                    self._budgets.on_engine_event(event)
-        if self._on_engine_event_seen is not None:
-            try:
-                self._on_engine_event_seen(event)
-            except Exception:
-                _logger.exception('observer of engine events')
+            case EngineStateChanged() if self._budgets is not None:
+                self._budgets.on_engine_event(event)
+        tell(self._on_engine_event_seen, event)
 
     def _learn(self, run: TaskRun, event: GenerationEnded) -> None:
         """Remember how long a whole plan was and how much engine time it took."""
@@ -398,3 +403,4 @@ class Planner:
                 self._on_event(event)
         except Exception:
             _logger.exception('observer of planner events')
+        tell(self._on_event, event)

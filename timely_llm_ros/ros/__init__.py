@@ -12,6 +12,7 @@ from timely_llm_ros.ros.metrics import (
     MetricsOptions,
     Samples,
 )
+from timely_llm_ros.ros.node_log import LEVELS, set_level
 from timely_llm_ros.ros.parameters import (
     TYPE_NAMES,
     Declaration,
@@ -22,6 +23,7 @@ from timely_llm_ros.ros.parameters import (
     declare,
     fixed,
     fixed_group,
+    live_values,
     read,
 )
 from timely_llm_ros.ros.program import run
@@ -49,6 +51,7 @@ __all__ = [
     'EVENTS_QOS',
     'HEARTBEAT_QOS',
     'HEARTBEAT_TOPIC',
+    'LEVELS',
     'METRICS_PERIOD_S',
     'SEGMENTS_QOS',
     'SPIN_S',
@@ -80,8 +83,10 @@ __all__ = [
     'declare',
     'fixed',
     'fixed_group',
+    'live_values',
     'read',
     'robot_entries',
     'run',
     'same_program',
+    'set_level',
 ]  # fmt: skip

@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from rclpy.logging import get_logger
+from rclpy.logging import LoggingSeverity, get_logger
 
 if TYPE_CHECKING:
     from rclpy.node import Node
 
 PACKAGE = 'timely_llm_ros'
+
+LEVELS = ('', 'debug', 'info', 'warn', 'error', 'fatal')
+"""What a node's parameter of its log's level may be; "" for what its command line says."""
 
 
 class NodeLogHandler(logging.Handler):
@@ -49,3 +52,12 @@ def log_as(node: Node | None) -> None:
     for handler in logging.getLogger(PACKAGE).handlers:
         if isinstance(handler, NodeLogHandler):
             handler.follow(node)
+
+
+def set_level(node: Node, level: str) -> None:
+    """Log from this severity on, in the node and in the package; "" for the command line's."""
+    severity = LoggingSeverity.UNSET if not level else LoggingSeverity[level.upper()]
+    node.get_logger().set_level(severity)
+    effective = node.get_logger().get_effective_level()
+    # The severities of ROS are Python's.
+    logging.getLogger(PACKAGE).setLevel(int(effective))

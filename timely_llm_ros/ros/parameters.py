@@ -8,6 +8,7 @@ program reads and ``docs/reference/parameters.md`` cannot differ.
 from __future__ import annotations
 
 from dataclasses import MISSING, dataclass, field, fields
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from timely_llm_ros.errors import ConfigurationError
@@ -22,6 +23,8 @@ _FIXED = 'fixed'
 
 NO_TEXTS = ['']
 """How an empty list is declared."""
+
+NO_CHANGES: Mapping[str, object] = MappingProxyType({})
 
 Value = bool | int | float | str | list[str]
 """What a ROS parameter of ours may hold."""
@@ -211,17 +214,23 @@ def declare(node: Node, record: type[Record]) -> Record:
     return read(node, record)
 
 
-def read(node: Node, record: type[Record]) -> Record:
-    """Return the present values of a record's parameters.
+def read(node: Node, record: type[Record], changes: Mapping[str, object] = NO_CHANGES) -> Record:
+    """Return the present values of a record's parameters, or with ``changes`` those they would be.
 
     Raises:
         ConfigurationError: A value cannot be used.
     """
     values: dict[str, Any] = {}
     for name, declared in declarations(record).items():
-        value: object = node.get_parameter(name).value
+        value = changes[name] if name in changes else node.get_parameter(name).value
         if isinstance(declared.default, tuple):
             value = () if value == NO_TEXTS else tuple(cast('list[str]', value))
         check(record, name, value)
         values[name] = value
     return build(record, values)
+
+
+def live_values(node: Node, record: type[Any]) -> dict[str, object]:
+    """Return the present values of the parameters that may change while they are in use."""
+    known = declarations(record).items()
+    return {name: node.get_parameter(name).value for name, it in known if it.option.live}

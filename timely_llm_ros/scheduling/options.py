@@ -44,9 +44,12 @@ class SchedulingOptions:
         'as leave every deadline that can still be met, always max_running, or as TimelyLLM '
         'prints it.',
         choices=get_args(Admission),
+        live=True,
     )
     interrupts: bool = option(
-        False, 'Whether a segment in the making may be interrupted for a better-ranked one.'
+        False,
+        'Whether a segment in the making may be interrupted for a better-ranked one.',
+        live=True,
     )
     age_bound_s: float | None = option(
         30.0,
@@ -55,17 +58,20 @@ class SchedulingOptions:
         minimum=0.0,
         maximum=86400.0,
         off=0.0,
+        live=True,
     )
     network_s: float = option(
         0.0,
         'One-way time to a robot (s), by which a segment is due earlier.',
         minimum=0.0,
         maximum=10.0,
+        live=True,
     )
     fills: bool = option(
         False,
         'Whether, with admission lookahead, a generation whose prompt is computed joins wherever '
         'there is room: more plans, each urgent one a little later.',
+        live=True,
     )
     profiled_generation_s: float | None = option(
         None,
@@ -80,6 +86,7 @@ class SchedulingOptions:
         'predicted.',
         minimum=0.0,
         maximum=1.0,
+        live=True,
     )
     background_batch: int = option(
         16,

@@ -7,11 +7,19 @@ generations what each step brought.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from timely_llm_ros.engines.commands import Cancel, Resume, RobotIdleAt, Submit, Suspend
+from timely_llm_ros.engines.commands import (
+    Cancel,
+    Reschedule,
+    Resume,
+    RobotIdleAt,
+    Submit,
+    Suspend,
+)
 from timely_llm_ros.engines.core.reading import read_cut, read_output
 from timely_llm_ros.engines.core.remaining_lengths import RemainingLengths
 from timely_llm_ros.engines.core.segment_forecast import SegmentForecast
@@ -77,16 +85,7 @@ class Generations:
         self._kv = kv
         self.stop_strings = options.stop_strings
         """Where one of them comes in a text, the text ends before it."""
-        self._scheduler = options.scheduling.scheduler(
-            self.table,
-            self.step_times,
-            policy=options.policy,
-            max_running=options.max_running,
-            mode=options.mode,
-        )
-        self._lengths = RemainingLengths(
-            self.table, kv, needed=find_policy(options.policy).ranks_plans
-        )
+        self._lengths = RemainingLengths(self.table, kv)
         self._forecast = SegmentForecast(
             self.table, options.scheduling.costs(), self.step_times, self._lengths
         )
@@ -95,6 +94,7 @@ class Generations:
             lambda it: segmenter_for(it.skill_set, it.scene, whole_plan=whole)
         )
         self._by_id: dict[str, Generation] = {}
+        self._schedule(options)
         self._events: list[EngineEvent] = []
         self._state_at_s = -math.inf
 
@@ -112,13 +112,14 @@ class Generations:
         """Return a generation; None where it is not here."""
         return self._by_id.get(generation_id)
 
-    # Commands ------------------------------------------------------------------------------------
-
     def apply(self, command: Command) -> None:
         """Do what a command asks for; one that names no generation of these is ignored."""
-        if isinstance(command, Submit):
-            self._submit(command.request)
-            return
+        match command:
+            case Submit(request):
+                self._submit(request)
+                return
+            case Reschedule(policy, scheduling):
+                self._schedule(replace(self._options, policy=policy, scheduling=scheduling))
         generation = self._by_id.get(command.generation_id)
         if generation is None:
             return
@@ -141,6 +142,12 @@ class Generations:
     def refine(self, remaining_tokens: Mapping[str, float]) -> None:
         """Take later predictions of how many tokens are left of plans."""
         self._lengths.refine(remaining_tokens)
+
+    def _schedule(self, options: CoreOptions) -> None:
+        self._options = options
+        self._scheduler = options.scheduler(self.table, self.step_times)
+        if find_policy(options.policy).ranks_plans:
+            self._lengths.require(list(self))
 
     def _submit(self, request: GenerationRequest) -> None:
         """Queue a generation; one that cannot be served ends with ``error``."""
@@ -186,8 +193,6 @@ class Generations:
             begun = generation.context.computed or (generation.tokens and not generation.segments)
             self.set_phase(generation, Phase.SUSPENDED if begun else Phase.QUEUED)
 
-    # Beginning and end ---------------------------------------------------------------------------
-
     def add(self, generation: Generation, remaining_tokens: float | None = None) -> None:
         """Queue a generation whose context is open.
 
@@ -229,8 +234,6 @@ class Generations:
         generation = self._by_id.get(generation_id)
         if generation is not None:
             self.end(generation, 'error', REPEATED)
-
-    # Steps ---------------------------------------------------------------------------------------
 
     def drop_worthless(self, now_s: float) -> None:
         """End those that are not begun and whose first segment would not be wanted any more.
@@ -341,7 +344,7 @@ class Generations:
         return due_s
 
     def remaining_tokens(self, generation_id: str) -> float | None:
-        """Return how much of a plan is predicted to be left (tokens); None without a prediction."""
+        """Return what is predicted to be left of a plan (tokens); None without a prediction."""
         return self._lengths.remaining(generation_id)
 
     def _pause(self, generation: Generation, *, awaits_value: bool) -> None:
@@ -359,8 +362,6 @@ class Generations:
         sent = SegmentGenerated(name, segment, now_s, made_s, generation.kv_tokens, cost_s)
         self._events.append(sent)
         self._forecast.end_segment(generation, segment, now_s)
-
-    # Answers -------------------------------------------------------------------------------------
 
     def take_events(self) -> list[EngineEvent]:
         """Return the events since the last call, oldest first."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from timely_llm_ros.scheduling import SchedulingOptions
 
 if TYPE_CHECKING:
-    from timely_llm_ros.scheduling import ServingMode
+    from timely_llm_ros.scheduling import GenerationTable, Scheduler, ServingMode, StepTimes
 
 PREFILL_CHUNK = 128
 """Most prompt tokens in one step where nothing else is said: decoding goes on beside long ones."""
@@ -33,3 +33,13 @@ class CoreOptions:
     prefill_chunk: int = PREFILL_CHUNK
     stop_strings: tuple[str, ...] = ()
     scheduling: SchedulingOptions = field(default_factory=SchedulingOptions)
+
+    def scheduler(self, table: GenerationTable, step_times: StepTimes) -> Scheduler:
+        """Return a scheduler of the table's generations.
+
+        Raises:
+            ConfigurationError: There is no such policy.
+        """
+        return self.scheduling.scheduler(
+            table, step_times, policy=self.policy, max_running=self.max_running, mode=self.mode
+        )

@@ -27,14 +27,13 @@ _WEIGHT = 0.1
 class RemainingLengths:
     """Keeps the table's columns of lengths.
 
-    Where lengths are not ``needed`` for ranks, it keeps them only from the first prediction on, so
-    that steps stay short.
+    It keeps them only once ranks need them or something was predicted, so that steps stay short.
     """
 
-    def __init__(self, table: GenerationTable, kv: KvAccount, *, needed: bool) -> None:
+    def __init__(self, table: GenerationTable, kv: KvAccount) -> None:
         self._table = table
         self._kv = kv
-        self._needed = needed
+        self._needed = False
         self._mean_tokens = 0.0
         self._remaining: dict[str, float] = {}
         self._predicted: set[str] = set()
@@ -77,6 +76,13 @@ class RemainingLengths:
         self._remaining.update(known)
         if known:
             self._table.set_many(known, 'remaining_tokens', list(known.values()))
+
+    def require(self, generations: Sequence[Generation]) -> None:
+        """Keep them from now on, as ranks need them; ``generations`` are all that there are."""
+        if not self._needed:
+            self._needed = True
+            # Nothing was predicted so far, so this only makes up for what was not kept.
+            self.step(generations)
 
     def step(self, running: Sequence[Generation]) -> None:
         """Count the tokens that a step brought."""

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from timely_llm_ros.engines.commands import Cancel, Resume, RobotIdleAt, Submit, Suspend
+from timely_llm_ros.engines.commands import Cancel, Reschedule, Resume, RobotIdleAt, Submit, Suspend
 from timely_llm_ros.engines.core import STATE_PERIOD_S
 from timely_llm_ros.engines.engine import (
     Engine,
@@ -129,6 +129,12 @@ class ServersEngine(Engine):
 
     def send(self, command: Command) -> None:
         """Pass a command to its generation's server; a new one goes where it ends soonest."""
+        if isinstance(command, Reschedule):
+            for each in self._servers:
+                each.core.generations.apply(command)
+                each.pump()
+            self._changed.set()
+            return
         if isinstance(command, Submit):
             server = self._server_for(command.request.generation_id)
         else:

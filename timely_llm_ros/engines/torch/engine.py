@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.engines.commands import Submit
+from timely_llm_ros.engines.commands import Reschedule, Submit
 from timely_llm_ros.engines.engine import (
     Engine,
     EngineInfo,
@@ -198,6 +198,11 @@ class TorchEngine(Engine):
     def send(self, command: Command) -> None:
         """Pass a command to the worker; while it is down a new generation ends with ``error``."""
         supervisor = self._supervisor
+        if isinstance(command, Reschedule):
+            # A worker that is started anew begins with it.
+            self._config = replace(
+                self._config, policy=command.policy, scheduling=command.scheduling
+            )
         if isinstance(command, Submit) and not supervisor.admit(command.request.generation_id):
             return
         if supervisor.ready and self._worker is not None:

@@ -192,6 +192,8 @@ class VllmEngine(Engine):
             time.monotonic() - started_s,
             times=self._times,
             context_tokens=self._context_limit,
+            # The scheduler is in a process of vLLM.
+            reschedules=False,
         )
 
     def _prepare(self) -> dict[str, Any]:

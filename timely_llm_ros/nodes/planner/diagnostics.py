@@ -50,13 +50,13 @@ class PlannerDiagnostics:
         for key in ('accepted', 'succeeded', 'aborted', 'canceled', 'refused'):
             values[key] = counts[key]
         text = f'{tasks} tasks' if active else 'not active'
-        return self._status('queue', DiagnosticStatus.OK, text, values)
+        return self.status('queue', DiagnosticStatus.OK, text, values)
 
     def _engine(self, active: bool) -> DiagnosticStatus:
         info, state = self._topics.info, self._topics.state
         if info is None:
             level = DiagnosticStatus.ERROR if active else DiagnosticStatus.OK
-            return self._status('engine', level, 'no engine', {})
+            return self.status('engine', level, 'no engine', {})
         values: dict[str, object] = {'engine': info.engine, 'model': info.model}
         if state is not None:
             values |= {
@@ -75,11 +75,13 @@ class PlannerDiagnostics:
             text = f'no answer: fallback plans of {", ".join(sorted(robots))}'
             return self._status('engine', DiagnosticStatus.ERROR, text, values)
         return self._status('engine', DiagnosticStatus.OK, 'serving', values)
+            return self.status('engine', DiagnosticStatus.ERROR, text, values)
+        return self.status('engine', DiagnosticStatus.OK, 'serving', values)
 
     def _kv_cache(self) -> DiagnosticStatus:
         state = self._topics.state
         if state is None or not state.kv_capacity_tokens:
-            return self._status('KV cache', DiagnosticStatus.OK, 'empty', {})
+            return self.status('KV cache', DiagnosticStatus.OK, 'empty', {})
         share = (state.kv_tokens - state.warm_tokens) / state.kv_capacity_tokens
         spilled, self._spilled = state.spilled - self._spilled, state.spilled
         tight = share >= FULL_SHARE or spilled > 0
@@ -93,7 +95,7 @@ class PlannerDiagnostics:
             'prompt tokens that these did not compute': state.warm_hit_tokens,
         }
         level = DiagnosticStatus.WARN if tight else DiagnosticStatus.OK
-        return self._status('KV cache', level, f'{share:.0%} in use', values)
+        return self.status('KV cache', level, f'{share:.0%} in use', values)
 
     def _servers(self) -> list[DiagnosticStatus]:
         """Return the status of each server of an engine that has its model elsewhere."""
@@ -114,7 +116,7 @@ class PlannerDiagnostics:
                 others = any(other.well for other in servers)
                 level = DiagnosticStatus.WARN if others else DiagnosticStatus.ERROR
                 text = f'lost, tried again: {server.error}'
-            statuses.append(self._status(f'server {server.url}', level, text, values))
+            statuses.append(self.status(f'server {server.url}', level, text, values))
         return statuses
 
     def _deadlines(self) -> DiagnosticStatus:
@@ -123,12 +125,12 @@ class PlannerDiagnostics:
         self._counted = counts.copy()
         level = DiagnosticStatus.WARN if late else DiagnosticStatus.OK
         text = f'{late} late responses in the last second'
-        return self._status('deadlines', level, text, {'late responses': counts['late']})
+        return self.status('deadlines', level, text, {'late responses': counts['late']})
 
     def _admission(self, state: AdmissionState | None) -> DiagnosticStatus:
         """Return what is refused and why. To refuse is no fault; it is told where it is new."""
         if state is None:
-            return self._status('admission', DiagnosticStatus.OK, 'nothing was asked', {})
+            return self.status('admission', DiagnosticStatus.OK, 'nothing was asked', {})
         values: dict[str, object] = {'demand (of the engine)': f'{state.demand:.2f}'}
         for reason in ('robot', 'engine', 'price'):
             values[f'refused: {reason}'] = state.refused[reason]
@@ -143,7 +145,7 @@ class PlannerDiagnostics:
         refused = state.refused.total() - self._refused
         self._refused = state.refused.total()
         text = f'{state.demand:.0%} of the engine asked for, {refused} refused in the last second'
-        return self._status('admission', DiagnosticStatus.OK, text, values)
+        return self.status('admission', DiagnosticStatus.OK, text, values)
 
     def _robot(self, link: RosRobotLink) -> DiagnosticStatus:
         if not link.available:
@@ -156,10 +158,12 @@ class PlannerDiagnostics:
             level, text = DiagnosticStatus.OK, 'there'
         values = {'had when it was met': link.found} if link.found else {}
         return self._status(f'robot {link.robot}', level, text, values)
+        return self.status(f'robot {link.robot}', level, text, {})
 
-    def _status(
+    def status(
         self, item: str, level: bytes, message: str, values: Mapping[str, object]
     ) -> DiagnosticStatus:
+        """Return the status of one part of the planner."""
         return DiagnosticStatus(
             name=f'{self._name}: {item}',
             hardware_id=self._topics.info.engine if self._topics.info else '',

@@ -14,6 +14,7 @@ from std_msgs.msg import Header, String
 
 from timely_llm_ros.clock import WallClock
 from timely_llm_ros.engines import OpenAIEngine, create_engine
+from timely_llm_ros.engines import Reschedule, create_engine
 from timely_llm_ros.errors import ConfigurationError, ModelLoadError, ShutdownError, TimelyError
 from timely_llm_ros.nodes.planner.approvals import ApprovalServer
 from timely_llm_ros.nodes.planner.audit import PlannerAudit
@@ -30,6 +31,7 @@ from timely_llm_ros.nodes.planner.options import (
     planner_config,
     profiled_times,
 )
+from timely_llm_ros.nodes.planner.parameter_changes import ParameterChanges
 from timely_llm_ros.nodes.planner.parameters import PlannerParameters
 from timely_llm_ros.nodes.planner.robot_scenes import RobotScenes
 from timely_llm_ros.nodes.planner.ros_robot_link import CHECK_PERIOD_S, RosRobotLink
@@ -44,12 +46,11 @@ from timely_llm_ros.ros import (
     STATE_QOS,
     Exporter,
     SolePublisher,
-    check,
-    declarations,
     declare,
     read,
     robot_entries,
     run,
+    set_level,
 )
 from timely_llm_ros.srv import DescribeSkills
 
@@ -131,7 +132,10 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             audit=self._audit,
             scenes=self._scenes,
         )
+        self._changes = ParameterChanges(self)
+        set_level(self, self.parameters.log_level)
         self.add_on_set_parameters_callback(self._on_parameters)
+        self.add_post_set_parameters_callback(self._on_parameters_set)
 
     # On the loop's thread
 
@@ -187,6 +191,7 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
         active, tasks = self._tasks.planner is not None, len(self._tasks)
         admission = None if self._planner is None else self._planner.admission
         message = self._health.message(active=active, tasks=tasks, admission=admission)
+        message.status.append(self._changes.status(self._health))
         message.header.stamp = self.get_clock().now().to_msg()
         self._diagnostics.publish(message)
         if self._exporter.serves:
@@ -246,6 +251,16 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
                 self._work_in_the_background(planner, file), name='background'
             )
         return info
+
+    def _apply(self, parameters: PlannerParameters) -> None:
+        """Have the planner decide by other parameters from now on."""
+        if self._planner is None:
+            return
+        engine = parameters.engine
+        self._planner.configure(
+            planner_config(parameters), Reschedule(engine.policy, engine.scheduling)
+        )
+        self.topics.policy_changed(engine.policy)
 
     async def _work_in_the_background(self, planner: Planner, file: BackgroundFile) -> None:
         log = self.get_logger()
@@ -381,6 +396,23 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
     def _set_servers(self, urls: Sequence[str]) -> None:
         if self._planner is not None and isinstance(self._engine, OpenAIEngine):
             self._engine.set_servers(urls)
+        try:
+            running = None if self._planner is None else self.topics.info
+            self._changes.check({change.name: change.value for change in changes}, running)
+        except ConfigurationError as err:
+            return SetParametersResult(successful=False, reason=str(err))
+        return SetParametersResult(successful=True)
+
+    def _on_parameters_set(self, changes: list[Parameter]) -> None:
+        told = self._changes.note({change.name: change.value for change in changes})
+        if not told:
+            return
+        parameters = read(self, PlannerParameters)
+        set_level(self, parameters.log_level)
+        self.get_logger().info(f'parameters: {told}')
+        if self._planner is not None:
+            self.parameters = parameters
+            self._ros.call_loop(self._apply, parameters)
 
     def _describe_skills(
         self, request: DescribeSkills.Request, response: DescribeSkills.Response

@@ -9,7 +9,7 @@ from timely_llm_ros.engines import ENGINES, EngineConfig
 from timely_llm_ros.options import group, one_of, option
 from timely_llm_ros.planner import PlannerConfig
 from timely_llm_ros.prediction.lengths import PREDICTORS
-from timely_llm_ros.ros import MetricsOptions, fixed, fixed_group
+from timely_llm_ros.ros import LEVELS, MetricsOptions, fixed, fixed_group
 from timely_llm_ros.scene import SceneOptions
 from timely_llm_ros.utility import NORMAL
 
@@ -110,3 +110,9 @@ class PlannerParameters:
         'which gets a span of each goal, segment and call; "" for none. Needs the extra otel.',
     )
     metrics: MetricsOptions = fixed_group(MetricsOptions())
+    log_level: str = option(
+        '',
+        'Least severity of what is logged; "" for what the command line says.',
+        choices=LEVELS,
+        live=True,
+    )

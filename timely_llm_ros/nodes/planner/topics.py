@@ -69,6 +69,13 @@ class PlannerTopics:
         self.info, self._mode, self._policy, self.engine_error = info, mode, policy, ''
         self._publish_state(EngineState(0, 0, 0, 0, 0, info.kv_capacity_tokens, 0.0, ()))
 
+    def policy_changed(self, policy: str) -> None:
+        """Publish that generations are ranked by another policy."""
+        if policy != self._policy:
+            self._policy = policy
+            if self.state is not None:
+                self._publish_state(self.state)
+
     def engine_stopped(self) -> None:
         """Note that there is no engine."""
         self.info = self.state = None

@@ -32,7 +32,8 @@ def parameters_page() -> str:
         '`python -m timely_llm_ros.nodes.tools.parameters_page > docs/reference/parameters.md`.',
         '',
         'A parameter that is not fixed can be set while the node is unconfigured and takes effect',
-        'when it is configured.',
+        'when it is configured. One that is "live" can also be set at any time after that, for the',
+        'next decision.',
         'Robots are given as `name:skill_set`, for example',
         '`robots: ["drone_1:tello", "arm_1:arm"]`.',
     ]
@@ -52,7 +53,7 @@ def parameters_page() -> str:
                 TYPE_NAMES[type(default)],
                 f'`{_yaml_text(shown)}`',
                 declared.option.expected,
-                'yes' if declared.read_only else 'no',
+                'yes' if declared.read_only else 'live' if declared.option.live else 'no',
                 declared.option.description,
             )
             lines.append('| ' + ' | '.join(cells) + ' |')
