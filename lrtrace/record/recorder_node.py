@@ -25,7 +25,7 @@ from lrtrace.record.recording import Recording
 from lrtrace.record.topic_queues import SOLE, TopicQueues
 from lrtrace.storage import TopicQos, TraceWriter
 from timely_llm_ros.errors import TraceError
-from timely_llm_ros.ros import Exporter, declare
+from timely_llm_ros.ros import QOS_OVERRIDES, Exporter, declare
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,7 +84,9 @@ class RecorderNode(ProgramNode):
         )
         for name, kind, qos in _known_topics(options.robots):
             self._record(self.resolve_topic_name(name), f'{PACKAGE_TYPES}{kind}', qos)
-        self._health = self.create_publisher(DiagnosticArray, 'diagnostics', 10)
+        self._health = self.create_publisher(
+            DiagnosticArray, 'diagnostics', 10, qos_overriding_options=QOS_OVERRIDES
+        )
         self._look()
         # Not the node's clock, since simulated time may stand still.
         steady = Clock(clock_type=ClockType.STEADY_TIME)

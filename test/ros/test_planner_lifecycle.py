@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from lifecycle_msgs.msg import Transition
 from rcl_interfaces.msg import Log, ParameterType, ParameterValue
+from rclpy.qos import ReliabilityPolicy
 from support.process_table import is_running
 from support.ros.programs import Program, wait_for
 from support.ros.ros_client import ABORTED, SUCCEEDED
@@ -153,7 +154,10 @@ def test_parameters_are_declared_as_documented(fleet: Fleet, node: str) -> None:
     descriptors = fleet.described_parameters(node)
     expected = declarations(NODES[node])
     own = set(descriptors) - {'use_sim_time', 'start_type_description_service'}
-    assert own == set(expected)
+    overrides = {name for name in own if name.startswith('qos_overrides.')}
+    assert own - overrides == set(expected)
+    topics = {'task_events', 'scheduler_state', 'diagnostics'} if node == 'planner' else set()
+    assert {name.split('.')[1] for name in overrides} == {fleet.name(topic) for topic in topics}
     for name, declaration in expected.items():
         descriptor, declared = descriptors[name], declaration.option
         assert descriptor.description == declared.description
@@ -198,11 +202,22 @@ def test_bad_parameter_ends_the_program(
         assert part in line
 
 
-def test_unknown_parameter_is_named(tmp_path: Path) -> None:
-    parameters = {'robots': ['drone_1:tello'], 'engine': 'simulated', 'max_runing': 3}
+def test_unknown_parameter_is_named_and_a_quality_of_service_overridden(
+    tmp_path: Path, client: Client
+) -> None:
+    topic = '/unknown_parameter/diagnostics'
+    parameters = {
+        'robots': ['drone_1:tello'],
+        'engine': 'simulated',
+        'max_runing': 3,
+        f'qos_overrides.{topic}.publisher.reliability': 'best_effort',
+    }
     planner = Program('planner', tmp_path, parameters, namespace='unknown_parameter')
     try:
         wait_for(lambda: "'max_runing'" in planner.output, 'warning')
+        assert "'qos_overrides" not in planner.output
+        (offered,) = wait_for(lambda: client.node.get_publishers_info_by_topic(topic), topic)
+        assert offered.qos_profile.reliability == ReliabilityPolicy.BEST_EFFORT
     finally:
         planner.close()
 

@@ -38,21 +38,25 @@ from timely_llm_ros.ros.sole_publisher import (
 from timely_llm_ros.ros.steady_timer import create_steady_timer
 from timely_llm_ros.ros.task_client import SentTask, TaskClient
 from timely_llm_ros.ros.topics import (
+    DEPTH_OVERRIDES,
     EVENTS_QOS,
     HEARTBEAT_QOS,
     HEARTBEAT_TOPIC,
+    QOS_OVERRIDES,
     SEGMENTS_QOS,
     STATE_QOS,
     TASK_EVENTS_TOPIC,
 )
 
 __all__ = [
+    'DEPTH_OVERRIDES',
     'EPOCH',
     'EVENTS_QOS',
     'HEARTBEAT_QOS',
     'HEARTBEAT_TOPIC',
     'LEVELS',
     'METRICS_PERIOD_S',
+    'QOS_OVERRIDES',
     'SEGMENTS_QOS',
     'SPIN_S',
     'STATE_QOS',

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.qos import DurabilityPolicy, QoSPolicyKind, QoSProfile, ReliabilityPolicy
+from rclpy.qos_overriding_options import QoSOverridingOptions
 
 HEARTBEAT_TOPIC = 'planner_heartbeat'
 """Where the planner gives signs of life, in the namespace that it shares with its robots."""
@@ -26,3 +27,10 @@ FEEDBACK_QOS = QoSProfile(depth=100)
 
 EVENTS_QOS = QoSProfile(depth=200)
 """Reliable, volatile, the last 200."""
+
+QOS_OVERRIDES = QoSOverridingOptions.with_default_policies()
+"""What of a publisher's quality of service a user may override by parameters, where people and
+tools listen: history, depth and reliability."""
+
+DEPTH_OVERRIDES = QoSOverridingOptions((QoSPolicyKind.HISTORY, QoSPolicyKind.DEPTH))
+"""The same where our own programs listen, which ask for reliable publishers."""

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from diagnostic_msgs.msg import DiagnosticArray
 from rcl_interfaces.msg import SetParametersResult
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from std_msgs.msg import Header, String
@@ -114,7 +113,6 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
         self._health = PlannerDiagnostics(
             self.get_fully_qualified_name().lstrip('/'), self.topics, self.links
         )
-        self._diagnostics = self.create_publisher(DiagnosticArray, 'diagnostics', 10)
         self._catalogue = self.create_publisher(String, 'skill_catalogue', STATE_QOS)
         self._catalogue.publish(String(data=self.catalogue.as_yaml()))
         self.create_service(DescribeSkills, 'describe_skills', self._describe_skills)
@@ -193,7 +191,7 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
         message = self._health.message(active=active, tasks=tasks, admission=admission)
         message.status.append(self._changes.status(self._health))
         message.header.stamp = self.get_clock().now().to_msg()
-        self._diagnostics.publish(message)
+        self.topics.diagnostics.publish(message)
         if self._exporter.serves:
             self._exporter.show(
                 planner_samples(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from diagnostic_msgs.msg import DiagnosticArray
 from unique_identifier_msgs.msg import UUID
 
 from timely_llm_ros.engines import EngineFailed, EngineReady, EngineState, EngineStateChanged
@@ -17,7 +18,14 @@ from timely_llm_ros.planner import (
     TaskAccepted,
     TaskEnded,
 )
-from timely_llm_ros.ros import EPOCH, EVENTS_QOS, STATE_QOS, TASK_EVENTS_TOPIC
+from timely_llm_ros.ros import (
+    DEPTH_OVERRIDES,
+    EPOCH,
+    EVENTS_QOS,
+    QOS_OVERRIDES,
+    STATE_QOS,
+    TASK_EVENTS_TOPIC,
+)
 from timely_llm_ros.ros.conversions import (
     GOAL_STATUS,
     duration,
@@ -45,8 +53,16 @@ class PlannerTopics:
 
     def __init__(self, node: Node) -> None:
         self._clock = node.get_clock()
-        self._events = node.create_publisher(TaskEvent, TASK_EVENTS_TOPIC, EVENTS_QOS)
-        self._states = node.create_publisher(SchedulerState, 'scheduler_state', STATE_QOS)
+        self._events = node.create_publisher(
+            TaskEvent, TASK_EVENTS_TOPIC, EVENTS_QOS, qos_overriding_options=DEPTH_OVERRIDES
+        )
+        self._states = node.create_publisher(
+            SchedulerState, 'scheduler_state', STATE_QOS, qos_overriding_options=QOS_OVERRIDES
+        )
+        self.diagnostics = node.create_publisher(
+            DiagnosticArray, 'diagnostics', 10, qos_overriding_options=QOS_OVERRIDES
+        )
+        """Where the planner's health goes."""
         self._tasks: dict[str, tuple[Task, float]] = {}
         self._segments: dict[tuple[str, int], SegmentReady] = {}
         self._mode = self._policy = ''
