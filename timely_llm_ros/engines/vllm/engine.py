@@ -10,7 +10,15 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
-from timely_llm_ros.engines.commands import Cancel, Resume, RobotIdleAt, Submit, Suspend, Warm
+from timely_llm_ros.engines.commands import (
+    Cancel,
+    Reschedule,
+    Resume,
+    RobotIdleAt,
+    Submit,
+    Suspend,
+    Warm,
+)
 from timely_llm_ros.engines.engine import Engine, EngineInfo, GenerationEnded
 from timely_llm_ros.engines.process import Supervisor
 from timely_llm_ros.engines.tokens import find_model, require_model_files
@@ -86,7 +94,7 @@ class VllmEngine(Engine):
         if isinstance(command, Submit):
             self._queue(command)
         elif self._supervisor.ready and command.generation_id in self._supervisor:
-            if not isinstance(command, RobotIdleAt | Warm):
+            if not isinstance(command, RobotIdleAt | Warm | Reschedule):
                 self._work.put_nowait(command)
             elif isinstance(command, RobotIdleAt) and self._process is not None:
                 # There is one for every segment, and no other command must wait for it.
