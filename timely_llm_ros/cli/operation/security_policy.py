@@ -92,8 +92,10 @@ def fleet_profiles(fleet: FleetFile) -> list[Profile]:
                 rights = _recorder(robots)
             case _:
                 rights = _window(robots, WindowParameters(), one.parameters)
-        services = _EVERY_NODE + (_LIFECYCLE if one.program == 'planner' else ())
+        services = _EVERY_NODE + (_LIFECYCLE if one.program in ('planner', 'executor') else ())
         rights['reply'] += tuple(f'{one.name}/{service}' for service in services)
+        if one.program == 'executor':
+            rights['publish'] += (f'{one.name}/transition_event',)
         found.append(_profile(namespace, one.name, rights))
     found.append(_profile(namespace, 'client', _client()))
     found.append(_profile(namespace, 'operator', _operator(robots)))

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from rclpy.node import Node
+from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from std_msgs.msg import Header
 
 from timely_llm_ros.clock import WallClock
@@ -35,7 +35,7 @@ from timely_llm_ros.ros.conversions import uuid_text
 from timely_llm_ros.skills.loading import find_skill_set
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Coroutine, Sequence
 
     from timely_llm_ros.execution import Guard, Perception
     from timely_llm_ros.nodes.executor.robot_body import RobotBody, SharedBodies
@@ -44,8 +44,12 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 
-class ExecutorNode(Node):  # type: ignore[misc]
-    """Serves the action of each of its robots.
+TRANSITION_LIMIT_S = 2.0
+"""How long the loop may take to note a transition (s)."""
+
+
+class ExecutorNode(LifecycleNode):  # type: ignore[misc]
+    """Serves the action of each of its robots while active; they are connected when configured.
 
     Args:
         ros: The thread that serves this node.
@@ -59,7 +63,8 @@ class ExecutorNode(Node):  # type: ignore[misc]
     def __init__(self, ros: RosThread, guard: Guard | None, shared: SharedBodies) -> None:
         super().__init__('executor')
         self._ros, self._guard, self._shared = ros, guard, shared
-        self._doubled = False
+        self._doubled = self._configured = False
+        self._deactivations: set[asyncio.Task[None]] = set()
         self.parameters = declare(self, ExecutorParameters)
         self._exporter = Exporter(self.parameters.metrics, 'executor')
         self._bodies = robot_bodies(self.parameters, self.get_namespace())
@@ -107,13 +112,15 @@ class ExecutorNode(Node):  # type: ignore[misc]
             await asyncio.gather(*(server.claim() for server in self.servers))
             # Only now: it must find others of its name before it claims one.
             take_precedence()
-            self._shared.remember(self._bodies)
-            await self._connect()
+            if self.parameters.autostart:
+                await self._configure()
+                # Before anybody can reach it: nothing that comes early is refused.
+                await self._activate()
             for server in self.servers:
                 server.open()
             self._ros.start(self)
-            names = ', '.join(server.robot for server in self.servers)
-            self.get_logger().info(f'executing for {names}')
+            if self.parameters.autostart:
+                self._ros.call(self._autostart)
             watch = asyncio.create_task(self._keep_watch(stop), name='watch')
             told_s = -METRICS_PERIOD_S
             while not stop.is_set():
@@ -135,7 +142,8 @@ class ExecutorNode(Node):  # type: ignore[misc]
             for result in results:
                 if isinstance(result, BaseException):
                     _logger.error('while closing: %r', result)
-            safe = all(result is True for result in results)
+            # What was never connected has not moved.
+            safe = not self._configured or all(result is True for result in results)
             # It waits for its server's thread, and the guard for signs of this loop.
             await asyncio.to_thread(self._exporter.close)
             if watch is not None:
@@ -157,12 +165,37 @@ class ExecutorNode(Node):  # type: ignore[misc]
                 if event.event == TaskEvent.ENDED:
                     self._plan_ended(event, publisher)
             for server in self.servers:
-                server.check()
+                if self._configured:
+                    server.check()
                 if rival := server.rival():
                     _logger.error('robot %s: %s: leaving', server.robot, rival)
                     self._doubled = True
                     stop.set()
             await asyncio.sleep(PERIOD_S)
+
+    async def _configure(self) -> None:
+        """Connect the robots, which makes them safe; done once.
+
+        Raises:
+            TimelyError: A robot cannot be connected.
+        """
+        if not self._configured:
+            self._shared.remember(self._bodies)
+            self._configured = True
+            await self._connect()
+
+    async def _activate(self) -> None:
+        for server in self.servers:
+            server.activate()
+
+    async def _deactivate(self) -> None:
+        """Take no more segments; the robots are brought to their safe action meanwhile."""
+        for server in self.servers:
+            task = asyncio.create_task(server.deactivate(), name=f'deactivate {server.robot}')
+            self._deactivations.add(task)
+            task.add_done_callback(self._deactivations.discard)
+        # Each has noted it once it first waits.
+        await asyncio.sleep(0)
 
     async def _connect(self) -> None:
         for count, server in enumerate(self.servers):
@@ -179,6 +212,42 @@ class ExecutorNode(Node):  # type: ignore[misc]
                 continue
             if not server.plan_ended(uuid_text(event.plan_id), publisher):
                 self._events.report(publisher, 'the planner that the robot works for')
+
+    # On the ROS thread: the lifecycle
+
+    def _autostart(self) -> None:
+        if self.trigger_configure() == TransitionCallbackReturn.SUCCESS:
+            self.trigger_activate()
+
+    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Connect the robots and make them safe; the transition takes as long."""
+        try:
+            asyncio.run_coroutine_threadsafe(self._configure(), self._ros.loop).result()
+        except Exception as err:  # noqa: BLE001 - whatever it is, the transition has failed
+            self.get_logger().error(f'not configured: {err}')
+            return TransitionCallbackReturn.FAILURE
+        return super().on_configure(state)
+
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Take segments."""
+        self._on_loop(self._activate())
+        names = ', '.join(server.robot for server in self.servers)
+        self.get_logger().info(f'executing for {names}')
+        return super().on_activate(state)
+
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Take no more segments; robots are brought to their safe action, amid a segment too."""
+        self._on_loop(self._deactivate())
+        return super().on_deactivate(state)
+
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Take no more segments, for good."""
+        self._on_loop(self._deactivate())
+        return super().on_shutdown(state)
+
+    def _on_loop(self, done: Coroutine[object, object, None]) -> None:
+        """Wait until the loop has noted a transition; it does not wait for this thread."""
+        asyncio.run_coroutine_threadsafe(done, self._ros.loop).result(TRANSITION_LIMIT_S)
 
 
 def serve(arguments: Sequence[str], guard: Guard | None, shared: SharedBodies) -> int:

@@ -20,6 +20,9 @@ class ExecutorParameters:
     robots: tuple[str, ...] = fixed(
         (), 'More robots in the same process, one "name:skill_set" each.'
     )
+    autostart: bool = fixed(
+        True, 'Connect the robots and take segments at start; else wait for the transitions.'
+    )
     driver: str = fixed('simulated', 'What moves the robots.', choices=driver_names())
     drivers_file: str = fixed(
         '',

@@ -137,6 +137,20 @@ class RobotServer:
         )
         self._stops.open()
 
+    def activate(self) -> None:
+        """Take segments from now on."""
+        self._stops.active = True
+        self.publish_state()
+
+    async def deactivate(self) -> None:
+        """Take no more segments, then bring the robot to its safe action."""
+        self._stops.active = False
+        inactive = self._stops.inactive
+        self._drop_unread(inactive)
+        if self.executor.connected:
+            await self.executor.stop(SegmentCode.HALTED, inactive.message)
+        self.publish_state()
+
     async def close(self) -> bool:
         """End every goal and release the robot; return whether its safe action was issued."""
         safe = await self.executor.close()
@@ -187,7 +201,7 @@ class RobotServer:
 
     @property
     def halted(self) -> bool:
-        """Whether somebody halted the robot and nobody has released it."""
+        """Whether the robot takes no segments: halted and not released, or not active."""
         return self._stops.halted is not None
 
     def rival(self) -> str:

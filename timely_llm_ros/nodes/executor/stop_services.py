@@ -58,14 +58,21 @@ class StopServices:
         self._halted = Ending(
             SegmentCode.HALTED, f'robot {robot!r} is halted: expected its release'
         )
+        self.active = False
+        """Whether the executor's node is active."""
+        self.inactive = Ending(
+            SegmentCode.HALTED, f'robot {robot!r}: expected its executor to be active'
+        )
         self._background: set[asyncio.Task[None]] = set()
 
     # On the loop's thread
 
     @property
     def halted(self) -> Ending | None:
-        """Why the robot takes no segments; None where it is not halted."""
-        return self._halted if self._halt.there else None
+        """Why the robot takes no segments; None where it does."""
+        if self._halt.there:
+            return self._halted
+        return None if self.active else self.inactive
 
     def open(self) -> None:
         """Begin to serve, before the node does."""
