@@ -149,6 +149,8 @@ class Backoff:
     def reset(self) -> None:
         """Begin with the first pause again, after an attempt that succeeded."""
         self._next_s = self._first_s
+
+
 def end_with_launch() -> None:
     """End as on SIGTERM when the launch that started this process is gone, if it asked for that.
 

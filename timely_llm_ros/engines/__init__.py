@@ -35,8 +35,7 @@ __all__ = [
     'ENGINES', 'Cancel', 'Command', 'EndReason', 'Engine', 'EngineConfig', 'EngineEvent',
     'EngineFailed', 'EngineInfo', 'EngineReady', 'EngineState', 'EngineStateChanged',
     'EvictionDecided', 'GenerationEnded', 'GenerationRequest', 'ModelConfig', 'OpenAIConfig',
-    'OpenAIEngine', 'Resume', 'RobotIdleAt', 'SegmentGenerated', 'ServerOptions', 'SimulatedConfig',
-    'Reschedule', 'Resume', 'RobotIdleAt', 'SegmentGenerated', 'ServerOptions', 'SimulatedConfig',
-    'StepOptions', 'Submit', 'Suspend', 'TorchConfig', 'VllmConfig', 'Warm', 'create_engine',
+    'OpenAIEngine', 'Reschedule', 'Resume', 'RobotIdleAt', 'SegmentGenerated', 'ServerOptions',
+    'SimulatedConfig', 'StepOptions', 'Submit', 'Suspend', 'TorchConfig', 'VllmConfig', 'Warm', 'create_engine',
     'find_engine',
 ]  # fmt: skip

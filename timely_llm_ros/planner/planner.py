@@ -28,7 +28,6 @@ from timely_llm_ros.planner.background_tasks import BackgroundTasks
 from timely_llm_ros.planner.budgets import Budgets
 from timely_llm_ros.planner.config import PlannerConfig
 from timely_llm_ros.planner.context import EngineEar, PlannerContext
-from timely_llm_ros.planner.context import PlannerContext
 from timely_llm_ros.planner.events import tell
 from timely_llm_ros.planner.gate import Gate, require_known, require_robot
 from timely_llm_ros.planner.permission import Approvals
@@ -398,9 +397,4 @@ class Planner:
             run.end(Ending(TimelyError.code, f'fault in the planner: {err!r}'))
 
     def _emit(self, event: PlannerEvent) -> None:
-        try:
-            if self._on_event is not None:
-                self._on_event(event)
-        except Exception:
-            _logger.exception('observer of planner events')
         tell(self._on_event, event)

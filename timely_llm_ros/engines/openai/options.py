@@ -32,7 +32,8 @@ class ServerOptions:
     urls: tuple[str, ...] = option(
         (),
         'Engine openai: the servers that generate, for example "https://gpu-1:8000"; model_path is '
-        'then the folder of their tokenizer. May be set while the planner is active.',
+        'then the folder of their tokenizer.',
+        live=True,
     )
     model: str = option(
         '',

@@ -70,11 +70,9 @@ class PlannerDiagnostics:
         values['fallback plans'] = self._topics.counts['fallbacks']
         if self._topics.engine_error:
             text = f'failed, restarting: {self._topics.engine_error}'
-            return self._status('engine', DiagnosticStatus.ERROR, text, values)
+            return self.status('engine', DiagnosticStatus.ERROR, text, values)
         if robots := self._topics.fallbacks.values():
             text = f'no answer: fallback plans of {", ".join(sorted(robots))}'
-            return self._status('engine', DiagnosticStatus.ERROR, text, values)
-        return self._status('engine', DiagnosticStatus.OK, 'serving', values)
             return self.status('engine', DiagnosticStatus.ERROR, text, values)
         return self.status('engine', DiagnosticStatus.OK, 'serving', values)
 
@@ -157,8 +155,7 @@ class PlannerDiagnostics:
         else:
             level, text = DiagnosticStatus.OK, 'there'
         values = {'had when it was met': link.found} if link.found else {}
-        return self._status(f'robot {link.robot}', level, text, values)
-        return self.status(f'robot {link.robot}', level, text, {})
+        return self.status(f'robot {link.robot}', level, text, values)
 
     def status(
         self, item: str, level: bytes, message: str, values: Mapping[str, object]

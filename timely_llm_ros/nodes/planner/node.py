@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,8 +11,7 @@ from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackRet
 from std_msgs.msg import Header, String
 
 from timely_llm_ros.clock import WallClock
-from timely_llm_ros.engines import OpenAIEngine, create_engine
-from timely_llm_ros.engines import Reschedule, create_engine
+from timely_llm_ros.engines import OpenAIEngine, Reschedule, create_engine
 from timely_llm_ros.errors import ConfigurationError, ModelLoadError, ShutdownError, TimelyError
 from timely_llm_ros.nodes.planner.approvals import ApprovalServer
 from timely_llm_ros.nodes.planner.audit import PlannerAudit
@@ -58,7 +56,7 @@ if TYPE_CHECKING:
 
     from rclpy.parameter import Parameter
 
-    from timely_llm_ros.engines import Engine, EngineInfo, ServerOptions
+    from timely_llm_ros.engines import Engine, EngineInfo
     from timely_llm_ros.planner import PlannerEvent
     from timely_llm_ros.planner.prompts import BackgroundFile
     from timely_llm_ros.ros import RosThread
@@ -259,6 +257,9 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             planner_config(parameters), Reschedule(engine.policy, engine.scheduling)
         )
         self.topics.policy_changed(engine.policy)
+        self._spans.policy = engine.policy
+        if isinstance(self._engine, OpenAIEngine):
+            self._engine.set_servers(engine_config(parameters).servers.urls)
 
     async def _work_in_the_background(self, planner: Planner, file: BackgroundFile) -> None:
         log = self.get_logger()
@@ -370,30 +371,6 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
         self._heartbeat.publish(beat, beat)
 
     def _on_parameters(self, changes: list[Parameter]) -> SetParametersResult:
-        known = declarations(PlannerParameters)
-        servers: ServerOptions | None = None
-        try:
-            for change in changes:
-                if change.name not in known:
-                    continue
-                check(PlannerParameters, change.name, change.value)
-                if self._planner is None:
-                    continue
-                if change.name != 'server_urls' or not isinstance(self._engine, OpenAIEngine):
-                    raise ConfigurationError(  # noqa: TRY301
-                        f'parameter {change.name!r}: expected the node to be unconfigured'
-                    )
-                servers = replace(self._engine.options, urls=tuple(filter(None, change.value)))
-        except ConfigurationError as err:
-            return SetParametersResult(successful=False, reason=str(err))
-        if servers is not None:
-            self.get_logger().info(f'servers from now on: {", ".join(servers.urls)}')
-            self._ros.call_loop(self._set_servers, servers.urls)
-        return SetParametersResult(successful=True)
-
-    def _set_servers(self, urls: Sequence[str]) -> None:
-        if self._planner is not None and isinstance(self._engine, OpenAIEngine):
-            self._engine.set_servers(urls)
         try:
             running = None if self._planner is None else self.topics.info
             self._changes.check({change.name: change.value for change in changes}, running)

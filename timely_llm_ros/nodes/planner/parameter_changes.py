@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from diagnostic_msgs.msg import DiagnosticStatus
 
 from timely_llm_ros.errors import ConfigurationError
-from timely_llm_ros.nodes.planner.options import planner_config
+from timely_llm_ros.nodes.planner.options import engine_config, planner_config
 from timely_llm_ros.nodes.planner.parameters import PlannerParameters
 from timely_llm_ros.planner import client_weights
 from timely_llm_ros.ros import check, declarations, live_values, read
@@ -47,7 +47,9 @@ class ParameterChanges:
                     f'parameter {name!r}: expected the node to be unconfigured; while it is '
                     f'active, only {", ".join(self._values)} may be set'
                 )
-            if engine is not None and name in OF_THE_ENGINE and not engine.reschedules:
+            alien = name == 'server_urls' and engine is not None and engine.engine != 'openai'
+            fixed = name in OF_THE_ENGINE and engine is not None and not engine.reschedules
+            if engine is not None and (alien or fixed):
                 raise ConfigurationError(
                     f'parameter {name!r}: expected the node to be unconfigured, as engine '
                     f'{engine.engine!r} cannot change it while it runs'
@@ -55,7 +57,9 @@ class ParameterChanges:
             check(PlannerParameters, name, value)
         if engine is not None and ours:
             # What one value alone does not show.
-            client_weights(planner_config(read(self._node, PlannerParameters, ours)).client_weights)
+            changed = read(self._node, PlannerParameters, ours)
+            client_weights(planner_config(changed).client_weights)
+            engine_config(changed)
 
     def note(self, changes: Mapping[str, Any]) -> str:
         """Note what was set; return what of it is new and may change in use, empty for nothing."""
