@@ -32,6 +32,9 @@ ACCEPTED, REFUSED, SEGMENT_STARTED, SEGMENT_ENDED, ENDED = range(5)
 
 EVERYTHING = (TASK_EVENT, SKILL_SEGMENT, SCHEDULER_STATE)
 
+NOTED = ('engine', 'model', 'mode', 'policy')
+"""What a trace notes of its planner, as its ``SchedulerState`` says it."""
+
 TASK_BYTES, OBJECT_BYTES, SEGMENT_BYTES, CALL_BYTES, SAMPLE_BYTES = 1100, 250, 550, 40, 280
 """What a record takes in memory, roughly, besides its texts."""
 
@@ -49,14 +52,16 @@ def read_run(trace: Trace, *, label: str = '') -> Run:
     try:
         # Twice, since nothing can be placed in time before the earliest task is known, and a
         # trace may be too long to be kept in between.
-        tasks = _accepted(run, trace, room)
+        tasks, planners = _accepted(run, trace, room)
         for message in trace.messages(types=EVERYTHING):
             if message.message_type == TASK_EVENT:
                 size = _add_event(run, tasks, message.value)
             elif message.message_type == SKILL_SEGMENT:
                 size = _add_segment(run, tasks, message.value)
-            else:
+            elif not planners or _namespace(message.topic) in planners:
                 size = _add_sample(run, message.value)
+            else:
+                continue
             if not room.take(size):
                 break
     except FOREIGN as err:
@@ -64,6 +69,9 @@ def read_run(trace: Trace, *, label: str = '') -> Run:
     for plan_id, verdict in read_verdicts(trace).items():
         if plan_id in tasks:
             tasks[plan_id].world_verdict = verdict
+    for name in NOTED:
+        # What the recorder noted of the run, which knew whose trace it is.
+        setattr(run, name, run.custom_data.get(name) or getattr(run, name))
     run.damage = trace.damage
     if room.left < 0:
         run.damage = '; '.join(filter(None, (run.damage, room.damage)))
@@ -86,9 +94,13 @@ def read_run(trace: Trace, *, label: str = '') -> Run:
     return run
 
 
-def _accepted(run: Run, trace: Trace, room: Room) -> dict[str, RecordedTask]:
-    """Return the accepted tasks by plan id, and set when the run began."""
+def _accepted(run: Run, trace: Trace, room: Room) -> tuple[dict[str, RecordedTask], frozenset[str]]:
+    """Return the accepted tasks by plan id, and their planners' namespaces.
+
+    Sets when the run began.
+    """
     tasks: dict[str, RecordedTask] = {}
+    planners: set[str] = set()
     stamps: dict[str, tuple[int, int]] = {}
     for message in trace.messages(types=(TASK_EVENT,)):
         event = message.value
@@ -117,6 +129,7 @@ def _accepted(run: Run, trace: Trace, room: Room) -> dict[str, RecordedTask]:
             size += OBJECT_BYTES + _size(item.name, item.kind, item.attribute, item.support)
         if not room.take(size):
             break
+        planners.add(_namespace(message.topic))
         stamps[plan_id] = _sent_ns(event), nanoseconds(event.at)
         tasks[plan_id] = task
     starts = (sent_ns - at_ns for sent_ns, at_ns in stamps.values())
@@ -126,7 +139,7 @@ def _accepted(run: Run, trace: Trace, room: Room) -> dict[str, RecordedTask]:
     for plan_id, (sent_ns, at_ns) in stamps.items():
         task = tasks[plan_id]
         task.received_s = task.free_s = (sent_ns - run.start_ns) / 1e9 - at_ns / 1e9
-    return tasks
+    return tasks, frozenset(planners)
 
 
 def _add_event(run: Run, tasks: dict[str, RecordedTask], event: Any) -> int:
@@ -209,6 +222,10 @@ def _add_sample(run: Run, state: Any) -> int:
     if sample.at_s >= 0:
         run.samples.append(sample)
     return SAMPLE_BYTES
+
+
+def _namespace(topic: str) -> str:
+    return topic.rpartition('/')[0]
 
 
 def _known_s(event: Any, name: str) -> float | None:

@@ -140,7 +140,8 @@ class RecorderNode(ProgramNode):
             self.get_logger().warning(f'topic {topic} is not recorded: {err}')
             return
         self._queues.add(topic, kind_class, qos_profile(replace(qos, depth=QUEUE_DEPTH)))
-        if kind == STATE_TYPE:
+        inside = topic.startswith(self.get_namespace().rstrip('/') + '/')
+        if kind == STATE_TYPE and inside:
             self._state_topics.add(topic)
 
     def _take(self) -> None:

@@ -14,7 +14,7 @@ from benchmarks.recorder.synthetic_trace import T0_NS, duration, stamp
 from lrtrace.storage.writer import TraceWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 INSTRUCTION = 'take a picture of the cat'
@@ -28,13 +28,17 @@ def write_small_trace(
     unended: Sequence[str] = (),
     refused: str = '',
     world_events: Sequence[str] = (),
+    foreign_planner: str = '',
+    notes: Mapping[str, str] | None = None,
 ) -> Path:
     """Write a task for each robot, 0.2 s apart; those of ``unended`` stop after a segment.
 
     With ``refused`` another one is refused for that, 0.1 s after the first. The plan of a robot
     has the number of its place, from 1 on; ``world_events`` are what a world says, as it says it.
+    With ``foreign_planner`` a planner of this namespace tells its state too, later; ``notes`` are
+    the trace's own.
     """
-    writer = TraceWriter(folder)
+    writer = TraceWriter(folder, custom_data=notes)
 
     def add(topic: str, at_s: float, message: Any) -> None:
         writer.add_topic(topic, f'timely_llm_ros/msg/{type(message).__name__}')
@@ -52,6 +56,11 @@ def write_small_trace(
     state = SchedulerState(engine='torch', model='m', mode='segmented', policy='edf', running=1)
     state.step_time = duration(0.01)
     add('/scheduler_state', 0.0, state)
+    if foreign_planner:
+        other = SchedulerState(
+            engine='vllm', model='n', mode='whole_plan', policy='fcfs', running=9
+        )
+        add(f'{foreign_planner}/scheduler_state', 0.1, other)
     for number, robot in enumerate(robots):
         received_s = 0.2 * number
         plan_id = UUID(uuid=list(uuid.UUID(int=number + 1).bytes))
