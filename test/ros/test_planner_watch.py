@@ -21,7 +21,7 @@ class Watched:
         self.now_s = 100.0
         clock = SimpleNamespace(monotonic=lambda: self.now_s)
         monkeypatch.setattr('timely_llm_ros.silence.time', clock)
-        self.state = SimpleNamespace(queued=0, phase='idle')
+        self.state = SimpleNamespace(queued=0, phase='idle', plan_id='')
         self.stopped_s: list[float] = []
         executor: Any = SimpleNamespace(state=self.state, stop=self._stop)
         self.watch = PlannerWatch('drone_1', executor, TIMEOUT_S)
@@ -72,3 +72,17 @@ async def test_segments_that_are_sent_by_hand_have_their_full_time(
     began_s = robot.now_s
     await robot.live(1.0, beats=False)
     assert robot.stopped_s == [pytest.approx(began_s + TIMEOUT_S, abs=2 * PERIOD_S)]
+
+
+async def test_only_the_end_of_a_plan_in_hand_is_its_planners_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    robot = Watched(monkeypatch)
+    other = b'q' * 16
+    assert robot.watch.may_end('a plan without a segment', PLANNER)
+    robot.watch.heard(PLANNER)
+    assert robot.watch.begin(PLANNER)
+    robot.state.plan_id = 'mine'
+    assert robot.watch.may_end('mine', PLANNER)
+    assert robot.watch.may_end('of another robot that ended early', other)
+    assert not robot.watch.may_end('mine', other)

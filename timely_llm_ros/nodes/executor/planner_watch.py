@@ -65,8 +65,14 @@ class PlannerWatch:
         alive = silence is not None and not 0 < self._timeout_s < silence.look()
         return alive or not planner
 
-    def may_end(self, publisher: bytes) -> bool:
-        """Return whether the program of this publisher may say that the robot's plan ended."""
+    def may_end(self, plan_id: str, publisher: bytes) -> bool:
+        """Return whether the program of this publisher may say that a plan ended.
+
+        A plan that the robot does not have, as one that ended before its first segment, is no
+        matter of its: any program may.
+        """
+        if plan_id != self._executor.state.plan_id:
+            return True
         return bool(self._planner) and same_program(publisher, self._planner)
 
     def begin(self, planner: bytes) -> bool:

@@ -165,7 +165,7 @@ class RobotServer:
 
     def plan_ended(self, plan_id: str, publisher: bytes) -> bool:
         """Note that nothing more of a plan will come; return whether who says so counts."""
-        if not self.planner.may_end(publisher):
+        if not self.planner.may_end(plan_id, publisher):
             return False
         self.executor.end_plan(plan_id)
         self.publish_state()
