@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import re
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +16,8 @@ from timely_llm_ros.errors import ConfigurationError, TimelyError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+_NAMESPACE = re.compile(r'/|/?[A-Za-z_]\w*(/[A-Za-z_]\w*)*', re.ASCII)
 
 EXIT_FAILED = 1
 """Exit code where a task did not succeed."""
@@ -54,6 +57,27 @@ def seconds(text: str) -> float:
     if not 0 <= value < math.inf:
         raise argparse.ArgumentTypeError(f'{text!r}: expected a number of seconds, 0 or more')
     return value
+
+
+def add_namespace(parser: argparse.ArgumentParser, whose: str = 'fleet') -> None:
+    """Let the user say in which ROS namespace to look."""
+    parser.add_argument(
+        '--namespace', type=namespace, default='', help=f'of the {whose}, for example /fleet'
+    )
+
+
+def namespace(text: str) -> str:
+    """Read a ROS namespace that an option gives; '' is the root.
+
+    Raises:
+        argparse.ArgumentTypeError: ROS has no namespace of this name.
+    """
+    if text and not _NAMESPACE.fullmatch(text):
+        raise argparse.ArgumentTypeError(
+            f'{text[:80]!r}: expected a ROS namespace: names of letters, digits and _ that do not '
+            'begin with a digit, with / between them, for example /fleet'
+        )
+    return text
 
 
 def require_range(

@@ -64,6 +64,24 @@ def test_every_command_and_option_is_in_the_reference() -> None:
     assert undocumented(build_parser()) == []
 
 
+@pytest.mark.parametrize(
+    'command',
+    [('halt',), ('window',), ('approve', 'list'), ('plan', 'drone_1', 'land')],
+)
+@pytest.mark.parametrize('name', ['bad name', '/a//b', '/1st', '/a/', '/a:=b'])
+def test_a_namespace_that_ros_does_not_have_is_refused(
+    command: tuple[str, ...], name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match='2'):
+        main([*command, '--namespace', name])
+    assert f'--namespace: {name!r}: expected a ROS namespace' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize('name', ['', '/', 'fleet', '/site_a/fleet_2'])
+def test_a_namespace_may_begin_with_a_slash(name: str) -> None:
+    assert parsed('halt', '--namespace', name).namespace == name
+
+
 # skills
 
 

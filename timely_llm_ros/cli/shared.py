@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from timely_llm_ros.command_line import seconds
+from timely_llm_ros.command_line import add_namespace, seconds
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.options import Option, option_of
 
@@ -99,7 +99,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 def add_planner(parser: argparse.ArgumentParser) -> None:
     """Let the user say which planner to speak to."""
-    parser.add_argument('--namespace', default='', help='of the planner, for example /fleet')
+    add_namespace(parser, 'planner')
     parser.add_argument(
         '--wait', type=seconds, default=10.0, metavar='SECONDS', help='for a planner (default: 10)'
     )

@@ -8,7 +8,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.command_line import seconds
+from timely_llm_ros.command_line import add_namespace, seconds
 
 if TYPE_CHECKING:
     import argparse
@@ -40,7 +40,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         )
     refusing.add_argument('--reason', default='', help='what the client is told')
     for one, what in ((listing, 'list'), (approving, 'approve'), (refusing, 'refuse')):
-        one.add_argument('--namespace', default='', help='of the fleet, for example /fleet')
+        add_namespace(one)
         one.add_argument(
             '--wait',
             type=seconds,

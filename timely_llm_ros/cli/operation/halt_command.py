@@ -7,7 +7,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.command_line import seconds
+from timely_llm_ros.command_line import add_namespace, seconds
 
 if TYPE_CHECKING:
     import argparse
@@ -43,7 +43,7 @@ def add_release_options(parser: argparse.ArgumentParser) -> None:
 def _add(parser: argparse.ArgumentParser, what: str) -> None:
     parser.epilog = _EXAMPLES.format(what=what)
     parser.add_argument('robots', nargs='*', metavar='ROBOT', help='their names; none for all')
-    parser.add_argument('--namespace', default='', help='of the fleet, for example /fleet')
+    add_namespace(parser)
     parser.add_argument(
         '--wait',
         type=seconds,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from lrtrace.fleet_events import read_fleet_events
 from lrtrace.storage import Trace
 from lrtrace.timeline import read_run
+from timely_llm_ros.command_line import add_namespace
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.window import WindowOptions
 
@@ -45,7 +46,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('traces', nargs='*', metavar='TRACE', help='a recorded run to play')
     parser.add_argument('--host', default='127.0.0.1', help='address to serve on')
     parser.add_argument('--port', type=int, default=8095, help='0 for any that is free')
-    parser.add_argument('--namespace', default='', help='of the fleet, for example /fleet')
+    add_namespace(parser)
     parser.add_argument(
         '--only-look', action='store_true', help='pages cannot send, cancel, stop or release'
     )

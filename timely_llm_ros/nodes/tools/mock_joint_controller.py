@@ -14,7 +14,7 @@ from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
-from timely_llm_ros.command_line import make_parser, run_command
+from timely_llm_ros.command_line import add_namespace, make_parser, run_command
 from timely_llm_ros.drivers.trajectory import read_joint_poses
 from timely_llm_ros.drivers.trajectory.mock import JointBody
 from timely_llm_ros.errors import ConfigurationError
@@ -85,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument('--poses', required=True, help="the arm's poses file; it starts at home")
     parser.add_argument('--robot', required=True, help='name of the robot')
-    parser.add_argument('--namespace', default='', help='of the fleet (default: none)')
+    add_namespace(parser)
     parser.add_argument(
         '--rate', type=float, default=50.0, help='joint states per second (default: 50)'
     )

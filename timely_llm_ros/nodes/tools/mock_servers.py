@@ -16,7 +16,7 @@ from action_msgs.msg import GoalStatus
 from rclpy.action import GoalResponse
 from rclpy.node import Node
 
-from timely_llm_ros.command_line import make_parser, run_command
+from timely_llm_ros.command_line import add_namespace, make_parser, run_command
 from timely_llm_ros.drivers.ros import RosOptions, find_type, read_calls
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.nodes.tools.mock_program import open_record, serve_commands
@@ -245,7 +245,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         '--calls', required=True, help='the calls file, or the name of a shipped one'
     )
     parser.add_argument('--robot', required=True, help='name of the robot')
-    parser.add_argument('--namespace', default='', help='of the fleet (default: none)')
+    add_namespace(parser)
     parser.add_argument(
         '--prefix',
         default=RosOptions(calls_file='').prefix,
