@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import os
+import stat
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +19,7 @@ from timely_llm_ros.world.judge import WorldTask
 from timely_llm_ros.world.world import World
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
     from typing import TextIO
 
     from timely_llm_ros.nodes.bodies import BodyTopics
@@ -91,11 +93,7 @@ class WorldProgram:
             raise ConfigurationError(f'command {line!r}: expected JSON of a task: {err}') from err
 
     async def _obey(self, stop: asyncio.Event) -> None:
-        reader = asyncio.StreamReader()
-        await asyncio.get_running_loop().connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
-        )
-        while line := await reader.readline():
+        async for line in _lines(sys.stdin):
             try:
                 self.obey(line.decode(errors='replace'))
             except ConfigurationError as err:
@@ -137,3 +135,19 @@ class WorldProgram:
             self._file.flush()
         if self._topics is not None:
             self._topics.tell_event(line)
+
+
+async def _lines(source: TextIO) -> AsyncIterator[bytes]:
+    """Give the lines of an input, as they come."""
+    mode = os.fstat(source.fileno()).st_mode
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or source.isatty()):
+        # No loop can wait for a file or /dev/null, and none need: reading them never blocks.
+        for line in source.buffer:
+            yield line
+        return
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), source
+    )
+    while line := await reader.readline():
+        yield line
