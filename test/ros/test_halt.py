@@ -90,6 +90,7 @@ def test_a_halted_fleet_takes_nothing_until_it_is_released(fleet: Fleet) -> None
     assert code == 0
     assert 'released' in lines[0]
     assert 'was not halted' in lines[1]
+    assert 'no planner answers' in lines[2]
     assert segment_code(fleet) == ExecuteSegment.Result.NONE
 
 

@@ -64,6 +64,8 @@ class FleetHalt:
         self._asked_s: dict[str, float] = {}
         self.answers: dict[str, SetBool.Response] = {}
         """What each robot's executor said."""
+        self.told_by_planner = False
+        """Whether a planner said which robots there are; only those met are known otherwise."""
         self._known_s = -math.inf if robots else math.inf
         """Since when all robots are known (s)."""
         for robot in robots:
@@ -104,6 +106,7 @@ class FleetHalt:
             self._clients[robot] = self._node.create_client(SetBool, f'{robot}/{SERVICE}')
 
     def _on_catalogue(self, message: String) -> None:
+        self.told_by_planner = True
         for robot in yaml.safe_load(message.data)['robots']:
             self._meet(str(robot))
         self._known_s = time.monotonic()

@@ -60,6 +60,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         expected = 'expected executors in this ROS domain and namespace'
         print(f'error: no robot answers within {options.wait:g} s: {expected}', file=sys.stderr)
         return EXIT_NO_PLANNER
+    if not (options.robots or fleet.told_by_planner):
+        note = 'no planner answers: the robots above are those whose executors were met'
+        print(f'note: {note}; name robots to be told of each')
     return EXIT_FAILED if missing or failed else 0
 
 
