@@ -209,6 +209,18 @@ def test_task() -> None:
         c.task_record(goal, 'id', skill_set_of={}, default_utility=NORMAL)
 
 
+def test_a_client_is_never_cut_to_the_name_of_another() -> None:
+    def client(name: str) -> str:
+        goal = PlanTask.Goal(robot='drone_1', instruction='look', client=name)
+        return c.task_record(
+            goal, 'id', skill_set_of={'drone_1': 'tello'}, default_utility=NORMAL
+        ).client
+
+    assert client('x' * 64) == 'x' * 64
+    with pytest.raises(InvalidTaskError, match='65 characters: expected at most 64'):
+        client('x' * 65)
+
+
 def test_a_goal_may_leave_the_robot_to_the_planner() -> None:
     sets = {name: find_skill_set(name) for name in ('tello', 'rover', 'arm')}
     skill_set_of = {'drone_1': 'tello', 'rover_1': 'rover', 'drone_2': 'tello', 'arm_1': 'arm'}

@@ -183,9 +183,20 @@ def task_record(
         overrun=overrun,
         when_busy=when_busy,
         task_kind=goal.task_kind[:64],
-        client=goal.client[:64],
+        client=_client(goal.client),
         alternatives=tuple(others),
     )
+
+
+MOST_CLIENT_LETTERS = 64
+
+
+def _client(name: str) -> str:
+    # Cut, it might be the name of another client, who may more.
+    if len(name) > MOST_CLIENT_LETTERS:
+        problem = f'{len(name)} characters: expected at most {MOST_CLIENT_LETTERS}'
+        raise InvalidTaskError(f'client {name[:MOST_CLIENT_LETTERS]!r}...: {problem}')
+    return name
 
 
 OVERRUN_STRATEGIES: dict[int, Any] = {
