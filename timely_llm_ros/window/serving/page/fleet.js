@@ -88,12 +88,15 @@ export class Fleet {
   }
 
   #task(event) {
-    const robot = this.robot(event.robot || 'any robot');
+    // Who asks for a robot that nobody knows is refused: no robot comes of it.
+    const refused = event.what === 'refused';
+    const robot = refused ? this.robots.get(event.robot) : this.robot(event.robot || 'any robot');
     const task = this.tasks.get(event.plan);
     switch (event.what) {
       case 'accepted': return this.#accept(robot, event);
       case 'refused':
         this.refused += 1;
+        if (!robot) return undefined;
         robot.failed += 1;
         return this.#log(robot, event.t, `refused: ${event.instruction}: ${event.error}`, 'bad');
       case 'segment_started': {
