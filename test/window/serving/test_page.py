@@ -257,6 +257,26 @@ def test_it_fits_the_screen(browser: Chromium, window: Window, width: int) -> No
     assert not browser.messages
 
 
+def test_recordings_beside_each_other_have_one_axis(browser: Chromium) -> None:
+    def run(heard_s: float) -> list[dict[str, Any]]:
+        return [
+            {**robot('drone_1'), 't': heard_s},
+            {**task('drone_1', 'accepted'), 't': 103.0},
+            {**task('drone_1', 'ended', status=4), 't': 110.0},
+        ]
+
+    window = Window(recordings=[('one', run(100.0)), ('other', run(103.0))])
+    try:
+        shown(browser, window, 1)
+        browser.evaluate('window.fleetWindow.player.seek(5)')
+        tasks = 'window.fleetWindow.panes.map((pane) => pane.timeline.chart.run?.tasks[0]?.at)'
+        browser.wait(f'{tasks}.every((at) => at !== undefined)')
+        one, other = browser.evaluate(tasks)
+        assert one == pytest.approx(other)
+    finally:
+        window.close()
+
+
 def test_the_page_makes_no_html_of_texts() -> None:
     page = Path(__file__).parents[3] / 'timely_llm_ros/window'
     for script in page.rglob('*.js'):

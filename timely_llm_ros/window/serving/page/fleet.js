@@ -5,7 +5,9 @@ const MOST_TASKS = 400, MOST_SAMPLES = 1500, MOST_LOG = 200, SAMPLE_S = 0.2;
 export const numbers = new Intl.Collator('en', { numeric: true });
 
 export class Fleet {
-  constructor() {
+  // The time at which its chart begins; null for when it was first heard of.
+  constructor(origin = null) {
+    this.origin = origin;
     this.robots = new Map();
     this.tasks = new Map();
     this.engine = null;
@@ -198,9 +200,9 @@ export class Fleet {
   }
 }
 
-// A fleet as the chart takes it, with times from when the fleet was first heard of.
+// A fleet as the chart takes it, with times from its origin.
 export function runOf(fleet, now) {
-  const base = fleet.begun ?? now;
+  const base = fleet.origin ?? fleet.begun ?? now;
   const robots = [...fleet.robots.keys()];
   const row = new Map(robots.map((robot, index) => [robot, index]));
   const since = (time) => (time === null ? null : time - base);

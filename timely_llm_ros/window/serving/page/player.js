@@ -8,7 +8,8 @@ export class Player {
   constructor(recordings) {
     this.recordings = recordings.map((events) => {
       const begun = events.find((event) => event.what === 'accepted') || events[0];
-      return { events, start: begun ? begun.t - BEFORE_S : 0, fleet: new Fleet(), next: 0 };
+      const start = begun ? begun.t - BEFORE_S : 0;
+      return { events, start, fleet: new Fleet(start), next: 0 };
     });
     this.duration = Math.max(1, ...this.recordings.map(({ events, start }) => (events.length ? events[events.length - 1].t - start : 0)));
     Object.assign(this, { position: 0, rate: 1, playing: true, last: performance.now() });
@@ -22,7 +23,7 @@ export class Player {
     if (this.position >= this.duration) this.playing = false;
     for (const one of this.recordings) {
       const until = one.start + this.position;
-      if (one.next && one.events[one.next - 1].t > until) Object.assign(one, { fleet: new Fleet(), next: 0 });
+      if (one.next && one.events[one.next - 1].t > until) Object.assign(one, { fleet: new Fleet(one.start), next: 0 });
       while (one.next < one.events.length && one.events[one.next].t <= until) one.fleet.apply(one.events[one.next++]);
     }
   }
