@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.command_reference import commands, undocumented
 
+from timely_llm_ros.cli import plan_command
 from timely_llm_ros.cli.main import build_parser, main
 from timely_llm_ros.cli.plan_command import read_scene, task_of
 from timely_llm_ros.errors import ConfigurationError, InvalidTaskError, TimelyError
@@ -160,7 +161,7 @@ def test_a_task_can_be_drawn() -> None:
         (('plan', 'drone_1', '--sample', 'sort', '--objects', '1'), '--objects 1'),
         (('plan', 'drone_1', 'x', '--slope', '2'), 'slope 2.0'),
         (('plan', 'drone_1', 'x', '--budget', '0'), '--budget 0'),
-        (('plan', 'drone_1', '--sample', 'sort', '--objects', '1000000000'), 'at most 1000'),
+        (('plan', 'drone_1', '--sample', 'sort', '--objects', '1000000000'), 'to 1000 for'),
         (('plan', 'drone_1', 'x', '--scene', '/no/such/file'), '/no/such/file'),
         (('demo', '--robots', '0'), '0 robots'),
         (('demo', '--tasks', '0'), '0 tasks'),
@@ -233,3 +234,25 @@ def test_scene_files(tmp_path: Path) -> None:
     path.write_text('[: }')
     with pytest.raises(ConfigurationError, match='cannot be read'):
         read_scene(path)
+
+
+@pytest.mark.parametrize(
+    ('text', 'problem'),
+    [
+        ('- {name: cat_1}', "object 1: expected the key 'kind'"),
+        ('- {nam: cat_1, kind: cat}', "object 1: key 'nam': expected one of name, kind"),
+        ('- {name: cat_1, kind: cat, x_m: far}', "object 1: x_m 'far': expected a number"),
+        ('- {name: 3, kind: cat}', 'object 1: name 3: expected text'),
+    ],
+)
+def test_a_scene_file_is_refused_in_words(text: str, problem: str, tmp_path: Path) -> None:
+    (tmp_path / 'scene.yaml').write_text(text)
+    with pytest.raises(InvalidTaskError, match=problem):
+        read_scene(tmp_path / 'scene.yaml')
+
+
+def test_how_a_task_failed_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    names = (*plan_command._RESULT, *plan_command._BUDGETED)
+    event = dict.fromkeys(names, 0) | {'error_code': 3, 'error_name': 'robot_unavailable'}
+    plan_command._Narrator(quiet=False).result(event)
+    assert 'robot_unavailable' in capsys.readouterr().out

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -155,10 +155,22 @@ def read_scene(path: Path) -> Scene:
             raise InvalidTaskError(
                 f'scene {str(path)!r}, object {number}: {item!r}: expected keys with values'
             )
+        where = f'scene {str(path)!r}, object {number}'
+        names = [one.name for one in fields(SceneObject)]
+        for key, value in item.items():
+            if key not in names:
+                raise InvalidTaskError(f'{where}: key {key!r}: expected one of {", ".join(names)}')
+            kind = (int, float) if key.endswith(('_m', '_s')) else str
+            if isinstance(value, bool) or not isinstance(value, kind):
+                expected = 'text' if kind is str else 'a number'
+                raise InvalidTaskError(f'{where}: {key} {value!r}: expected {expected}')
+        for key in ('name', 'kind'):
+            if key not in item:
+                raise InvalidTaskError(f'{where}: expected the key {key!r}')
         try:
             objects.append(SceneObject(**item))
-        except (TypeError, AttributeError) as err:
-            raise InvalidTaskError(f'scene {str(path)!r}, object {number}: {err}') from err
+        except InvalidTaskError as err:
+            raise InvalidTaskError(f'{where}: {err}') from err
     return Scene(tuple(objects))
 
 
@@ -168,12 +180,11 @@ def _sampled(kind: str, objects: int, seed: int) -> tuple[str, Scene]:
     numbers = {spec.name: spec.number for spec in KINDS.values()}
     if kind not in numbers:
         raise ConfigurationError(f'--sample {kind!r}: expected one of {", ".join(numbers)}')
-    if objects > MOST_OBJECTS:
-        raise ConfigurationError(f'--objects {objects}: expected at most {MOST_OBJECTS}')
-    try:
-        sample = sample_task(random.Random(seed), numbers[kind], objects)
-    except ValueError as err:
-        raise ConfigurationError(f'--objects {objects}: {err}') from err
+    least = KINDS[numbers[kind]].min_objects
+    if not least <= objects <= MOST_OBJECTS:
+        expected = f'expected {least} to {MOST_OBJECTS} for --sample {kind}'
+        raise ConfigurationError(f'--objects {objects}: {expected}')
+    sample = sample_task(random.Random(seed), numbers[kind], objects)
     return sample.instruction, sample.scene
 
 
@@ -242,6 +253,8 @@ class _Narrator:
             return
         for name in names:
             value = event[name]
+            if name == 'error_code' and value:
+                value = event['error_name']
             if value != '' and not (name == 'error_code' and value == 0):
                 shown = f'{value:.3f}' if isinstance(value, float) else value
                 print(f'  {name:<13} {shown}')

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.action import PlanTask
 from timely_llm_ros.nodes.planner.response_times import BOUNDS_S
 from timely_llm_ros.ros import Distribution, Metric
+from timely_llm_ros.ros.conversions import REASONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -116,13 +116,6 @@ SERVER_LOSSES = Metric(
 
 PLANNER_METRICS = tuple(value for value in globals().copy().values() if isinstance(value, Metric))
 """Every metric of the planner."""
-
-REASONS = {
-    getattr(PlanTask.Result, name): name.lower()
-    for name in dir(type(PlanTask.Result))
-    if name.isupper() and not name.startswith('_')
-}
-"""What the error codes of ``action/PlanTask`` are called."""
 
 
 def planner_samples(

@@ -16,7 +16,7 @@ from timely_llm_ros.ros.conversions.segments import (
     segment_message,
     segment_record,
 )
-from timely_llm_ros.ros.conversions.task_json import feedback_json, goal_of, result_json
+from timely_llm_ros.ros.conversions.task_json import REASONS, feedback_json, goal_of, result_json
 from timely_llm_ros.ros.conversions.tasks import (
     GOAL_STATUS,
     duration,
@@ -34,7 +34,7 @@ from timely_llm_ros.ros.conversions.tasks import (
 )
 
 __all__ = [
-    'GOAL_STATUS', 'ROBOT_PHASES', 'detections_of', 'detections_of_vision', 'duration',
+    'GOAL_STATUS', 'REASONS', 'ROBOT_PHASES', 'detections_of', 'detections_of_vision', 'duration',
     'expectation_fields', 'feedback_json', 'goal_of', 'marker_array', 'outcome_message',
     'outcome_record', 'prediction_fields', 'progress_message', 'progress_record', 'result_fields',
     'result_json', 'robot_state_message', 'scene_messages', 'scheduler_state_message', 'seconds',

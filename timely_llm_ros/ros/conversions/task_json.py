@@ -30,6 +30,14 @@ _PHASES = {
 _STATUSES = {4: 'succeeded', 5: 'canceled', 6: 'aborted'}
 
 
+REASONS = {
+    getattr(PlanTask.Result, name): name.lower()
+    for name in dir(type(PlanTask.Result))
+    if name.isupper() and not name.startswith('_')
+}
+"""What the error codes of ``action/PlanTask`` are called."""
+
+
 def goal_of(task: Mapping[str, Any]) -> PlanTask.Goal:
     """Return the goal of a task.
 
@@ -94,6 +102,7 @@ def result_json(status: int, result: PlanTask.Result) -> dict[str, Any]:
     return {
         'status': _STATUSES.get(status, 'unknown'),
         'error_code': result.error_code,
+        'error_name': REASONS.get(result.error_code, str(result.error_code)),
         'error': result.error_msg,
         'response_s': conversions.seconds(result.response_time),
         'waiting_s': conversions.seconds(result.waiting_time),
