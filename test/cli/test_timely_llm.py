@@ -253,6 +253,6 @@ def test_a_scene_file_is_refused_in_words(text: str, problem: str, tmp_path: Pat
 
 def test_how_a_task_failed_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     names = (*plan_command._RESULT, *plan_command._BUDGETED)
-    event = dict.fromkeys(names, 0) | {'error_code': 3, 'error_name': 'robot_unavailable'}
+    event = dict.fromkeys(names, 0) | {'error_code': 7, 'error_name': 'robot_unavailable'}
     plan_command._Narrator(quiet=False).result(event)
     assert 'robot_unavailable' in capsys.readouterr().out
