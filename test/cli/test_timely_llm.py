@@ -56,6 +56,16 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith('timely-llm ')
 
 
+def test_ctrl_c_while_a_command_is_loaded_prints_no_traceback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(name: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr('timely_llm_ros.cli.main.import_module', interrupted)
+    assert main(['skills']) == 130
+
+
 def test_no_command_is_an_error() -> None:
     with pytest.raises(SystemExit, match='2'):
         main([])

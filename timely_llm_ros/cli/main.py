@@ -12,7 +12,7 @@ import textwrap
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.command_line import make_parser, run_command
+from timely_llm_ros.command_line import EXIT_INTERRUPTED, make_parser, run_command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -133,4 +133,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
     given = sys.argv[1:] if arguments is None else arguments
     command = given[0] if given else ''
-    return run_command(build_parser(command), given)
+    try:
+        # Loading the command takes a moment as well.
+        return run_command(build_parser(command), given)
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
