@@ -11,7 +11,7 @@ from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackRet
 from std_msgs.msg import Header, String
 
 from timely_llm_ros.clock import WallClock
-from timely_llm_ros.engines import OpenAIEngine, Reschedule, create_engine
+from timely_llm_ros.engines import OpenAIConfig, OpenAIEngine, Reschedule, create_engine
 from timely_llm_ros.errors import ConfigurationError, ModelLoadError, ShutdownError, TimelyError
 from timely_llm_ros.nodes.planner.approvals import ApprovalServer
 from timely_llm_ros.nodes.planner.audit import PlannerAudit
@@ -258,8 +258,8 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
         )
         self.topics.policy_changed(engine.policy)
         self._spans.policy = engine.policy
-        if isinstance(self._engine, OpenAIEngine):
-            self._engine.set_servers(engine_config(parameters).servers.urls)
+        if isinstance(self._engine, OpenAIEngine) and isinstance(engine, OpenAIConfig):
+            self._engine.set_servers(engine.servers.urls)
 
     async def _work_in_the_background(self, planner: Planner, file: BackgroundFile) -> None:
         log = self.get_logger()

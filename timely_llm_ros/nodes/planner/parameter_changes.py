@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from diagnostic_msgs.msg import DiagnosticStatus
 
 from timely_llm_ros.errors import ConfigurationError
-from timely_llm_ros.nodes.planner.options import engine_config, planner_config
+from timely_llm_ros.nodes.planner.options import planner_config
 from timely_llm_ros.nodes.planner.parameters import PlannerParameters
 from timely_llm_ros.planner import client_weights
 from timely_llm_ros.ros import check, declarations, live_values, read
@@ -57,9 +57,7 @@ class ParameterChanges:
             check(PlannerParameters, name, value)
         if engine is not None and ours:
             # What one value alone does not show.
-            changed = read(self._node, PlannerParameters, ours)
-            client_weights(planner_config(changed).client_weights)
-            engine_config(changed)
+            client_weights(planner_config(read(self._node, PlannerParameters, ours)).client_weights)
 
     def note(self, changes: Mapping[str, Any]) -> str:
         """Note what was set; return what of it is new and may change in use, empty for nothing."""
