@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from support.code_blocks import PAGES, commands
 
 import timely_llm_ros
 from lrtrace.playback.replay_node import ReplayParameters
@@ -328,3 +329,18 @@ def test_a_program_that_vllm_imports_again_does_nothing(name: str) -> None:
         [sys.executable, '-c', code], capture_output=True, text=True, timeout=120, check=False
     )
     assert (done.returncode, done.stdout) == (0, ''), done.stderr
+
+
+def test_pages_give_a_launch_file_only_arguments_that_it_has(
+    description: list[Any], request: pytest.FixtureRequest
+) -> None:
+    file = request.node.callspec.params['description'].name
+    given = {
+        word.partition(':=')[0]
+        for page in PAGES
+        for command in commands(page)
+        if command[:4] == ['ros2', 'launch', 'timely_llm_ros', file]
+        for word in command[4:]
+        if ':=' in word
+    }
+    assert given <= set(declared(description))

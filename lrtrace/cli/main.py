@@ -29,10 +29,11 @@ examples:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
-    return run_command(_parser(), arguments)
+    return run_command(build_parser(), arguments)
 
 
-def _parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
     parser = make_parser(
         'lrtrace',
         description='Look into traces: rosbag2 folders (MCAP) of the runs of a robot fleet.',

@@ -8,7 +8,7 @@ import pytest
 from support.command_reference import undocumented
 
 from benchmarks.recorder.synthetic_trace import write_trace
-from lrtrace.cli.main import _parser, main
+from lrtrace.cli.main import build_parser, main
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,7 +58,7 @@ def test_ls_lists_traces(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_every_command_and_option_is_in_the_reference() -> None:
-    assert undocumented(_parser()) == []
+    assert undocumented(build_parser()) == []
 
 
 @pytest.mark.parametrize('command', ['info', 'report', 'ls', 'cat', 'export', 'repair'])
