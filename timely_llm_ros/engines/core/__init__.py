@@ -2,7 +2,7 @@
 
 from timely_llm_ros.engines.core.core import EngineCore
 from timely_llm_ros.engines.core.eviction import EvictionMethod, EvictionName
-from timely_llm_ros.engines.core.generations import STATE_PERIOD_S, Generations
+from timely_llm_ros.engines.core.generations import REPEATED, STATE_PERIOD_S, Generations
 from timely_llm_ros.engines.core.kv_account import ForeignKv, ForeignMemory, KvAccount
 from timely_llm_ros.engines.core.kv_ledger import KvLedger, Prefix
 from timely_llm_ros.engines.core.options import PREFILL_CHUNK, CoreOptions
@@ -10,7 +10,7 @@ from timely_llm_ros.engines.core.step import Generation, Output, PrefixRow, Row,
 from timely_llm_ros.engines.core.two_lanes import LanedCore
 
 __all__ = [
-    'PREFILL_CHUNK', 'STATE_PERIOD_S', 'CoreOptions', 'EngineCore', 'EvictionMethod',
+    'PREFILL_CHUNK', 'REPEATED', 'STATE_PERIOD_S', 'CoreOptions', 'EngineCore', 'EvictionMethod',
     'EvictionName', 'ForeignKv', 'ForeignMemory', 'Generation', 'Generations', 'KvAccount',
     'KvLedger', 'LanedCore', 'Output', 'Prefix', 'PrefixRow', 'Row', 'StepPlan',
 ]  # fmt: skip

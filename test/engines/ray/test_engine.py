@@ -1,0 +1,153 @@
+"""The engine ``ray`` on two nodes: its contract, and replicas that die, drain and come."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.engines.ray_runs import EngineRun, on_ray, ray_cluster, request, simulated
+
+from timely_llm_ros.engines import create_engine
+from timely_llm_ros.engines.ray import replicas, scale
+from timely_llm_ros.errors import EngineError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytest.importorskip('ray')
+
+APP = 'timely-llm'
+NUMBERS = range(6)
+
+
+@pytest.fixture(scope='module', autouse=True)
+def cluster() -> Iterator[Any]:
+    with ray_cluster(2) as made:
+        yield made
+
+
+@pytest.fixture(scope='module')
+def undisturbed() -> dict[int, Any]:
+    """How the plans go on the simulated engine itself."""
+
+    async def run() -> dict[int, Any]:
+        async with EngineRun(simulated()) as alone:
+            for number in NUMBERS:
+                alone.engine.submit(request(number))
+            await alone.all_ended(NUMBERS)
+            return {number: alone.plan(number) for number in NUMBERS}
+
+    return asyncio.run(run())
+
+
+def running() -> list[Any]:
+    return [one for one in replicas(APP) if one.state == 'RUNNING']
+
+
+async def test_plans_are_those_without_ray_and_commands_reach_their_replica(
+    undisturbed: dict[int, Any],
+) -> None:
+    async with EngineRun(on_ray(simulated()), answers=False) as run:
+        await run.servers(2)
+        assert (run.info.engine, run.info.warms) == ('ray', True)
+        for number in NUMBERS:
+            run.engine.submit(request(number))
+        held = [f'g{number}' for number in NUMBERS]
+        await run.until(lambda: all(len(run.segments.get(name, ())) >= 3 for name in held))
+        # Each waits for its robot's value, on the replica that has it.
+        assert run.state is not None
+        assert all(one.generations == 3 for one in run.state.servers)
+        run.engine.cancel('g5')
+        run.engine.cancel('unknown')
+        run.engine.resume('g4')
+        await run.until(lambda: 'g5' in run.ended)
+        assert run.ended['g5'].reason == 'canceled'
+        for number in NUMBERS[:5]:
+            run.engine.robot_idle_at(f'g{number}', 1.0)
+            run.engine.resume(f'g{number}', 'true')
+        await run.all_ended(NUMBERS)
+        assert {number: run.plan(number) for number in NUMBERS[:5]} == {
+            number: undisturbed[number] for number in NUMBERS[:5]
+        }
+        with pytest.raises(EngineError, match='expected one call'):
+            await run.engine.start(print)
+    assert len({one.node_id for one in running()}) == 2
+
+
+async def test_a_suspended_generation_goes_on_when_it_is_resumed(
+    undisturbed: dict[int, Any],
+) -> None:
+    async with EngineRun(on_ray(simulated())) as run:
+        run.engine.submit(request(0))
+        run.engine.suspend('g0')
+        run.engine.submit(request(1))
+        await run.all_ended([1])
+        assert not run.segments.get('g0')
+        run.engine.resume('g0')
+        await run.all_ended([0])
+        assert run.plan(0) == undisturbed[0]
+
+
+async def test_an_id_that_is_submitted_again_ends_the_older_one() -> None:
+    async with EngineRun(on_ray(simulated())) as run:
+        ends: list[Any] = []
+        run.engine.submit(request(0))
+        run.engine.submit(request(0))
+        await run.until(lambda: 'g0' in run.ended)
+        ends.append(run.ended.pop('g0'))
+        await run.until(lambda: 'g0' in run.ended)
+        assert [ends[0].error, run.ended['g0'].reason] == ['submitted a second time', 'stop']
+
+
+async def test_a_replica_that_is_killed_loses_nothing_and_repeats_nothing(
+    undisturbed: dict[int, Any],
+) -> None:
+    async with EngineRun(on_ray(simulated()), answers=False) as run:
+        await run.servers(2)
+        for number in NUMBERS:
+            run.engine.submit(request(number))
+        await run.until(lambda: all(len(run.segments.get(f'g{n}', ())) >= 3 for n in NUMBERS))
+        run.answers = True
+        for number in NUMBERS[:3]:
+            run.engine.resume(f'g{number}', 'true')
+        victim = running()[0]
+        os.kill(victim.pid, signal.SIGKILL)
+        await run.until(lambda: victim.name not in [one.url for one in run.state.servers])
+        for number in NUMBERS[3:]:
+            run.engine.resume(f'g{number}', 'true')
+        await run.all_ended(NUMBERS)
+        assert {number: run.plan(number) for number in NUMBERS} == undisturbed
+        assert not run.other
+        # Serve makes another one.
+        await run.servers(2)
+        assert victim.name not in [one.name for one in running()]
+
+
+async def test_a_replica_that_drains_finishes_what_it_has(undisturbed: dict[int, Any]) -> None:
+    async with EngineRun(on_ray(simulated()), answers=False) as run:
+        await run.servers(2)
+        for number in NUMBERS:
+            run.engine.submit(request(number))
+        await run.until(lambda: all(len(run.segments.get(f'g{n}', ())) >= 3 for n in NUMBERS))
+        await asyncio.to_thread(scale, APP, 1)
+        await run.until(lambda: sum(one.well for one in run.state.servers) == 1)
+        assert sorted(one.generations for one in run.state.servers) == [3, 3]
+        # Its commands still reach it.
+        for number in NUMBERS:
+            run.engine.resume(f'g{number}', 'true')
+        await run.all_ended(NUMBERS)
+        assert {number: run.plan(number) for number in NUMBERS} == undisturbed
+        await run.servers(1)
+        assert all(one.losses == 0 for one in run.state.servers)
+        await run.until(lambda: len(replicas(APP)) == 1)
+        await asyncio.to_thread(scale, APP, 2)
+        await run.servers(2)
+
+
+async def test_without_a_start_nothing_runs() -> None:
+    engine = create_engine(on_ray(simulated()))
+    engine.cancel('g0')
+    await engine.close()

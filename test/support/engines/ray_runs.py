@@ -1,0 +1,170 @@
+"""A Ray cluster of two nodes on this machine, and runs of engines with known plans."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from timely_llm_ros.engines import (
+    EngineFailed,
+    EngineReady,
+    EngineStateChanged,
+    GenerationEnded,
+    GenerationRequest,
+    RayConfig,
+    RayOptions,
+    SegmentGenerated,
+    SimulatedConfig,
+    create_engine,
+)
+from timely_llm_ros.engines.simulated import StepTimeModel
+from timely_llm_ros.skills.loading import find_skill_set
+from timely_llm_ros.skills.prompt import build_prompt
+from timely_llm_ros.skills.scene import Scene, SceneObject
+from timely_llm_ros.utility import NORMAL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from timely_llm_ros.engines import EngineConfig, EngineEvent, EngineState
+
+LIMIT_S = 60.0
+"""What never comes fails a test after this (s)."""
+
+TELLO = find_skill_set('tello')
+
+
+def written_plan(request: GenerationRequest) -> str:
+    """A plan of several segments that asks for a value, another one for each task."""
+    number = int(request.generation_id[1:])
+    return (
+        f'takeoff;move_up({20 + number});is_visible(cat_1);'
+        f'move_forward({50 + number});move_left(40);land;'
+    )
+
+
+def simulated(**options: Any) -> SimulatedConfig:
+    """Options of the engine in each replica."""
+    step = StepTimeModel(decode_s=0.01, prefill_token_s=0.0)
+    return SimulatedConfig(plan_text=written_plan, step_time=step, **options)
+
+
+def request(number: int) -> GenerationRequest:
+    """A request of its own."""
+    scene = Scene((SceneObject('cat_1', 'cat'),))
+    prompt = build_prompt(TELLO, scene, 'look for the cat')
+    return GenerationRequest(f'g{number}', prompt, TELLO, scene, NORMAL, time.monotonic())
+
+
+@contextmanager
+def ray_cluster(nodes: int) -> Iterator[Any]:
+    """Start Ray nodes as processes of this machine, and end them all."""
+    import ray
+    from ray import serve
+    from ray.cluster_utils import Cluster
+
+    folder = tempfile.mkdtemp(prefix='r', dir='/tmp')  # noqa: S108  Its sockets need a short path.
+    (Path(folder) / 'ray').mkdir()
+    before = dict(os.environ)
+    os.environ |= {
+        'PYTHONPATH': os.pathsep.join(filter(None, sys.path)),
+        'RAY_TMPDIR': folder,
+        'RAY_AUTH_MODE': 'disabled',
+        'RAY_USAGE_STATS_ENABLED': '0',
+    }
+    options = {'num_cpus': 1, 'object_store_memory': 80_000_000, 'include_dashboard': False}
+    cluster = Cluster(initialize_head=True, head_node_args=options)
+    try:
+        for _ in range(nodes - 1):
+            cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
+        ray.init(cluster.address, log_to_driver=False, logging_level='ERROR')
+        yield cluster
+        serve.shutdown()
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+        os.environ.clear()
+        os.environ.update(before)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def on_ray(config: EngineConfig, app: str = 'timely-llm', replicas: int = 2) -> RayConfig:
+    """Options of the engine on the cluster that this process has joined."""
+    return RayConfig(given=config, ray=RayOptions(app=app, replicas=replicas, cpus=0.1))
+
+
+@dataclass
+class EngineRun:
+    """An engine and everything that it said. Blocking calls are answered at once."""
+
+    config: EngineConfig
+    segments: dict[str, list[SegmentGenerated]] = field(default_factory=dict)
+    ended: dict[str, GenerationEnded] = field(default_factory=dict)
+    other: list[EngineEvent] = field(default_factory=list)
+    state: EngineState | None = None
+    answers: bool = True
+
+    async def __aenter__(self) -> EngineRun:
+        self.engine = create_engine(self.config)
+        self._seen = asyncio.Event()
+        self.info = await self.engine.start(self._on_event)
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.engine.close()
+
+    def _on_event(self, event: EngineEvent) -> None:
+        match event:
+            case SegmentGenerated(name, segment):
+                assert name not in self.ended
+                self.segments.setdefault(name, []).append(event)
+                if segment.awaits_value and self.answers:
+                    self.engine.resume(name, 'true')
+            case GenerationEnded(name):
+                assert name not in self.ended, 'ended twice'
+                self.ended[name] = event
+            case EngineStateChanged(state):
+                self.state = state
+            case EngineFailed() | EngineReady():
+                self.other.append(event)
+        self._seen.set()
+
+    async def until(self, done: Callable[[], object]) -> None:
+        """Wait for something to come true."""
+        async with asyncio.timeout(LIMIT_S):
+            while not done():
+                self._seen.clear()
+                try:
+                    async with asyncio.timeout(0.05):
+                        await self._seen.wait()
+                except TimeoutError:
+                    continue
+
+    async def all_ended(self, numbers: Sequence[int]) -> None:
+        await self.until(lambda: all(f'g{number}' in self.ended for number in numbers))
+
+    async def servers(self, well: int) -> None:
+        """Wait until so many replicas serve, and none is leaving."""
+        await self.until(
+            lambda: (
+                self.state
+                and len(self.state.servers) == well
+                and all(one.well for one in self.state.servers)
+            )
+        )
+
+    def plan(self, number: int) -> tuple[object, ...]:
+        """How a generation went, all but its times."""
+        name = f'g{number}'
+        ended = self.ended[name]
+        segments = tuple(event.segment for event in self.segments.get(name, ()))
+        assert [segment.index for segment in segments] == list(range(len(segments)))
+        return ended.reason, ended.error, ended.token_ids, segments

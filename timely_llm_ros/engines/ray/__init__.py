@@ -1,0 +1,7 @@
+"""The engine ``ray``: other engines as replicas on a Ray cluster."""
+
+from timely_llm_ros.engines.ray.cluster import Replica, connect, replicas, scale
+from timely_llm_ros.engines.ray.config import RayConfig, RayOptions
+from timely_llm_ros.engines.ray.engine import RayEngine
+
+__all__ = ['RayConfig', 'RayEngine', 'RayOptions', 'Replica', 'connect', 'replicas', 'scale']

@@ -1,0 +1,84 @@
+"""Which replica is predicted to have a new generation's first segment soonest."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from timely_llm_ros.engines.commands import GenerationRequest
+    from timely_llm_ros.engines.engine import EngineInfo, EngineState
+
+UNKNOWN_STEP_S = 0.02
+"""Step time of a replica of which nothing is known (s)."""
+
+_SEGMENT_STEPS = 12.0
+"""Expected tokens of a first segment before one was seen."""
+
+_CHARACTERS_PER_TOKEN = 4.0
+_MOST_PREFIXES = 64
+
+
+class ReplicaLoad:
+    """What is known of a replica's work: its latest report, and what was sent there since."""
+
+    def __init__(self, info: EngineInfo, places: int) -> None:
+        self._times, self._places = info.times, places
+        self._state: EngineState | None = None
+        self._sent = 0
+        self._prefixes: OrderedDict[str, None] = OrderedDict()
+        self._segment_steps = _SEGMENT_STEPS
+
+    def report(self, state: EngineState) -> None:
+        """Take the replica's report."""
+        self._state, self._sent = state, 0
+
+    def sent(self, request: GenerationRequest) -> None:
+        """Count a generation that the next report will include."""
+        self._sent += 1
+        self._prefixes[request.prompt.fixed] = None
+        self._prefixes.move_to_end(request.prompt.fixed)
+        if len(self._prefixes) > _MOST_PREFIXES:
+            self._prefixes.popitem(last=False)
+
+    def first_segment(self, generation_s: float) -> None:
+        """Learn from how long the engine was busy with a first segment (s)."""
+        steps = generation_s / self._step_s(1)
+        self._segment_steps += 0.1 * (steps - self._segment_steps)
+
+    @property
+    def working(self) -> int:
+        """Generations there that compete for its steps."""
+        state = self._state
+        return self._sent + (state.running + state.suspended + state.queued if state else 0)
+
+    def first_segment_s(self, request: GenerationRequest, *, warm: bool = False) -> float:
+        """Return after how long the request's first segment would be complete there (s).
+
+        ``warm`` is whether the KV of its scene is there already.
+        """
+        working = self.working
+        batch = min(working + 1, self._places)
+        # Whoever is more than fit takes turns with those who are there.
+        turns = max(1.0, (working + 1) / self._places)
+        decode_s = self._segment_steps * turns * self._step_s(batch)
+        fixed = len(request.prompt.fixed) / _CHARACTERS_PER_TOKEN
+        own = len(request.prompt.body) / _CHARACTERS_PER_TOKEN
+        new = 0.0 if warm else own + (0.0 if request.prompt.fixed in self._prefixes else fixed)
+        prefill_s = self._prefill_s(fixed + own, new)
+        state = self._state
+        if state is not None and state.kv_tokens + new > state.kv_capacity_tokens:
+            # Somebody's KV goes, and is computed again later.
+            prefill_s *= 2
+        return decode_s + prefill_s
+
+    def _step_s(self, batch: int) -> float:
+        if self._times is not None:
+            return max(1e-6, self._times.at(batch).step_s)
+        state = self._state
+        return state.step_s if state is not None and state.step_s else UNKNOWN_STEP_S
+
+    def _prefill_s(self, tokens: float, new: float) -> float:
+        if self._times is not None:
+            return self._times.at(1).prefill_time_s(tokens, tokens - new)
+        return new / 128 * self._step_s(1)
