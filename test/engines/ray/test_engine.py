@@ -58,8 +58,7 @@ async def test_plans_are_those_without_ray_and_commands_reach_their_replica(
         held = [f'g{number}' for number in NUMBERS]
         await run.until(lambda: all(len(run.segments.get(name, ())) >= 3 for name in held))
         # Each waits for its robot's value, on the replica that has it.
-        assert run.state is not None
-        assert all(one.generations == 3 for one in run.state.servers)
+        assert all(one.generations == 3 for one in run.replicas)
         run.engine.cancel('g5')
         run.engine.cancel('unknown')
         run.engine.resume('g4')
@@ -115,7 +114,7 @@ async def test_a_replica_that_is_killed_loses_nothing_and_repeats_nothing(
             run.engine.resume(f'g{number}', 'true')
         victim = running()[0]
         os.kill(victim.pid, signal.SIGKILL)
-        await run.until(lambda: victim.name not in [one.url for one in run.state.servers])
+        await run.until(lambda: victim.name not in [one.url for one in run.replicas])
         for number in NUMBERS[3:]:
             run.engine.resume(f'g{number}', 'true')
         await run.all_ended(NUMBERS)
@@ -133,15 +132,15 @@ async def test_a_replica_that_drains_finishes_what_it_has(undisturbed: dict[int,
             run.engine.submit(request(number))
         await run.until(lambda: all(len(run.segments.get(f'g{n}', ())) >= 3 for n in NUMBERS))
         await asyncio.to_thread(scale, APP, 1)
-        await run.until(lambda: sum(one.well for one in run.state.servers) == 1)
-        assert sorted(one.generations for one in run.state.servers) == [3, 3]
+        await run.until(lambda: sum(one.well for one in run.replicas) == 1)
+        assert sorted(one.generations for one in run.replicas) == [3, 3]
         # Its commands still reach it.
         for number in NUMBERS:
             run.engine.resume(f'g{number}', 'true')
         await run.all_ended(NUMBERS)
         assert {number: run.plan(number) for number in NUMBERS} == undisturbed
         await run.servers(1)
-        assert all(one.losses == 0 for one in run.state.servers)
+        assert all(one.losses == 0 for one in run.replicas)
         await run.until(lambda: len(replicas(APP)) == 1)
         await asyncio.to_thread(scale, APP, 2)
         await run.servers(2)

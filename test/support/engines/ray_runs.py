@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from timely_llm_ros.engines import EngineConfig, EngineEvent, EngineState
+    from timely_llm_ros.engines.engine import ServerState
 
 LIMIT_S = 60.0
 """What never comes fails a test after this (s)."""
@@ -154,12 +155,13 @@ class EngineRun:
     async def servers(self, well: int) -> None:
         """Wait until so many replicas serve, and none is leaving."""
         await self.until(
-            lambda: (
-                self.state
-                and len(self.state.servers) == well
-                and all(one.well for one in self.state.servers)
-            )
+            lambda: len(self.replicas) == well and all(one.well for one in self.replicas)
         )
+
+    @property
+    def replicas(self) -> tuple[ServerState, ...]:
+        """The replicas as the engine last told of them."""
+        return self.state.servers if self.state else ()
 
     def plan(self, number: int) -> tuple[object, ...]:
         """How a generation went, all but its times."""

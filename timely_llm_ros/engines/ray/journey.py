@@ -87,7 +87,7 @@ class Journey:
     def _awaited(self) -> int:
         return sum(segment.awaits_value for segment in self.delivered)
 
-    def event(self, event: EngineEvent) -> Iterator[EngineEvent | Command]:
+    def event(self, event: EngineEvent) -> Iterator[EngineEvent | Cancel | Resume | RobotIdleAt]:
         """Take a replica's event; yield what its planner and what the replica is to have."""
         match event:
             case GenerationEnded() if self._stale:
@@ -117,7 +117,7 @@ class Journey:
             case _:
                 yield event
 
-    def _answer(self, segment: Segment, *, again: bool) -> Iterator[Command]:
+    def _answer(self, segment: Segment, *, again: bool) -> Iterator[Resume | RobotIdleAt]:
         """Yield the value that a replica asks for where it is known from before."""
         name = self.request.generation_id
         if segment.awaits_value:
