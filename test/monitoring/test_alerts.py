@@ -14,7 +14,8 @@ import yaml
 from lrtrace.record.recorder_health import RECORDER_METRICS
 from timely_llm_ros.execution import SegmentCode
 from timely_llm_ros.nodes.executor.metrics import EXECUTOR_METRICS
-from timely_llm_ros.nodes.planner.metrics import PLANNER_METRICS, REASONS
+from timely_llm_ros.nodes.planner.metrics import PLANNER_METRICS
+from timely_llm_ros.ros.conversions import REASONS
 
 ROOT = Path(__file__).resolve().parents[2]
 MONITORING = ROOT / 'config' / 'monitoring'

@@ -26,7 +26,6 @@ from timely_llm_ros.engines.engine import (
     SegmentGenerated,
 )
 from timely_llm_ros.engines.openai import OpenAIConfig, OpenAIEngine, ServerOptions
-from timely_llm_ros.engines.openai import OpenAIConfig, ServerOptions
 from timely_llm_ros.engines.ray import RayConfig, RayOptions
 from timely_llm_ros.engines.registry import ENGINES, create_engine, find_engine
 from timely_llm_ros.engines.simulated import SimulatedConfig
@@ -37,10 +36,7 @@ __all__ = [
     'ENGINES', 'Cancel', 'Command', 'EndReason', 'Engine', 'EngineConfig', 'EngineEvent',
     'EngineFailed', 'EngineInfo', 'EngineReady', 'EngineState', 'EngineStateChanged',
     'EvictionDecided', 'GenerationEnded', 'GenerationRequest', 'ModelConfig', 'OpenAIConfig',
-    'OpenAIEngine', 'Reschedule', 'Resume', 'RobotIdleAt', 'SegmentGenerated', 'ServerOptions',
-    'SimulatedConfig', 'StepOptions', 'Submit', 'Suspend', 'TorchConfig', 'VllmConfig', 'Warm', 'create_engine',
-    'find_engine',
-    'RayConfig', 'RayOptions', 'Resume', 'RobotIdleAt', 'SegmentGenerated', 'ServerOptions',
-    'SimulatedConfig', 'StepOptions', 'Submit', 'Suspend', 'TorchConfig', 'VllmConfig', 'Warm',
-    'create_engine', 'find_engine',
+    'OpenAIEngine', 'RayConfig', 'RayOptions', 'Reschedule', 'Resume', 'RobotIdleAt',
+    'SegmentGenerated', 'ServerOptions', 'SimulatedConfig', 'StepOptions', 'Submit', 'Suspend',
+    'TorchConfig', 'VllmConfig', 'Warm', 'create_engine', 'find_engine',
 ]  # fmt: skip

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.ros import RobotEntry
     from timely_llm_ros.skills import SkillSet
+    from timely_llm_ros.srv import DescribeSkills
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +70,19 @@ class Catalogue:
             },
             sort_keys=False,
         )
+
+    def describe(self, robot: str, response: DescribeSkills.Response) -> DescribeSkills.Response:
+        """Fill in the skill set of a robot, or those of all for an empty name."""
+        names = list(self.skill_sets)
+        if robot:
+            own = self.skill_set_of.get(robot)
+            if own is None:
+                known = ', '.join(self.skill_set_of) or 'none is known'
+                response.message = f'robot {robot[:80]!r}: expected one of {known}'
+                return response
+            names = [own]
+        response.success = True
+        response.skill_sets = names
+        response.yaml = [self.yaml[name] for name in names]
+        response.fingerprints = [self.skill_sets[name].fingerprint() for name in names]
+        return response

@@ -392,19 +392,7 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
     def _describe_skills(
         self, request: DescribeSkills.Request, response: DescribeSkills.Response
     ) -> DescribeSkills.Response:
-        names = list(self.catalogue.skill_sets)
-        if request.robot:
-            own = self.catalogue.skill_set_of.get(request.robot)
-            if own is None:
-                known = ', '.join(self.catalogue.skill_set_of) or 'none is known'
-                response.message = f'robot {request.robot[:80]!r}: expected one of {known}'
-                return response
-            names = [own]
-        response.success = True
-        response.skill_sets = names
-        response.yaml = [self.catalogue.yaml[name] for name in names]
-        response.fingerprints = [self.catalogue.skill_sets[name].fingerprint() for name in names]
-        return response
+        return self.catalogue.describe(request.robot, response)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
