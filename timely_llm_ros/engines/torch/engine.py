@@ -12,7 +12,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from timely_llm_ros.engines.commands import Reschedule, Submit
 from timely_llm_ros.engines.engine import (
@@ -129,9 +129,8 @@ class _Worker(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport."""
-        if not isinstance(transport, asyncio.WriteTransport):
-            raise TypeError(f'transport {transport!r}: expected one that writes')
-        self._transport = transport
+        # Its class says nothing: those of uvloop, which Ray has, are none of asyncio's.
+        self._transport = cast('asyncio.WriteTransport', transport)
 
     def data_received(self, data: bytes) -> None:
         """Pass on the worker's messages."""
