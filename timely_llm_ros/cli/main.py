@@ -53,6 +53,10 @@ COMMANDS = {
         'operation.fleet_command.add_options',
         'start a whole fleet: planner, executors, recorder, window',
     ),
+    'cluster': (
+        'operation.cluster_command.add_options',
+        'start Ray on this machine and look after its replicas',
+    ),
     'security': (
         'operation.security_command.add_options',
         'write what each program of a fleet may do, for SROS2',

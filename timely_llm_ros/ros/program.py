@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SWITCH_INTERVAL_S = 0.0002
 """How long one thread may keep the interpreter while the other waits for it (s)."""
 
-LINGER_S = 0.2
+LINGER_S = 0.4
 """How long a node stays after its last words (s). DDS drops what a publisher has just sent once it
 hears, on another port, that the publisher is gone; asking whether all is heard takes 3 s."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.engines.ray_runs import EngineRun, on_ray, ray_cluster, request, simulated
 
+from timely_llm_ros.cli.main import main as timely_llm
 from timely_llm_ros.engines import create_engine
 from timely_llm_ros.engines.ray import replicas, scale
 from timely_llm_ros.errors import EngineError
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 pytest.importorskip('ray')
+
+# Ray gives a node 30 s to start, which a busy machine may need.
+pytestmark = pytest.mark.flaky(reruns=1)
 
 APP = 'timely-llm'
 NUMBERS = range(6)
@@ -150,3 +154,20 @@ async def test_without_a_start_nothing_runs() -> None:
     engine = create_engine(on_ray(simulated()))
     engine.cancel('g0')
     await engine.close()
+
+
+async def test_the_command_shows_scales_and_drains(capsys: pytest.CaptureFixture[str]) -> None:
+    def told(*arguments: str) -> str:
+        assert timely_llm(['cluster', *arguments]) == 0
+        return capsys.readouterr().out
+
+    async with EngineRun(on_ray(simulated())) as run:
+        await run.servers(2)
+        assert told('status').count('RUNNING') == 2
+        assert '3 replicas' in told('scale', '3')
+        await run.servers(3)
+        assert '2 replicas' in told('drain')
+        await run.servers(2)
+    assert timely_llm(['cluster', 'scale', '0']) == 1
+    assert '0 replicas: expected at least 1' in capsys.readouterr().err
+    assert 'no replicas' in told('--app', 'others', 'status')
