@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.pages.writing import read, table
 
-ATTACKS = ('chaos_1',)
+ATTACKS = ('chaos_1', 'chaos_2')
 """The files of results with attacks."""
 
 
