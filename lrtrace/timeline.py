@@ -70,8 +70,8 @@ def read_run(trace: Trace, *, label: str = '') -> Run:
         if plan_id in tasks:
             tasks[plan_id].world_verdict = verdict
     for name in NOTED:
-        # What the recorder noted of the run, which knew whose trace it is.
-        setattr(run, name, run.custom_data.get(name) or getattr(run, name))
+        # The recorder notes whichever planner it heard last, of those that its trace is of.
+        setattr(run, name, getattr(run, name) or run.custom_data.get(name, ''))
     run.damage = trace.damage
     if room.left < 0:
         run.damage = '; '.join(filter(None, (run.damage, room.damage)))

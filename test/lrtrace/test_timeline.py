@@ -42,10 +42,10 @@ def test_a_planner_of_another_namespace_is_not_that_of_the_run(tmp_path: Path) -
     assert {sample.running for sample in run.samples} == {1}
 
 
-def test_what_the_recorder_noted_of_the_planner_comes_first(tmp_path: Path) -> None:
+def test_what_the_planner_told_comes_before_what_the_recorder_noted(tmp_path: Path) -> None:
     notes = {'mode': 'stream', 'policy': 'fcfs'}
     run = read_run(Trace(write_small_trace(tmp_path / 'trace', notes=notes)))
-    assert (run.mode, run.policy, run.engine) == ('stream', 'fcfs', 'torch')
+    assert (run.mode, run.policy, run.engine) == ('segmented', 'edf', 'torch')
 
 
 def test_every_task_is_there_with_its_times(runs: list[Run]) -> None:
