@@ -178,8 +178,8 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
                 diagnosed_s = now_s
                 self._tell_health()
                 self._scenes.publish_markers()
-                if self._planner is not None:
-                    self._scenes.warm(self._planner)
+            if self._planner is not None:
+                self._scenes.warm(self._planner)
             await asyncio.sleep(CHECK_PERIOD_S)
 
     def _tell_health(self) -> None:

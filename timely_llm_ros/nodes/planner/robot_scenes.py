@@ -6,6 +6,7 @@ import importlib.util
 import logging
 from dataclasses import replace
 from functools import partial
+from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any
 
 from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -43,6 +44,10 @@ DETECTIONS_QOS = QoSProfile(depth=5, reliability=ReliabilityPolicy.BEST_EFFORT)
 REPORT_PERIOD_S = 10.0
 """What is refused of one robot's is told so often at most (s)."""
 
+WARM_ROUND = 20
+"""In so many turns every scene is looked at once. A hundred changed scenes take a tenth of a second
+to tell: in one turn, the loop would hold up everything else for as long."""
+
 FRAME = 'map'
 """Frame of markers of objects whose frame is not known."""
 
@@ -73,6 +78,7 @@ class RobotScenes:
             robot: KnownScene(options, self._skill_sets[name].skills)
             for robot, name in catalogue.skill_set_of.items()
         }
+        self._warm_next = cycle(self._known.items())
         self._refused: dict[str, tuple[float, int]] = {}
         self.taken = 0
         """How many detections were heard."""
@@ -115,9 +121,9 @@ class RobotScenes:
         return {robot: known.scene(now_s, stamp_s) for robot, known in self._known.items()}
 
     def warm(self, planner: Planner) -> None:
-        """Have what changed of what robots know computed before tasks come."""
-        now_s = self._clock.now()
-        for robot, known in self._known.items():
+        """Have what changed of what some robots know computed before tasks come, in turn."""
+        now_s, share = self._clock.now(), -(-len(self._known) // WARM_ROUND)
+        for robot, known in islice(self._warm_next, share):
             skill_set = self._skill_sets[self._skill_set_of[robot]]
             planner.warm_scenes.tell(robot, skill_set, known.scene(now_s))
 
