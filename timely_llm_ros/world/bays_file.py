@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.errors import ConfigurationError, InvalidTaskError
 from timely_llm_ros.skills import Scene, SceneObject
 from timely_llm_ros.world.options import Bay
+from timely_llm_ros.world.shapes import KNOWN_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+_FIELDS = [item.name for item in fields(SceneObject)]
 
 
 def write_bays(path: Path, bays: Sequence[Bay]) -> None:
@@ -28,12 +31,34 @@ def read_bays(path: Path) -> list[Bay]:
         ConfigurationError: It cannot be read, or is not of that form.
     """
     try:
-        content = json.loads(path.read_text(encoding='utf-8'))
-        return [
-            Bay(robot, Scene(tuple(SceneObject(**item) for item in items)))
-            for robot, items in content.items()
-        ]
-    except (OSError, ValueError, TypeError, AttributeError, InvalidTaskError) as err:
+        content = json.loads(path.read_text(encoding='utf-8').strip() or '{}')
+        return _read_rooms(content)
+    except (OSError, ValueError, OverflowError, InvalidTaskError) as err:
         raise ConfigurationError(
-            f'bays {str(path)!r}: expected a file of objects by robot: {err}'
+            f'bays {str(path)!r}: expected a JSON file of lists of objects by robot: {err}'
         ) from err
+
+
+def _read_rooms(content: Any) -> list[Bay]:
+    if not isinstance(content, dict) or not content:
+        raise InvalidTaskError('it names no robot')
+    return [Bay(robot, _read_scene(robot, items)) for robot, items in content.items()]
+
+
+def _read_scene(robot: str, items: Any) -> Scene:
+    if not isinstance(items, list):
+        raise InvalidTaskError(f'{robot}: {items!r:.200}: expected a list of objects')
+    for item in items:
+        if not isinstance(item, dict) or not {'name', 'kind'} <= set(item) <= set(_FIELDS):
+            allowed = ', '.join(_FIELDS[2:])
+            raise InvalidTaskError(
+                f'{robot}: {item!r:.200}: expected an object with name, kind and maybe {allowed}'
+            )
+        for name, value in item.items():
+            types, what = ((int, float), 'number') if name[-2:] in ('_m', '_s') else (str, 'text')
+            if isinstance(value, bool) or not isinstance(value, types):
+                raise InvalidTaskError(f'{robot}: {name} {value!r:.200}: expected a {what}')
+        if item['kind'] not in KNOWN_KINDS:
+            kinds = ', '.join(sorted(KNOWN_KINDS))
+            raise InvalidTaskError(f'{robot}: kind {item["kind"]!r:.200}: expected one of {kinds}')
+    return Scene(tuple(SceneObject(**item) for item in items))

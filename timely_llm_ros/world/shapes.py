@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.sample_tasks import ANIMALS, BLOCKS, OBSTACLES, PEOPLE
+from timely_llm_ros.sample_tasks import ANIMALS, BLOCKS, DRONE_KINDS, OBSTACLES, PEOPLE
 
 if TYPE_CHECKING:
     from timely_llm_ros.skills import SceneObject
@@ -60,6 +60,9 @@ _SIZES = {
     **dict.fromkeys(OBSTACLES, _OBSTACLE),
     **dict.fromkeys(BLOCKS, _BLOCK),
 }
+
+KNOWN_KINDS = frozenset((*DRONE_KINDS, *_SIZES))
+"""Kinds of things that a room may have and a camera may tell."""
 
 UNDER_M = 0.5
 """What lies under something is no higher than this (m)."""
