@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from timely_llm_ros.cli.main import main
+from timely_llm_ros.cli.operation.fleet_command import _Follower
 from timely_llm_ros.cli.operation.fleet_file import (
     fleet_schema,
     parse_fleet,
@@ -196,3 +197,17 @@ def test_each_share_is_a_fleet_in_a_namespace_of_its_own() -> None:
 def test_shares_that_get_into_each_others_way_are_refused(content: Any, named: str) -> None:
     with pytest.raises(ConfigurationError, match=f'fleet.yaml: .*{named}'):
         parse_fleet(content, 'fleet.yaml')
+
+
+def test_of_a_log_only_what_comes_is_shown(tmp_path: Path) -> None:
+    log, shown = tmp_path / 'planner.log', []
+    log.write_text('of an earlier run\n', encoding='utf-8')
+    follower = _Follower('planner', log, lambda *told: shown.append(told))
+    with log.open('a', encoding='utf-8') as program:
+        for text in ('one\ntw', 'o\nth'):
+            program.write(text)
+            program.flush()
+            follower.follow()
+    assert shown == [('planner', 'one'), ('planner', 'two')]
+    follower.close()
+    assert shown[2:] == [('planner', 'th')]

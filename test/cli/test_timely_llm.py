@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -64,6 +65,29 @@ def test_ctrl_c_while_a_command_is_loaded_prints_no_traceback(
 
     monkeypatch.setattr('timely_llm_ros.cli.main.import_module', interrupted)
     assert main(['skills']) == 130
+
+
+_INTERRUPTED_IMPORT = """
+import os, runpy, signal, sys
+class Interrupt:
+    def find_spec(self, name, path, target=None):
+        if name.startswith('timely_llm_ros.'):
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupt())
+runpy.run_path(sys.argv[1], run_name='__main__')
+"""
+
+
+@pytest.mark.parametrize('name', ['timely-llm', 'planner', 'executor', 'window'])
+def test_ctrl_c_while_a_program_is_loaded_prints_no_traceback(name: str) -> None:
+    done = subprocess.run(
+        [sys.executable, '-c', _INTERRUPTED_IMPORT, str(ROOT / 'scripts' / name)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, 'PYTHONPATH': str(ROOT)},
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (130, '')
 
 
 def test_no_command_is_an_error() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.cli.operation.log_lines import json_line
+from timely_llm_ros.command_line import EXIT_INTERRUPTED
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.processes import Backoff
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from timely_llm_ros.cli.operation.fleet_file import FleetFile, FleetProgram
-    from timely_llm_ros.demo import Child, Children
+    from timely_llm_ros.demo import Children
 
 LOOK_PERIOD_S = 0.1
 """How often logs and programs are looked at (s)."""
@@ -79,22 +80,23 @@ def _run(options: argparse.Namespace) -> int:
 
 
 class _Follower:
-    """Hands on what programs wrote into their logs: no program waits for whoever reads."""
+    """Hands on what a program writes into its log from now on: it waits for nobody who reads."""
 
-    def __init__(self, child: Child, show: Callable[[str, str], None]) -> None:
-        self._child, self._show = child, show
-        self._file = child.log.open(encoding='utf-8', errors='replace')
+    def __init__(self, name: str, log: Path, show: Callable[[str, str], None]) -> None:
+        self._name, self._show = name, show
+        # An earlier run may have left its lines there.
+        self._file = log.open('a+', encoding='utf-8', errors='replace')
         self._rest = ''
 
     def follow(self) -> None:
         *lines, self._rest = (self._rest + self._file.read()).split('\n')
         for line in lines:
-            self._show(self._child.name, line)
+            self._show(self._name, line)
 
     def close(self) -> None:
         self.follow()
         if self._rest:
-            self._show(self._child.name, self._rest)
+            self._show(self._name, self._rest)
         self._file.close()
 
 
@@ -161,9 +163,8 @@ async def _serve(fleet: FleetFile, folder: Path, show: Callable[[str, str], None
 
     try:
         for program in programs_of(fleet):
-            one = _Running(program, children)
-            running.append(one)
-            followers.append(_Follower(one.child, show))
+            followers.append(_Follower(program.title, folder / f'{program.title}.log', show))
+            running.append(_Running(program, children))
         while not stop.is_set():
             follow()
             for one in running:
@@ -192,4 +193,5 @@ async def _serve(fleet: FleetFile, folder: Path, show: Callable[[str, str], None
         for follower in followers:
             follower.close()
         codes = [one.child.process.returncode for one in running if not one.again_s]
-    return exit_code or int(any(codes))
+    # A program that was interrupted before it had begun has not failed.
+    return exit_code or int(any(code not in (0, EXIT_INTERRUPTED) for code in codes))
