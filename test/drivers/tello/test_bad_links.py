@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 from support.loopback import free_addresses
-from support.robots.tello_bench import PATIENT, SCENE, call
+from support.robots.tello_bench import PATIENT, SCENE, ClockWithoutStalls, call
 
 from timely_llm_ros.drivers.tello import TelloDriver
 from timely_llm_ros.drivers.tello.mock.pose import Phase, Pose
@@ -46,6 +46,7 @@ class Flight:
             double=draw(0, 0.4),
             delay_s=draw(0, 0.25),
             seed=seed,
+            clock=ClockWithoutStalls(),
         )
         self._mock.body.height_error_m = draw(0, 0.6)
         self._mock.body.blind = self._draw.random() < 0.2

@@ -149,7 +149,7 @@ async def test_a_driver_that_has_only_just_connected_makes_it_safe() -> None:
         move = asyncio.create_task(flight.do('move_forward(500)'))
         await flight.until_phase(Phase.MOVE)
         second = TelloDriver(
-            TelloOptions(address=flight.mock.host, local_address=_local(flight.driver))
+            replace(PATIENT, address=flight.mock.host, local_address=_local(flight.driver))
         )
         await second.connect()
         assert flight.mock.phase.is_safe

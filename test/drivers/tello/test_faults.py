@@ -76,41 +76,41 @@ async def test_a_battery_that_runs_low_breaks_off_the_flight_and_lands() -> None
 
 
 async def test_an_aircraft_that_falls_silent_is_lost_and_hovers() -> None:
-    async with bench(**SLOW, link_timeout_s=1.0) as flight:
+    async with bench(**SLOW) as flight:
         segment = await long_move(flight)
-        flight.mock.set_fault('mute')
+        flight.cut('mute', 1.0)
         outcome = await segment
         assert outcome.ending.code == SegmentCode.ROBOT_LOST
-        assert 'silent for 1.' in outcome.ending.message
+        assert 'silent for ' in outcome.ending.message
         assert flight.mock.phase.is_safe
         assert not flight.executor.connected
-        flight.mock.set_fault('heal')
+        flight.heal()
         await flight.executor.start()
         assert (await flight.run('land;', 'q')).succeeded
         assert flight.mock.phase is Phase.GROUND
 
 
 async def test_an_aircraft_out_of_reach_hovers_as_soon_as_it_is_back() -> None:
-    async with bench(**SLOW, link_timeout_s=1.0) as flight:
+    async with bench(**SLOW) as flight:
         segment = await long_move(flight)
-        flight.mock.set_fault('lost')
+        flight.cut('lost', 1.0)
         outcome = await segment
         assert outcome.ending.code == SegmentCode.ROBOT_LOST
         # Nobody can tell it anything: it is where its move took it.
         assert flight.mock.phase is Phase.MOVE
-        flight.mock.set_fault('heal')
+        flight.heal()
         # Nobody connects again: the driver goes on telling it to hover.
         await flight.until(lambda: flight.mock.phase.is_safe, 'safe')
         assert flight.mock.body.pose.x_m < 4.9
 
 
 async def test_while_it_is_lost_nothing_is_asked_of_it() -> None:
-    async with bench(link_timeout_s=1.0) as flight:
-        flight.mock.set_fault('lost')
+    async with bench() as flight:
+        flight.cut('lost', 1.0)
         await flight.until(lambda: flight.driver._wire.telemetry.silence_s > 1.0, 'silence')
         outcome = await flight.run('takeoff;')
         assert outcome.ending.code == SegmentCode.ROBOT_LOST
-        flight.mock.set_fault('heal')
+        flight.heal()
         assert flight.mock.phases() == []
 
 

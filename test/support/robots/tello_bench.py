@@ -37,8 +37,28 @@ SCENE = Scene((SceneObject('cat_1', 'cat', x_m=1.5, y_m=1.0), SceneObject('cup_1
 LIMIT_S = 60.0
 PATIENT_LIMITS = ExecutorLimits(timeout_margin_s=LIMIT_S)
 
-PATIENT = TelloOptions(link_timeout_s=30.0, halt_limit_s=1.5)
+PATIENT = TelloOptions(link_timeout_s=30.0, halt_limit_s=10.0)
 """On a busy machine everybody may be silent for a while."""
+
+
+MOST_STEP_S = 0.1
+"""Of a stall of this process no more counts on the mock's clock (s)."""
+
+
+class ClockWithoutStalls:
+    """A clock that stands still with this process, in which the driver stands still too.
+
+    Else a mock that is ten times as fast lands by itself, unheard for 15 s, where a busy machine
+    has held up both for 1.5 s, and whatever a test waits for is over before it looks again.
+    """
+
+    def __init__(self) -> None:
+        self._read_s = self._now_s = time.monotonic()
+
+    def __call__(self) -> float:
+        before_s, self._read_s = self._read_s, time.monotonic()
+        self._now_s += min(self._read_s - before_s, MOST_STEP_S)
+        return self._now_s
 
 
 class Bench:
@@ -57,6 +77,16 @@ class Bench:
         return asyncio.create_task(
             self.executor.execute(plan, segment, SCENE, lambda _progress: None)
         )
+
+    def cut(self, fault: str, link_timeout_s: float) -> None:
+        """Cut the link, and from now on take so short a silence for the loss that it is."""
+        self.driver._options = replace(self.driver._options, link_timeout_s=link_timeout_s)
+        self.mock.set_fault(fault)
+
+    def heal(self) -> None:
+        """Be patient again, with a link that works."""
+        self.driver._options = replace(self.driver._options, link_timeout_s=PATIENT.link_timeout_s)
+        self.mock.set_fault('heal')
 
     async def until(self, condition: Callable[[], object], what: str) -> None:
         end_s = time.monotonic() + LIMIT_S
@@ -85,7 +115,8 @@ async def bench(
 ) -> AsyncIterator[Bench]:
     """Start all three; the mock flies ten times as fast as a Tello."""
     local, host = free_addresses(2)
-    body = MockTello(host, **{'speed': 10.0, 'drain_percent_s': 0.0, **(mock or {})})
+    given = {'speed': 10.0, 'drain_percent_s': 0.0, 'clock': ClockWithoutStalls(), **(mock or {})}
+    body = MockTello(host, **given)
     await body.start()
     flown = TelloDriver(
         replace(PATIENT, **{'address': host, 'local_address': local, **options}),

@@ -60,6 +60,7 @@ class MockTello:
         drain_percent_s: How much charge a second in the air costs, on its own clock.
         airframe: What carries it, whose times are those of its own clock; without one it is
             always where it is told to be.
+        clock: Its time (s), before ``speed``; that of a test may leave out stalls.
         journal_path: File to which its entries are appended as JSON lines; empty for none.
         on_entry: Told every entry.
 
@@ -79,6 +80,7 @@ class MockTello:
         battery_percent: float = 87.0,
         drain_percent_s: float = 0.12,
         airframe: Airframe | None = None,
+        clock: Callable[[], float] = time.monotonic,
         journal_path: str | Path = '',
         on_entry: Callable[[Entry], None] = lambda _: None,
     ) -> None:
@@ -89,7 +91,7 @@ class MockTello:
         ):
             if not least <= value <= greatest:
                 raise ConfigurationError(f'{name} {value!r}: expected {least:g} to {greatest:g}')
-        self.host, self.speed = host, speed
+        self.host, self.speed, self._clock = host, speed, clock
         self.link = Link(f'{seed} {host}', loss=loss, double=double, delay_s=delay_s)
         self.deaf = False
         """Whether it hears nothing."""
@@ -249,10 +251,10 @@ class MockTello:
 
     def _now_s(self) -> float:
         """Return the time on its own clock, which runs ``speed`` times as fast."""
-        return time.monotonic() * self.speed
+        return self._clock() * self.speed
 
     def _note(self, event: str, what: str, at_s: float | None = None) -> None:
-        entry = Entry(time.monotonic() if at_s is None else at_s, event, what)
+        entry = Entry(self._clock() if at_s is None else at_s, event, what)
         self.entries.append(entry)
         self._on_entry(entry)
         self._journal.note({'t': entry.t, 'host': self.host, 'event': event, 'what': what})
