@@ -16,6 +16,7 @@ from timely_llm_ros.window import (
     segment_event,
     task_event,
     things_event,
+    unapproved_event,
 )
 
 if TYPE_CHECKING:
@@ -27,8 +28,18 @@ if TYPE_CHECKING:
 POSE = 'geometry_msgs/msg/PoseStamped'
 MARKERS = 'visualization_msgs/msg/MarkerArray'
 CATALOGUE = 'std_msgs/msg/String'
+PENDING_APPROVALS = 'timely_llm_ros/msg/PendingApprovals'
 
-TYPES = (TASK_EVENT, SKILL_SEGMENT, SCHEDULER_STATE, ROBOT_STATE, POSE, MARKERS, CATALOGUE)
+TYPES = (
+    TASK_EVENT,
+    SKILL_SEGMENT,
+    SCHEDULER_STATE,
+    ROBOT_STATE,
+    POSE,
+    MARKERS,
+    CATALOGUE,
+    PENDING_APPROVALS,
+)
 
 EVENT_BYTES, BYTES_PER_BYTE = 1500, 8
 """What is kept of a message takes about this much memory, and that of its own bytes."""
@@ -74,6 +85,8 @@ def _events(
             event = segment_event(value)
         case 'timely_llm_ros/msg/SchedulerState':
             event = scheduler_event(value)
+        case 'timely_llm_ros/msg/PendingApprovals':
+            event = unapproved_event(value)
         case 'timely_llm_ros/msg/RobotState':
             event = robot_event(str(value.robot), value)
             if states.get(event['robot']) == event:

@@ -7,7 +7,7 @@ from types import SimpleNamespace as Message
 
 import pytest
 
-from timely_llm_ros.window import pose_event, robot_event, things_event
+from timely_llm_ros.window import FleetLog, pose_event, robot_event, things_event, unapproved_event
 from timely_llm_ros.window.fleet_events import MOST_LETTERS, MOST_OBJECTS
 
 
@@ -37,6 +37,14 @@ def test_a_robots_state_says_what_it_does() -> None:
     assert event['halted'] is True
     assert event['plan'] == '0' * 32
     assert robot_event('r', robot_state(phase=200))['phase'] == 'unknown'
+
+
+def test_who_comes_late_hears_which_plans_wait_for_approval() -> None:
+    one, other = (Message(plan_id=Message(uuid=bytes([n] * 16))) for n in (1, 2))
+    log = FleetLog()
+    for t, approvals in enumerate([[other, one, one], [one]]):
+        log.take({**unapproved_event(Message(approvals=approvals)), 't': t})
+    assert log.events() == [{'event': 'unapproved', 'plans': ['01' * 16], 't': 1}]
 
 
 def test_texts_are_cut_to_a_length() -> None:

@@ -16,11 +16,12 @@ from timely_llm_ros.window.fleet_events import (
     segment_event,
     task_event,
     things_event,
+    unapproved_event,
 )
 from timely_llm_ros.window.fleet_log import FleetLog, to_text
 
 __all__ = [
     'Event', 'ExpectedPlaces', 'FleetLog', 'WindowOptions', 'plan_of', 'pose_event', 'robot_event',
     'scene_object', 'scheduler_event', 'seconds', 'segment_event', 'task_event', 'things_event',
-    'to_text',
+    'to_text', 'unapproved_event',
 ]  # fmt: skip

@@ -1,8 +1,8 @@
 """What messages of a fleet say, as plain JSON values, for pages and for programs without ROS.
 
 Every function takes a message, as rclpy receives it or as a trace holds it, and returns an event: a
-dict with ``event``, which is ``task``, ``segment``, ``scheduler``, ``robot``, ``pose`` or
-``things``. Messages may come from anybody, so texts and lists are cut to a length.
+dict with ``event``, which is ``task``, ``segment``, ``unapproved``, ``scheduler``, ``robot``,
+``pose`` or ``things``. Messages may come from anybody, so texts and lists are cut to a length.
 """
 
 from __future__ import annotations
@@ -91,6 +91,12 @@ def segment_event(message: Any) -> Event:
         'expected_execution_s': seconds(message.expected_execution),
         'awaits_value': message.awaits_value,
     }
+
+
+def unapproved_event(message: Any) -> Event:
+    """Return the plans that wait for somebody's approval by a ``msg/PendingApprovals``."""
+    asked = islice(message.approvals, MOST_OBJECTS)
+    return {'event': 'unapproved', 'plans': sorted({plan_of(one) for one in asked})}
 
 
 def scheduler_event(message: Any) -> Event:

@@ -43,6 +43,8 @@ class FleetLog:
         kind = event['event']
         if kind in _OF_ROBOTS:
             self._keep(kind, event['robot'], event)
+        elif kind == 'unapproved':
+            self._keep(kind, '', event)
         elif kind == 'things':
             self._keep(kind, event['source'], event)
         elif kind == 'scheduler':

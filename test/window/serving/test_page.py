@@ -126,6 +126,17 @@ def test_it_shows_what_a_robot_does_and_its_plan_as_it_grows(
     assert not browser.messages
 
 
+def test_a_robot_whose_plan_waits_for_approval_says_so(browser: Chromium, window: Window) -> None:
+    phase = "document.querySelector('[data-robot=drone_1]').dataset.phase"
+    window.tell(robot('drone_1'), robot('drone_2'), task('drone_1', 'accepted'))
+    window.tell(segment('drone_1', 'takeoff;'), {'event': 'unapproved', 'plans': [PLAN]})
+    shown(browser, window)
+    browser.wait(f"{phase} === 'unapproved'")
+    window.tell({'event': 'unapproved', 'plans': []})
+    browser.wait(f"{phase} === 'waiting'")
+    assert not browser.messages
+
+
 def test_a_task_for_a_robot_that_nobody_knows_makes_no_robot(
     browser: Chromium, window: Window
 ) -> None:

@@ -164,6 +164,7 @@ def _window(
         'subscribe': (
             *given.get('marker_topics', default.marker_topics),
             *_below(robots, *poses),
+            'pending_approvals',
             'planner_heartbeat',
             'scheduler_state',
             'skill_catalogue',

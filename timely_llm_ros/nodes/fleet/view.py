@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING
 
 from rclpy.qos import DurabilityPolicy, QoSProfile
 
-from timely_llm_ros.msg import RobotState, SchedulerState, SkillSegment, TaskEvent
+from timely_llm_ros.msg import PendingApprovals, RobotState, SchedulerState, SkillSegment, TaskEvent
 from timely_llm_ros.ros import EVENTS_QOS, SEGMENTS_QOS, STATE_QOS, TASK_EVENTS_TOPIC
-from timely_llm_ros.window import robot_event, scheduler_event, segment_event, task_event
+from timely_llm_ros.window import (
+    robot_event,
+    scheduler_event,
+    segment_event,
+    task_event,
+    unapproved_event,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,6 +41,9 @@ class FleetView:
         """The robots that are watched."""
         node.create_subscription(TaskEvent, TASK_EVENTS_TOPIC, self._on_task, EVENTS_QOS)
         node.create_subscription(SchedulerState, 'scheduler_state', self._on_scheduler, STATE_QOS)
+        node.create_subscription(
+            PendingApprovals, 'pending_approvals', self._on_approvals, STATE_QOS
+        )
         for robot in robots:
             self.watch(robot)
 
@@ -57,6 +66,9 @@ class FleetView:
 
     def _on_scheduler(self, message: SchedulerState) -> None:
         self._tell(scheduler_event(message))
+
+    def _on_approvals(self, message: PendingApprovals) -> None:
+        self._tell(unapproved_event(message))
 
     def _on_robot(self, robot: str, message: RobotState) -> None:
         # States come ten times a second from every robot; only changes are told.

@@ -19,6 +19,7 @@ export class Fleet {
     this.refused = 0;
     this.things = new Map();
     this.generations = new Map();
+    this.unapproved = new Set();
     this.begun = null;
   }
 
@@ -42,6 +43,7 @@ export class Fleet {
       case 'task': return this.#task(event);
       case 'segment': return this.#segment(event);
       case 'scheduler': return this.#engine(event);
+      case 'unapproved': this.unapproved = new Set(event.plans); return undefined;
       case 'load': return this.#sample(event);
       case 'body': this.robot(event.robot).body = event.is; return undefined;
       case 'pose': {
@@ -67,7 +69,8 @@ export class Fleet {
     if (robot.state === 'lost' || robot.state === 'unknown') return robot.state;
     const task = this.taskOf(robot);
     if (!task) return robot.state === 'safe' ? 'safe' : robot.state === 'executing' ? 'executing' : 'idle';
-    // A segment that is there and not begun waits for the robot, or for somebody's approval.
+    if (robot.state !== 'executing' && this.unapproved.has(task.plan)) return 'unapproved';
+    // A segment that is there and not begun waits for the robot.
     if (task.response === null) return task.segments.get(0)?.generated ? 'waiting' : 'generating';
     return robot.state === 'executing' || robot.state === 'safe' ? robot.state : 'waiting';
   }
