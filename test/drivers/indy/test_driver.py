@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support.robots.indy_bench import ARM, IndyBench, on_arm
+from support.robots.indy_bench import ARM, PATIENT, IndyBench, on_arm
 
 from timely_llm_ros.drivers.indy import IndyDriver, IndyOptions
 from timely_llm_ros.drivers.indy.mock.__main__ import main
@@ -165,6 +165,7 @@ def test_a_lost_link_loses_the_robot_and_a_stop_comes_first_when_it_is_back(
     async def body(bench: IndyBench) -> None:
         task = bench.run('repeat(10){wipe(cup_1);};')
         await bench.until_moving()
+        bench.lose_patience(0.1)
         bench.mock.command(cut)
         outcome = await task
         assert outcome.ending.code == SegmentCode.ROBOT_LOST
@@ -175,13 +176,14 @@ def test_a_lost_link_loses_the_robot_and_a_stop_comes_first_when_it_is_back(
         with pytest.raises(RobotUnavailableError):
             await bench.executor.start()
         before = len(bench.ends)
+        bench.lose_patience(PATIENT.link_limit_s)
         bench.mock.command(mend)
         await bench.until_back()
         assert bench.names[-1] == 'stop'
         assert len(bench.ends) == before
         assert (await bench.run('home;', 'q')).succeeded
 
-    on_arm(mock, body, answer_limit_s=0.6, link_limit_s=1.2)
+    on_arm(mock, body, answer_limit_s=1.5)
 
 
 def test_a_skill_that_takes_too_long_is_stopped(slow: MockIndy) -> None:

@@ -61,6 +61,11 @@ class IndyBench:
             self.executor.execute(plan, segment, SCENE, lambda _: None)
         )
 
+    def lose_patience(self, link_limit_s: float) -> None:
+        """Take so short a silence for a lost link from now on."""
+        arm = self.driver._arm
+        arm._options = replace(arm._options, link_limit_s=link_limit_s)
+
     @property
     def record(self) -> list[dict[str, Any]]:
         return self.mock.record[self._before :]
