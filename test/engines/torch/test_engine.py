@@ -81,7 +81,10 @@ class Client:
 
 @pytest.fixture
 async def client(chaotic_model: Path) -> AsyncIterator[Client]:
-    engine = create_engine(TorchConfig(model_path=str(chaotic_model), max_kv_tokens=4096))
+    # Else a long plan of this small model is over in a second, before a busy test ends it.
+    engine = create_engine(
+        TorchConfig(model_path=str(chaotic_model), max_kv_tokens=4096, min_step_s=0.01)
+    )
     assert isinstance(engine, TorchEngine)
     client = Client(engine)
     info = await engine.start(client.on_event)
