@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -20,11 +19,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 from lifecycle_msgs.srv import GetState
-from prometheus_client.parser import text_string_to_metric_families
 from rclpy.node import Node
 from std_srvs.srv import SetBool
+from support.loopback import free_port
 from support.ros.programs import LIMIT_S, PYTHONPATH, ROOT, wait_for
 from support.ros.ros_client import SUCCEEDED, Goal
+from support.ros.scraping import exported, has_all, names, plain_names, scrape
 from timely_llm_ros.action import PlanTask
 
 from lrtrace.record.recorder_health import RECORDER_METRICS
@@ -81,23 +81,10 @@ class Operated:
         return [json.loads(line)['event'] for line in text.splitlines()]
 
 
-def free_port() -> int:
-    """Return the first of some ports in a row that nobody has now."""
-    while True:
-        with socket.create_server(('127.0.0.1', 0)) as one:
-            port: int = one.getsockname()[1]
-        try:
-            for more in (1, 9, 10):
-                socket.create_server(('127.0.0.1', port + more)).close()
-        except OSError:
-            continue
-        return port
-
-
 @pytest.fixture(scope='module')
 def operated(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operated]:
     folder = tmp_path_factory.mktemp('operated')
-    namespace, port = f'operated_{os.getpid()}', free_port()
+    namespace, port = f'operated_{os.getpid()}', free_port(1, 9, 10)
     patience: dict[str, Any] = {'planner_timeout_s': 4.0, 'worker_timeout_s': 4.0}
     content = {
         'namespace': namespace,
@@ -148,36 +135,6 @@ def ports(operated: Operated) -> dict[str, int]:
     operated.plan('delay(100);', 'nobody').wait_rejected()
     wait_for(lambda: names(ports['recorder']), 'recorder')
     return ports
-
-
-def scrape(port: int) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-    try:
-        with urllib.request.urlopen(f'http://127.0.0.1:{port}/metrics', timeout=10) as answer:
-            text = answer.read().decode()
-    except (urllib.error.URLError, ConnectionError):
-        return {}
-    return {
-        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-    }
-
-
-def plain_names(port: int) -> set[str]:
-    """Return the names of metrics, those of histograms without what follows."""
-    return {re.sub(r'_(bucket|count|sum)$', '', name) for name in names(port)}
-
-
-def has_all(port: int, wanted: set[str]) -> bool:
-    return wanted <= plain_names(port)
-
-
-def names(port: int) -> set[str]:
-    return {name for name, _ in scrape(port)}
-
-
-def exported(ports: dict[str, int]) -> set[str]:
-    return set().union(*map(names, ports.values()))
 
 
 def test_every_program_exports_what_is_declared_and_nothing_else(ports: dict[str, int]) -> None:

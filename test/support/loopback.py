@@ -19,6 +19,19 @@ def free_addresses(count: int, *, ports: tuple[int, ...] = (8889, 8890)) -> list
             return addresses
 
 
+def free_port(*more: int) -> int:
+    """Return a TCP port that nobody has now, nor those that are so much further."""
+    while True:
+        with socket.create_server(('127.0.0.1', 0)) as one:
+            port: int = one.getsockname()[1]
+        try:
+            for further in more:
+                socket.create_server(('127.0.0.1', port + further)).close()
+        except OSError:
+            continue
+        return port
+
+
 def _is_free(address: str, port: int) -> bool:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from support.loopback import free_port
 
 from timely_llm_ros.engines.openai.options import API_KEY_VARIABLE
 
@@ -20,12 +21,6 @@ if TYPE_CHECKING:
 PROGRAM = Path(__file__).resolve().parents[2] / 'scripts' / 'timely-llm'
 KEY = 'a-key-for-tests'
 START_LIMIT_S = 300.0
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(('127.0.0.1', 0))
-        return int(probe.getsockname()[1])
 
 
 class ServeProgram:

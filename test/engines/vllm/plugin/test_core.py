@@ -1,8 +1,7 @@
-"""The part of the vLLM plug-in that needs no vLLM: choice, segments and requests."""
+"""The part of the vLLM plug-in that needs no vLLM: choice and segments."""
 
 from __future__ import annotations
 
-import json
 import random
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -17,9 +16,7 @@ from timely_llm_ros.engines.core.options import CoreOptions
 from timely_llm_ros.engines.engine import GenerationEnded, SegmentGenerated
 from timely_llm_ros.engines.texts.token_codec import TokenCodec
 from timely_llm_ros.engines.vllm.plugin.core import FreezeCore, New, Work
-from timely_llm_ros.engines.vllm.plugin.request import decode_request, encode_request
 from timely_llm_ros.engines.vllm.plugin.uncut_text import UNCUT_TEXT
-from timely_llm_ros.errors import InvalidTaskError
 from timely_llm_ros.scheduling.generation import Phase
 from timely_llm_ros.scheduling.options import SchedulingOptions
 from timely_llm_ros.skills.loading import find_skill_set
@@ -324,45 +321,6 @@ def test_whatever_happens_every_generation_ends_once_with_its_own_segments(seed:
             assert whole.startswith(text)
         else:
             assert (event.reason, text) == ('stop', whole)
-
-
-# The request
-
-
-def test_a_request_survives_the_border_as_json() -> None:
-    request = GenerationRequest('a', Prompt('x', 'y'), TELLO, SCENE, URGENT, 7.0, max_tokens=99)
-    for named in (True, False):
-        payload = json.dumps(encode_request(request, 7.5, named=named))
-        found = decode_request(
-            payload, name='b', max_tokens=99, skill_sets={'tello': TELLO}, now_s=107.5
-        )
-        assert found == replace(
-            request,
-            generation_id='a' if named else 'b',
-            prompt=Prompt('', ''),
-            arrival_s=107.0,
-        )
-
-
-@pytest.mark.parametrize(
-    ('payload', 'expected'),
-    [
-        ('{', 'expected a mapping'),
-        ('[1]', 'expected a mapping'),
-        ({'skill_set': 'os', 'scene': []}, "skill set 'os': expected one of"),
-        ({'skill_set': 'tello'}, 'expected a mapping with skill_set, scene'),
-        ({'skill_set': 'tello', 'scene': [['Cat!', 'cat']]}, "object name 'Cat!'"),
-        ({'skill_set': 'tello', 'scene': [[1, 2]]}, 'TypeError'),
-        ({'skill_set': 'tello', 'scene': [], 'age_s': -1}, 'age_s -1.0: expected a finite'),
-        ({'skill_set': 'tello', 'scene': [], 'utility': [1, 2, 3]}, 'utility slope 2.0'),
-        ({'skill_set': 'tello', 'scene': [], 'utility': [1]}, 'TypeError'),
-    ],
-)
-def test_a_bad_request_says_what_was_expected(payload: object, expected: str) -> None:
-    with pytest.raises(InvalidTaskError) as caught:
-        decode_request(payload, name='b', max_tokens=9, skill_sets={'tello': TELLO}, now_s=0.0)
-    assert str(caught.value).startswith("extra argument 'timely': ")
-    assert expected in str(caught.value)
 
 
 # The contract
