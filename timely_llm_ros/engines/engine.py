@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from timely_llm_ros.engines.commands import Cancel, Resume, RobotIdleAt, Submit, Suspend, Warm
 from timely_llm_ros.pickling import pickled_as_call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from timely_llm_ros.engines.commands import Command, GenerationRequest
     from timely_llm_ros.prediction.times import ExecutionTimeModel
@@ -177,6 +177,22 @@ class EngineState:
     warm_tokens: int = 0
     warm_hits: int = 0
     warm_hit_tokens: int = 0
+
+    @classmethod
+    def together(
+        cls, states: Sequence[EngineState], servers: tuple[ServerState, ...], *, waiting: int = 0
+    ) -> EngineState:
+        """Return the state of several as one, with what waits for any; a step takes their mean."""
+        sums: dict[str, Any] = {
+            name: sum(getattr(state, name) for state in states)
+            for name in cls.__slots__
+            if name not in ('generations', 'servers', 'step_s')
+        }
+        sums['queued'] += waiting
+        steps_s = [state.step_s for state in states if state.step_s]
+        step_s = sum(steps_s) / len(steps_s) if steps_s else 0.0
+        generations = tuple(item for state in states for item in state.generations)
+        return cls(**sums, step_s=step_s, generations=generations, servers=servers)
 
 
 @dataclass(frozen=True, slots=True)

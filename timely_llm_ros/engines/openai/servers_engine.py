@@ -394,16 +394,4 @@ class ServersEngine(Engine):
     def _state(self, now_s: float) -> EngineState:
         """Return the state of all servers together."""
         states = [server.core.generations.state(now_s) for server in self._servers]
-        steps_s = [state.step_s for state in states if state.step_s]
-        return EngineState(
-            sum(state.running for state in states),
-            sum(state.suspended for state in states),
-            sum(state.held for state in states),
-            sum(state.queued for state in states),
-            sum(state.kv_tokens for state in states),
-            sum(state.kv_capacity_tokens for state in states),
-            sum(steps_s) / len(steps_s) if steps_s else 0.0,
-            tuple(item for state in states for item in state.generations),
-            sum(state.spilled for state in states),
-            servers=tuple(server.state for server in self._servers),
-        )
+        return EngineState.together(states, tuple(server.state for server in self._servers))

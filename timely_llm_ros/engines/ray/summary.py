@@ -24,30 +24,8 @@ def summary(
         waiting: Generations that wait for a replica.
     """
     states = [link.state for link in links.values() if link.state is not None]
-    steps_s = [state.step_s for state in states if state.step_s]
-
-    def total(name: str) -> int:
-        return sum(getattr(state, name) for state in states)
-
-    return EngineState(
-        total('running'),
-        total('suspended'),
-        total('held'),
-        total('queued') + waiting,
-        total('kv_tokens'),
-        total('kv_capacity_tokens'),
-        sum(steps_s) / len(steps_s) if steps_s else 0.0,
-        tuple(item for state in states for item in state.generations),
-        total('spilled'),
-        total('background'),
-        tuple(_server(link, counts.get(name, 0), losses) for name, link in links.items()),
-        sum(state.busy_s for state in states),
-        total('interrupted'),
-        total('warm_scenes'),
-        total('warm_tokens'),
-        total('warm_hits'),
-        total('warm_hit_tokens'),
-    )
+    servers = tuple(_server(link, counts.get(name, 0), losses) for name, link in links.items())
+    return EngineState.together(states, servers, waiting=waiting)
 
 
 def _server(link: Link, generations: int, losses: Mapping[str, int]) -> ServerState:
