@@ -25,7 +25,7 @@ import itertools
 import statistics
 from dataclasses import asdict, dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from benchmarks.common import Target, arguments, save
@@ -39,6 +39,7 @@ from timely_llm_ros.planner import PlannerConfig
 from timely_llm_ros.scheduling import POLICIES, Admission, SchedulingOptions
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterable, Sequence
 
     from timely_llm_ros.evaluation import Workload
@@ -280,17 +281,32 @@ def targets(rows: Sequence[Row]) -> list[Target]:
     return made
 
 
+def read_draws(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """Read the command line, with how much is drawn."""
+    add = parser.add_argument
+    add('--seeds', type=int, default=20)
+    add('--searched', type=int, default=2, help='draws on which settings or a TTL are found')
+    add('--bursts', type=float, default=15.0, help='of a draw at load 1')
+    options = parser.parse_args()
+    if options.seeds < 1 or options.searched < 1:
+        parser.error('--seeds and --searched: expected at least 1')
+    return options
+
+
+def figures_of(
+    options: argparse.Namespace, hardware: str, rows: Iterable[dict[str, Any]]
+) -> dict[str, Any]:
+    """Return what is written into a file of results."""
+    drawn = {name: getattr(options, name) for name in ('seeds', 'searched', 'bursts')}
+    return {**drawn, 'hardware': hardware, 'rows': list(rows)}
+
+
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument('--workloads', nargs='+', choices=WORKLOADS, default=list(WORKLOADS))
     parser.add_argument('--loads', type=float, nargs='+', default=[0.5, 1, 2, 3])
-    parser.add_argument('--seeds', type=int, default=20)
-    parser.add_argument('--searched', type=int, default=2, help='draws on which settings are found')
-    parser.add_argument('--bursts', type=float, default=15.0, help='of a draw at load 1')
     parser.add_argument('--only', nargs='*', choices=OTHERS, default=list(OTHERS))
-    options = parser.parse_args()
-    if options.seeds < 1 or options.searched < 1:
-        parser.error('--seeds and --searched: expected at least 1')
+    options = read_draws(parser)
     if options.json and len(options.workloads) > 1:
         parser.error(f'--json {options.json}: expected one workload, as each has a file')
     print(
@@ -303,13 +319,7 @@ def main() -> None:
         for load in options.loads:
             cell = Cell(workload, load, duration_s)
             rows += measure(cell, options.only, range(options.seeds), options.searched)
-        figures = {
-            'seeds': options.seeds,
-            'searched': options.searched,
-            'bursts': options.bursts,
-            'hardware': HARDWARE,
-            'rows': [asdict(row) for row in rows],
-        }
+        figures = figures_of(options, HARDWARE, map(asdict, rows))
         save(f'field_{workload}', figures, targets(rows), path=options.json)
 
 

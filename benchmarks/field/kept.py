@@ -36,7 +36,14 @@ from unittest.mock import patch
 
 from benchmarks.common import Target, arguments, save
 from benchmarks.field import OURS
-from benchmarks.field.field import FIRST_SEARCHED_SEED, Cell, Setting, error
+from benchmarks.field.field import (
+    FIRST_SEARCHED_SEED,
+    Cell,
+    Setting,
+    error,
+    figures_of,
+    read_draws,
+)
 from benchmarks.overload import Shape, serve
 from benchmarks.workloads import WORKLOADS
 from timely_llm_ros.engines.core import Generation, Generations
@@ -317,13 +324,7 @@ def targets(rows: Sequence[Row]) -> list[Target]:
 
 
 def main() -> None:
-    parser = arguments(__doc__)
-    parser.add_argument('--seeds', type=int, default=20)
-    parser.add_argument('--searched', type=int, default=2, help='draws on which the TTL is found')
-    parser.add_argument('--bursts', type=float, default=15.0, help='of a draw at load 1')
-    options = parser.parse_args()
-    if options.seeds < 1 or options.searched < 1:
-        parser.error('--seeds and --searched: expected at least 1')
+    options = read_draws(arguments(__doc__))
     print(
         f'{"work":5} {"load":>4} {"room":>6} {"choice":14} {"mean U":>7} {"behind":>7} {"":6} '
         f'{"wait s":>7} {"longer":>7} {"":6} {"drops":>6}'
@@ -332,13 +333,7 @@ def main() -> None:
     for workload, load, room in CELLS:
         cell = Cell(workload, load, options.bursts / WORKLOADS[workload].events_per_s)
         rows += measure(cell, room, range(options.seeds), options.searched)
-    figures = {
-        'seeds': options.seeds,
-        'searched': options.searched,
-        'bursts': options.bursts,
-        'hardware': HARDWARE,
-        'rows': [asdict(row) for row in rows],
-    }
+    figures = figures_of(options, HARDWARE, map(asdict, rows))
     save('kept', figures, targets(rows), path=options.json)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import psutil  # type: ignore[import-untyped]
 
 from benchmarks.common import Target, arguments, save
-from benchmarks.vllm import SETTLE_S, Jobs, Stock
+from benchmarks.vllm import SETTLE_S, Jobs, Stock, forget_prefixes
 from benchmarks.vllm import arguments as vllm_arguments
 from timely_llm_ros.engines import GenerationEnded, GenerationRequest
 from timely_llm_ros.engines.tokens import SHIPPED_MODEL
@@ -191,9 +191,7 @@ class Scheduled(Asking):
         await self._engine.close()
 
     async def forget(self) -> None:
-        process = self._engine._process  # noqa: SLF001 (only a benchmark empties it)
-        assert process is not None
-        await process._llm.reset_prefix_cache()  # noqa: SLF001
+        await forget_prefixes(self._engine)
 
     async def plan(self, request: GenerationRequest) -> Served:
         future = asyncio.get_running_loop().create_future()

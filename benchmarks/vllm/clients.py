@@ -218,6 +218,13 @@ CHUNK = 256
 that are its own, so that one is computed in one step beside all that run."""
 
 
+async def forget_prefixes(engine: VllmEngine) -> None:
+    """Empty an engine's prefix cache."""
+    process = engine._process  # noqa: SLF001 (only a benchmark empties it)
+    assert process is not None
+    await process._llm.reset_prefix_cache()  # noqa: SLF001
+
+
 class Ours:
     """The vllm engine, its scheduler as the planner node has it, and with steps that are filled."""
 
@@ -245,9 +252,7 @@ class Ours:
 
     async def forget(self) -> None:
         """Empty the prefix cache, so that every run computes its prompts."""
-        process = self._engine._process  # noqa: SLF001 (only a benchmark empties it)
-        assert process is not None
-        await process._llm.reset_prefix_cache()  # noqa: SLF001
+        await forget_prefixes(self._engine)
 
     async def serve(self, job: Job, on_segment: Callable[[], None]) -> None:
         """Deliver every segment; who goes on is decided in vLLM."""
