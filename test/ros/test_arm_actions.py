@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -38,7 +36,8 @@ def arm(
         skill_set={'moveit': 'arm'}.get(request.param, request.param),
         calls=request.param,
         driver={'frame': 'panda_link0'},
-        executor={'planner_timeout_s': 0.0},
+        # The limit of a skill is all that ends a wait for MoveIt.
+        executor={'planner_timeout_s': 0.0, 'timeout_factor': 1.0, 'timeout_margin_s': 1.5},
         start_planner=False,
     )
     fleet.wait_ready()
@@ -121,7 +120,23 @@ def test_a_failed_motion_says_the_name_of_its_code(arm: CallsFleet) -> None:
     assert failure in result.error_msg
 
 
-def test_a_stop_and_a_killed_executor_end_the_motion(arm: CallsFleet) -> None:
+@pytest.mark.parametrize('how', ['die', 'hang'])
+def test_servers_that_die_or_hang_are_a_lost_robot_until_they_are_back(
+    arm: CallsFleet, how: str
+) -> None:
+    motion, action, _ = motion_of(arm)
+    result = arm.lose_servers(how, lambda: begin(arm, f'{motion};'), action)
+    if action == 'move_action':
+        # Its silence says nothing: the time limit of the skill ends the wait.
+        assert result.error_code == SegmentCode.DRIVER_TIMEOUT, result.error_msg
+    else:
+        assert result.error_code == SegmentCode.ROBOT_LOST, result.error_msg
+        assert 'no feedback for 1 s' in result.error_msg
+    result = begin(arm, f'{motion};').result()[1]
+    assert result.error_code == SegmentCode.NONE, result.error_msg
+
+
+def test_a_stop_ends_the_motion(arm: CallsFleet) -> None:
     arm.servers.command('seconds 60')
     motion, action, _ = motion_of(arm)
     before = len(arm.servers.events)
@@ -130,11 +145,11 @@ def test_a_stop_and_a_killed_executor_end_the_motion(arm: CallsFleet) -> None:
     assert arm.stop_robot(ROBOT).success
     arm.servers.wait_event('canceled', action, before)
     assert goal.result()[1].error_code == SegmentCode.CANCELED
-    before = len(arm.servers.events)
-    begin(arm, f'{motion};')
-    arm.servers.wait_event('goal', action, before)
-    executor = arm.executors[0]
-    os.kill(executor.children[0], signal.SIGKILL)
-    arm.servers.wait_event('canceled', action, before)
-    executor.wait()
-    assert 'safe action issued' in executor.output
+
+
+@pytest.mark.parametrize('victim', ['guard', 'worker'])
+def test_a_killed_executor_ends_the_motion(arm: CallsFleet, victim: str) -> None:
+    motion, action, _ = motion_of(arm)
+    output = arm.kill_executor(victim, lambda: begin(arm, f'{motion};'), action)
+    said = {'worker': 'guard: safe action issued', 'guard': 'worker: the guard is gone'}
+    assert said[victim] in output

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-import os
-import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from geometry_msgs.msg import Point
 from support.ros.calls_fleet import CallsFleet
-from support.ros.programs import wait_for
-from timely_llm_ros.msg import RobotState, SceneObject
+from timely_llm_ros.msg import SceneObject
 
 from timely_llm_ros.execution import SegmentCode
 from tools import robot_interfaces
@@ -39,6 +36,7 @@ def robot(
         f'{request.param}_1',
         skill_set=skill_set,
         calls=calls,
+        silence_s=1.5,
         driver={'perception': 'simulated'},
         executor={'planner_timeout_s': 0.0},
         start_planner=False,
@@ -69,6 +67,11 @@ def goals_of(robot: CallsFleet, text: str) -> list[tuple[str, Any]]:
 
 def is_drone(robot: CallsFleet) -> bool:
     return 'drone_1' in robot.robots
+
+
+def action_of(robot: CallsFleet) -> str:
+    """Return the action by which it goes somewhere."""
+    return 'GoToBehavior' if is_drone(robot) else 'navigate_to_pose'
 
 
 def test_a_plan_of_the_shipped_model_goes_out_and_comes_back(robot: CallsFleet) -> None:
@@ -139,36 +142,37 @@ def test_a_wait_is_no_goal_and_is_cancelled_like_one(robot: CallsFleet) -> None:
     assert not [e for e in robot.servers.events[before:] if e['event'] == 'goal']
 
 
-def test_a_server_that_died_is_a_lost_robot_until_it_is_back(robot: CallsFleet) -> None:
-    robot.servers.command('seconds 60')
-    (name,) = robot.robots
-    before = len(robot.servers.events)
-    goal = begin(robot, 'goto(desk_1);')
-    action = 'GoToBehavior' if is_drone(robot) else 'navigate_to_pose'
-    robot.servers.wait_event('goal', action, before)
-    robot.servers.kill()
-    assert goal.result()[1].error_code == SegmentCode.ROBOT_LOST
-    wait_for(lambda: robot.states[name][-1].phase == RobotState.LOST, 'robot lost')
-    robot.servers.restart()
-    wait_for(lambda: robot.states[name][-1].phase != RobotState.LOST, 'robot back')
+def test_a_rejected_goal_fails_the_skill(robot: CallsFleet) -> None:
+    robot.servers.command('reject')
+    result = begin(robot, 'goto(desk_1);').result()[1]
+    robot.servers.command('accept')
+    assert result.error_code == SegmentCode.SKILL_FAILED
+    assert f"{action_of(robot)}' rejected the goal" in result.error_msg
+
+
+@pytest.mark.parametrize('how', ['die', 'hang', 'stall'])
+def test_servers_without_feedback_are_a_lost_robot_until_they_are_back(
+    robot: CallsFleet, how: str
+) -> None:
+    result = robot.lose_servers(how, lambda: begin(robot, 'goto(desk_1);'), action_of(robot))
+    assert result.error_code == SegmentCode.ROBOT_LOST, result.error_msg
+    assert 'no feedback for 1.5 s' in result.error_msg
     assert goals_of(robot, 'goto(desk_1);')
 
 
-def test_a_stop_and_a_killed_executor_end_the_motion(robot: CallsFleet) -> None:
+def test_a_stop_ends_the_motion(robot: CallsFleet) -> None:
     robot.servers.command('seconds 60')
     (name,) = robot.robots
-    action = 'GoToBehavior' if is_drone(robot) else 'navigate_to_pose'
     before = len(robot.servers.events)
     goal = begin(robot, 'goto(desk_1);')
-    robot.servers.wait_event('goal', action, before)
+    robot.servers.wait_event('goal', action_of(robot), before)
     assert robot.stop_robot(name).success
-    robot.servers.wait_event('canceled', action, before)
+    robot.servers.wait_event('canceled', action_of(robot), before)
     assert goal.result()[1].error_code == SegmentCode.CANCELED
-    before = len(robot.servers.events)
-    begin(robot, 'goto(desk_1);')
-    robot.servers.wait_event('goal', action, before)
-    executor = robot.executors[0]
-    os.kill(executor.children[0], signal.SIGKILL)
-    robot.servers.wait_event('canceled', action, before)
-    executor.wait()
-    assert 'safe action issued' in executor.output
+
+
+@pytest.mark.parametrize('victim', ['guard', 'worker'])
+def test_a_killed_executor_ends_the_motion(robot: CallsFleet, victim: str) -> None:
+    output = robot.kill_executor(victim, lambda: begin(robot, 'goto(desk_1);'), action_of(robot))
+    said = {'worker': 'guard: safe action issued', 'guard': 'worker: the guard is gone'}
+    assert said[victim] in output

@@ -15,7 +15,7 @@ from support.ros.calls_fleet import CallsFleet
 from support.ros.programs import ROOT, Program, wait_for
 from support.ros.ros_client import ABORTED, SUCCEEDED, Goal
 from timely_llm_ros.action import PlanTask
-from timely_llm_ros.msg import RobotState, SceneObject, TaskEvent
+from timely_llm_ros.msg import SceneObject, TaskEvent
 
 from timely_llm_ros.execution import SegmentCode
 from timely_llm_ros.ros import GoalClient
@@ -35,7 +35,8 @@ class Nav2Fleet(CallsFleet):
     """One robot under mocked servers of Nav2, before it a desk."""
 
     def __init__(self, client: Client, folder: Path, **options: Any) -> None:
-        super().__init__(client, folder, ROBOT, skill_set='nav2', calls='nav2', **options)
+        options = {'skill_set': 'nav2', 'calls': 'nav2', 'silence_s': 1.5, **options}
+        super().__init__(client, folder, ROBOT, **options)
 
     def begin(self, text: str) -> Goal:
         scene = [SceneObject(name='desk_1', kind='desk', position=Point(x=3.0, y=4.0))]
@@ -150,46 +151,15 @@ def test_a_goal_of_somebody_else_is_cancelled_by_the_safe_action(rover: Nav2Flee
     rover.client.do(client.destroy)
 
 
-def test_a_goal_without_feedback_is_a_lost_server(rover: Nav2Fleet) -> None:
-    rover.servers.command('seconds 60')
-    before = len(rover.servers.events)
-    rover.servers.command('stall')
-    result = rover.run('wait(1);')
-    rover.servers.command('go on')
+@pytest.mark.parametrize('how', ['die', 'hang', 'stall'])
+def test_servers_without_feedback_are_a_lost_robot_until_they_are_back(
+    rover: Nav2Fleet, how: str
+) -> None:
+    result = rover.lose_servers(how, lambda: rover.begin('drive(300);'), 'drive_on_heading')
     assert result.error_code == SegmentCode.ROBOT_LOST
-    assert 'no feedback for 3 s' in result.error_msg
-    rover.servers.wait_event('canceled', 'wait', before)
-    wait_for(lambda: rover.states[ROBOT][-1].phase != RobotState.LOST, 'robot back')
-
-
-def test_a_server_that_died_is_a_lost_robot_until_it_is_back(rover: Nav2Fleet) -> None:
-    rover.servers.command('seconds 60')
-    before = len(rover.servers.events)
-    goal = rover.begin('drive(300);')
-    rover.servers.wait_event('goal', 'drive_on_heading', before)
-    rover.servers.kill()
-    _, result = goal.result()
-    assert result.error_code == SegmentCode.ROBOT_LOST
-    wait_for(lambda: rover.states[ROBOT][-1].phase == RobotState.LOST, 'robot lost')
-    rover.servers.restart()
-    wait_for(lambda: rover.states[ROBOT][-1].phase != RobotState.LOST, 'robot back')
-    rover.servers.command('seconds 0.1')
+    assert 'no feedback for 1.5 s' in result.error_msg
     result = rover.run('drive(100);')
     assert result.error_code == SegmentCode.NONE, result.error_msg
-
-
-def test_a_server_that_hung_is_told_the_safe_action_when_it_is_back(rover: Nav2Fleet) -> None:
-    rover.servers.command('seconds 60')
-    before = len(rover.servers.events)
-    goal = rover.begin('drive(300);')
-    rover.servers.wait_event('goal', 'drive_on_heading', before)
-    rover.servers.signal(signal.SIGSTOP)
-    _, result = goal.result()
-    assert result.error_code == SegmentCode.ROBOT_LOST
-    wait_for(lambda: rover.states[ROBOT][-1].phase == RobotState.LOST, 'robot lost')
-    rover.servers.signal(signal.SIGCONT)
-    rover.servers.wait_event('canceled', 'drive_on_heading', before)
-    wait_for(lambda: rover.states[ROBOT][-1].phase != RobotState.LOST, 'robot back')
 
 
 @pytest.fixture(scope='module')
