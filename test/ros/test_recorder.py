@@ -171,6 +171,18 @@ def test_feedback_of_actions_is_left_out_if_asked(
     assert recording.end(signal.SIGINT) == 0, recording.log
     types = Trace(recording.trace).summary().types.values()
     assert any('_' in kind.rpartition('/')[2] for kind in types) == recorded
+    mcap_ros2 = pytest.importorskip('mcap_ros2.reader')
+
+    def read() -> list[str]:
+        files = sorted(recording.trace.glob('*.mcap'))
+        messages = (message for file in files for message in mcap_ros2.read_ros2_messages(file))
+        return [message.channel.topic.rpartition('/')[2] for message in messages]
+
+    if recorded:
+        with pytest.raises(Exception, match='PlanTask_Feedback'):
+            read()
+    else:
+        assert 'scheduler_state' in read()
 
 
 def test_messages_that_the_middleware_lost_are_counted(client: Client, tmp_path: Path) -> None:
