@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from geometry_msgs.msg import Point
-from rcl_interfaces.msg import ParameterType, ParameterValue
 from support.ros.programs import wait_for
 from support.ros.ros_client import SUCCEEDED
 from timely_llm_ros.action import PlanTask
@@ -162,16 +161,3 @@ def test_a_busy_robot_gives_a_task_to_another_where_any_will_do(fleet: Fleet) ->
     assert fleet.wait_event(goal, TaskEvent.ACCEPTED).robot == 'drone_2'
     long.cancel()
     long.result()
-
-
-def test_what_was_forgotten_is_in_no_task_without_a_scene_and_in_no_plan(fleet: Fleet) -> None:
-    message = Detections(labels=['hat'], scores=[0.9], positions=[Point(x=3.0)])
-    tell_until(fleet, 'drone_1', 'detections', message, lambda scene: 'hat_1' in scene)
-    for forget_s in (0.1, 600.0):
-        value = ParameterValue(type=ParameterType.PARAMETER_DOUBLE, double_value=forget_s)
-        assert fleet.set_parameter('scene_forget_s', value).successful
-        wait_for(lambda: not described(fleet, 'drone_1'), 'forgetting')
-    goal = fleet.plan('takeoff;goto(hat_1);land;', 'drone_1')
-    assert goal.result()[1].error_code == PlanTask.Result.BAD_PLAN
-    assert not fleet.wait_event(goal, TaskEvent.ACCEPTED).scene
-    assert not [one for one in fleet.segments if 'hat_1' in one.text and one.plan_id == goal.uuid]
