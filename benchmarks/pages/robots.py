@@ -17,6 +17,7 @@ def context() -> dict[str, Any]:
     return {
         'faults': faults(),
         'deaths': deaths(),
+        'server_deaths': server_deaths(),
         'growth': growth(),
         'attacks': attacks(),
         'refusals': refusals(),
@@ -63,6 +64,23 @@ def deaths() -> str:
         text = f'{quiet["alarms"]} false alarms in {quiet["minutes"]:g} min'
         rows.append((load, 'nobody', text, f'{quiet["tasks"]} tasks, {quiet["failed"]} failed'))
     return table(('beside', 'dies', 'median', 'worst'), rows)
+
+
+def server_deaths() -> str:
+    """Return how long robots with ROS actions take to be safe, by robot and who died."""
+    found = read('server_deaths')
+    return table(
+        ('robot: dies', 'counted from', 'times', '500 ms'),
+        (
+            (
+                case,
+                row['counted'],
+                ', '.join(f'{1000 * one:.0f} ms' for one in row['times_s']),
+                'met' if verdict.ok else '**missed**',
+            )
+            for (case, row), verdict in zip(found.figures.items(), found.targets, strict=True)
+        ),
+    )
 
 
 def growth() -> str:

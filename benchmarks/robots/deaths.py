@@ -50,6 +50,14 @@ class Site:
 
     children: Children
     folder: Path
+    robot: str = ROBOT
+    skill_set: str = 'tello'
+    plan: str = 'delay(9000);' * 4
+    """A task that takes long."""
+    begins: str = 'start'
+    """What the record of its body calls the begin of it."""
+    executor: dict[str, Any] = field(default_factory=dict)
+    """Parameters of its executor."""
     running: dict[str, Child] = field(default_factory=dict)
     tasks: int = 0
     ready: bool = False
@@ -57,17 +65,17 @@ class Site:
     reading: asyncio.Task[None] | None = None
 
     def start(self, name: str) -> None:
-        robots = [f'{ROBOT}:tello']
+        robots = [f'{self.robot}:{self.skill_set}']
         parameters: dict[str, Any] = {'robots': robots}
         if name == 'planner':
             parameters['engine'] = 'simulated'
         else:
-            parameters['journal_path'] = str(self.journal_path)
+            parameters |= {'journal_path': str(self.journal_path), **self.executor}
         self.running[name] = self.children.start(name, node_command(name, parameters))
 
     @property
     def journal_path(self) -> Path:
-        return self.folder / f'{ROBOT}.jsonl'
+        return self.folder / f'{self.robot}.jsonl'
 
     def journal(self) -> list[dict[str, Any]]:
         return read_journal(self.journal_path)
@@ -96,7 +104,7 @@ class Site:
         await until(lambda: self.ready, 'planner')
         self.tasks += 1
         key = str(self.tasks)
-        task = {'key': key, 'robot': ROBOT, 'instruction': instruction, 'scene': []}
+        task = {'key': key, 'robot': self.robot, 'instruction': instruction, 'scene': []}
         stdin = self.running['client'].process.stdin
         assert stdin is not None
         stdin.write(json.dumps(task).encode() + b'\n')
@@ -107,7 +115,7 @@ class Site:
         """Send long tasks until the robot does one."""
         while True:
             before = len(self.journal())
-            key = await self.send('delay(9000);' * 4)
+            key = await self.send(self.plan)
             await until(partial(self._began_or_ended, before, key), 'a start')
             if self._began(before):
                 return
@@ -117,7 +125,7 @@ class Site:
         return self._began(before) or key in self.ended
 
     def _began(self, before: int) -> bool:
-        return any(line['event'] == 'start' for line in self.journal()[before:])
+        return any(line['event'] == self.begins for line in self.journal()[before:])
 
 
 async def until(condition: Callable[[], object], what: str) -> None:

@@ -58,6 +58,19 @@ class _Goal:
     seconds: float
 
 
+class _ActionServer(DeferredActionServer):
+    """Tells of each request to cancel, also of one that finds no goal."""
+
+    def __init__(self, *arguments: Any, on_cancel_request: Callable[[], None], **more: Any) -> None:
+        self._on_cancel_request = on_cancel_request
+        super().__init__(*arguments, on_cancel=lambda _: None, **more)
+
+    async def execute(self, taken_data: Any) -> None:
+        if 'cancel' in taken_data:
+            self._on_cancel_request()
+        await super().execute(taken_data)
+
+
 class MockAction:
     """Serves one action as the servers of robots do: a new goal takes the place of the old one."""
 
@@ -65,13 +78,13 @@ class MockAction:
         self._servers, self._request = servers, request
         self._type = find_type(request.endpoint.type_name)
         self._goal: _Goal | None = None
-        self._server = DeferredActionServer(
+        self._server = _ActionServer(
             servers,
             self._type,
             request.endpoint.name,
             on_goal=self._on_goal,
             on_accepted=self._on_accepted,
-            on_cancel=lambda _: self._note('cancel'),
+            on_cancel_request=lambda: self._note('cancel'),
             result_timeout_s=60,
         )
 
