@@ -122,7 +122,7 @@ def test_every_program_is_installed_both_ways() -> None:
 @pytest.mark.parametrize('name', SCRIPTS)
 def test_a_program_starts_a_function_that_there_is(name: str) -> None:
     tree = ast.parse((ROOT / 'scripts' / name).read_text(encoding='utf-8'))
-    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     own = [node for node in imports if (node.module or '').split('.')[0] in PACKAGES]
     assert own
     for node in own:

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         PlanSyntaxError,
         RequestRefusedError,
         RobotUnavailableError,
+        ServerBusyError,
         ServerLostError,
         ShutdownError,
         SkillFailedError,
@@ -111,7 +112,8 @@ __all__ = [
     'PlannerConfig', 'PlannerEvent', 'PlannerLostError', 'PreparedTask', 'RequestRefusedError',
     'RobotLink', 'RobotUnavailableError',
     'Scene', 'SceneObject', 'Segment', 'SegmentEnded', 'SegmentExecutor', 'SegmentReady',
-    'SegmentStarted', 'ServerLostError', 'ServerOptions', 'ShutdownError', 'SimulatedConfig',
+    'SegmentStarted', 'ServerBusyError', 'ServerLostError', 'ServerOptions', 'ShutdownError',
+    'SimulatedConfig',
     'SimulatedDriver', 'SimulatedOptions', 'SkillFailedError', 'SkillSet', 'SkillSetError',
     'SupersededError', 'Task', 'TaskAccepted', 'TaskCanceledError', 'TaskEnded', 'TaskFeedback',
     'TaskHandle', 'TaskPhase', 'TaskRefusedError', 'TaskResult', 'TaskStatus', 'TelloOptions',
@@ -136,7 +138,8 @@ _NAMES = {
         'ModelLoadError NotAllowedError NotApprovedError '
         'PlanError PlanLimitError PlanSyntaxError PlannerLostError RequestRefusedError '
         'RobotUnavailableError '
-        'ServerLostError ShutdownError SkillFailedError SkillSetError SupersededError '
+        'ServerBusyError ServerLostError ShutdownError SkillFailedError SkillSetError '
+        'SupersededError '
         'TaskCanceledError TaskRefusedError TimelyError TraceError UnknownSkillError '
         'WorthlessError'
     ),

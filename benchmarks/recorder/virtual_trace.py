@@ -52,7 +52,9 @@ class _Now:
     def to_msg(self) -> Any:
         return stamp(self.now_s)
 
-    def create_publisher(self, kind: type, topic: str, _qos: object) -> _Publisher:
+    def create_publisher(
+        self, kind: type, topic: str, _qos: object, **_options: object
+    ) -> _Publisher:
         return _Publisher(self, f'/{topic}', kind)
 
 

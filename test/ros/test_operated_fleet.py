@@ -167,7 +167,6 @@ def test_the_figures_are_those_of_what_happened(ports: dict[str, int]) -> None:
     assert value('timely_planner_robot_available', robot='drone_1') == 1.0
     key = ('timely_executor_segments_ended_total', (('reason', 'none'), ('robot', 'drone_1')))
     wait_for(lambda: scrape(ports['executor'])[key] == 1.0)
-    ended = scrape(ports['executor'])
 
 
 def test_alerts_and_pictures_ask_only_for_what_programs_export(ports: dict[str, int]) -> None:

@@ -141,9 +141,10 @@ def test_a_task_for_a_robot_that_nobody_knows_makes_no_robot(
     browser: Chromium, window: Window
 ) -> None:
     window.tell(robot('drone_1'), robot('drone_2'))
+    shown(browser, window)
+    browser.wait(f"{PANE}.robots.has('drone_1')")
     window.tell(task('drone_9', 'refused', error='no such robot'))
     window.tell(task('drone_1', 'refused', error='it is late'))
-    shown(browser, window)
     browser.wait(f'{PANE}.refused === 2')
     assert browser.evaluate(f"{PANE}.robots.has('drone_9')") is False
     assert browser.evaluate(f"{PANE}.robots.get('drone_1').failed") == 1
