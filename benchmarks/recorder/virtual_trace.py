@@ -61,7 +61,8 @@ class _Now:
 class _Publisher:
     def __init__(self, node: _Now, topic: str, kind: type) -> None:
         self._node, self._topic = node, topic
-        node.writer.add_topic(topic, f'timely_llm_ros/msg/{kind.__name__}')
+        package = kind.__module__.partition('.')[0]
+        node.writer.add_topic(topic, f'{package}/msg/{kind.__name__}')
 
     def publish(self, message: Any) -> None:
         at_ns = T0_NS + round(self._node.now_s * 1e9)
