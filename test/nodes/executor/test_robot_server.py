@@ -1,11 +1,12 @@
-"""When a robot's state is published: at a change, and else rarely."""
+"""When a robot's state is published, its connection tried again, and a segment started."""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
-from unittest.mock import MagicMock
+from unittest.mock import AsyncMock, MagicMock
 
 from timely_llm_ros.execution import ExecutorState
 from timely_llm_ros.nodes.executor import robot_server
@@ -56,3 +57,25 @@ def test_a_robot_at_rest_is_heard_of_before_a_planner_may_miss_it() -> None:
     assert limit.option.minimum is not None
     assert limit.option.minimum > REST_PERIOD_S
     assert limit.default > 2 * REST_PERIOD_S
+
+
+def test_a_robot_that_is_connected_by_now_is_not_connected_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(robot_server, 'SolePublisher', MagicMock())
+    monkeypatch.setattr(robot_server, 'RECONNECT_PERIOD_S', 0.0)
+    executor: Any = MagicMock(connected=False, start=AsyncMock())
+    server = RobotServer(
+        MagicMock(), MagicMock(), 'r', executor, planner_timeout_s=0.0, result_timeout_s=1
+    )
+
+    async def reconnect(*, connected_meanwhile: bool) -> int:
+        executor.connected = False
+        server.check()
+        executor.connected = connected_meanwhile
+        assert server._reconnection is not None
+        await server._reconnection
+        return int(executor.start.await_count)
+
+    assert asyncio.run(reconnect(connected_meanwhile=True)) == 0
+    assert asyncio.run(reconnect(connected_meanwhile=False)) == 1

@@ -64,6 +64,8 @@ class ExecutorNode(LifecycleNode):  # type: ignore[misc]
         super().__init__('executor')
         self._ros, self._guard, self._shared = ros, guard, shared
         self._doubled = self._configured = False
+        self._touched = 0
+        """How many of the robots, in their order, may have been moved."""
         self._deactivations: set[asyncio.Task[None]] = set()
         self.parameters = declare(self, ExecutorParameters)
         self._exporter = Exporter(self.parameters.metrics, 'executor')
@@ -143,7 +145,7 @@ class ExecutorNode(LifecycleNode):  # type: ignore[misc]
                 if isinstance(result, BaseException):
                     _logger.error('while closing: %r', result)
             # What was never connected has not moved.
-            safe = not self._configured or all(result is True for result in results)
+            safe = all(result is True for result in results[: self._touched])
             # It waits for its server's thread, and the guard for signs of this loop.
             await asyncio.to_thread(self._exporter.close)
             if watch is not None:
@@ -174,15 +176,15 @@ class ExecutorNode(LifecycleNode):  # type: ignore[misc]
             await asyncio.sleep(PERIOD_S)
 
     async def _configure(self) -> None:
-        """Connect the robots, which makes them safe; done once.
+        """Connect the robots, which makes them safe; done once, tried again where it failed.
 
         Raises:
             TimelyError: A robot cannot be connected.
         """
         if not self._configured:
             self._shared.remember(self._bodies)
-            self._configured = True
             await self._connect()
+            self._configured = True
 
     async def _activate(self) -> None:
         for server in self.servers:
@@ -198,12 +200,16 @@ class ExecutorNode(LifecycleNode):  # type: ignore[misc]
         await asyncio.sleep(0)
 
     async def _connect(self) -> None:
-        for count, server in enumerate(self.servers):
+        for count, server in enumerate(self.servers, start=1):
+            if server.executor.connected:
+                continue
+            before, self._touched = self._touched, max(self._touched, count)
             try:
                 await server.executor.start()
             except ConfigurationError:
-                # This robot and those after it have heard nothing.
-                self._shared.keep(count)
+                # This robot and those after it have heard nothing, unless an earlier time.
+                self._touched = before
+                self._shared.keep(before)
                 raise
 
     def _plan_ended(self, event: TaskEvent, publisher: bytes) -> None:

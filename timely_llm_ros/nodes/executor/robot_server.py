@@ -211,8 +211,10 @@ class RobotServer:
     async def _reconnect(self) -> None:
         try:
             await asyncio.sleep(RECONNECT_PERIOD_S)
-            await self.executor.start()
-            _logger.info('robot %s: connected again', self.robot)
+            # Configuring may have connected it meanwhile, and it may be at work.
+            if not self.executor.connected:
+                await self.executor.start()
+                _logger.info('robot %s: connected again', self.robot)
         except TimelyError as err:
             _logger.warning('robot %s: %s', self.robot, err)
         finally:
