@@ -8,13 +8,15 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest.mock import AsyncMock, MagicMock
 
-from timely_llm_ros.execution import ExecutorState
+from timely_llm_ros.execution import ExecutorState, SegmentCode
 from timely_llm_ros.nodes.executor import robot_server
 from timely_llm_ros.nodes.executor.robot_server import REST_PERIOD_S, RobotServer
 from timely_llm_ros.nodes.planner.parameters import PlannerParameters
 from timely_llm_ros.ros import declarations
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pytest
 
 IDLE = ExecutorState('idle', '', 0, '', 0.0, 0.0, 0)
@@ -79,3 +81,33 @@ def test_a_robot_that_is_connected_by_now_is_not_connected_again(
 
     assert asyncio.run(reconnect(connected_meanwhile=True)) == 0
     assert asyncio.run(reconnect(connected_meanwhile=False)) == 1
+
+
+def test_no_segment_starts_after_a_deactivation_that_was_noted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv('ROS_HOME', str(tmp_path))
+    monkeypatch.setattr(robot_server, 'SolePublisher', MagicMock())
+    monkeypatch.setattr(RobotServer, 'publish_state', MagicMock())
+    node = MagicMock()
+    node.resolve_topic_name.return_value = '/r'
+    executor: Any = MagicMock(stop=AsyncMock(), execute=AsyncMock())
+    server = RobotServer(
+        node, MagicMock(), 'r', executor, planner_timeout_s=0.0, result_timeout_s=1
+    )
+
+    async def scenario() -> None:
+        server.activate()
+        assert not server.halted
+        deactivation = server.deactivate()
+        assert server.halted
+        # Read in the same round of the loop, before it was noted.
+        taken: Any = SimpleNamespace(asked=SimpleNamespace(planner=b''))
+        segment: Any = SimpleNamespace(index=0)
+        server._start(taken, segment, MagicMock(), 'plan')
+        await asyncio.gather(deactivation, *server._runs.values())
+
+    asyncio.run(scenario())
+    assert executor.stop.await_count == 1
+    assert executor.execute.await_count == 0
+    assert server.ended[SegmentCode.HALTED] == 1

@@ -35,7 +35,7 @@ from timely_llm_ros.ros.conversions import uuid_text
 from timely_llm_ros.skills.loading import find_skill_set
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Callable, Sequence
 
     from timely_llm_ros.execution import Guard, Perception
     from timely_llm_ros.nodes.executor.robot_body import RobotBody, SharedBodies
@@ -117,7 +117,7 @@ class ExecutorNode(LifecycleNode):  # type: ignore[misc]
             if self.parameters.autostart:
                 await self._configure()
                 # Before anybody can reach it: nothing that comes early is refused.
-                await self._activate()
+                self._activate()
             for server in self.servers:
                 server.open()
             self._ros.start(self)
@@ -186,18 +186,16 @@ class ExecutorNode(LifecycleNode):  # type: ignore[misc]
             await self._connect()
             self._configured = True
 
-    async def _activate(self) -> None:
+    def _activate(self) -> None:
         for server in self.servers:
             server.activate()
 
-    async def _deactivate(self) -> None:
+    def _deactivate(self) -> None:
         """Take no more segments; the robots are brought to their safe action meanwhile."""
         for server in self.servers:
-            task = asyncio.create_task(server.deactivate(), name=f'deactivate {server.robot}')
+            task = server.deactivate()
             self._deactivations.add(task)
             task.add_done_callback(self._deactivations.discard)
-        # Each has noted it once it first waits.
-        await asyncio.sleep(0)
 
     async def _connect(self) -> None:
         for count, server in enumerate(self.servers, start=1):
@@ -236,24 +234,28 @@ class ExecutorNode(LifecycleNode):  # type: ignore[misc]
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Take segments."""
-        self._on_loop(self._activate())
+        self._on_loop(self._activate)
         names = ', '.join(server.robot for server in self.servers)
         self.get_logger().info(f'executing for {names}')
         return super().on_activate(state)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Take no more segments; robots are brought to their safe action, amid a segment too."""
-        self._on_loop(self._deactivate())
+        self._on_loop(self._deactivate)
         return super().on_deactivate(state)
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Take no more segments, for good."""
-        self._on_loop(self._deactivate())
+        self._on_loop(self._deactivate)
         return super().on_shutdown(state)
 
-    def _on_loop(self, done: Coroutine[object, object, None]) -> None:
+    def _on_loop(self, note: Callable[[], None]) -> None:
         """Wait until the loop has noted a transition; it does not wait for this thread."""
-        asyncio.run_coroutine_threadsafe(done, self._ros.loop).result(TRANSITION_LIMIT_S)
+
+        async def noted() -> None:
+            note()
+
+        asyncio.run_coroutine_threadsafe(noted(), self._ros.loop).result(TRANSITION_LIMIT_S)
 
 
 def serve(arguments: Sequence[str], guard: Guard | None, shared: SharedBodies) -> int:

@@ -142,13 +142,15 @@ class RobotServer:
         self._stops.active = True
         self.publish_state()
 
-    async def deactivate(self) -> None:
-        """Take no more segments, then bring the robot to its safe action."""
+    def deactivate(self) -> asyncio.Task[None]:
+        """Take no more segments; the task brings the robot to its safe action."""
         self._stops.active = False
-        inactive = self._stops.inactive
-        self._drop_unread(inactive)
+        self._drop_unread(self._stops.inactive)
+        return asyncio.create_task(self._stop_inactive(), name=f'deactivate {self.robot}')
+
+    async def _stop_inactive(self) -> None:
         if self.executor.connected:
-            await self.executor.stop(SegmentCode.HALTED, inactive.message)
+            await self.executor.stop(SegmentCode.HALTED, self._stops.inactive.message)
         self.publish_state()
 
     async def close(self) -> bool:
@@ -292,9 +294,13 @@ class RobotServer:
 
     async def _run(self, taken: _Taken, segment: Segment, scene: Scene, plan_id: str) -> None:
         try:
-            outcome = await self.executor.execute(
-                plan_id, segment, scene, partial(self._on_progress, taken)
-            )
+            # A stop that holds may have come since it was read.
+            if (ending := self._stops.halted) is not None:
+                outcome = SegmentOutcome(segment.index, ending)
+            else:
+                outcome = await self.executor.execute(
+                    plan_id, segment, scene, partial(self._on_progress, taken)
+                )
         except asyncio.CancelledError:
             outcome = SegmentOutcome(
                 segment.index, Ending(SegmentCode.CANCELED, 'cancelled by the client')
