@@ -207,3 +207,35 @@ def test_a_robot_that_has_heard_nothing_is_not_made_safe(touched: bool) -> None:
     assert done.returncode == 2
     assert done.stdout == ('safe action\n' if touched else '')
     assert ('making the robot safe' in done.stderr) == touched
+
+
+PREPARED = """
+import os, select, sys
+from timely_llm_ros.execution.guard import run_guarded
+
+reader, writer = os.pipe()
+
+def work(guard):
+    for _ in range(2):
+        guard.beat(100.0)
+        if not select.select([reader], [], [], 30.0)[0]:
+            return 1
+        os.read(reader, 1)
+    return 0
+
+async def make_safe():
+    pass
+
+sys.exit(run_guarded(work, make_safe, prepare=lambda: os.write(writer, b'.')))
+"""
+
+
+def test_the_guard_may_prepare_at_each_sign_of_life() -> None:
+    """What there is to prepare may be known only then."""
+    done = subprocess.run(
+        [sys.executable, '-c', PREPARED],
+        env={**os.environ, 'PYTHONPATH': str(ROOT)},
+        check=False,
+        timeout=LIMIT_S,
+    )
+    assert done.returncode == 0

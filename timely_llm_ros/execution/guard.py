@@ -134,7 +134,7 @@ def run_guarded(
         make_safe: Opens a driver, issues the safe action and closes the driver. Either process may
             call it, on a loop of its own.
         prepare: Does in advance what ``make_safe`` need not lose time with, such as imports. The
-            guard calls it after the worker's first sign of life.
+            guard calls it at each sign of life of the worker: cheap where nothing is new.
         at_risk: Says whether the robot may have moved, so that it has to be made safe. Either
             process calls it at its end.
         grace_s: How long a worker whose guard is gone has to make the robot safe itself (s).
@@ -194,7 +194,7 @@ def _keep_watch(worker: int, channel: socket.socket, prepare: Callable[[], None]
     for number in FORWARDED_SIGNALS:
         signal.signal(number, forward)
     silence, limit_s = Silence(most_s=4 * _POLL_S), 0.0
-    prepared, open_ = False, True
+    open_ = True
     # Not select.select(), which takes no descriptor above 1023.
     heard = select.poll()
     heard.register(channel, select.POLLIN)
@@ -207,9 +207,7 @@ def _keep_watch(worker: int, channel: socket.socket, prepare: Callable[[], None]
         if open_ and heard.poll(1000 * min(max(left_s, 0.001), _POLL_S)):
             if beat := channel.recv(_BEAT.size):
                 (limit_s,) = _BEAT.unpack(beat)
-                if not prepared:
-                    prepared = True
-                    _prepare(prepare)
+                _prepare(prepare)
                 silence.heard()
             else:
                 open_ = False

@@ -12,7 +12,7 @@ from timely_llm_ros.drivers.tello import TelloOptions
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.nodes.executor.driver_choice import robot_bodies
 from timely_llm_ros.nodes.executor.parameters import ExecutorParameters
-from timely_llm_ros.nodes.executor.robot_body import SharedBodies
+from timely_llm_ros.nodes.executor.robot_body import RobotBody, SharedBodies
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -115,3 +115,18 @@ def test_robots_that_have_heard_nothing_are_forgotten(tmp_path: Path) -> None:
     assert bodies.count == 1
     bodies.keep(0)
     bodies.prepare()
+
+
+def test_a_guard_prepares_once_whenever_there_are_more_robots(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    monkeypatch.setattr(RobotBody, 'make_driver', lambda body, _: made.append(body.robot))
+    robots = robot_bodies(parameters(tmp_path / 'file', 'drone_1: {driver: simulated}'))
+    bodies = SharedBodies()
+    bodies.prepare()
+    assert made == []
+    for known, expected in ((robots[:1], 1), (robots[:1], 1), (robots, 3), (robots, 3)):
+        bodies.remember(known)
+        bodies.prepare()
+        assert len(made) == expected

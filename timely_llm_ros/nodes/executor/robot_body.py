@@ -111,6 +111,7 @@ class SharedBodies:
 
     def __init__(self) -> None:
         self._memory = mmap.mmap(-1, _SIZE)
+        self._prepared = 0
 
     def remember(self, bodies: Sequence[RobotBody]) -> None:
         """Make the robots known to both processes, before any of them is connected."""
@@ -131,7 +132,11 @@ class SharedBodies:
         return int.from_bytes(self._memory[:_COUNT_BYTES], 'little')
 
     def prepare(self) -> None:
-        """Import and read what making the robots safe takes."""
+        """Import and read what making the robots safe takes; once, until there are more."""
+        if (count := self.count) <= self._prepared:
+            return
+        # Also where it fails: what is wrong is told once.
+        self._prepared = count
         for body in self._bodies():
             body.make_driver(_skill_set(body.skill_set))
 
