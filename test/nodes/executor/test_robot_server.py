@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest.mock import AsyncMock, MagicMock
 
+import pytest
+
 from timely_llm_ros.execution import ExecutorState, SegmentCode
 from timely_llm_ros.nodes.executor import robot_server
-from timely_llm_ros.nodes.executor.robot_server import REST_PERIOD_S, RobotServer
+from timely_llm_ros.nodes.executor.robot_server import LATE_S, REST_PERIOD_S, RobotServer
 from timely_llm_ros.nodes.planner.parameters import PlannerParameters
 from timely_llm_ros.ros import declarations
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 IDLE = ExecutorState('idle', '', 0, '', 0.0, 0.0, 0)
 
@@ -29,16 +30,26 @@ class Clock:
         return self.now_s
 
 
-def test_a_state_is_published_when_it_changes_and_else_as_a_rare_sign_of_life(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def server_at_rest(
+    monkeypatch: pytest.MonkeyPatch, period_s: float
+) -> tuple[RobotServer, Any, MagicMock, Clock]:
+    """Return a server, its executor, what it publishes with, and its clock."""
     states = MagicMock()
     monkeypatch.setattr(robot_server, 'SolePublisher', lambda *_, **__: states)
     clock = Clock()
     executor: Any = SimpleNamespace(state=IDLE, skill_set=SimpleNamespace(name='tello'))
     ros: Any = SimpleNamespace(loop=clock)
-    server = RobotServer(MagicMock(), ros, 'r', executor, planner_timeout_s=1.0, result_timeout_s=1)
-    publish = states.publish
+    server = RobotServer(
+        MagicMock(), ros, 'r', executor,
+        planner_timeout_s=1.0, state_period_s=period_s, result_timeout_s=1,
+    )  # fmt: skip
+    return server, executor, states.publish, clock
+
+
+def test_a_state_is_published_when_it_changes_and_else_as_a_rare_sign_of_life(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server, executor, publish, clock = server_at_rest(monkeypatch, 0.1)
 
     def published(after_s: float) -> int:
         clock.now_s += after_s
@@ -52,6 +63,24 @@ def test_a_state_is_published_when_it_changes_and_else_as_a_rare_sign_of_life(
     assert published(0.0) == 1
     assert published(REST_PERIOD_S / 2) == 0
     assert published(REST_PERIOD_S / 2) == 1
+
+
+@pytest.mark.parametrize('period_s', [0.02, 0.1, 0.3, 0.4])
+def test_a_robot_at_rest_is_heard_of_in_time_at_any_period(
+    monkeypatch: pytest.MonkeyPatch, period_s: float
+) -> None:
+    server, _, publish, clock = server_at_rest(monkeypatch, period_s)
+    heard_s = []
+    for _ in range(100):
+        before = publish.call_count
+        server.publish_change()
+        if publish.call_count > before:
+            heard_s.append(clock.now_s)
+        clock.now_s += period_s
+    gaps_s = [later - earlier for earlier, later in pairwise(heard_s)]
+    assert gaps_s
+    assert max(gaps_s) <= REST_PERIOD_S + LATE_S
+    assert min(gaps_s) > REST_PERIOD_S / 2
 
 
 def test_a_robot_at_rest_is_heard_of_before_a_planner_may_miss_it() -> None:
@@ -68,7 +97,13 @@ def test_a_robot_that_is_connected_by_now_is_not_connected_again(
     monkeypatch.setattr(robot_server, 'RECONNECT_PERIOD_S', 0.0)
     executor: Any = MagicMock(connected=False, start=AsyncMock())
     server = RobotServer(
-        MagicMock(), MagicMock(), 'r', executor, planner_timeout_s=0.0, result_timeout_s=1
+        MagicMock(),
+        MagicMock(),
+        'r',
+        executor,
+        planner_timeout_s=0.0,
+        state_period_s=0.1,
+        result_timeout_s=1,
     )
 
     async def reconnect(*, connected_meanwhile: bool) -> int:
@@ -93,7 +128,13 @@ def test_no_segment_starts_after_a_deactivation_that_was_noted(
     node.resolve_topic_name.return_value = '/r'
     executor: Any = MagicMock(stop=AsyncMock(), execute=AsyncMock())
     server = RobotServer(
-        node, MagicMock(), 'r', executor, planner_timeout_s=0.0, result_timeout_s=1
+        node,
+        MagicMock(),
+        'r',
+        executor,
+        planner_timeout_s=0.0,
+        state_period_s=0.1,
+        result_timeout_s=1,
     )
 
     async def scenario() -> None:
@@ -102,7 +143,7 @@ def test_no_segment_starts_after_a_deactivation_that_was_noted(
         deactivation = server.deactivate()
         assert server.halted
         # Read in the same round of the loop, before it was noted.
-        taken: Any = SimpleNamespace(asked=SimpleNamespace(planner=b''))
+        taken: Any = MagicMock(asked=SimpleNamespace(planner=b''))
         segment: Any = SimpleNamespace(index=0)
         server._start(taken, segment, MagicMock(), 'plan')
         await asyncio.gather(deactivation, *server._runs.values())

@@ -85,6 +85,7 @@ class ExecutorNode(LifecycleNode):  # type: ignore[misc]
             body.robot,
             executor,
             planner_timeout_s=parameters.planner_timeout_s,
+            state_period_s=parameters.state_period_s,
             result_timeout_s=parameters.result_timeout_s,
         )
 

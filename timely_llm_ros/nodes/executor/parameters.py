@@ -49,7 +49,7 @@ class ExecutorParameters:
         0.1,
         'How often robot_state is published while it changes (s); else every 0.4 s.',
         minimum=0.02,
-        maximum=1.0,
+        maximum=0.4,
     )
     limits: ExecutorLimits = fixed_group(ExecutorLimits())
     result_timeout_s: int = fixed(

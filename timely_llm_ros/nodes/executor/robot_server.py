@@ -49,6 +49,9 @@ RECONNECT_PERIOD_S = 2.0
 REST_PERIOD_S = 0.4
 """How often a state that does not change is published (s); ``robot_timeout_s`` is longer."""
 
+LATE_S = 0.02
+"""By how much a state may be published later than that (s), since no timer is exact."""
+
 
 @dataclass(slots=True, eq=False)
 class _Taken:
@@ -70,6 +73,7 @@ class RobotServer:
         executor: Runs the segments.
         planner_timeout_s: How long the planner may be silent (s) while the robot has work of it;
             0 for ever. The robot is then brought to its safe action.
+        state_period_s: How often :meth:`publish_change` is called (s).
         result_timeout_s: How long a segment's result is kept (s).
     """
 
@@ -81,6 +85,7 @@ class RobotServer:
         executor: SegmentExecutor,
         *,
         planner_timeout_s: float,
+        state_period_s: float,
         result_timeout_s: int,
     ) -> None:
         self.robot = robot
@@ -110,6 +115,7 @@ class RobotServer:
         self._published: tuple[ExecutorState, bool] | None = None
         """The last state that was published, and whether the robot was halted."""
         self._published_s = 0.0
+        self._state_period_s = state_period_s
         self._result_timeout_s = result_timeout_s
         self._server: DeferredActionServer
 
@@ -191,7 +197,9 @@ class RobotServer:
         """
         state = self.executor.state
         unheard_s = self._ros.loop.time() - self._published_s
-        if (state, self.halted) != self._published or unheard_s >= REST_PERIOD_S:
+        # The next call would come too late.
+        due = unheard_s + self._state_period_s > REST_PERIOD_S + LATE_S
+        if (state, self.halted) != self._published or due:
             self._publish(state)
 
     def _publish(self, state: ExecutorState) -> None:
