@@ -8,6 +8,7 @@ import pytest
 from support.engines.completion_server import CompletionServer
 from support.engines.server_runs import GENERATIONS, Run, request
 
+from timely_llm_ros.engines.commands import Reschedule
 from timely_llm_ros.errors import ConfigurationError
 
 pytestmark = pytest.mark.usefixtures('quick_retries')
@@ -106,6 +107,70 @@ async def test_without_a_server_of_the_new_list_generations_end_in_time() -> Non
         await run.all_ended([1])
         assert run.ended['g1'].reason != 'error'
     await server.stop()
+
+
+async def test_a_server_that_is_listed_again_in_time_serves_on() -> None:
+    server = await CompletionServer(step_s=0.005).start()
+    async with Run([server.url], {'give_up_s': 0.05}) as run:
+        run.engine.submit(request(0))
+        await run.until(lambda: server.running)
+        run.engine.set_servers(['http://127.0.0.1:9'])
+        assert run.engine._give_up is not None
+        run.engine.set_servers([server.url])
+        assert run.engine._give_up is None
+        # Nor does a timer that was due just then end what a server has.
+        run.engine._give_up_all()
+        await run.all_ended([0])
+        assert run.ended['g0'].reason != 'error'
+        assert run.other == []
+    await server.stop()
+
+
+async def test_a_server_that_is_listed_again_too_late_ends_the_outage() -> None:
+    server = await CompletionServer(step_s=0.005).start()
+    async with Run([server.url], {'give_up_s': 60.0}) as run:
+        run.engine.submit(request(0))
+        await run.until(lambda: server.running)
+        run.engine.set_servers(['http://127.0.0.1:9'])
+        run.engine._give_up_all()
+        run.engine.set_servers([server.url])
+        assert [type(event).__name__ for event in run.other] == ['EngineFailed', 'EngineReady']
+        run.engine.submit(request(1))
+        await run.all_ended([1])
+        assert run.ended['g1'].reason != 'error'
+    await server.stop()
+
+
+async def test_a_server_that_is_added_ranks_by_the_policy_of_now() -> None:
+    first, second = await CompletionServer().start(), await CompletionServer().start()
+    async with Run([first.url], {'policy': 'fcfs'}) as run:
+        run.engine.send(Reschedule('srpt', run.engine._config.scheduling))
+        run.engine.set_servers([first.url, second.url])
+        added = run.engine._servers[1]
+        assert added.core.generations._options.policy == 'srpt'
+    await first.stop()
+    await second.stop()
+
+
+async def test_a_drained_server_whose_connections_fail_to_close_is_left_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first, second = await CompletionServer().start(), await CompletionServer().start()
+    async with Run([first.url, second.url]) as run:
+        await run.until(lambda: run.engine._servers[1].well)
+        client = run.engine._servers[0].client
+
+        async def fail() -> None:
+            raise OSError('reset')
+
+        real = client.close
+        monkeypatch.setattr(client, 'close', fail)
+        run.engine.set_servers([second.url])
+        await run.until(lambda: len(run.engine._servers) == 1)
+        await run.until(lambda: not run.engine._closing)
+        await real()
+    await first.stop()
+    await second.stop()
 
 
 @pytest.mark.parametrize('urls', [[], ['ftp://a'], ['http://a', 'http://a/']])

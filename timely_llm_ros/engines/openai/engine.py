@@ -80,6 +80,8 @@ class OpenAIEngine(ServersEngine):
                 server = self._make_server(self._client(url))
                 self._servers.append(server)
                 server.start()
+        # One that is listed again is well already, so that nothing else would tell of it.
+        self._on_well()
         self._expect_server()
 
     def _make_sequences(

@@ -121,14 +121,17 @@ class Server:
         self._watch = asyncio.create_task(self._look_after(), name=f'watch {self.url}')
 
     async def close(self) -> None:
-        """End its streams and connections."""
+        """End its streams and connections; what goes wrong there is logged."""
         self.well = False
         tasks = [*self._tasks, *([self._watch] if self._watch else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._streams.clear()
-        await self.client.close()
+        try:
+            await self.client.close()
+        except Exception:
+            _logger.exception('close %s', self.url)
 
     @property
     def state(self) -> ServerState:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from timely_llm_ros.engines.commands import Cancel, Reschedule, Resume, RobotIdleAt, Submit, Suspend
+from timely_llm_ros.engines.commands import Cancel, Reschedule, RobotIdleAt, Submit, Suspend
 from timely_llm_ros.engines.core import STATE_PERIOD_S
 from timely_llm_ros.engines.engine import (
     Engine,
@@ -75,8 +75,7 @@ class ServersEngine(Engine):
         self._server_of: dict[str, Server] = {}
         self._on_event: Callable[[EngineEvent], None] | None = None
         self._info: EngineInfo | None = None
-        self._changed = asyncio.Event()
-        self._first = asyncio.Event()
+        self._changed, self._first = asyncio.Event(), asyncio.Event()
         self._given_up = False
         self._run: asyncio.Task[None] | None = None
         self._give_up: asyncio.TimerHandle | None = None
@@ -130,6 +129,10 @@ class ServersEngine(Engine):
     def send(self, command: Command) -> None:
         """Pass a command to its generation's server; a new one goes where it ends soonest."""
         if isinstance(command, Reschedule):
+            # A server that is added later begins with it.
+            self._config = replace(
+                self._config, policy=command.policy, scheduling=command.scheduling
+            )
             for each in self._servers:
                 each.core.generations.apply(command)
                 each.pump()
@@ -142,14 +145,10 @@ class ServersEngine(Engine):
         if server is None:
             return
         server.core.generations.apply(command)
-        match command:
-            case Suspend() | Cancel():
-                server.pump()
-                self._changed.set()
-            case Submit() | Resume():
-                self._changed.set()
-            case RobotIdleAt():
-                pass
+        if isinstance(command, Suspend | Cancel):
+            server.pump()
+        if not isinstance(command, RobotIdleAt):
+            self._changed.set()
 
     def _server_for(self, name: str) -> Server | None:
         """Return the server for a new generation, which ends with ``error`` if there is none."""
@@ -164,21 +163,13 @@ class ServersEngine(Engine):
     # Servers -------------------------------------------------------------------------------------
 
     def _connect(self) -> Sequence[Completions]:
-        """Return the servers, not connected yet.
-
-        Raises:
-            TimelyError: What they need is not there.
-        """
+        """Return the servers, not connected yet; a TimelyError where what they need is missing."""
         raise NotImplementedError
 
     def _make_sequences(
         self, sampling: Sampling, *, observations: bool
     ) -> tuple[Any, ServerSequences]:
-        """Return what the servers' tokenizer must be, and what keeps their generations.
-
-        Raises:
-            ModelLoadError: The model's folder cannot be used.
-        """
+        """Return the tokenizer, and what keeps generations; ModelLoadError for a bad folder."""
         from timely_llm_ros.engines.openai.sequences import ServerSequences
         from timely_llm_ros.engines.texts import ServerTexts
 
@@ -215,9 +206,9 @@ class ServersEngine(Engine):
         except ImportError as err:
             raise ModelLoadError(f'{err}; expected the packages of the extra "openai"') from err
         self._vocabulary = texts.size
-        options = replace(self._config.core_options(), prefill_chunk=_WHOLE_PROMPT)
 
         def make(client: Completions) -> Server:
+            options = replace(self._config.core_options(), prefill_chunk=_WHOLE_PROMPT)
             return Server(
                 client,
                 ServerCore(sequences, options),
@@ -263,20 +254,13 @@ class ServersEngine(Engine):
         return [server for server in self._servers if server.well and not server.drains]
 
     def _soonest(self, servers: Sequence[Server] = ()) -> Server:
-        """Return the server that would have a token of one more generation first.
-
-        Args:
-            servers: Which to choose from; without any those that are well.
-        """
+        """Return which of these, or of those well, has one more generation's token first."""
         servers = servers or self._takers or [it for it in self._servers if not it.drains]
         # A server never seen at work counts as the fastest, so that it is tried and known.
         steps_s = [server.core.generations.step_times.expected_s(1) for server in servers]
-        unknown_step_s = min((step_s for step_s in steps_s if step_s), default=UNKNOWN_STEP_S)
+        usual_s = min((step_s for step_s in steps_s if step_s), default=UNKNOWN_STEP_S)
         most = self._config.max_running
-        return min(
-            servers,
-            key=lambda it: (it.core.token_s(most, unknown_step_s), it.core.contenders),
-        )
+        return min(servers, key=lambda it: (it.core.token_s(most, usual_s), it.core.contenders))
 
     def _on_lost(self, lost: Server) -> None:
         """Move a lost server's generations to the others; without one they wait."""
@@ -335,11 +319,15 @@ class ServersEngine(Engine):
             if server.drains and not list(server.core.generations):
                 _logger.info('server %s: drained', server.url)
                 self._servers.remove(server)
-                self._closing.add(asyncio.create_task(server.close(), name=f'close {server.url}'))
+                task = asyncio.create_task(server.close(), name=f'close {server.url}')
+                self._closing.add(task)
+                task.add_done_callback(self._closing.discard)
 
     def _give_up_all(self) -> None:
         """Report that no server came for too long, and end every generation."""
         self._give_up = None
+        if self._takers:
+            return
         self._given_up = True
         error = f'no server for {self._give_up_s:g} s: ' + '; '.join(
             server.error for server in self._servers
@@ -386,9 +374,8 @@ class ServersEngine(Engine):
             del self._server_of[event.generation_id]
 
     def _tell(self, event: EngineEvent) -> None:
-        if self._on_event is not None and (
-            self._info is not None or not isinstance(event, EngineStateChanged)
-        ):
+        known = self._info is not None or not isinstance(event, EngineStateChanged)
+        if self._on_event is not None and known:
             deliver(self._on_event, event)
 
     def _state(self, now_s: float) -> EngineState:
