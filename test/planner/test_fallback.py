@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from support.engines.scripted import engine_of
 
 from timely_llm_ros.clock import LoopClock
-from timely_llm_ros.engines import EngineStateChanged
-from timely_llm_ros.engines.engine import EngineState, ServerState
+from timely_llm_ros.engines import EngineStateChanged, GenerationEnded
+from timely_llm_ros.engines.engine import EngineState, GenerationState, ServerState
 from timely_llm_ros.errors import (
     EngineError,
     ExecutionError,
@@ -23,6 +23,7 @@ from timely_llm_ros.errors import (
 )
 from timely_llm_ros.execution import LocalRobotLink, SegmentExecutor, read_envelope
 from timely_llm_ros.planner import PlannerConfig, SegmentReady, TaskEnded
+from timely_llm_ros.scheduling import Phase
 from timely_llm_ros.skills import SkillSet, fallback_segments
 from timely_llm_ros.skills.loading import find_skill_set, parse_skill_set
 from timely_llm_ros.testing import (
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 SKILLS = replace(EXACT_SKILLS, fallback={'any': 'act(200);halt;', 'dodge': 'act(300);'})
 CONFIG = PlannerConfig(fallback_after_s=2.0)
+WELL = ServerState('http://b', True, '', 1, 1, 0.0, 0)
 LOST = ServerState('http://a', False, 'gone', 0, 0, 0.0, 1)
 
 
@@ -142,8 +144,55 @@ def test_a_long_wait_for_a_value_or_for_others_is_no_silence() -> None:
     fly(body, ScriptedEngine(script))
 
 
-def state(*servers: ServerState) -> EngineState:
-    return EngineState(0, 0, 0, 0, 0, 0, 0.0, (), servers=servers)
+def state(*servers: ServerState, kv_tokens: int = 0) -> EngineState:
+    one = GenerationState('b', Phase.RUNNING, 0.0, 0.0, 0, kv_tokens)
+    return EngineState(1, 0, 0, 0, kv_tokens, 0, 0.0, (one,), servers=servers)
+
+
+@pytest.mark.parametrize(('every_s', 'done'), [(None, 'act(200)'), (0.1, 'act(1000)')])
+def test_of_an_engine_with_servers_only_tokens_are_an_answer(
+    every_s: float | None, done: str
+) -> None:
+    async def body(fleet: Fleet) -> None:
+        handle = fleet.submit(fleet.task('a'))
+        for number in range(50):
+            await asyncio.sleep(0.1)
+            # What is chosen has its prompt at once, whether or not a server begins with it.
+            tokens = 0 if not number else 80 + number * (every_s is not None)
+            engine_of(fleet).emit(EngineStateChanged(state(WELL, kv_tokens=tokens)))
+            # That others are cancelled meanwhile is the planner's own doing.
+            engine_of(fleet).emit(GenerationEnded(f'c{number}', 'canceled', '', 0, 0.0))
+        await handle.result()
+
+    fleet = fly(body, ScriptedEngine(lambda _: Script(acts(1), every_s=4.5)))
+    assert next(call for event, call in fleet.notes() if event == 'end') == done
+
+
+@pytest.mark.parametrize(('refused', 'done'), [(False, ['act(200)', 'halt']), (True, [])])
+def test_a_generation_that_the_engine_gives_up_gets_it_and_a_refused_one_does_not(
+    *, refused: bool, done: list[str]
+) -> None:
+    async def body(fleet: Fleet) -> None:
+        handle = fleet.submit(fleet.task('t'))
+        await asyncio.sleep(0.5)
+        engine_of(fleet).emit(GenerationEnded('t', 'error', 'HTTP 500', 0, 0.0, refused=refused))
+        result = await handle.result()
+        assert result.ending.code == EngineError.code
+        assert result.ending.message.startswith('HTTP 500')
+
+    fleet = fly(body, Mute())
+    assert [call for event, call in fleet.notes() if event == 'end'] == done
+
+
+def test_after_a_value_the_engine_has_all_of_its_time() -> None:
+    async def body(fleet: Fleet) -> None:
+        # Its robot has looked after 1.7 s of the 2 s after the first look at the silence.
+        engine = engine_of(fleet)
+        handle = fleet.submit(fleet.task('t', instruction='x'))
+        assert (await handle.result()).ending.succeeded
+        assert len(engine.resumed) == 1
+
+    fly(body, ScriptedEngine(lambda _: Script('act(2500);look(cup_1);act(100);', every_s=1.5)))
 
 
 def test_word_of_servers_of_which_none_is_well_is_no_answer() -> None:

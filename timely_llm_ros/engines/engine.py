@@ -59,6 +59,7 @@ class GenerationEnded:
         generation_s: Time that the engine was busy with it (s).
         token_ids: The generated token ids, where the engine knows them.
         forwarded: How many of these tokens took no step of the model of their own.
+        refused: Whether its request is at fault, so that it would end so wherever it is tried.
     """
 
     generation_id: str
@@ -68,6 +69,7 @@ class GenerationEnded:
     generation_s: float
     token_ids: tuple[int, ...] = ()
     forwarded: int = 0
+    refused: bool = False
 
 
 @pickled_as_call

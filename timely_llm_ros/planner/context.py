@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.engines import EngineFailed, EngineStateChanged
+from timely_llm_ros.engines import EngineFailed, EngineStateChanged, GenerationEnded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,24 +23,26 @@ class EngineEar:
 
     def __init__(self, clock: Clock) -> None:
         self._clock, self._heard_s = clock, clock.now()
+        self._kv_tokens: dict[str, int] = {}
 
     def hear(self, event: EngineEvent) -> None:
-        """Note an event; that it failed or that none of its servers is well is no answer."""
+        """Note an event; that it failed or gave up a generation is no answer."""
         match event:
-            case EngineFailed():
+            case EngineFailed() | GenerationEnded(reason='canceled' | 'error' | 'worthless'):
                 return
             case EngineStateChanged(state) if state.servers:
-                if not any(server.well for server in state.servers):
+                # It says such by itself, whoever is silent; only tokens show that a server is not.
+                # The prompt of one that is chosen counts at once, before any server has it.
+                known = self._kv_tokens
+                self._kv_tokens = {it.generation_id: it.kv_tokens for it in state.generations}
+                if not any(0 < known.get(it, 0) < count for it, count in self._kv_tokens.items()):
                     return
         self._heard_s = self._clock.now()
 
-    async def silence(self, limit_s: float, excused: Callable[[], bool]) -> None:
-        """Wait until nothing was heard for so long (s) since now; excused silence counts not."""
-        since_s = self._clock.now()
-        while (left_s := max(since_s, self._heard_s) + limit_s - self._clock.now()) > 0:
+    async def silence(self, limit_s: float, since_s: Callable[[], float]) -> None:
+        """Wait until nothing was heard for so long (s) since a time, which may move on."""
+        while (left_s := max(since_s(), self._heard_s) + limit_s - self._clock.now()) > 0:
             await self._clock.sleep(left_s)
-            if excused():
-                since_s = self._clock.now()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,7 @@ import logging
 import math
 from typing import TYPE_CHECKING, Any
 
-from timely_llm_ros.errors import (
-    Ending,
-    EngineError,
-    ExecutionError,
-    PlanError,
-    WorthlessError,
-)
+from timely_llm_ros.errors import Ending, EngineError, ExecutionError, PlanError, WorthlessError
 from timely_llm_ros.execution import TimedSegment
 from timely_llm_ros.planner.delivery import Delivery
 from timely_llm_ros.planner.events import PhaseChanged, SegmentReady, TaskAccepted, TaskEnded
@@ -76,15 +70,14 @@ class TaskRun:
             on_success=self._on_success,
             on_failure=self.end,
         )
-        self._began = False
-        self._generating = False
+        self._began = self._generating = self._scripted_response = False
         self._owed: Ending | None = None
         """How it ends once its robot has done what it has, where that is no success."""
         self._fallback: str | None = None
         """Why its robot does its fallback plan; None where it does not."""
         self._ending: Ending | None = None
         self._generated = self._executed = self._tokens = 0
-        self._awaits_engine = self._scripted_response = False
+        self._asked_s: float | None = None  # since when it is the engine's turn
         self._watches: list[asyncio.Task[None]] = []
         self._last_phase: TaskPhase | None = None
 
@@ -226,7 +219,8 @@ class TaskRun:
                 self.end(Ending(WorthlessError.code, event.error))
             case 'canceled' | 'error':
                 text = event.error or 'the engine dropped the generation'
-                self.end(Ending(EngineError.code, text))
+                given_up = event.reason == 'error' and not event.refused
+                self._fall_back(text) if given_up else self.end(Ending(EngineError.code, text))
         self._touch()
 
     def on_engine_failed(self, error: str) -> None:
@@ -239,15 +233,19 @@ class TaskRun:
 
     def await_engine(self) -> None:
         """Have its fallback plan done where the engine is silent for too long."""
-        if self._context.config.fallback_after_s and not self._awaits_engine:
-            self._awaits_engine = True
+        if self._context.config.fallback_after_s and self._asked_s is None:
+            self._asked_s = self._context.clock.now()
             self._watch(self._watch_engine(), 'engine')
 
     async def _watch_engine(self) -> None:
         limit_s = self._context.config.fallback_after_s
-        await self._context.ear.silence(limit_s, lambda: self._delivery.awaits_value)
+        await self._context.ear.silence(limit_s, self._silent_since_s)
         if self._ending is None and not self.generated:
             self._fall_back(f'no engine answered for {limit_s:g} s')
+
+    def _silent_since_s(self) -> float:
+        asked_s, now_s = self._asked_s, self._context.clock.now()
+        return now_s if asked_s is None or self._delivery.awaits_value else asked_s
 
     def _fall_back(self, why: str) -> None:
         """Have the fallback plan done after what its robot has; without one, end it."""
@@ -293,6 +291,7 @@ class TaskRun:
                 text = f'segment {segment.index}, {segment.text!r}: expected a value, got none'
                 self.end(Ending(ExecutionError.code, text))
                 return
+            self._asked_s = self._context.clock.now()
             self._context.engine.resume(self.task.task_id, outcome.value)
         self._tell_idle()
         self._finish_if_done()

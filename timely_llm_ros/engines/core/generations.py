@@ -157,12 +157,12 @@ class Generations:
         predicted = request.predicted_tokens
         if not (predicted is None or predicted > 0):
             error = f'predicted length {predicted!r}: expected a number > 0 or None'
-            self._events.append(GenerationEnded(name, 'error', error, 0, 0.0))
+            self._events.append(GenerationEnded(name, 'error', error, 0, 0.0, refused=True))
             return
         try:
             key, prefix_tokens, own_tokens = self._backend.open(request)
         except EngineError as err:
-            self._events.append(GenerationEnded(name, 'error', str(err), 0, 0.0))
+            self._events.append(GenerationEnded(name, 'error', str(err), 0, 0.0, refused=True))
             return
         context = self._kv.open(name, key, prefix_tokens, own_tokens)
         generation = Generation(request, context, self._segmenter(request))
@@ -170,12 +170,13 @@ class Generations:
         if request.eviction is not None and self._backend.evicts:
             generation.evicted = None
         self.add(generation)
-        if prefix_tokens + own_tokens >= self.context_limit:
+        if (tokens := prefix_tokens + own_tokens) >= self.context_limit:
             self.end(
                 generation,
                 'error',
-                f'prompt of {prefix_tokens + own_tokens} tokens: expected fewer than '
-                f'{self.context_limit}, the limit of the model and of max_kv_tokens',
+                f'prompt of {tokens} tokens: expected fewer than {self.context_limit}, '
+                'the limit of the model and of max_kv_tokens',
+                refused=True,
             )
 
     def _resume(self, generation: Generation, observation: str | None) -> None:
@@ -218,16 +219,15 @@ class Generations:
             self.current.remove(generation)
         self.changed = True
 
-    def end(self, generation: Generation, reason: EndReason, error: str = '') -> None:
+    def end(
+        self, generation: Generation, reason: EndReason, error: str = '', *, refused: bool = False
+    ) -> None:
         """Forget a generation, free its KV and tell of its end."""
         generation.ended = True
         self.remove(generation, complete=reason == 'stop')
-        name = generation.generation_id
-        token_ids = self._backend.close(name)
-        total_s, forwarded = generation.total_s, generation.forwarded
-        self._events.append(
-            GenerationEnded(name, reason, error, generation.tokens, total_s, token_ids, forwarded)
-        )
+        name, tokens, took_s = generation.generation_id, generation.tokens, generation.total_s
+        made = tokens, took_s, self._backend.close(name), generation.forwarded
+        self._events.append(GenerationEnded(name, reason, error, *made, refused))
 
     def end_repeated(self, generation_id: str) -> None:
         """End the generation whose id is submitted again, if there is one."""

@@ -83,11 +83,13 @@ class ServerCore:
         """Return whether a generation is to be served now."""
         return self.generations.table.phase(generation_id) is Phase.RUNNING
 
-    def end(self, generation_id: str, reason: EndReason, error: str = '') -> None:
+    def end(
+        self, generation_id: str, reason: EndReason, error: str = '', *, refused: bool = False
+    ) -> None:
         """End a generation, if it is here."""
         generation = self.generations.get(generation_id)
         if generation is not None:
-            self.generations.end(generation, reason, error)
+            self.generations.end(generation, reason, error, refused=refused)
 
     def limit_context(self, tokens: int) -> None:
         """Set the most tokens that one context may have on this server."""

@@ -260,7 +260,7 @@ class Server:
                 self._fail(name, stream, err)
         except RequestRefusedError as err:
             if self._streams.get(name) is stream:
-                self.core.end(name, 'error', str(err))
+                self.core.end(name, 'error', str(err), refused=True)
         except EngineError as err:
             self.core.end(name, 'error', str(err))
         except Exception as err:
