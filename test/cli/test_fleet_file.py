@@ -190,6 +190,8 @@ def test_each_share_is_a_fleet_in_a_namespace_of_its_own() -> None:
         (shared(recorder={'output': 'trace'}), 'output'),
         (shared(recorder={}), 'output'),
         (shared(planner={'audit_file': 'all.jsonl'}), 'audit_file'),
+        (shared(planner={'background_prompts': 'all.jsonl'}), 'background_prompts'),
+        (shared(planner={'background_answers': 'all.jsonl'}), 'background_answers'),
         (shared(executor={'driver': 'tello'}), 'Tellos'),
         (shared(metrics_port=65400), 'metrics_port'),
     ],
@@ -211,3 +213,7 @@ def test_of_a_log_only_what_comes_is_shown(tmp_path: Path) -> None:
     assert shown == [('planner', 'one'), ('planner', 'two')]
     follower.close()
     assert shown[2:] == [('planner', 'th')]
+def test_windows_of_shares_count_on_from_the_default_port_too() -> None:
+    programs = programs_of(parse_fleet(shared(window={}), ''))
+    ports = [one.parameters['port'] for one in programs if one.program == 'window']
+    assert ports == [8095, 8096]

@@ -15,6 +15,7 @@ from timely_llm_ros.nodes.planner import PlannerParameters
 from timely_llm_ros.nodes.window import WindowParameters
 from timely_llm_ros.ros import check, declarations, robot_entries
 from timely_llm_ros.skills.loading import find_skill_set
+from timely_llm_ros.window import WindowOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -191,10 +192,15 @@ def _check_shares(fleet: FleetFile, source: str) -> None:
     if len(fleet.shares) > 1:
         if fleet.executor.get('driver') == 'tello':
             raise ConfigurationError(f'{source}: driver tello: expected all Tellos in one share')
-        for program, name in (('recorder', 'output'), ('planner', 'audit_file')):
+        for program, name in (
+            ('recorder', 'output'),
+            ('planner', 'audit_file'),
+            ('planner', 'background_prompts'),
+            ('planner', 'background_answers'),
+        ):
             value = (getattr(fleet, program) or {}).get(name, '')
             wanted = fleet.recorder is not None and program == 'recorder'
-            if '{share}' not in value and (value or wanted):
+            if '{share}' not in str(value) and (value or wanted):
                 raise ConfigurationError(
                     f'{source}: {program}: {name} {value!r}: expected {{share}} in it, so that '
                     'each share has its own'
@@ -215,8 +221,9 @@ def shares_of(fleet: FleetFile) -> list[FleetFile]:
     found = []
     for number, (share, robots) in enumerate(fleet.shares.items()):
         window = own(fleet.window, share)
-        if window.get('port'):
-            window['port'] += number
+        port = window.get('port', WindowOptions().port)
+        if port:
+            window['port'] = port + number
         first = fleet.metrics_port and fleet.metrics_port + PORTS_OF_SHARE * number
         made = replace(
             fleet,
