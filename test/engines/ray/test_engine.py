@@ -57,6 +57,7 @@ async def test_plans_are_those_without_ray_and_commands_reach_their_replica(
     async with EngineRun(on_ray(simulated()), answers=False) as run:
         await run.servers(2)
         assert (run.info.engine, run.info.warms) == ('ray', True)
+        assert not run.info.reschedules
         for number in NUMBERS:
             run.engine.submit(request(number))
         held = [f'g{number}' for number in NUMBERS]

@@ -102,7 +102,7 @@ class RayEngine(Engine):
         hello = next(link.hello for link in self._links.values() if link.ready)
         assert hello is not None  # noqa: S101  A link that is ready has heard it.
         load_s = time.monotonic() - started_s
-        self._info = replace(hello.info, engine='ray', load_s=load_s)
+        self._info = replace(hello.info, engine='ray', load_s=load_s, reschedules=False)
         self._state_due()
         return self._info
 
@@ -220,6 +220,8 @@ class RayEngine(Engine):
         self._running = names
         for name in sorted(names - self._links.keys()):
             self._link(name)
+        for name in names & self._links.keys():
+            self._links[name].draining = False
         for name in sorted(self._links.keys() - names):
             self._links[name].draining = True
             self._leave_if_empty(name)
