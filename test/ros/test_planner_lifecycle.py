@@ -97,6 +97,11 @@ def test_life(fleet: Fleet) -> None:
     fleet.plan('delay(100);').wait_rejected()
 
     # A model that is not there: the node says so and stays unconfigured.
+    # One parameter after the other: what belongs together is looked at when it is configured.
+    assert fleet.set_parameter('engine', text('openai')).successful
+    assert fleet.set_parameter('log_level', text('info')).successful
+    assert fleet.set_parameter('max_queue_per_robot', whole(7)).successful
+    assert fleet.set_parameter('max_queue_per_robot', whole(8)).successful
     assert fleet.set_parameter('engine', text('torch')).successful
     assert fleet.set_parameter('model_path', text('/no/such/model')).successful
     assert not fleet.change_state(Transition.TRANSITION_CONFIGURE)

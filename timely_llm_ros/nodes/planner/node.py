@@ -382,12 +382,11 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
         told = self._changes.note({change.name: change.value for change in changes})
         if not told:
             return
-        parameters = read(self, PlannerParameters)
-        set_level(self, parameters.log_level)
+        set_level(self, self.get_parameter('log_level').value)
         self.get_logger().info(f'parameters: {told}')
         if self._planner is not None:
-            self.parameters = parameters
-            self._ros.call_loop(self._apply, parameters)
+            self.parameters = read(self, PlannerParameters)
+            self._ros.call_loop(self._apply, self.parameters)
 
     def _describe_skills(
         self, request: DescribeSkills.Request, response: DescribeSkills.Response
