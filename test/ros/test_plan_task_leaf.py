@@ -102,3 +102,20 @@ def test_a_leaf_without_a_planner_fails_within_its_limit(
     assert end_of(client, leaf) == Status.FAILURE
     assert 'not met, for 0.5 s' in leaf.feedback_message
     assert leaf.result is None
+
+
+def test_late_feedback_of_a_task_that_was_left_is_not_that_of_the_next() -> None:
+    heard: list[Callable[[PlanTask.Feedback], None]] = []
+
+    class Sender:
+        def send(self, _: PlanTask.Goal, on_feedback: Callable[..., None]) -> Any:
+            heard.append(on_feedback)
+            return None
+
+    leaf = PlanTaskLeaf('tidy up', Sender(), PlanTask.Goal())  # type: ignore[arg-type]
+    leaf.initialise()
+    leaf.initialise()
+    heard[0](PlanTask.Feedback(call='late'))
+    assert leaf.feedback is None
+    heard[1](PlanTask.Feedback(call='now'))
+    assert leaf.feedback.call == 'now'

@@ -5,6 +5,7 @@ Import it from this module: it needs ``py_trees`` (extra ``py_trees``), which th
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from action_msgs.msg import GoalStatus
@@ -47,6 +48,7 @@ class PlanTaskLeaf(Behaviour):
         super().__init__(name)
         self._client, self._goal = client, goal
         self._sent: SentTask | None = None
+        self._runs = 0
         self.result: PlanTask.Result | None = None
         self.feedback: PlanTask.Feedback | None = None
 
@@ -55,7 +57,8 @@ class PlanTaskLeaf(Behaviour):
         self.result = self.feedback = None
         self.feedback_message = 'waits for the planner'
         goal = self._goal() if callable(self._goal) else self._goal
-        self._sent = self._client.send(goal, self._on_feedback)
+        self._runs += 1
+        self._sent = self._client.send(goal, partial(self._on_feedback, self._runs))
 
     def update(self) -> Status:
         """Return how the task stands."""
@@ -82,7 +85,9 @@ class PlanTaskLeaf(Behaviour):
             self._sent.cancel()
             self._sent = None
 
-    def _on_feedback(self, feedback: PlanTask.Feedback) -> None:
+    def _on_feedback(self, run: int, feedback: PlanTask.Feedback) -> None:
+        if run != self._runs:
+            return
         self.feedback = feedback
         if self._sent is not None:
             self.feedback_message = feedback.call or 'is planned'
