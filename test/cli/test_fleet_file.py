@@ -213,6 +213,8 @@ def test_of_a_log_only_what_comes_is_shown(tmp_path: Path) -> None:
     assert shown == [('planner', 'one'), ('planner', 'two')]
     follower.close()
     assert shown[2:] == [('planner', 'th')]
+
+
 def test_windows_of_shares_count_on_from_the_default_port_too() -> None:
     programs = programs_of(parse_fleet(shared(window={}), ''))
     ports = [one.parameters['port'] for one in programs if one.program == 'window']

@@ -38,11 +38,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 CHECK_PERIOD_S = 0.05
-"""How often links with work must be checked (s)."""
-
-QUIET_PERIODS = 4
-"""In as many periods a link without work must be checked once. Also how many periods of silence one
-check counts at most."""
+"""How often links must be checked (s)."""
 
 NEWCOMER_S = 0.8
 """Silence of an executor (s) after which another may take its place; one that is started anew
@@ -91,7 +87,7 @@ class RosRobotLink:
         self._heartbeat = heartbeat
         self._states = IdentifiedSubscription(node, RobotState, f'{robot}/robot_state', STATE_QOS)
         self._executor = b''
-        self._silence = Silence(most_s=QUIET_PERIODS * CHECK_PERIOD_S)
+        self._silence = Silence(most_s=4 * CHECK_PERIOD_S)
         self._phase: int = RobotState.LOST
         self._left_safe = False
         """Whether it was safe when it was last heard of, perhaps before it was LOST, and was sent
@@ -127,11 +123,6 @@ class RosRobotLink:
             self._server_seen = self._client.server_is_ready()
         return self._server_seen and self._phase != RobotState.LOST
 
-    @property
-    def has_work(self) -> bool:
-        """Whether segments or a stop are under way."""
-        return bool(self._sent or self._stopping)
-
     def check(self) -> None:
         """Hear the executor, and give up what is under way if it is lost; called regularly."""
         for message, executor in self._states.take():
@@ -140,7 +131,7 @@ class RosRobotLink:
             self._give_up(f'no sign of life for {self.silence_limit_s:g} s')
 
     def _give_up(self, problem: str) -> None:
-        if self.has_work:
+        if self._sent or self._stopping:
             _logger.error('robot %s: %s: lost', self.robot, problem)
         for sent in tuple(self._sent):
             self._fail(sent, problem)
@@ -154,7 +145,7 @@ class RosRobotLink:
                 self._states.report(executor, f'the executor {self._executor.hex()}')
                 return
             self._give_up('its executor was started anew')
-            self._executor, self._server_seen = executor, False
+            self._executor, self._server_seen, self.found = executor, False, ''
             if any(message.plan_id.uuid):
                 plan, segment = uuid_text(message.plan_id), message.segment
                 self.found = f'plan {plan}, segment {segment}, of an earlier planner'
