@@ -117,5 +117,5 @@ def test_late_feedback_of_a_task_that_was_left_is_not_that_of_the_next() -> None
     leaf.initialise()
     heard[0](PlanTask.Feedback(call='late'))
     assert leaf.feedback is None
-    heard[1](PlanTask.Feedback(call='now'))
-    assert leaf.feedback.call == 'now'
+    heard[1](now := PlanTask.Feedback(call='now'))
+    assert [leaf.feedback] == [now]
