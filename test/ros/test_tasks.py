@@ -384,6 +384,7 @@ def test_diagnostics_are_good_while_generations_are_suspended(fleet: Fleet) -> N
         'KV cache',
         'deadlines',
         'admission',
+        'parameters',
         'robot drone_1',
         'robot arm_1',
     }

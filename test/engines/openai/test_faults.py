@@ -281,6 +281,7 @@ async def test_a_stream_that_breaks_once_is_repeated_where_it_broke(
         run.engine.submit(request(1))
         await run.all_ended([1])
         assert run.plan(1) == undisturbed_plans[1]
+        await run.until(lambda: run.state is not None)
         assert run.state is not None
         assert run.state.servers[0].losses == 0
         again, broken = first.requests[2], first.requests[1]
