@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.engines.completion_server import CompletionServer
-from support.engines.server_runs import LIMIT_S, Run, request
+from support.engines.engine_run import LIMIT_S
+from support.engines.server_runs import Run, request
 
 from timely_llm_ros.engines.openai import exchange
 

@@ -8,7 +8,7 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.engines.ray_runs import EngineRun, on_ray, ray_cluster, request, simulated
+from support.engines.ray_runs import ReplicaRun, on_ray, ray_cluster, request, simulated
 
 from timely_llm_ros.cli.main import main as timely_llm
 from timely_llm_ros.engines import create_engine
@@ -38,7 +38,7 @@ def undisturbed() -> dict[int, Any]:
     """How the plans go on the simulated engine itself."""
 
     async def run() -> dict[int, Any]:
-        async with EngineRun(simulated()) as alone:
+        async with ReplicaRun(simulated()) as alone:
             for number in NUMBERS:
                 alone.engine.submit(request(number))
             await alone.all_ended(NUMBERS)
@@ -54,7 +54,7 @@ def running() -> list[Any]:
 async def test_plans_are_those_without_ray_and_commands_reach_their_replica(
     undisturbed: dict[int, Any],
 ) -> None:
-    async with EngineRun(on_ray(simulated()), answers=False) as run:
+    async with ReplicaRun(on_ray(simulated()), answers=False) as run:
         await run.servers(2)
         assert (run.info.engine, run.info.warms) == ('ray', True)
         assert not run.info.reschedules
@@ -84,7 +84,7 @@ async def test_plans_are_those_without_ray_and_commands_reach_their_replica(
 async def test_a_suspended_generation_goes_on_when_it_is_resumed(
     undisturbed: dict[int, Any],
 ) -> None:
-    async with EngineRun(on_ray(simulated())) as run:
+    async with ReplicaRun(on_ray(simulated())) as run:
         run.engine.submit(request(0))
         run.engine.suspend('g0')
         run.engine.submit(request(1))
@@ -96,7 +96,7 @@ async def test_a_suspended_generation_goes_on_when_it_is_resumed(
 
 
 async def test_an_id_that_is_submitted_again_ends_the_older_one() -> None:
-    async with EngineRun(on_ray(simulated())) as run:
+    async with ReplicaRun(on_ray(simulated())) as run:
         ends: list[Any] = []
         run.engine.submit(request(0))
         run.engine.submit(request(0))
@@ -109,7 +109,7 @@ async def test_an_id_that_is_submitted_again_ends_the_older_one() -> None:
 async def test_a_replica_that_is_killed_loses_nothing_and_repeats_nothing(
     undisturbed: dict[int, Any],
 ) -> None:
-    async with EngineRun(on_ray(simulated()), answers=False) as run:
+    async with ReplicaRun(on_ray(simulated()), answers=False) as run:
         await run.servers(2)
         for number in NUMBERS:
             run.engine.submit(request(number))
@@ -131,7 +131,7 @@ async def test_a_replica_that_is_killed_loses_nothing_and_repeats_nothing(
 
 
 async def test_a_replica_that_drains_finishes_what_it_has(undisturbed: dict[int, Any]) -> None:
-    async with EngineRun(on_ray(simulated()), answers=False) as run:
+    async with ReplicaRun(on_ray(simulated()), answers=False) as run:
         await run.servers(2)
         for number in NUMBERS:
             run.engine.submit(request(number))
@@ -162,7 +162,7 @@ async def test_the_command_shows_scales_and_drains(capsys: pytest.CaptureFixture
         assert timely_llm(['cluster', *arguments]) == 0
         return capsys.readouterr().out
 
-    async with EngineRun(on_ray(simulated())) as run:
+    async with ReplicaRun(on_ray(simulated())) as run:
         await run.servers(2)
         assert told('status').count('RUNNING') == 2
         assert '3 replicas' in told('scale', '3')

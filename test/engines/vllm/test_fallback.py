@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.engines.completion_server import CompletionServer
-from support.engines.server_runs import GENERATIONS, Run, request
+from support.engines.engine_run import EngineRun
+from support.engines.server_runs import GENERATIONS, request
 
 from timely_llm_ros.engines import create_engine
 from timely_llm_ros.engines.openai.client import ServerClient
@@ -27,12 +27,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures('quick_retries')
 
 
-class ChoiceRun(Run):
-    """A run of engine ``vllm`` whose vLLM is made up: a server on loopback."""
-
-    def __post_init__(self) -> None:
-        self.engine = create_engine(VllmConfig(**self.options))  # type: ignore[assignment]
-        self._seen = asyncio.Event()
+def choice_run(options: dict[str, Any]) -> EngineRun:
+    """Return a run of engine ``vllm`` whose vLLM is made up: a server on loopback."""
+    return EngineRun(create_engine(VllmConfig(**options)))
 
 
 @pytest.fixture
@@ -60,7 +57,7 @@ async def test_plans_are_the_same_and_the_log_says_what_serves(
     server = await CompletionServer().start()
     serve_from(monkeypatch, server.url)
     with caplog.at_level(logging.WARNING):
-        async with ChoiceRun([], {'max_running': 2}) as run:
+        async with choice_run({'max_running': 2}) as run:
             assert (run.info.engine, run.info.dtype) == ('vllm', 'float32')
             for number in GENERATIONS:
                 run.engine.submit(request(number))
@@ -81,7 +78,7 @@ async def test_plans_are_the_same_and_the_log_says_what_serves(
 async def test_the_user_says_how_tokens_are_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     server = await CompletionServer().start()
     serve_from(monkeypatch, server.url)
-    async with ChoiceRun([], {'sampling': Sampling(0.5, 0.9)}) as run:
+    async with choice_run({'sampling': Sampling(0.5, 0.9)}) as run:
         run.engine.submit(request(0))
         await run.all_ended([0])
     assert {item.body['temperature'] for item in server.requests} == {0.5}
@@ -95,7 +92,7 @@ async def test_any_other_fault_is_not_worked_around(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(VllmEngine, '_prepare', refuse)
     with pytest.raises(ModelLoadError, match='broken weights'):
-        async with ChoiceRun([]):
+        async with choice_run({}):
             pass
 
 

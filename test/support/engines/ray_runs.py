@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import sys
 import tempfile
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from support.engines.engine_run import EngineRun
+
 from timely_llm_ros.engines import (
-    EngineFailed,
-    EngineReady,
-    EngineStateChanged,
-    GenerationEnded,
     GenerationRequest,
     RayConfig,
     RayOptions,
-    SegmentGenerated,
     SimulatedConfig,
     create_engine,
 )
@@ -32,13 +27,10 @@ from timely_llm_ros.skills.scene import Scene, SceneObject
 from timely_llm_ros.utility import NORMAL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator
 
-    from timely_llm_ros.engines import EngineConfig, EngineEvent, EngineState
+    from timely_llm_ros.engines import EngineConfig
     from timely_llm_ros.engines.engine import ServerState
-
-LIMIT_S = 60.0
-"""What never comes fails a test after this (s)."""
 
 TELLO = find_skill_set('tello')
 
@@ -102,55 +94,11 @@ def on_ray(config: EngineConfig, app: str = 'timely-llm', replicas: int = 2) -> 
     return RayConfig(given=config, ray=RayOptions(app=app, replicas=replicas, cpus=0.1))
 
 
-@dataclass
-class EngineRun:
-    """An engine and everything that it said. Blocking calls are answered at once."""
+class ReplicaRun(EngineRun):
+    """An engine, on replicas or alone."""
 
-    config: EngineConfig
-    segments: dict[str, list[SegmentGenerated]] = field(default_factory=dict)
-    ended: dict[str, GenerationEnded] = field(default_factory=dict)
-    other: list[EngineEvent] = field(default_factory=list)
-    state: EngineState | None = None
-    answers: bool = True
-
-    async def __aenter__(self) -> EngineRun:
-        self.engine = create_engine(self.config)
-        self._seen = asyncio.Event()
-        self.info = await self.engine.start(self._on_event)
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.engine.close()
-
-    def _on_event(self, event: EngineEvent) -> None:
-        match event:
-            case SegmentGenerated(name, segment):
-                assert name not in self.ended
-                self.segments.setdefault(name, []).append(event)
-                if segment.awaits_value and self.answers:
-                    self.engine.resume(name, 'true')
-            case GenerationEnded(name):
-                assert name not in self.ended, 'ended twice'
-                self.ended[name] = event
-            case EngineStateChanged(state):
-                self.state = state
-            case EngineFailed() | EngineReady():
-                self.other.append(event)
-        self._seen.set()
-
-    async def until(self, done: Callable[[], object]) -> None:
-        """Wait for something to come true."""
-        async with asyncio.timeout(LIMIT_S):
-            while not done():
-                self._seen.clear()
-                try:
-                    async with asyncio.timeout(0.05):
-                        await self._seen.wait()
-                except TimeoutError:
-                    continue
-
-    async def all_ended(self, numbers: Sequence[int]) -> None:
-        await self.until(lambda: all(f'g{number}' in self.ended for number in numbers))
+    def __init__(self, config: EngineConfig, *, answers: bool = True) -> None:
+        super().__init__(create_engine(config), answers=answers)
 
     async def servers(self, well: int) -> None:
         """Wait until so many replicas serve, and none is leaving."""
@@ -162,11 +110,3 @@ class EngineRun:
     def replicas(self) -> tuple[ServerState, ...]:
         """The replicas as the engine last told of them."""
         return self.state.servers if self.state else ()
-
-    def plan(self, number: int) -> tuple[object, ...]:
-        """How a generation went, all but its times."""
-        name = f'g{number}'
-        ended = self.ended[name]
-        segments = tuple(event.segment for event in self.segments.get(name, ()))
-        assert [segment.index for segment in segments] == list(range(len(segments)))
-        return ended.reason, ended.error, ended.token_ids, segments
