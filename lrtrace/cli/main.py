@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\
 examples:
-  lrtrace info demo_output/latest/segmented
+  lrtrace info demo_output/*/segmented
   lrtrace ls demo_output
-  lrtrace slo demo_output/latest/segmented
-  lrtrace report demo_output/latest/segmented demo_output/latest/whole_plan -o report.html
+  lrtrace slo demo_output/*/segmented
+  lrtrace report demo_output/*/segmented demo_output/*/whole_plan -o report.html
 """
 
 

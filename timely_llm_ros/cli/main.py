@@ -30,7 +30,7 @@ examples:
   timely-llm fleet fleet.yaml                  start planner, executors, recorder and window
   timely-llm halt                              bring every robot to rest, now
   timely-llm window                            see the fleet in a browser, and command it
-  timely-llm what-if --policy utility,edf,fcfs demo_output/latest/segmented
+  timely-llm what-if --policy utility,edf,fcfs demo_output/*/segmented
 """
 
 

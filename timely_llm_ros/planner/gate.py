@@ -356,7 +356,10 @@ def require_robot(robots: Mapping[str, RobotLink], robot: str) -> RobotLink:
             f'robot {robot!r}: its executor does not answer, expected it to'
         )
     if link.halted:
-        raise RobotUnavailableError(f'robot {robot!r} is halted: expected its release')
+        raise RobotUnavailableError(
+            f'robot {robot!r} is halted or its executor is not active: expected it to be released '
+            'or activated'
+        )
     return link
 
 

@@ -75,7 +75,10 @@ def _scale(options: argparse.Namespace) -> int:
 
 def _drain(options: argparse.Namespace) -> int:
     connect(options.address)
-    return _set(options, sum(one.state == 'RUNNING' for one in replicas(options.app)) - 1)
+    running = sum(one.state == 'RUNNING' for one in replicas(options.app))
+    if running < 2:
+        raise ConfigurationError(f'{running} replicas run: expected 2 or more to drain one')
+    return _set(options, running - 1)
 
 
 def _set(options: argparse.Namespace, wanted: int) -> int:

@@ -111,7 +111,9 @@ class StopServices:
         except OSError as err:
             self._answer(send, False, f'still halted: {err}')
         else:
-            self._answer(send, True, 'released' if was else 'was not halted')
+            told = 'released' if was else 'was not halted'
+            # Its release alone does not let it move.
+            self._answer(send, True, told if self.active else f'{told}; {self.inactive.message}')
 
     async def _cut_power(self, send: Send) -> None:
         self._drop_unread(_STOPPED)
