@@ -34,8 +34,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.flaky(reruns=1))
 
 
-@pytest.fixture(scope='session')
+@pytest.fixture(scope='module')
 def client() -> Iterator[Client]:
+    """Give each file a node of its own: what one has broken is not the next one's."""
     client = Client()
     yield client
     client.close()

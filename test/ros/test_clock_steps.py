@@ -67,6 +67,13 @@ def recorder(fleet: Fleet, tmp_path: Path) -> Iterator[Program]:
     parameters = {'output': str(tmp_path / 'trace'), 'robots': ['drone_1']}
     program = Program('recorder', tmp_path, parameters, namespace=fleet.namespace)
     wait_for(lambda: 'recording' in program.output, 'recorder')
+
+    def heard() -> bool:
+        # The planner may learn of the recorder only after its first words.
+        assert fleet.plan('hover;').result()[0] == SUCCEEDED
+        return Trace(tmp_path / 'trace').summary().counts.get(fleet.name('task_events'), 0) > 0
+
+    wait_for(heard, 'a task in the trace')
     yield program
     program.close()
 
@@ -91,14 +98,15 @@ def test_steps_of_an_hour_are_no_loss_no_alarm_and_no_delay(
     trace = Trace(tmp_path / 'trace')
     assert trace.summary().damage == ''
     events = [message for message in trace.messages() if message.topic.endswith('task_events')]
-    assert [message.value.event for message in events] == [event.event for event in fleet.events]
+    recorded = [message.value.event for message in events]
+    assert recorded == [event.event for event in fleet.events[-len(events) :]]
     # Log times go on evenly, in the order in which things happened.
     times_ns = [message.log_ns for message in events]
     assert times_ns == sorted(times_ns)
     assert times_ns[-1] - times_ns[0] < HOUR_NS
     run = read_run(trace)
     assert run.damage == ''
-    assert [task.succeeded for task in run.tasks] == [True] * len(goals)
+    assert [task.succeeded for task in run.tasks[-len(goals) :]] == [True] * len(goals)
 
 
 def test_a_planner_that_is_killed_while_the_clock_is_set_back_is_missed(

@@ -193,4 +193,6 @@ class Client:
     def close(self) -> None:
         self.call(self._closing.set_result, None)
         self._thread.join(LIMIT_S)
+        assert not self._thread.is_alive(), 'the executor of the test does not end'
+        self.node.destroy_node()
         rclpy.try_shutdown()
