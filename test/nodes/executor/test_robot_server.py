@@ -11,9 +11,9 @@ from unittest.mock import AsyncMock, MagicMock
 
 import pytest
 
-from timely_llm_ros.execution import ExecutorState, SegmentCode
+from timely_llm_ros.execution import ExecutorState, SegmentCode, SegmentOutcome
 from timely_llm_ros.nodes.executor import robot_server
-from timely_llm_ros.nodes.executor.robot_server import LATE_S, REST_PERIOD_S, RobotServer
+from timely_llm_ros.nodes.executor.robot_server import LATE_S, REST_PERIOD_S, RobotServer, _Taken
 from timely_llm_ros.nodes.planner.parameters import PlannerParameters
 from timely_llm_ros.ros import declarations
 
@@ -118,16 +118,20 @@ def test_a_robot_that_is_connected_by_now_is_not_connected_again(
     assert asyncio.run(reconnect(connected_meanwhile=False)) == 1
 
 
-def test_no_segment_starts_after_a_deactivation_that_was_noted(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> RobotServer:
+    """Return a server whose executor notes what it is asked."""
     monkeypatch.setenv('ROS_HOME', str(tmp_path))
     monkeypatch.setattr(robot_server, 'SolePublisher', MagicMock())
     monkeypatch.setattr(RobotServer, 'publish_state', MagicMock())
     node = MagicMock()
     node.resolve_topic_name.return_value = '/r'
-    executor: Any = MagicMock(stop=AsyncMock(), execute=AsyncMock())
-    server = RobotServer(
+    executor: Any = MagicMock(
+        stop=AsyncMock(),
+        cut_power=AsyncMock(),
+        execute=AsyncMock(return_value=SegmentOutcome(0)),
+    )
+    return RobotServer(
         node,
         MagicMock(),
         'r',
@@ -137,6 +141,26 @@ def test_no_segment_starts_after_a_deactivation_that_was_noted(
         result_timeout_s=1,
     )
 
+
+def read_one(server: RobotServer) -> _Taken:
+    """Have the server read a segment; it starts in the next round of the loop."""
+    asked: Any = SimpleNamespace(planner=b'', segment=SimpleNamespace(index=0))
+    taken, segment = _Taken(asked, 0.0), MagicMock(index=0)
+    server._start(taken, segment, MagicMock(), 'plan')
+    return taken
+
+
+def outcomes(server: RobotServer) -> list[tuple[_Taken, int]]:
+    """Return the segments of which clients were told the outcome, and the code that it has."""
+    posted: Any = server._ros.call
+    return [
+        (call.args[1], call.args[2].ending.code)
+        for call in posted.call_args_list
+        if call.args[0] == server._finish
+    ]
+
+
+def test_no_segment_starts_after_a_deactivation_that_was_noted(server: RobotServer) -> None:
     async def scenario() -> None:
         server.activate()
         halted = [bool(server.halted)]
@@ -144,12 +168,49 @@ def test_no_segment_starts_after_a_deactivation_that_was_noted(
         halted.append(bool(server.halted))
         assert halted == [False, True]
         # Read in the same round of the loop, before it was noted.
-        taken: Any = MagicMock(asked=SimpleNamespace(planner=b''))
-        segment: Any = SimpleNamespace(index=0)
-        server._start(taken, segment, MagicMock(), 'plan')
+        taken = read_one(server)
         await asyncio.gather(deactivation, *server._runs.values())
+        assert outcomes(server) == [(taken, SegmentCode.HALTED)]
 
     asyncio.run(scenario())
+    executor: Any = server.executor
     assert executor.stop.await_count == 1
     assert executor.execute.await_count == 0
     assert server.ended[SegmentCode.HALTED] == 1
+
+
+@pytest.mark.parametrize('serve', ['_stop', '_cut_power'])
+def test_no_segment_starts_after_a_stop_that_came_when_it_was_read(
+    server: RobotServer, serve: str
+) -> None:
+    async def scenario() -> None:
+        server.activate()
+        stop = asyncio.create_task(getattr(server._stops, serve)(MagicMock()))
+        taken = read_one(server)
+        await asyncio.gather(stop, *server._runs.values())
+        assert outcomes(server) == [(taken, SegmentCode.CANCELED)]
+        # A stop does not hold: what comes after it starts.
+        after = read_one(server)
+        await asyncio.gather(*server._runs.values())
+        assert outcomes(server)[1:] == [(after, SegmentCode.NONE)]
+
+    asyncio.run(scenario())
+    executor: Any = server.executor
+    assert executor.execute.await_count == 1
+
+
+def test_a_goal_that_is_cancelled_before_its_segment_begins_has_a_result(
+    server: RobotServer,
+) -> None:
+    async def scenario() -> None:
+        server.activate()
+        taken = read_one(server)
+        server._cancel(taken)
+        await asyncio.wait(server._runs.values())
+        assert outcomes(server) == [(taken, SegmentCode.CANCELED)]
+
+    asyncio.run(scenario())
+    executor: Any = server.executor
+    assert executor.execute.await_count == 0
+    assert server.ended == {SegmentCode.CANCELED: 1}
+    assert not server._runs

@@ -52,6 +52,8 @@ REST_PERIOD_S = 0.4
 LATE_S = 0.02
 """By how much a state may be published later than that (s), since no timer is exact."""
 
+_CANCELLED = Ending(SegmentCode.CANCELED, 'cancelled by the client')
+
 
 @dataclass(slots=True, eq=False)
 class _Taken:
@@ -61,6 +63,8 @@ class _Taken:
     known_by_s: float
     """On the loop's clock; by then its planner must have been heard."""
     goal: ServerGoalHandle | None = None
+    dropped: Ending | None = None
+    """Why it must not begin any more; loop's thread only."""
 
 
 class RobotServer:
@@ -104,7 +108,7 @@ class RobotServer:
         """Segments that ended, by :class:`SegmentCode`; refused ones are among them."""
         self._unread: deque[_Taken] = deque()
         self._reading = False
-        self._runs: dict[_Taken, asyncio.Task[None]] = {}
+        self._runs: dict[_Taken, asyncio.Task[SegmentOutcome]] = {}
         self._by_goal: dict[bytes, _Taken] = {}
         self._taking: _Taken | None = None
         self._reconnection: asyncio.Task[None] | None = None
@@ -287,7 +291,9 @@ class RobotServer:
         self._ros.call(self._finish, taken, SegmentOutcome(taken.asked.segment.index, ending))
 
     def _drop_unread(self, ending: Ending) -> None:
-        """Refuse what came before a stop: it must not start after it."""
+        """Refuse what came before a stop, read or not: it must not start after it."""
+        for taken in self._runs:
+            taken.dropped = ending
         while self._unread:
             self._refuse(self._unread.popleft(), ending)
 
@@ -296,31 +302,35 @@ class RobotServer:
             problem = f'robot {self.robot!r}: expected the planner that it hears and works for'
             self._refuse(taken, Ending(SegmentCode.FENCED, problem))
             return
-        self._runs[taken] = asyncio.create_task(
+        run = asyncio.create_task(
             self._run(taken, segment, scene, plan_id), name=f'segment {segment.index}'
         )
+        self._runs[taken] = run
+        # A run that is cancelled before it begins runs none of its own lines.
+        run.add_done_callback(partial(self._ended, taken))
 
-    async def _run(self, taken: _Taken, segment: Segment, scene: Scene, plan_id: str) -> None:
-        try:
-            # A stop that holds may have come since it was read.
-            if (ending := self._stops.halted) is not None:
-                outcome = SegmentOutcome(segment.index, ending)
-            else:
-                outcome = await self.executor.execute(
-                    plan_id, segment, scene, partial(self._on_progress, taken)
-                )
-        except asyncio.CancelledError:
+    async def _run(
+        self, taken: _Taken, segment: Segment, scene: Scene, plan_id: str
+    ) -> SegmentOutcome:
+        # A stop may have come since it was read.
+        if (ending := taken.dropped or self._stops.halted) is not None:
+            return SegmentOutcome(segment.index, ending)
+        return await self.executor.execute(
+            plan_id, segment, scene, partial(self._on_progress, taken)
+        )
+
+    def _ended(self, taken: _Taken, run: asyncio.Task[SegmentOutcome]) -> None:
+        del self._runs[taken]
+        index = taken.asked.segment.index
+        if run.cancelled():
+            outcome = SegmentOutcome(index, _CANCELLED)
+        elif (err := run.exception()) is not None:
+            _logger.error('robot %s: segment %d', self.robot, index, exc_info=err)
             outcome = SegmentOutcome(
-                segment.index, Ending(SegmentCode.CANCELED, 'cancelled by the client')
+                index, Ending(SegmentCode.SKILL_FAILED, f'fault in the executor: {err!r}')
             )
-        except Exception as err:
-            _logger.exception('robot %s: segment %d', self.robot, segment.index)
-            outcome = SegmentOutcome(
-                segment.index,
-                Ending(SegmentCode.SKILL_FAILED, f'fault in the executor: {err!r}'),
-            )
-        finally:
-            self._runs.pop(taken, None)
+        else:
+            outcome = run.result()
         self.ended[outcome.ending.code] += 1
         self._ros.call(self._finish, taken, outcome)
         self.publish_state()
@@ -339,7 +349,7 @@ class RobotServer:
             run.cancel()
         elif taken in self._unread:
             self._unread.remove(taken)
-            self._refuse(taken, Ending(SegmentCode.CANCELED, 'cancelled by the client'))
+            self._refuse(taken, _CANCELLED)
 
     # On the ROS thread
 
