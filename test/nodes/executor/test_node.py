@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import Future
+from threading import Event, Thread
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from unittest.mock import MagicMock
 
 import pytest
+from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 
 from timely_llm_ros.errors import ConfigurationError, RobotUnavailableError
+from timely_llm_ros.nodes.executor import node as executor_node
 from timely_llm_ros.nodes.executor.node import ExecutorNode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Executor:
@@ -46,7 +54,7 @@ def unconfigured_node(robots: int) -> tuple[Any, list[Executor]]:
     node: Any = ExecutorNode.__new__(ExecutorNode)
     node._shared, node._bodies = Shared(), ['body'] * robots
     node.servers = [SimpleNamespace(executor=executor) for executor in executors]
-    node._configured, node._touched = False, 0
+    node._configured, node._active, node._touched = False, False, 0
     return node, executors
 
 
@@ -84,3 +92,81 @@ def test_the_guard_knows_every_robot_that_was_touched_however_it_fails_later() -
     with pytest.raises(ConfigurationError):
         asyncio.run(node._configure())
     assert node._shared.count == 2
+
+
+class Loop:
+    """A program's loop that runs what is posted to it only when it is told."""
+
+    def __init__(self) -> None:
+        self.posted: list[Callable[[], None]] = []
+
+    def call_loop(self, function: Callable[[], None]) -> None:
+        self.posted.append(function)
+
+    def run(self) -> None:
+        while self.posted:
+            self.posted.pop(0)()
+
+
+@pytest.mark.parametrize(
+    ('transition', 'method', 'late'),
+    [
+        ('on_activate', '_activate', 0),
+        ('on_deactivate', '_deactivate', 0),
+        # A node that is shut down is finalized whatever comes of it.
+        ('on_shutdown', '_deactivate', 1),
+    ],
+)
+def test_a_transition_that_is_told_to_have_failed_is_not_made_later(
+    monkeypatch: pytest.MonkeyPatch, transition: str, method: str, late: int
+) -> None:
+    monkeypatch.setattr(executor_node, 'TRANSITION_LIMIT_S', 0.0)
+    node, _ = unconfigured_node(1)
+    node._ros, node.get_logger = Loop(), MagicMock()
+    made = MagicMock()
+    setattr(node, method, made)
+    state = LifecycleState(label='inactive', state_id=2)
+    assert getattr(node, transition)(state) == TransitionCallbackReturn.FAILURE
+    assert made.call_count == 0
+    node._ros.run()
+    assert made.call_count == late
+
+
+def test_a_transition_that_is_being_noted_when_its_time_ends_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun, given_up = Event(), Event()
+
+    class Observed(Future[None]):
+        def cancel(self) -> bool:
+            cancelled = super().cancel()
+            given_up.set()
+            return cancelled
+
+    class BusyLoop:
+        def call_loop(self, function: Callable[[], None]) -> None:
+            Thread(target=function).start()
+            begun.wait()
+
+    def note() -> None:
+        begun.set()
+        given_up.wait()
+
+    monkeypatch.setattr(executor_node, 'TRANSITION_LIMIT_S', 0.0)
+    monkeypatch.setattr(executor_node, 'Future', Observed)
+    node, _ = unconfigured_node(1)
+    node._ros, node._deactivate, node._managed_entities = BusyLoop(), note, set()
+    state = LifecycleState(label='active', state_id=3)
+    assert node.on_deactivate(state) == TransitionCallbackReturn.SUCCESS
+
+
+def test_an_autostart_waits_for_nobody_to_activate_robots_that_are_active(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(executor_node, 'TRANSITION_LIMIT_S', 0.0)
+    node, _ = unconfigured_node(1)
+    node._ros, node.get_logger, node._managed_entities = Loop(), MagicMock(), set()
+    node.servers = [MagicMock(robot='r')]
+    node._activate()
+    state = LifecycleState(label='inactive', state_id=2)
+    assert node.on_activate(state) == TransitionCallbackReturn.SUCCESS

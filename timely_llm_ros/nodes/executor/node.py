@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
@@ -63,7 +64,7 @@ class ExecutorNode(LifecycleNode):  # type: ignore[misc]
     def __init__(self, ros: RosThread, guard: Guard | None, shared: SharedBodies) -> None:
         super().__init__('executor')
         self._ros, self._guard, self._shared = ros, guard, shared
-        self._doubled = self._configured = False
+        self._doubled = self._configured = self._active = False
         self._touched = 0
         """How many of the robots, in their order, may have been moved."""
         self._deactivations: set[asyncio.Task[None]] = set()
@@ -188,11 +189,13 @@ class ExecutorNode(LifecycleNode):  # type: ignore[misc]
             self._configured = True
 
     def _activate(self) -> None:
+        self._active = True
         for server in self.servers:
             server.activate()
 
     def _deactivate(self) -> None:
         """Take no more segments; the robots are brought to their safe action meanwhile."""
+        self._active = False
         for server in self.servers:
             task = server.deactivate()
             self._deactivations.add(task)
@@ -235,28 +238,57 @@ class ExecutorNode(LifecycleNode):  # type: ignore[misc]
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Take segments."""
-        self._on_loop(self._activate)
+        # An autostart has made the robots active before anybody could reach them.
+        if not self._active and not self._on_loop(self._activate):
+            return TransitionCallbackReturn.FAILURE
         names = ', '.join(server.robot for server in self.servers)
         self.get_logger().info(f'executing for {names}')
         return super().on_activate(state)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Take no more segments; robots are brought to their safe action, amid a segment too."""
-        self._on_loop(self._deactivate)
+        if not self._on_loop(self._deactivate):
+            return TransitionCallbackReturn.FAILURE
         return super().on_deactivate(state)
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Take no more segments, for good."""
-        self._on_loop(self._deactivate)
+        if not self._on_loop(self._deactivate):
+            # The node is finalized even so: what could not be done in time is done late.
+            self._ros.call_loop(self._deactivate)
+            return TransitionCallbackReturn.FAILURE
         return super().on_shutdown(state)
 
-    def _on_loop(self, note: Callable[[], None]) -> None:
-        """Wait until the loop has noted a transition; it does not wait for this thread."""
+    def _on_loop(self, note: Callable[[], None]) -> bool:
+        """Wait until the loop has noted a transition; it does not wait for this thread.
 
-        async def noted() -> None:
-            note()
+        Return whether it has. Where it takes too long it never will: the node stays as it is.
+        """
+        noted: Future[None] = Future()
 
-        asyncio.run_coroutine_threadsafe(noted(), self._ros.loop).result(TRANSITION_LIMIT_S)
+        def run() -> None:
+            if not noted.set_running_or_notify_cancel():
+                return
+            try:
+                note()
+            except Exception as err:  # noqa: BLE001 - it fails the transition, not the loop
+                noted.set_exception(err)
+            else:
+                noted.set_result(None)
+
+        self._ros.call_loop(run)
+        try:
+            noted.result(TRANSITION_LIMIT_S)
+        except TimeoutError:
+            if noted.cancel():
+                self.get_logger().error(
+                    f'expected the loop to note the transition within {TRANSITION_LIMIT_S:g} s: '
+                    'it was withdrawn'
+                )
+                return False
+            # It is just being noted.
+            noted.result()
+        return True
 
 
 def serve(arguments: Sequence[str], guard: Guard | None, shared: SharedBodies) -> int:
