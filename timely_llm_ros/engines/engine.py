@@ -223,6 +223,8 @@ class EngineInfo:
         messages: Whether it takes prompts as messages, because its servers make the rest of them.
         warms: Whether it computes robots' scenes ahead; others ignore :meth:`Engine.warm`.
         reschedules: Whether it takes another policy while it runs; others ignore ``Reschedule``.
+        ranks_plans: Whether lengths of plans are predicted for it, or will be once its policy asks
+            for them; without, a policy that ranks whole plans goes by the mean length.
     """
 
     engine: str
@@ -239,6 +241,7 @@ class EngineInfo:
     messages: bool = False
     warms: bool = False
     reschedules: bool = True
+    ranks_plans: bool = True
 
 
 @dataclass(frozen=True, slots=True)

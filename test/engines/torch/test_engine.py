@@ -91,6 +91,8 @@ async def client(chaotic_model: Path) -> AsyncIterator[Client]:
     assert (info.engine, info.dtype, info.vocabulary) == ('torch', 'float32', 257)
     assert info.parameters > 0
     assert info.load_s > 0
+    # It has no predictors.
+    assert not info.ranks_plans
     yield client
     await engine.close()
 

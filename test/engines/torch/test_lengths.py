@@ -219,7 +219,8 @@ def test_commands_train_what_the_engine_serves_with(
                 if len(ended) == 4:
                     done.set()
 
-        await engine.start(on_event)
+        info = await engine.start(on_event)
+        assert info.ranks_plans
         for request in [it for it in requests if not it.generation_id.endswith(':2')][:4]:
             engine.submit(replace(request, arrival_s=asyncio.get_running_loop().time()))
         await asyncio.wait_for(done.wait(), 120)

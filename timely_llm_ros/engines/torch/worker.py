@@ -230,6 +230,7 @@ def _run(link: Link, options: TorchConfig, started_s: float) -> None:
         eviction='' if method is None else options.eviction or '',
         times=times,
         warms=True,
+        ranks_plans=bool(options.predictors),
     )
     link.send([WorkerReady(info)])
     serve(link, core, backend, lengths, min_step_s=options.min_step_s)

@@ -11,6 +11,7 @@ from timely_llm_ros.nodes.planner.options import planner_config
 from timely_llm_ros.nodes.planner.parameters import PlannerParameters
 from timely_llm_ros.planner import client_weights
 from timely_llm_ros.ros import check, declarations, live_values, read
+from timely_llm_ros.scheduling import find_policy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,6 +56,8 @@ class ParameterChanges:
                     f'{engine.engine!r} cannot change it while it runs'
                 )
             check(PlannerParameters, name, value)
+            if name == 'policy' and engine is not None and value != self._values[name]:
+                _require_lengths(value, engine)
         if engine is not None and ours:
             # What one value alone does not show.
             client_weights(planner_config(read(self._node, PlannerParameters, ours)).client_weights)
@@ -75,6 +78,15 @@ class ParameterChanges:
         """Return the present values and the latest change as a status of the planner's health."""
         values = {name: _text(value) for name, value in self._values.items()}
         return health.status('parameters', DiagnosticStatus.OK, self._latest, values)
+
+
+def _require_lengths(policy: str, engine: EngineInfo) -> None:
+    if find_policy(policy).ranks_plans and not engine.ranks_plans:
+        raise ConfigurationError(
+            f"parameter 'policy': {policy!r}: expected the node to be unconfigured, as engine "
+            f'{engine.engine!r} loads the predictors of plan lengths, by which that policy ranks, '
+            'with its model'
+        )
 
 
 def _text(value: object) -> str:
