@@ -108,13 +108,13 @@ TOPICS = SimpleNamespace(
     state=EngineState(1, 1, 1, 1, 1, 1, 0.01, ()),
 )
 LINKS = {
-    f'robot_{n}': SimpleNamespace(robot=f'robot_{n}', available=True, halted=False)
+    f'robot_{n}': SimpleNamespace(robot=f'robot_{n}', available=True, halted=False, inactive=False)
     for n in range(ROBOTS)
 }
 SERVERS = [
     SimpleNamespace(
         robot=f'robot_{n}',
-        halted=False,
+        stops=SimpleNamespace(halted=False, active=True),
         ended=dict.fromkeys(range(20), 1),
         executor=SimpleNamespace(
             connected=True, state=ExecutorState('idle', '', 0, '', 0.0, 0.0, 0)

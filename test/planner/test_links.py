@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -21,6 +22,7 @@ from timely_llm_ros.planner import (
     TaskResult,
     TaskStatus,
 )
+from timely_llm_ros.planner.gate import require_robot
 from timely_llm_ros.planner.planner import Planner
 from timely_llm_ros.testing import EXACT_SCENE, EXACT_SKILLS, Script, ScriptedEngine, acts
 from timely_llm_ros.utility import NORMAL
@@ -39,6 +41,7 @@ class FakeLink:
     behaviour: Callable[[Segment, Callable[[SegmentProgress], None]], Awaitable[SegmentOutcome]]
     available: bool = True
     halted: bool = False
+    inactive: bool = False
     stops: list[float] = field(default_factory=list)
     stop_takes_s: float = 0.0
     stop_error: Exception | None = None
@@ -273,3 +276,19 @@ def test_a_robot_that_is_gone_when_its_turn_comes() -> None:
 
     results = run_virtual(main())
     assert [result.ending.code for result in results] == [0, 7, 7]
+
+
+@pytest.mark.parametrize(
+    ('state', 'expected'),
+    [
+        ({'available': False}, 'its executor does not answer'),
+        ({'halted': True}, "robot 'r1' is halted: expected its release"),
+        ({'inactive': True}, "robot 'r1': expected its executor to be active"),
+        # Whoever activated it would have to release it all the same.
+        ({'halted': True, 'inactive': True}, 'is halted'),
+    ],
+)
+def test_a_refusal_says_why_a_robot_takes_no_tasks(state: dict[str, bool], expected: str) -> None:
+    link = FakeLink(AsyncMock(), **state)
+    with pytest.raises(RobotUnavailableError, match=expected):
+        require_robot({'r1': link}, 'r1')

@@ -41,7 +41,9 @@ def test_a_robot_is_safe_and_takes_nothing_while_its_executor_is_not_active(
     assert 'expected its executor to be active' in goal.result()[1].error_msg
     fleet.wait_safe()
     assert fleet.journal()[-1]['event'] == 'safe'
-    wait_for(lambda: fleet.states['drone_1'][-1].halted, 'a state that says so')
+    wait_for(lambda: fleet.states['drone_1'][-1].inactive, 'a state that says so')
+
+    assert not fleet.states['drone_1'][-1].halted
 
     by_hand = fleet.segment(text='delay(100);').result()[1]
     assert by_hand.error_code == ExecuteSegment.Result.HALTED
@@ -54,7 +56,7 @@ def test_a_robot_is_safe_and_takes_nothing_while_its_executor_is_not_active(
 
     assert change(fleet, Transition.TRANSITION_CONFIGURE)
     assert change(fleet, Transition.TRANSITION_ACTIVATE)
-    wait_for(lambda: not fleet.states['drone_1'][-1].halted, 'a state that says so')
+    wait_for(lambda: not fleet.states['drone_1'][-1].inactive, 'a state that says so')
     wait_for(lambda: fleet.plan('delay(100);').result()[0] == SUCCEEDED, 'the next plan', 20.0)
 
 

@@ -70,7 +70,7 @@ def test_a_halted_fleet_takes_nothing_until_it_is_released(fleet: Fleet) -> None
     wait_for(lambda: fleet.states['drone_2'][-1].halted, 'a state that says so')
     refused = fleet.plan('land;', 'drone_2').result()[1]
     assert refused.error_code == PlanTask.Result.ROBOT_UNAVAILABLE
-    assert "robot 'drone_2' is halted or its executor is not active" in refused.error_msg
+    assert "robot 'drone_2' is halted: expected its release" in refused.error_msg
     # Without a planner, and for an executor that is started anew, it is the same.
     assert fleet.planner is not None
     fleet.planner.signal(signal.SIGKILL)

@@ -14,7 +14,7 @@ from timely_llm_ros.window.fleet_events import MOST_LETTERS, MOST_OBJECTS
 def robot_state(phase: int = 1, call: str = 'land') -> Message:
     return Message(
         skill_set='tello', phase=phase, plan_id=Message(uuid=bytes(16)), segment=2, call=call,
-        queued_segments=1, halted=True,
+        queued_segments=1, halted=True, inactive=True,
     )  # fmt: skip
 
 
@@ -34,7 +34,7 @@ def marker(action: int = 0, number: int = 0, text: str = '') -> Message:
 def test_a_robots_state_says_what_it_does() -> None:
     event = robot_event('r', robot_state())
     assert event['phase'] == 'executing'
-    assert event['halted'] is True
+    assert (event['halted'], event['inactive']) == (True, True)
     assert event['plan'] == '0' * 32
     assert robot_event('r', robot_state(phase=200))['phase'] == 'unknown'
 

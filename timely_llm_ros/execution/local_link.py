@@ -39,6 +39,11 @@ class LocalRobotLink:
         """Never: nobody else has the executor."""
         return False
 
+    @property
+    def inactive(self) -> bool:
+        """Never: it is no node."""
+        return False
+
     async def execute(
         self, timed: TimedSegment, on_progress: Callable[[SegmentProgress], None]
     ) -> SegmentOutcome:

@@ -131,6 +131,11 @@ class RobotLink(Protocol):
         """Whether it takes no segments until somebody releases it."""
         ...
 
+    @property
+    def inactive(self) -> bool:
+        """Whether it takes no segments until somebody activates its executor."""
+        ...
+
     async def execute(
         self, timed: TimedSegment, on_progress: Callable[[SegmentProgress], None]
     ) -> SegmentOutcome:

@@ -348,7 +348,7 @@ def require_robot(robots: Mapping[str, RobotLink], robot: str) -> RobotLink:
     """Return the link of a robot that takes tasks.
 
     Raises:
-        RobotUnavailableError: Its executor does not answer, or it is halted.
+        RobotUnavailableError: Its executor does not answer or is not active, or it is halted.
     """
     link = robots.get(robot)
     if link is None or not link.available:
@@ -356,10 +356,9 @@ def require_robot(robots: Mapping[str, RobotLink], robot: str) -> RobotLink:
             f'robot {robot!r}: its executor does not answer, expected it to'
         )
     if link.halted:
-        raise RobotUnavailableError(
-            f'robot {robot!r} is halted or its executor is not active: expected it to be released '
-            'or activated'
-        )
+        raise RobotUnavailableError(f'robot {robot!r} is halted: expected its release')
+    if link.inactive:
+        raise RobotUnavailableError(f'robot {robot!r}: expected its executor to be active')
     return link
 
 

@@ -206,7 +206,7 @@ class Planner:
             InvalidTaskError: It names something unknown, its id is taken, or its instruction holds
                 a mark of the model's prompts.
             NotAllowedError: Its client may not command that robot.
-            RobotUnavailableError: Its robot's executor does not answer, or the robot is halted.
+            RobotUnavailableError: Its robot is halted, or its executor silent or not active.
             TaskRefusedError: Its budget is too small or its robot's queue is full.
             ShutdownError: The planner is not running.
         """

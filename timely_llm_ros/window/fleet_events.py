@@ -124,7 +124,9 @@ def robot_event(robot: str, message: Any) -> Event:
         'segment': message.segment,
         'call': _text(message.call),
         'queued_segments': message.queued_segments,
+        # Older traces do not have them.
         'halted': bool(getattr(message, 'halted', False)),
+        'inactive': bool(getattr(message, 'inactive', False)),
     }
 
 

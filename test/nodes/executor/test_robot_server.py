@@ -65,6 +65,26 @@ def test_a_state_is_published_when_it_changes_and_else_as_a_rare_sign_of_life(
     assert published(REST_PERIOD_S / 2) == 1
 
 
+def test_a_state_tells_a_halt_from_an_executor_that_is_not_active(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv('ROS_HOME', str(tmp_path))
+    server, _, publish, _ = server_at_rest(monkeypatch, 0.1)
+
+    def told() -> tuple[bool, bool]:
+        server.publish_change()
+        message = publish.call_args.args[0]
+        return message.halted, message.inactive
+
+    assert told() == (False, True)
+    server.stops._halt.set()
+    assert told() == (True, True)
+    server.activate()
+    assert told() == (True, False)
+    server.stops._halt.release()
+    assert told() == (False, False)
+
+
 @pytest.mark.parametrize('period_s', [0.02, 0.1, 0.3, 0.4])
 def test_a_robot_at_rest_is_heard_of_in_time_at_any_period(
     monkeypatch: pytest.MonkeyPatch, period_s: float
@@ -163,10 +183,10 @@ def outcomes(server: RobotServer) -> list[tuple[_Taken, int]]:
 def test_no_segment_starts_after_a_deactivation_that_was_noted(server: RobotServer) -> None:
     async def scenario() -> None:
         server.activate()
-        halted = [bool(server.halted)]
+        refusals = [server.stops.refusal]
         deactivation = server.deactivate()
-        halted.append(bool(server.halted))
-        assert halted == [False, True]
+        refusals.append(server.stops.refusal)
+        assert refusals == [None, server.stops.inactive]
         # Read in the same round of the loop, before it was noted.
         taken = read_one(server)
         await asyncio.gather(deactivation, *server._runs.values())
@@ -185,7 +205,7 @@ def test_no_segment_starts_after_a_stop_that_came_when_it_was_read(
 ) -> None:
     async def scenario() -> None:
         server.activate()
-        stop = asyncio.create_task(getattr(server._stops, serve)(MagicMock()))
+        stop = asyncio.create_task(getattr(server.stops, serve)(MagicMock()))
         taken = read_one(server)
         await asyncio.gather(stop, *server._runs.values())
         assert outcomes(server) == [(taken, SegmentCode.CANCELED)]

@@ -61,10 +61,13 @@ class Window:
         self._thread.join(30)
 
 
-def robot(name: str, call: str = '', phase: str = 'idle', plan: str = '') -> dict[str, Any]:
+def robot(
+    name: str, call: str = '', phase: str = 'idle', plan: str = '', **more: bool
+) -> dict[str, Any]:
     return {
         'event': 'robot', 'robot': name, 'skill_set': 'tello', 'phase': phase, 'plan': plan,
-        'segment': 0, 'call': call, 'queued_segments': 0, 'halted': False,
+        'segment': 0, 'call': call, 'queued_segments': 0, 'halted': False, 'inactive': False,
+        **more,
     }  # fmt: skip
 
 
@@ -134,6 +137,21 @@ def test_a_robot_whose_plan_waits_for_approval_says_so(browser: Chromium, window
     browser.wait(f"{phase} === 'unapproved'")
     window.tell({'event': 'unapproved', 'plans': []})
     browser.wait(f"{phase} === 'waiting'")
+    assert not browser.messages
+
+
+def test_a_robot_whose_executor_is_inactive_is_not_called_halted(
+    browser: Chromium, window: Window
+) -> None:
+    phase = "document.querySelector('[data-robot=drone_1]').dataset.phase"
+    window.tell(robot('drone_1', inactive=True), robot('drone_2'))
+    shown(browser, window)
+    browser.wait(f"{phase} === 'inactive'")
+    assert browser.evaluate("document.querySelector('#release-all').hidden") is True
+    window.tell(robot('drone_1', inactive=True, halted=True))
+    browser.wait(f"{phase} === 'halted'")
+    window.tell(robot('drone_1'))
+    browser.wait(f"{phase} === 'idle'")
     assert not browser.messages
 
 

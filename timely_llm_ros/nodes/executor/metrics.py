@@ -21,6 +21,9 @@ PHASE = Metric(
     ('robot', 'phase'),
 )  # fmt: skip
 HALTED = Metric('timely_executor_robot_halted', 'gauge', 'Whether it is halted.', ('robot',))
+INACTIVE = Metric(
+    'timely_executor_robot_inactive', 'gauge', 'Whether its executor is not active.', ('robot',)
+)
 QUEUED = Metric(
     'timely_executor_segments_queued', 'gauge', 'Segments that wait for their turn.', ('robot',)
 )
@@ -34,7 +37,7 @@ ENDED = Metric(
     ('robot', 'reason'),
 )
 
-EXECUTOR_METRICS = (CONNECTED, PHASE, HALTED, QUEUED, REMAINING, ENDED)
+EXECUTOR_METRICS = (CONNECTED, PHASE, HALTED, INACTIVE, QUEUED, REMAINING, ENDED)
 """Every metric of an executor."""
 
 
@@ -48,7 +51,8 @@ def executor_samples(servers: Iterable[RobotServer]) -> Samples:
             for s, state in states
             for phase in get_args(ExecutorPhase)
         ],
-        HALTED: [((s.robot,), s.halted) for s, _ in states],
+        HALTED: [((s.robot,), s.stops.halted) for s, _ in states],
+        INACTIVE: [((s.robot,), not s.stops.active) for s, _ in states],
         QUEUED: [((s.robot,), state.queued) for s, state in states],
         REMAINING: [((s.robot,), state.remaining_s) for s, state in states],
         ENDED: [

@@ -96,7 +96,7 @@ class RobotServer:
         self.executor = executor
         self._node, self._ros = node, ros
         self.planner = PlannerWatch(robot, executor, planner_timeout_s)
-        self._stops = StopServices(
+        self.stops = StopServices(
             node,
             ros,
             robot,
@@ -116,8 +116,8 @@ class RobotServer:
         self._states = SolePublisher(
             node, RobotState, f'{robot}/robot_state', STATE_QOS, action=action
         )
-        self._published: tuple[ExecutorState, bool] | None = None
-        """The last state that was published, and whether the robot was halted."""
+        self._published: tuple[ExecutorState, bool, bool] | None = None
+        """The last state that was published, and whether the robot was halted and active."""
         self._published_s = 0.0
         self._state_period_s = state_period_s
         self._result_timeout_s = result_timeout_s
@@ -145,22 +145,22 @@ class RobotServer:
             result_timeout_s=self._result_timeout_s,
             is_addressed=self._is_addressed,
         )
-        self._stops.open()
+        self.stops.open()
 
     def activate(self) -> None:
         """Take segments from now on."""
-        self._stops.active = True
+        self.stops.active = True
         self.publish_state()
 
     def deactivate(self) -> asyncio.Task[None]:
         """Take no more segments; the task brings the robot to its safe action."""
-        self._stops.active = False
-        self._drop_unread(self._stops.inactive)
+        self.stops.active = False
+        self._drop_unread(self.stops.inactive)
         return asyncio.create_task(self._stop_inactive(), name=f'deactivate {self.robot}')
 
     async def _stop_inactive(self) -> None:
         if self.executor.connected:
-            await self.executor.stop(SegmentCode.HALTED, self._stops.inactive.message)
+            await self.executor.stop(SegmentCode.HALTED, self.stops.inactive.message)
         self.publish_state()
 
     async def close(self) -> bool:
@@ -203,20 +203,16 @@ class RobotServer:
         unheard_s = self._ros.loop.time() - self._published_s
         # The next call would come too late.
         due = unheard_s + self._state_period_s > REST_PERIOD_S + LATE_S
-        if (state, self.halted) != self._published or due:
+        if (state, self.stops.halted, self.stops.active) != self._published or due:
             self._publish(state)
 
     def _publish(self, state: ExecutorState) -> None:
-        self._published, self._published_s = (state, self.halted), self._ros.loop.time()
+        halted, active = self.stops.halted, self.stops.active
+        self._published, self._published_s = (state, halted, active), self._ros.loop.time()
         message = robot_state_message(
-            state, self.robot, self.executor.skill_set, halted=self.halted
+            state, self.robot, self.executor.skill_set, halted=halted, inactive=not active
         )
         self._states.publish(message, message.header)
-
-    @property
-    def halted(self) -> bool:
-        """Whether the robot takes no segments: halted and not released, or not active."""
-        return self._stops.halted is not None
 
     def rival(self) -> str:
         """Return why the robot must be left to another program; '' if it need not."""
@@ -275,7 +271,7 @@ class RobotServer:
             if message.skill_set != executor.skill_set.name:
                 raise _invalid('skill set', message.skill_set, executor.skill_set.name)
             # Cheap questions first: reading takes time in proportion to the text.
-            refusal = self._stops.halted or executor.refusal(plan_id, message.index)
+            refusal = self.stops.refusal or executor.refusal(plan_id, message.index)
             if refusal is not None:
                 self._refuse(taken, refusal)
                 return
@@ -313,7 +309,7 @@ class RobotServer:
         self, taken: _Taken, segment: Segment, scene: Scene, plan_id: str
     ) -> SegmentOutcome:
         # A stop may have come since it was read.
-        if (ending := taken.dropped or self._stops.halted) is not None:
+        if (ending := taken.dropped or self.stops.refusal) is not None:
             return SegmentOutcome(segment.index, ending)
         return await self.executor.execute(
             plan_id, segment, scene, partial(self._on_progress, taken)

@@ -68,7 +68,12 @@ class StopServices:
     # On the loop's thread
 
     @property
-    def halted(self) -> Ending | None:
+    def halted(self) -> bool:
+        """Whether the robot is halted, and nobody has released it."""
+        return self._halt.there
+
+    @property
+    def refusal(self) -> Ending | None:
         """Why the robot takes no segments; None where it does."""
         if self._halt.there:
             return self._halted

@@ -150,6 +150,8 @@ class PlannerDiagnostics:
             level, text = DiagnosticStatus.ERROR, 'lost'
         elif link.halted:
             level, text = DiagnosticStatus.WARN, 'halted'
+        elif link.inactive:
+            level, text = DiagnosticStatus.WARN, 'inactive: its executor was not activated'
         elif link.phase == RobotState.SAFE:
             level, text = DiagnosticStatus.WARN, 'brought to its safe action'
         else:

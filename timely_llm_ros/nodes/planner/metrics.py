@@ -79,6 +79,10 @@ ROBOT_AVAILABLE = Metric(
 ROBOT_HALTED = Metric(
     'timely_planner_robot_halted', 'gauge', 'Whether the robot is halted.', ('robot',)
 )
+ROBOT_INACTIVE = Metric(
+    'timely_planner_robot_inactive', 'gauge', "Whether the robot's executor is not active.",
+    ('robot',),
+)  # fmt: skip
 ENGINE_UP = Metric('timely_engine_up', 'gauge', 'Whether the engine is loaded and serves.')
 ENGINE = Metric(
     'timely_engine_info', 'gauge', 'Which engine and model there is; always 1.', ('engine', 'model')
@@ -141,6 +145,7 @@ def planner_samples(
         POSSIBLE: [((), topics.possible_utility)],
         ROBOT_AVAILABLE: [((link.robot,), link.available) for link in links.values()],
         ROBOT_HALTED: [((link.robot,), link.halted) for link in links.values()],
+        ROBOT_INACTIVE: [((link.robot,), link.inactive) for link in links.values()],
         ENGINE_UP: [((), topics.info is not None and not topics.engine_error)],
     }
     if admission is not None:

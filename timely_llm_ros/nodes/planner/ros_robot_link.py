@@ -92,8 +92,8 @@ class RosRobotLink:
         self._left_safe = False
         """Whether it was safe when it was last heard of, perhaps before it was LOST, and was sent
         nothing since."""
-        self.halted = False
-        """Whether its executor says that it takes no segments until it is released."""
+        self.halted = self.inactive = False
+        """Whether it takes no segments until it is released, or its executor is activated."""
         self.found = ''
         """The plan of another planner that the robot had when it was met; '' for none."""
         self._server_seen = False
@@ -151,7 +151,8 @@ class RosRobotLink:
                 self.found = f'plan {plan}, segment {segment}, of an earlier planner'
                 _logger.warning('robot %s: %s', self.robot, self.found)
         self._silence.heard()
-        self._phase, self.halted = message.phase, message.halted
+        self._phase = message.phase
+        self.halted, self.inactive = message.halted, message.inactive
         if message.phase == RobotState.SAFE:
             self._left_safe = True
         elif message.phase != RobotState.LOST:

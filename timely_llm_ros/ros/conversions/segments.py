@@ -163,7 +163,7 @@ ROBOT_PHASES = {
 
 
 def robot_state_message(
-    state: ExecutorState, robot: str, skill_set: SkillSet, *, halted: bool
+    state: ExecutorState, robot: str, skill_set: SkillSet, *, halted: bool, inactive: bool
 ) -> RobotState:
     """Return a robot's state message; its header is left empty."""
     return RobotState(
@@ -177,6 +177,7 @@ def robot_state_message(
         expected_remaining=duration(state.remaining_s),
         queued_segments=state.queued,
         halted=halted,
+        inactive=inactive,
     )
 
 

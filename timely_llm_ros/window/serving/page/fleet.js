@@ -27,7 +27,7 @@ export class Fleet {
     let robot = this.robots.get(name);
     if (!robot) {
       robot = {
-        name, skillSet: '', body: '', state: 'unknown', call: '', segment: 0, plan: '', halted: false, queued: 0,
+        name, skillSet: '', body: '', state: 'unknown', call: '', segment: 0, plan: '', halted: false, inactive: false, queued: 0,
         pose: null, before: null, way: null, done: 0, failed: 0, log: [], open: [], scene: [],
       };
       this.robots.set(name, robot);
@@ -67,6 +67,7 @@ export class Fleet {
   phaseOf(robot) {
     if (robot.halted) return 'halted';
     if (robot.state === 'lost' || robot.state === 'unknown') return robot.state;
+    if (robot.inactive) return 'inactive';
     const task = this.taskOf(robot);
     if (!task) return robot.state === 'safe' ? 'safe' : robot.state === 'executing' ? 'executing' : 'idle';
     if (robot.state !== 'executing' && this.unapproved.has(task.plan)) return 'unapproved';
@@ -83,12 +84,13 @@ export class Fleet {
   #state(event) {
     const robot = this.robot(event.robot);
     if (event.halted !== robot.halted) this.#log(robot, event.t, event.halted ? 'halted' : 'released', 'bad');
+    if (event.inactive !== robot.inactive) this.#log(robot, event.t, event.inactive ? 'its executor is inactive' : 'its executor is active', 'bad');
     if (event.phase !== robot.state && (event.phase === 'lost' || event.phase === 'safe')) {
       this.#log(robot, event.t, event.phase === 'lost' ? 'no contact' : 'brought to its safe action', 'bad');
     }
     Object.assign(robot, {
       skillSet: event.skill_set, state: event.phase, call: event.call, segment: event.segment, plan: event.plan,
-      halted: event.halted, queued: event.queued_segments,
+      halted: event.halted, inactive: event.inactive, queued: event.queued_segments,
     });
   }
 
