@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from unittest.mock import AsyncMock
 
 import pytest
@@ -288,7 +288,7 @@ def test_a_robot_that_is_gone_when_its_turn_comes() -> None:
         ({'halted': True, 'inactive': True}, 'is halted'),
     ],
 )
-def test_a_refusal_says_why_a_robot_takes_no_tasks(state: dict[str, bool], expected: str) -> None:
+def test_a_refusal_says_why_a_robot_takes_no_tasks(state: dict[str, Any], expected: str) -> None:
     link = FakeLink(AsyncMock(), **state)
     with pytest.raises(RobotUnavailableError, match=expected):
         require_robot({'r1': link}, 'r1')
