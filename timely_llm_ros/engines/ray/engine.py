@@ -163,6 +163,11 @@ class RayEngine(Engine):
         for command in journey.begin(link.name):
             link.send(command)
 
+    def _place_waiting(self) -> None:
+        for journey in self._journeys.values():
+            if not journey.replica:
+                self._place(journey)
+
     def _soonest(self, request: GenerationRequest) -> Link | None:
         """Return the replica that is predicted to have its first segment soonest."""
         warm_at = self._scenes[request.scene_of][0] if request.scene_of in self._scenes else ''
@@ -225,6 +230,8 @@ class RayEngine(Engine):
         for name in sorted(self._links.keys() - names):
             self._links[name].draining = True
             self._leave_if_empty(name)
+        # One that was to stop may run on after all.
+        self._place_waiting()
         self._state_due()
 
     def _link(self, name: str) -> None:
@@ -264,9 +271,7 @@ class RayEngine(Engine):
         if self._give_up is not None:
             self._give_up.cancel()
             self._give_up = None
-        for journey in self._journeys.values():
-            if not journey.replica:
-                self._place(journey)
+        self._place_waiting()
         if self._failed and self._info is not None:
             self._failed = False
             self._tell(EngineReady(self._info))
@@ -294,6 +299,10 @@ class RayEngine(Engine):
         for command in [warm for name, warm in self._scenes.values() if name == link.name]:
             self._warm(command)
         self._loop.call_later(RELINK_S, self._link, link.name)
+        self._left(error)
+
+    def _left(self, error: str) -> None:
+        """Note that there is one replica less; where it was the last, one has to come in time."""
         if self._give_up is None and not any(one.ready for one in self._links.values()):
             self._give_up = self._loop.call_later(self._options.give_up_s, self._give_up_all, error)
         self._state_due()
@@ -317,7 +326,7 @@ class RayEngine(Engine):
         if not any(journey.replica == name for journey in self._journeys.values()):
             del self._links[name]
             self._later(link.close())
-            self._state_due()
+            self._left(f'replica {name} was drained')
 
     def _later(self, closing: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(closing)
