@@ -10,6 +10,7 @@ import pytest
 from support.otlp_collector import Collector, attributes
 from support.ros.programs import wait_for
 from support.ros.ros_client import CANCELED, SUCCEEDED
+from timely_llm_ros.action import PlanTask
 from timely_llm_ros.msg import TaskEvent
 
 if TYPE_CHECKING:
@@ -50,7 +51,10 @@ def test_a_collector_sees_tasks_and_none_waits_for_it(
     monkeypatch.setenv('OTEL_BSP_SCHEDULE_DELAY', '50')
     collector = Collector()
     try:
-        fleet = start_fleet(planner={'otlp_endpoint': collector.url}, executor={'time_scale': 0.1})
+        fleet = start_fleet(
+            planner={'otlp_endpoint': collector.url, 'max_queue_per_robot': 0},
+            executor={'time_scale': 0.1},
+        )
         goal = fleet.plan('takeoff;delay(500);turn_cw(90);land;', client='survey')
         assert goal.result()[0] == SUCCEEDED
         spans = spans_of(collector, goal)
@@ -98,6 +102,19 @@ def test_a_collector_sees_tasks_and_none_waits_for_it(
         # One that a client cancels.
         goal = fleet.plan('takeoff;delay(10000);land;')
         fleet.wait_started('delay(10000)')
+
+        # One that is refused meanwhile, and one that is rejected before it has an id.
+        refused = fleet.plan('land;', when_busy=PlanTask.Goal.BUSY_QUEUE)
+        assert refused.result()[1].error_code == PlanTask.Result.REFUSED
+        (root,) = spans_of(collector, refused)
+        assert (attributes(root)['timely.outcome'], root.status.code) == ('refused', ERROR)
+        assert 'has 0 tasks queued' in root.status.message
+        fleet.plan('land;', 'nobody').wait_rejected()
+        wait_for(
+            lambda: any(attributes(one)['timely.robot'] == 'nobody' for one in collector.spans),
+            'the span of a goal that was rejected',
+        )
+
         goal.cancel()
         assert goal.result()[0] == CANCELED
         spans = spans_of(collector, goal)

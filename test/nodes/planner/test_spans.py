@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace import export
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from timely_llm_ros.errors import ConfigurationError, Ending
+from timely_llm_ros.errors import ConfigurationError, Ending, TaskRefusedError
 from timely_llm_ros.execution import SegmentOutcome
 from timely_llm_ros.nodes.planner import spans
 from timely_llm_ros.nodes.planner.spans import MOST_CALLS, PlannerSpans
@@ -95,6 +95,23 @@ def keeping() -> tuple[PlannerSpans, InMemorySpanExporter]:
         patch.setattr(export, 'BatchSpanProcessor', lambda _: SimpleSpanProcessor(kept))
         made = PlannerSpans('http://nowhere', 'planner', lambda: 10**18)
     return made, kept
+
+
+@pytest.mark.parametrize('task_id', [TASK_ID, ''])
+def test_a_goal_that_is_refused_has_a_span_that_says_why(
+    keeping: tuple[PlannerSpans, InMemorySpanExporter], task_id: str
+) -> None:
+    made, kept = keeping
+    kept.clear()
+    error = TaskRefusedError('its budget is too small')
+    made.refused(error, 'drone_1', task_id, client='web', skill_set='tello', after_s=0.5)
+    found: Any = kept.get_finished_spans()
+    (goal,) = found
+    assert (goal.context.trace_id == uuid.UUID(TASK_ID).int) == bool(task_id)
+    assert goal.attributes['timely.task_id'] == task_id
+    assert (goal.name, goal.attributes['timely.outcome']) == ('goal', 'refused')
+    assert goal.status.description == 'its budget is too small'
+    assert goal.end_time - goal.start_time == 500_000_000
 
 
 @given(

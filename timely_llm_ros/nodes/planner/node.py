@@ -126,6 +126,7 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             default_utility=default_utility(self.parameters),
             heartbeat=self._heartbeat,
             audit=self._audit,
+            spans=self._spans,
             scenes=self._scenes,
         )
         self._changes = ParameterChanges(self)

@@ -29,6 +29,7 @@ from timely_llm_ros.planner import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from timely_llm_ros.errors import TimelyError
     from timely_llm_ros.execution import SegmentOutcome
     from timely_llm_ros.planner import PlannerEvent
 
@@ -113,6 +114,9 @@ class PlannerSpans:
             task_id = ''
 
             def generate_trace_id(self) -> int:
+                if not self.task_id:
+                    # A goal that was rejected never had an id.
+                    return super().generate_trace_id()
                 return uuid.UUID(self.task_id).int
 
         self._ids = TaskIds()
@@ -166,20 +170,44 @@ class PlannerSpans:
             case _:
                 return
 
+    def refused(
+        self,
+        error: TimelyError,
+        robot: str,
+        task_id: str = '',
+        *,
+        client: str,
+        skill_set: str,
+        after_s: float = 0.0,
+    ) -> None:
+        """Make the span of a goal that was not taken, ``after_s`` (s) after it came."""
+        if self._provider is None:
+            return
+        now_ns = self._now_ns()
+        labels = self._labels(task_id, robot, client, skill_set)
+        span = self._goal(labels, now_ns - round(1e9 * after_s))
+        self._end(span, 'refused', str(error), now_ns)
+
     def _begin(self, event: TaskAccepted) -> None:
         task = event.task
-        labels = {
-            'timely.task_id': task.task_id,
-            'timely.robot': task.robot,
-            'timely.client': task.client,
-            'timely.skill_set': task.skill_set,
-            'timely.policy': self.policy,
-        }
+        labels = self._labels(task.task_id, task.robot, task.client, task.skill_set)
         origin_ns = self._now_ns() - round(1e9 * event.at_s)
         start_ns = origin_ns + round(1e9 * event.received_s)
-        self._ids.task_id = task.task_id
-        span = self._tracer.start_span('goal', attributes=labels, start_time=start_ns)
+        span = self._goal(labels, start_ns)
         self._tasks[task.task_id] = _OpenTask(span, origin_ns, event.received_s, labels)
+
+    def _labels(self, task_id: str, robot: str, client: str, skill_set: str) -> dict[str, str]:
+        return {
+            'timely.task_id': task_id,
+            'timely.robot': robot,
+            'timely.client': client,
+            'timely.skill_set': skill_set,
+            'timely.policy': self.policy,
+        }
+
+    def _goal(self, labels: dict[str, str], start_ns: int) -> Any:
+        self._ids.task_id = labels['timely.task_id']
+        return self._tracer.start_span('goal', attributes=labels, start_time=start_ns)
 
     def _add_segment(self, task: _OpenTask, outcome: SegmentOutcome, at_s: float) -> None:
         """Add a segment and its calls, one after the other; what never started has no length.

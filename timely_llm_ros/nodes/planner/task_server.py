@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.nodes.planner.audit import PlannerAudit
     from timely_llm_ros.nodes.planner.catalogue import Catalogue
     from timely_llm_ros.nodes.planner.robot_scenes import RobotScenes
+    from timely_llm_ros.nodes.planner.spans import PlannerSpans
     from timely_llm_ros.nodes.planner.topics import PlannerTopics
     from timely_llm_ros.planner import Planner, PlannerEvent, Task, TaskHandle, TaskResult
     from timely_llm_ros.ros import RosThread, SolePublisher
@@ -59,6 +60,7 @@ class TaskServer:
         default_utility: Of tasks that come without one.
         heartbeat: What the planner publishes, by which clients know it.
         audit: Told of everything that is asked.
+        spans: Told of goals that are not taken.
         scenes: What robots know, for tasks that come without a scene.
     """
 
@@ -74,6 +76,7 @@ class TaskServer:
         default_utility: TimeUtility,
         heartbeat: SolePublisher,
         audit: PlannerAudit,
+        spans: PlannerSpans,
         scenes: RobotScenes,
     ) -> None:
         self.planner: Planner | None = None
@@ -81,6 +84,7 @@ class TaskServer:
         self.default_utility = default_utility
         self._ros, self._catalogue, self._topics = ros, catalogue, topics
         self._heartbeat, self._audit, self._scenes = heartbeat, audit, scenes
+        self._spans = spans
         self._goals: dict[str, _Goal] = {}
         self._taken: tuple[Task, float]
         """The task of the goal that rclpy is about to accept, and when it came; ROS thread only."""
@@ -134,7 +138,10 @@ class TaskServer:
             _logger.warning('goal rejected: %s', err)
             told = goal.robot[:64], goal.instruction[:400], goal.task_kind[:64]
             self._ros.call_loop(self._topics.refused, err, *told)
-            self._ros.call_loop(self._audit.refused, err, *told[:2], '', goal.client[:64])
+            client, skill_set = goal.client[:64], goal.skill_set[:64]
+            self._ros.call_loop(self._audit.refused, err, *told[:2], '', client)
+            note = partial(self._spans.refused, client=client, skill_set=skill_set)
+            self._ros.call_loop(note, err, told[0])
             return GoalResponse.REJECT
         self._taken = task, received_s
         return GoalResponse.ACCEPT
@@ -173,18 +180,28 @@ class TaskServer:
                 prepared, received_s=received_s, on_feedback=lambda _: throttle.ask()
             )
         except TimelyError as err:
-            self._refuse(goal, task, err)
+            self._refuse(goal, task, err, received_s)
         except Exception as err:
             _logger.exception('task %s', task.task_id)
-            self._refuse(goal, task, TimelyError(f'fault in the planner: {err!r}'))
+            self._refuse(goal, task, TimelyError(f'fault in the planner: {err!r}'), received_s)
 
-    def _refuse(self, goal: ServerGoalHandle, task: Task, error: TimelyError) -> None:
+    def _refuse(
+        self, goal: ServerGoalHandle, task: Task, error: TimelyError, received_s: float
+    ) -> None:
         self._goals.pop(task.task_id, None)
         _logger.warning('task %s refused: %s', task.task_id, error)
         self._topics.refused(
             error, task.robot, task.instruction, task.task_kind, uuid_message(task.task_id)
         )
         self._audit.refused(error, task.robot, task.instruction, task.task_id, task.client)
+        self._spans.refused(
+            error,
+            task.robot,
+            task.task_id,
+            client=task.client,
+            skill_set=task.skill_set,
+            after_s=self._clock.now() - received_s,
+        )
         result = PlanTask.Result(error_code=error.code, error_msg=str(error))
         self._ros.call(self._finish, goal, result, False)
 
