@@ -42,6 +42,9 @@ YOUNG_S = 5.0
 SECOND_LIMIT_S = 40.0
 """How long a second program of a name may take to leave (s)."""
 
+CLOSING_LIMIT_S = 3.0
+"""How long a recorder whose disk was full may take to end (s)."""
+
 READ_LIMIT_S = 60.0
 READ_LIMIT_MB = 200.0
 """What reading a damaged trace may take."""
@@ -133,7 +136,7 @@ class Attacker:
                 run.child.process.kill()
                 limit_s = end_s = 1e18
             await asyncio.sleep(0.01)
-        self._fleet.poll()
+        self._fleet.note_end(run)
 
     async def _again(self, run: Run, after_s: float) -> None:
         await self._gone(run)
@@ -223,7 +226,11 @@ class Attacker:
         except OSError:
             await asyncio.sleep(fault.lasts_s)
         ballast.unlink()
-        self.disk_full.append((began_s, time.monotonic()))
+        emptied_s = time.monotonic()
+        self.disk_full.append((began_s, emptied_s))
+        # One that has failed closes its trace first.
+        while run.child.process.poll() is None and time.monotonic() < emptied_s + CLOSING_LIMIT_S:
+            await asyncio.sleep(0.05)
         if run.child.process.poll() is not None:
             await self._again(run, 0.0)
         run.wanted_s = None

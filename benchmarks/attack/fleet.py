@@ -282,17 +282,18 @@ class Fleet:
         run = self.running[name]
         run.wanted_s = time.monotonic()
         await self.children.stop(run.child)
-        self._note_end(run)
+        self.note_end(run)
         return run
 
     def poll(self) -> list[Run]:
         """Note which programs have ended; return those which nobody wanted to end."""
         ended = [run for run in self.running.values() if run.child.process.poll() is not None]
         for run in ended:
-            self._note_end(run)
+            self.note_end(run)
         return [run for run in ended if run.wanted_s is None]
 
-    def _note_end(self, run: Run) -> None:
+    def note_end(self, run: Run) -> None:
+        """Note that a program has ended."""
         run.ended_s, run.code = time.monotonic(), run.child.process.poll()
         run.child.expected_to_end = True
         if self.running.get(run.name) is run:
