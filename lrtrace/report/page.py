@@ -32,10 +32,10 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inl
 
 
 def write_report(runs: Sequence[Run], path: str | Path, *, title: str = '') -> Path:
-    """Write the report of one or more runs; return its path.
+    """Write the report of a run, to which others may be compared; return its path.
 
     Raises:
-        TraceError: The file cannot be written.
+        TraceError: There is no run, or the file cannot be written.
     """
     path, pieces = Path(path), _pieces(runs, title)
     head = next(pieces)
@@ -46,15 +46,6 @@ def write_report(runs: Sequence[Run], path: str | Path, *, title: str = '') -> P
     except OSError as err:
         raise TraceError(f'report {str(path)!r}: cannot be written: {err.strerror}') from err
     return path
-
-
-def render_report(runs: Sequence[Run], *, title: str = '') -> str:
-    """Return the report as HTML. It is about the first run, to which the others are compared.
-
-    Raises:
-        TraceError: There is no run.
-    """
-    return ''.join(_pieces(runs, title))
 
 
 def _pieces(runs: Sequence[Run], title: str) -> Iterator[str]:

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import tempfile
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 
 from benchmarks.recorder.synthetic_trace import write_trace
 from lrtrace import report
-from lrtrace.report import render_report, write_report
+from lrtrace.report import write_report
 from lrtrace.report.text import json_for_script, number, seconds
 from lrtrace.run import RecordedSegment, RecordedTask, RefusedTask, Run
 from lrtrace.storage.reader import Trace
@@ -29,6 +30,11 @@ HOSTILE = (
     '\u2028${alert(1)}`',
     '1 \x00 2 <b>3</b>',
 )
+
+
+def render_report(runs: list[Run]) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        return write_report(runs, Path(folder) / 'report.html').read_text(encoding='utf-8')
 
 
 class Page(HTMLParser):
