@@ -57,6 +57,9 @@ ALL_SIZES = (1, 200)
 LONGEST = 128
 """A plan that reaches so many tokens repeats itself and is left out."""
 
+MOST_RUNNING = 16
+"""Generations in one step."""
+
 
 @dataclass(frozen=True, slots=True)
 class LengthSample:
@@ -127,7 +130,6 @@ def generate_samples(
     requests: Iterator[GenerationRequest],
     *,
     layers: Sequence[int] = (),
-    max_running: int = 16,
     eviction: EvictionMethod | None = None,
     sampling: Sampling | None = None,
     advance: Callable[[], None] = lambda: None,
@@ -141,7 +143,6 @@ def generate_samples(
         loaded: The model, which is of no further use because its layers stay watched.
         requests: What to generate, taken as there is room.
         layers: The layers whose hidden states are kept.
-        max_running: Generations in one step.
         eviction: What chooses the KV that requests with an eviction rule keep.
         sampling: How tokens are chosen; None takes the likeliest always.
         advance: Called after each plan.
@@ -157,7 +158,7 @@ def generate_samples(
         backend,
         CoreOptions(
             policy='fcfs',
-            max_running=max_running,
+            max_running=MOST_RUNNING,
             max_kv_tokens=loaded.pool.capacity,
             context_limit=loaded.context_limit,
             stop_strings=loaded.stop_strings,
@@ -170,7 +171,7 @@ def generate_samples(
     order: list[str] = []
     for step in count():
         now_s = 0.01 * step
-        while len(open_) < max_running and (request := next(requests, None)) is not None:
+        while len(open_) < MOST_RUNNING and (request := next(requests, None)) is not None:
             open_[request.generation_id] = request, []
             order.append(request.generation_id)
             core.apply(Submit(request))

@@ -136,22 +136,20 @@ def probe_errors(
     probe: RemainingLengthProbe,
     states: States,
     forecasts: Forecasts | None = None,
-    every: int = EVERY,
 ) -> ProbeErrors:
     """Return how wrong a probe is about these plans' remaining lengths.
 
     Args:
-        probe: The probe, which answers ``every`` so many tokens.
+        probe: The probe.
         states: Of its layer, one array ``[tokens, width]`` per plan.
         forecasts: What their prompts say; None for nothing.
-        every: Tokens between two answers.
     """
     bins, lengths = probe.settings.bins, probe.filter
     single, refined = [], []
     for plan, forecast in zip(states, forecasts or repeat(None, len(states)), strict=True):
         # At its last token a plan has ended: nobody asks what is left.
         left, ages = remaining_lengths(len(plan))[:-1], np.arange(1, len(plan))
-        answers, shares = probe.follow(plan.astype(np.float32), every, forecast=forecast)
+        answers, shares = probe.follow(plan.astype(np.float32), EVERY, forecast=forecast)
         single.append(np.abs(bins.expected(answers[:-1]) - left))
         refined.append(np.abs(lengths.left(shares[:-1], ages) - left))
     return ProbeErrors(
@@ -164,7 +162,6 @@ def calibrated(
     probe: RemainingLengthProbe,
     states: States,
     forecasts: Forecasts | None = None,
-    every: int = EVERY,
 ) -> RemainingLengthProbe:
     """Return the probe with the reading of its answers that errs least on these plans.
 
@@ -175,7 +172,6 @@ def calibrated(
         probe: The probe.
         states: Of its layer, one array per plan that it did not learn from.
         forecasts: What their prompts say; the surer they are, the less answers count.
-        every: Tokens between two answers.
     """
     weights = (1.0,) if forecasts is None else PROMPT_WEIGHTS
     readings = [
@@ -190,8 +186,8 @@ def calibrated(
     }
     errors = np.zeros(len(readings))
     for plan, forecast in zip(states, forecasts or repeat(None, len(states)), strict=True):
-        answers = probe.answer(plan[:-1:every].astype(np.float32))
-        errors += _reading_errors(filters, readings, answers, len(plan), forecast, every)
+        answers = probe.answer(plan[:-1:EVERY].astype(np.float32))
+        errors += _reading_errors(filters, readings, answers, len(plan), forecast)
     best = readings[int(errors.argmin())]
     return RemainingLengthProbe(best, probe.weights, probe.about)
 
@@ -202,7 +198,6 @@ def _reading_errors(
     answers: NDArray[np.float32],
     length: int,
     forecast: LengthDistribution | None,
-    every: int,
 ) -> NDArray[np.float64]:
     """Return the sum of a plan's errors with each reading.
 
@@ -211,9 +206,9 @@ def _reading_errors(
     """
     ages, sums = np.arange(1, length), {}
     for divides, lengths in filters.items():
-        worth = lengths.likelihood(ages[::every], answers)
+        worth = lengths.likelihood(ages[::EVERY], answers)
         said = np.log(np.where(worth > 0, worth, 1.0)).cumsum(axis=0)
-        sums[divides] = np.repeat(said, every, axis=0)[: len(ages)]
+        sums[divides] = np.repeat(said, EVERY, axis=0)[: len(ages)]
     over = lengths.lengths <= ages[:, None]
     start = np.log(lengths.start)
     prompt = 0.0 if forecast is None else np.log(lengths.prior(forecast)) - start

@@ -21,11 +21,7 @@ PROMPT_TOKENS = 96
 
 
 def rlp_samples(
-    folder: Path,
-    samples: Sequence[LengthSample],
-    most_tokens: int = PROMPT_TOKENS,
-    *,
-    scene: bool = False,
+    folder: Path, samples: Sequence[LengthSample], *, scene: bool = False
 ) -> tuple[list[list[int]], list[int]]:
     """Return shortened prompts as token ids of the model in ``folder``, and lengths."""
     from tokenizers import Tokenizer
@@ -37,7 +33,7 @@ def rlp_samples(
         return ids
 
     prompts = [
-        compress_prompt(sample.prompt.fixed, sample.prompt.body, encode, most_tokens, scene=scene)
+        compress_prompt(sample.prompt.fixed, sample.prompt.body, encode, PROMPT_TOKENS, scene=scene)
         for sample in samples
     ]
     return prompts, [sample.length for sample in samples]

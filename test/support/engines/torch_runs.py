@@ -113,8 +113,12 @@ class Run:
         self.core = self.kind(
             self.backend,
             CoreOptions(**{'max_kv_tokens': self.loaded.pool.capacity} | self.options),
-            segmenter=(lambda _: FreeText()) if self.free else None,  # type: ignore[arg-type, return-value]
         )
+        if self.free:
+            core = self.core
+            lanes = (core._robots, core._background) if isinstance(core, LanedCore) else (core,)
+            for lane in lanes:
+                lane.generations._segmenter = lambda _: FreeText()  # type: ignore[assignment, return-value]
         self.ended: dict[str, GenerationEnded] = {}
         self.segments: dict[str, list[SegmentGenerated]] = {}
         self.awaiting: list[str] = []

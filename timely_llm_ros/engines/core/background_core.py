@@ -22,14 +22,13 @@ from timely_llm_ros.engines.core.warm_scenes import WarmScenes
 from timely_llm_ros.engines.engine import GenerationEnded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from timely_llm_ros.engines.commands import Command, GenerationRequest
     from timely_llm_ros.engines.core.kv_ledger import Context
     from timely_llm_ros.engines.core.step import Generation, LanedBackend, Output, Row
     from timely_llm_ros.engines.engine import EndReason
     from timely_llm_ros.scheduling import SchedulingOptions
-    from timely_llm_ros.skills import TextSegmenter
 
 _FIRST_STEP = -(1 << 62)
 """The background counts steps from here, so that its prefixes are the least recently used ones."""
@@ -73,11 +72,7 @@ class BackgroundCore:
     """
 
     def __init__(
-        self,
-        backend: LanedBackend,
-        robots: EngineCore,
-        options: SchedulingOptions,
-        segmenter: Callable[[GenerationRequest], TextSegmenter] | None = None,
+        self, backend: LanedBackend, robots: EngineCore, options: SchedulingOptions
     ) -> None:
         self._batch, self._chunk = options.background_batch, options.background_chunk
         self._core = EngineCore(
@@ -89,7 +84,6 @@ class BackgroundCore:
                 prefill_chunk=self._chunk,
                 stop_strings=robots.generations.stop_strings,
             ),
-            segmenter=segmenter,
             kv=robots.kv,
             first_step=_FIRST_STEP,
         )

@@ -20,12 +20,11 @@ from timely_llm_ros.engines.core.options import CoreOptions
 from timely_llm_ros.engines.engine import EvictionDecided
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from timely_llm_ros.engines.commands import Command, GenerationRequest
+    from timely_llm_ros.engines.commands import Command
     from timely_llm_ros.engines.core.step import Backend, Generation, Output, StepPlan
     from timely_llm_ros.engines.engine import EngineEvent, EngineState, EngineStateChanged
-    from timely_llm_ros.skills import TextSegmenter
 
 
 class EngineCore:
@@ -34,7 +33,6 @@ class EngineCore:
     Args:
         backend: The model's side.
         options: How generations are scheduled, and the bounds.
-        segmenter: Makes a generation's segmenter; None for the one that its skill set asks for.
         kv: The account of KV, where another core shares it; None for an account of its own.
         first_step: Number of the step before the first one.
 
@@ -47,7 +45,6 @@ class EngineCore:
         backend: Backend,
         options: CoreOptions | None = None,
         *,
-        segmenter: Callable[[GenerationRequest], TextSegmenter] | None = None,
         kv: KvLedger | None = None,
         first_step: int = 0,
     ) -> None:
@@ -59,7 +56,6 @@ class EngineCore:
             self.kv,
             options,
             context_limit=min(options.context_limit, self.kv.capacity),
-            segmenter=segmenter,
         )
         """The generations."""
         self.batcher = Batcher(

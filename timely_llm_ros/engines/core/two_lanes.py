@@ -15,39 +15,30 @@ from timely_llm_ros.engines.commands import Submit, Warm
 from timely_llm_ros.engines.core.background_core import BackgroundCore
 from timely_llm_ros.engines.core.core import EngineCore
 from timely_llm_ros.engines.core.generations import STATE_PERIOD_S
-from timely_llm_ros.engines.core.options import CoreOptions
 from timely_llm_ros.engines.engine import EngineStateChanged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from timely_llm_ros.engines.commands import Command, GenerationRequest
+    from timely_llm_ros.engines.commands import Command
+    from timely_llm_ros.engines.core.options import CoreOptions
     from timely_llm_ros.engines.core.step import LanedBackend, Output, StepPlan
     from timely_llm_ros.engines.engine import EngineEvent, EngineState
-    from timely_llm_ros.skills import TextSegmenter
 
 
 class LanedCore:
     """Serves robots' generations first and the background's in the time that is left.
 
-    It is driven as an :class:`EngineCore` is, and made with the same arguments; a request's
-    ``background`` says which lane it takes. The options are those of the robots' core; the bound on
-    KV holds for both.
+    It is driven as an :class:`EngineCore` is; a request's ``background`` says which lane it takes.
+    The options are those of the robots' core; the bound on KV holds for both.
 
     Raises:
         ConfigurationError: There is no such policy.
     """
 
-    def __init__(
-        self,
-        backend: LanedBackend,
-        options: CoreOptions | None = None,
-        *,
-        segmenter: Callable[[GenerationRequest], TextSegmenter] | None = None,
-    ) -> None:
-        options = options or CoreOptions()
-        self._robots = EngineCore(backend, options, segmenter=segmenter)
-        self._background = BackgroundCore(backend, self._robots, options.scheduling, segmenter)
+    def __init__(self, backend: LanedBackend, options: CoreOptions) -> None:
+        self._robots = EngineCore(backend, options)
+        self._background = BackgroundCore(backend, self._robots, options.scheduling)
         self._robots.batcher.spill_first = self._background.contexts
         self._latest: EngineCore | BackgroundCore = self._robots
         self._state_at_s = -math.inf

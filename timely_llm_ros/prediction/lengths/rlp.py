@@ -80,15 +80,9 @@ class ResponseLengthModel:
         self._encode = encode
         self._prior = np.array(settings.calibration.prior)
 
-    def predict(
-        self, fixed: str, body: str, *, most_tokens: int | None = None
-    ) -> LengthDistribution:
-        """Return what it expects of the prompt ``fixed + body``.
-
-        ``most_tokens`` is TimeBill's N_p where that is smaller than in training.
-        """
-        most = min(self.settings.prompt_tokens, most_tokens or self.settings.prompt_tokens)
-        scene = self.settings.scene
+    def predict(self, fixed: str, body: str) -> LengthDistribution:
+        """Return what it expects of the prompt ``fixed + body``."""
+        most, scene = self.settings.prompt_tokens, self.settings.scene
         return self.distribution(compress_prompt(fixed, body, self._encode, most, scene=scene))
 
     def distribution(self, ids: Sequence[int]) -> LengthDistribution:

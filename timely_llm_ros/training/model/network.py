@@ -129,15 +129,14 @@ class PlannerNetwork(nn.Module):
         eps = self.shape.rms_norm_eps
         return functional.rms_norm(values, (self.shape.hidden_size,), weight.to(values.dtype), eps)
 
-    def loss(
-        self, batch: PackedBatch, *, hint_weight: float = 0.0, dtype: torch.dtype = torch.bfloat16
-    ) -> Tensor:
-        """Return the mean cross entropy over the batch's targets, computed in ``dtype``.
+    def loss(self, batch: PackedBatch, *, hint_weight: float) -> Tensor:
+        """Return the mean cross entropy over the batch's targets, computed in bfloat16.
 
         Hints count ``hint_weight``: with them the network learns to look objects up long before it
         could guess why.
         """
         early: list[Tensor] = []
+        dtype = torch.bfloat16
         hidden = self.blocks_hidden(batch, dtype=dtype, early=early if hint_weight else None)
         targets, hints = batch.targets.reshape(-1), batch.hints.reshape(-1)
         places = (targets >= 0).nonzero().squeeze(1)

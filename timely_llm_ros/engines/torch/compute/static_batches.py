@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from timely_llm_ros.engines.commands import Submit
 from timely_llm_ros.engines.core import (
-    PREFILL_CHUNK,
     CoreOptions,
     EngineCore,
     Generation,
@@ -193,7 +192,6 @@ def serve_continuously(
     requests: Iterable[GenerationRequest | None],
     *,
     batch: int,
-    prefill_chunk: int = PREFILL_CHUNK,
     sampling: Sampling | None = None,
 ) -> Iterator[Generated]:
     """Generate all of them, a new one as soon as another has ended; yield each when it ends.
@@ -209,7 +207,6 @@ def serve_continuously(
             max_running=batch,
             max_kv_tokens=loaded.pool.capacity,
             context_limit=loaded.context_limit,
-            prefill_chunk=prefill_chunk,
             stop_strings=loaded.stop_strings,
             scheduling=SchedulingOptions(admission='fixed'),
         ),
