@@ -27,7 +27,6 @@ def test_of_a_state_the_last_is_kept_and_of_a_task_everything_in_order() -> None
     log.take({'event': 'robot', 'robot': 'r', 'call': 'land', 't': 4.0})
     told = [(event['t'], event.get('what') or event.get('call')) for event in log.events()]
     assert told == [(1.0, 'accepted'), (3.0, 'segment_started'), (4.0, 'land')]
-    assert log.robots == ['r']
 
 
 def test_tasks_that_ended_are_forgotten_before_those_that_go_on() -> None:

@@ -91,7 +91,6 @@ class EngineView:
 
     engine: str = ''
     mode: str = ''
-    policy: str = ''
     running: int = 0
     suspended: int = 0
     held: int = 0

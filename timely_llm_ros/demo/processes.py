@@ -26,7 +26,7 @@ class ProcessEndedError(TimelyError):
     """A process that should go on ended. ``log_tail`` has its last words."""
 
     def __init__(self, name: str, code: int, log_tail: str) -> None:
-        self.name, self.exit_code, self.log_tail = name, code, log_tail
+        self.log_tail = log_tail
         how = f'was killed by signal {-code}' if code < 0 else f'ended with exit code {code}'
         super().__init__(f'process {name!r} {how}')
 

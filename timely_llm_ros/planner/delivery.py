@@ -142,7 +142,7 @@ class Delivery:
             self._execute(timed, item.approval), f'segment {index} of {self._task.task_id}'
         )
 
-    async def stop(self, *, make_safe: bool) -> None:
+    async def stop(self) -> None:
         """Stop everything and, where anything was sent, have the robot do its safe action.
 
         Takes at most two stop limits; a robot that does not answer is logged. Raises nothing.
@@ -159,7 +159,7 @@ class Delivery:
                     _logger.error('%s does not end after a cancel', execution.get_name())
                     # Its robot is told to stop now, and nobody waits for what the link says.
                     execution.cancel()
-            if make_safe and self.touched_robot:
+            if self.touched_robot:
                 async with asyncio.timeout(limit_s):
                     await self._link.stop()
         except (TimelyError, TimeoutError) as err:

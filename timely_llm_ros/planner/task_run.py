@@ -318,7 +318,7 @@ class TaskRun:
 
     async def _wind_down(self) -> None:
         try:
-            await self._delivery.stop(make_safe=True)
+            await self._delivery.stop()
         finally:
             self._conclude()
 

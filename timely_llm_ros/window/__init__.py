@@ -7,12 +7,10 @@ from timely_llm_ros.window.access import WindowOptions
 from timely_llm_ros.window.expected_places import ExpectedPlaces
 from timely_llm_ros.window.fleet_events import (
     Event,
-    plan_of,
     pose_event,
     robot_event,
     scene_object,
     scheduler_event,
-    seconds,
     segment_event,
     task_event,
     things_event,
@@ -21,7 +19,7 @@ from timely_llm_ros.window.fleet_events import (
 from timely_llm_ros.window.fleet_log import FleetLog, to_text
 
 __all__ = [
-    'Event', 'ExpectedPlaces', 'FleetLog', 'WindowOptions', 'plan_of', 'pose_event', 'robot_event',
-    'scene_object', 'scheduler_event', 'seconds', 'segment_event', 'task_event', 'things_event',
-    'to_text', 'unapproved_event',
+    'Event', 'ExpectedPlaces', 'FleetLog', 'WindowOptions', 'pose_event', 'robot_event',
+    'scene_object', 'scheduler_event', 'segment_event', 'task_event', 'things_event', 'to_text',
+    'unapproved_event',
 ]  # fmt: skip

@@ -33,11 +33,6 @@ class FleetLog:
         self._ended: dict[str, None] = {}
         self._samples: deque[Event] = deque(maxlen=MOST_SAMPLES)
 
-    @property
-    def robots(self) -> list[str]:
-        """The robots whose state was heard."""
-        return [name for kind, name in self._states if kind == 'robot']
-
     def take(self, event: Event) -> None:
         """Take an event with its time ``t`` (s)."""
         kind = event['event']

@@ -68,20 +68,16 @@ class Verdict:
     Attributes:
         key: The task's.
         robot: Who did it.
-        kind: Name of its kind.
         succeeded: Whether its goal was reached.
         why: What decided, in words.
         hits: What the drone touched meanwhile.
-        nearest_m: How near the danger came (m); infinite without one.
     """
 
     key: str
     robot: str
-    kind: str
     succeeded: bool
     why: str
     hits: tuple[str, ...] = ()
-    nearest_m: float = math.inf
 
 
 @dataclass(slots=True)
@@ -89,7 +85,6 @@ class TaskWatch:
     """What was seen of a task so far."""
 
     task: WorldTask
-    began_s: float
     ended: bool = False
     plan: str = ''
     wrecked: bool = False
@@ -111,15 +106,7 @@ class TaskWatch:
         """Return how the task ended."""
         succeeded, why = self._decide()
         task = self.task
-        return Verdict(
-            task.key,
-            task.robot,
-            task.kind,
-            succeeded,
-            why,
-            tuple(self.hits),
-            self._nearest_danger_m,
-        )
+        return Verdict(task.key, task.robot, succeeded, why, tuple(self.hits))
 
     def _decide(self) -> tuple[bool, str]:
         if self.wrecked:

@@ -119,7 +119,7 @@ class World:
     def begin(self, task: WorldTask) -> None:
         """Watch a task from now on; one who is a danger sets out to where its drone is."""
         self.number_of(task.robot)
-        watch = TaskWatch(task, self.now_s)
+        watch = TaskWatch(task)
         self._tasks[task.key] = watch
         self.log.note(self.now_s, 'task', task.robot, task.key, task.kind)
         if task.danger:

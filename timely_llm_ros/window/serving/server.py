@@ -52,7 +52,7 @@ TOKEN_LIMIT_S = 5.0
 
 MOST_REQUEST_BYTES = 1 << 16
 
-WRONG_TOKEN, TOO_SLOW, TOO_MANY = 4401, 4408, 4429
+WRONG_TOKEN, TOO_MANY = 4401, 4429
 """Codes by which a page is closed, in the range that is free for that."""
 
 _TYPES = {'html': 'text/html', 'css': 'text/css', 'js': 'text/javascript'}
@@ -130,11 +130,6 @@ class WindowServer:
         if self._server is not None:
             port = next(iter(self._server.sockets)).getsockname()[1]
         return self._access.address(self._options.host, port)
-
-    @property
-    def robots(self) -> list[str]:
-        """The robots that were heard."""
-        return self._log.robots
 
     async def start(self) -> None:
         """Begin to serve.

@@ -93,7 +93,6 @@ class TelloBody:
         self.battery_percent, self._drain_percent_s = battery_percent, drain_percent_s
         self.speed_m_s = 0.5
         self.takes_commands = False
-        self.streams = False
         """Whether its video stream is on."""
         self.stalled = False
         """Whether moves are slow and never end, as when its camera sees no ground."""
@@ -178,7 +177,6 @@ class TelloBody:
             case 'speed':
                 self._set_speed(_whole(arguments, 1, 10, 100), answer)
             case 'streamon' | 'streamoff':
-                self.streams = word == 'streamon'
                 answer('ok')
             case _ if word in (reads := self._readings()):
                 answer(f'{reads[word]}\r\n')
