@@ -35,78 +35,53 @@ examples:
 
 
 COMMANDS = {
-    'demo': ('demo_command.add_options', 'fly a simulated fleet and compare two ways to plan'),
-    'plan': ('plan_command.add_options', 'give a running planner one task and follow it'),
-    'resume': (
-        'resume_command.add_options',
-        'submit the tasks of a trace again that had not ended',
-    ),
+    'demo': ('demo_command', 'fly a simulated fleet and compare two ways to plan'),
+    'plan': ('plan_command', 'give a running planner one task and follow it'),
+    'resume': ('resume_command', 'submit the tasks of a trace again that had not ended'),
     'halt': (
-        'operation.halt_command.add_halt_options',
-        'bring robots to rest until they are released',
+        'operation.halt_command:add_halt_options', 'bring robots to rest until they are released',
     ),
     'release': (
-        'operation.halt_command.add_release_options',
-        'have halted robots take tasks again',
+        'operation.halt_command:add_release_options', 'have halted robots take tasks again',
     ),
     'fleet': (
-        'operation.fleet_command.add_options',
-        'start a whole fleet: planner, executors, recorder, window',
+        'operation.fleet_command', 'start a whole fleet: planner, executors, recorder, window',
     ),
     'cluster': (
-        'operation.cluster_command.add_options',
-        'start Ray on this machine and look after its replicas',
+        'operation.cluster_command', 'start Ray on this machine and look after its replicas',
     ),
     'security': (
-        'operation.security_command.add_options',
-        'write what each program of a fleet may do, for SROS2',
+        'operation.security_command', 'write what each program of a fleet may do, for SROS2',
     ),
-    'logs': ('operation.logs_command.add_options', 'make JSON lines of what programs log'),
+    'logs': ('operation.logs_command', 'make JSON lines of what programs log'),
     'window': (
-        'operation.window_command.add_options',
-        'show a fleet in a browser, or play recorded runs again',
+        'operation.window_command', 'show a fleet in a browser, or play recorded runs again',
     ),
     'approve': (
-        'operation.approve_command.add_options',
-        'decide on what waits for approval before a robot does it',
+        'operation.approve_command', 'decide on what waits for approval before a robot does it',
     ),
-    'audit': ('operation.audit_command.add_options', "check a planner's audit log"),
-    'serve': (
-        'serve_command.add_options',
-        'start a vLLM server for planners on other machines',
-    ),
-    'skills': ('skills_command.add_options', 'list skill sets, or check a skill-set file'),
-    'prompt': ('models.prompt_command.add_options', 'show what a model is told, and what it costs'),
-    'doctor': ('doctor_command.add_options', 'check this machine and say what is missing'),
-    'profile': ('profile_command.add_options', 'measure a model on this machine'),
-    'profile-robot': (
-        'profile_robot_command.add_options',
-        'fit the durations of skills from traces',
-    ),
+    'audit': ('operation.audit_command', "check a planner's audit log"),
+    'serve': ('serve_command', 'start a vLLM server for planners on other machines'),
+    'skills': ('skills_command', 'list skill sets, or check a skill-set file'),
+    'prompt': ('models.prompt_command', 'show what a model is told, and what it costs'),
+    'doctor': ('doctor_command', 'check this machine and say what is missing'),
+    'profile': ('profile_command', 'measure a model on this machine'),
+    'profile-robot': ('profile_robot_command', 'fit the durations of skills from traces'),
     'evaluate': (
-        'models.evaluate_command.add_options',
-        'have a model write plans for held-out tasks and judge them',
+        'models.evaluate_command', 'have a model write plans for held-out tasks and judge them',
     ),
-    'tune': (
-        'models.tune_command.add_options',
-        'teach a general model the plans of one skill set',
-    ),
-    'train-rlp': (
-        'train_commands.add_rlp_options',
-        'train a predictor of response lengths',
-    ),
-    'train-probe': (
-        'train_commands.add_probe_options',
-        'train a probe of remaining lengths',
-    ),
-    'generate': ('generate_command.add_options', 'generate plans for a file of prompts'),
+    'tune': ('models.tune_command', 'teach a general model the plans of one skill set'),
+    'train-rlp': ('train_commands:add_rlp_options', 'train a predictor of response lengths'),
+    'train-probe': ('train_commands:add_probe_options', 'train a probe of remaining lengths'),
+    'generate': ('generate_command', 'generate plans for a file of prompts'),
     'what-if': (
-        'what_if_command.add_options',
+        'what_if_command',
         'ask what if: the tasks of a trace under other policies, hardware or fleets',
     ),
-    'compose': ('compose_command.add_options', 'make a workload of recorded tasks'),
-}
-"""The function that says what a command takes, and what the list of commands says of it."""
+    'compose': ('compose_command', 'make a workload of recorded tasks'),
+}  # fmt: skip
+"""The module of a command, whose ``add_options`` or the function that is named says what it takes,
+and what the list of commands says of it."""
 
 
 def build_parser(command: str | None = None) -> argparse.ArgumentParser:
@@ -126,8 +101,8 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
             name, help=what, formatter_class=argparse.RawDescriptionHelpFormatter
         )
         if command in (name, None):
-            module, _, function = place.rpartition('.')
-            getattr(import_module(f'timely_llm_ros.cli.{module}'), function)(one)
+            module, _, function = place.partition(':')
+            getattr(import_module(f'timely_llm_ros.cli.{module}'), function or 'add_options')(one)
             if one.description and '\n' not in one.description:
                 one.description = textwrap.fill(one.description, 100)
     return parser

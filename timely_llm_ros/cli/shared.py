@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -11,7 +13,7 @@ from timely_llm_ros.options import Option, option_of
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from rich.console import Console
     from rich.progress import Progress
@@ -100,9 +102,24 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 def add_planner(parser: argparse.ArgumentParser) -> None:
     """Let the user say which planner to speak to."""
     add_namespace(parser, 'planner')
+    add_wait(parser, 10.0, 'a planner')
+
+
+def add_wait(parser: argparse.ArgumentParser, usual_s: float, whom: str) -> None:
+    """Let the user say how long to wait for somebody."""
     parser.add_argument(
-        '--wait', type=seconds, default=10.0, metavar='SECONDS', help='for a planner (default: 10)'
-    )
+        '--wait', type=seconds, default=usual_s, metavar='SECONDS',
+        help=f'for {whom} (default: {usual_s:g})',
+    )  # fmt: skip
+
+
+def run_tool(name: str, arguments: Sequence[str], options: argparse.Namespace) -> int:
+    """Run a program of ``nodes/tools``, as ROS stays out of this process; return its exit code."""
+    command = [sys.executable, '-m', f'timely_llm_ros.nodes.tools.{name}', *arguments]
+    command += ['--wait', str(options.wait)]
+    if options.namespace:
+        command += ['--ros-args', '-r', f'__ns:={options.namespace}']
+    return subprocess.run(command, check=False).returncode
 
 
 def progress_bar(screen: Console) -> Progress:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import getpass
-import subprocess
-import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.command_line import add_namespace, seconds
+from timely_llm_ros.cli.shared import add_wait, run_tool
+from timely_llm_ros.command_line import add_namespace
 
 if TYPE_CHECKING:
     import argparse
@@ -41,13 +40,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     refusing.add_argument('--reason', default='', help='what the client is told')
     for one, what in ((listing, 'list'), (approving, 'approve'), (refusing, 'refuse')):
         add_namespace(one)
-        one.add_argument(
-            '--wait',
-            type=seconds,
-            default=3.0,
-            metavar='SECONDS',
-            help='for a planner (default: 3)',
-        )
+        add_wait(one, 3.0, 'a planner')
         one.set_defaults(run=partial(_run, what))
 
 
@@ -60,12 +53,7 @@ def _user() -> str:
 
 
 def _run(what: str, options: argparse.Namespace) -> int:
-    command = [sys.executable, '-m', 'timely_llm_ros.nodes.tools.approve', what]
-    if what != 'list':
-        command += [options.key, '--who', options.who]
+    arguments = [what] if what == 'list' else [what, options.key, '--who', options.who]
     if what == 'refuse':
-        command += ['--reason', options.reason]
-    command += ['--wait', str(options.wait)]
-    if options.namespace:
-        command += ['--ros-args', '-r', f'__ns:={options.namespace}']
-    return subprocess.run(command, check=False).returncode
+        arguments += ['--reason', options.reason]
+    return run_tool('approve', arguments, options)

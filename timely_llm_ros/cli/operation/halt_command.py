@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.command_line import add_namespace, seconds
+from timely_llm_ros.cli.shared import add_wait, run_tool
+from timely_llm_ros.command_line import add_namespace
 
 if TYPE_CHECKING:
     import argparse
@@ -44,19 +43,9 @@ def _add(parser: argparse.ArgumentParser, what: str) -> None:
     parser.epilog = _EXAMPLES.format(what=what)
     parser.add_argument('robots', nargs='*', metavar='ROBOT', help='their names; none for all')
     add_namespace(parser)
-    parser.add_argument(
-        '--wait',
-        type=seconds,
-        default=3.0,
-        metavar='SECONDS',
-        help='for robots that have not answered (default: 3)',
-    )
+    add_wait(parser, 3.0, 'robots that have not answered')
     parser.set_defaults(run=partial(_run, what))
 
 
 def _run(what: str, options: argparse.Namespace) -> int:
-    command = [sys.executable, '-m', 'timely_llm_ros.nodes.tools.fleet_halt', what]
-    command += [*options.robots, '--wait', str(options.wait)]
-    if options.namespace:
-        command += ['--ros-args', '-r', f'__ns:={options.namespace}']
-    return subprocess.run(command, check=False).returncode
+    return run_tool('fleet_halt', [what, *options.robots], options)
