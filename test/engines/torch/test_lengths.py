@@ -374,7 +374,7 @@ async def test_a_folder_without_predictors_is_refused(tmp_path: Path) -> None:
 
 def test_the_shipped_predictors_fit_the_shipped_model() -> None:
     probe = read_probe(f'{MODEL}/predictors')
-    assert probe.width == 256
+    assert probe.weights['inner'].shape[1] == 256
     rlp = read_rlp(f'{MODEL}/predictors')
     requests = list(draw_requests(60, 9, 'held_out', kinds=(6, 10)))
     means: dict[int, list[float]] = {6: [], 10: []}

@@ -16,7 +16,6 @@ from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.prediction.lengths.empirical_table import PLAN_LENGTHS, SCENE_SIZES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 MOST_LEARNED = 500
@@ -71,13 +70,10 @@ class Sample:
 
 
 class EmpiricalLengths:
-    """Lengths of plans by skill set and size of the scene, learned as plans end.
+    """Lengths of plans by skill set and class of the scene's size, learned as plans end."""
 
-    It begins with the lengths (tokens) of ``known``, by skill set and class of the scene's size.
-    """
-
-    def __init__(self, known: Mapping[tuple[str, int], Sequence[int]] = PLAN_LENGTHS) -> None:
-        self._lengths = {kind: sorted(lengths) for kind, lengths in known.items()}
+    def __init__(self) -> None:
+        self._lengths = {kind: sorted(lengths) for kind, lengths in PLAN_LENGTHS.items()}
         self._learned: dict[tuple[str, int], list[int]] = {}
 
     def predict(self, fixed: str, body: str) -> Sample:

@@ -95,11 +95,6 @@ class RemainingLengthProbe:
             prompt_weight=settings.prompt_weight,
         )
 
-    @property
-    def width(self) -> int:
-        """How many numbers a state has."""
-        return len(self._inner)
-
     def answer(self, states: Singles) -> Singles:
         """Return the probability of each bin, ``[..., bins]``, of states ``[..., width]``."""
         hidden = states @ self._inner
