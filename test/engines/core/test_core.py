@@ -170,13 +170,13 @@ def test_states_come_at_most_ten_times_a_second() -> None:
     bench.core.apply(Submit(request()))
     states = 0
     while bench.step() is not None:
-        states += bench.core.take_state(bench.now_s) is not None
+        states += bench.core.generations.take_state(bench.now_s) is not None
     assert 1 <= states <= bench.now_s * 10 + 1
-    assert bench.core.state_due_s is not None
-    last = bench.core.take_state(bench.now_s + 1.0)
+    assert bench.core.generations.state_due_s is not None
+    last = bench.core.generations.take_state(bench.now_s + 1.0)
     assert last is not None
     assert last.state.generations == ()
-    assert bench.core.take_state(bench.now_s + 9.0) is None
+    assert bench.core.generations.take_state(bench.now_s + 9.0) is None
 
 
 @settings(max_examples=60, deadline=None)

@@ -88,7 +88,7 @@ def test_steps_are_what_is_expected_of_segments() -> None:
 def test_predicted_lengths_fall_by_all_that_a_step_brought() -> None:
     bench = Bench(EngineCore, PLAN, texts=Forwarding, policy='srpt')
     bench.core.apply(Submit(request()))
-    bench.core.predict('g', 15)
+    bench.core.generations.predict('g', 15)
     generation = bench.core.generations.get('g')
     assert generation is not None
     while 'g' in bench.core:

@@ -304,8 +304,8 @@ def test_what_watches_a_plan_knows_better_than_its_prompt() -> None:
     (before,) = core.state(0.0).generations
     assert math.isnan(before.remaining_tokens)
     core.refine({'g': 12.0, 'gone': 3.0})
-    core.predict('g', 50.0)
-    core.predict('g', 70.0)
+    core.generations.predict('g', 50.0)
+    core.generations.predict('g', 70.0)
     (after,) = core.state(0.0).generations
     assert after.remaining_tokens == 12.0
     assert core.generations.table.get('g', 'predicted_tokens') == 50.0

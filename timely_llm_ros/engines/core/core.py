@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.engines.commands import Command
     from timely_llm_ros.engines.core.step import Backend, Generation, Output, StepPlan
-    from timely_llm_ros.engines.engine import EngineEvent, EngineState, EngineStateChanged
+    from timely_llm_ros.engines.engine import EngineEvent, EngineState
 
 
 class EngineCore:
@@ -70,10 +70,6 @@ class EngineCore:
     def apply(self, command: Command) -> None:
         """Do what a command asks for; one that names no generation of these is ignored."""
         self.generations.apply(command)
-
-    def predict(self, generation_id: str, tokens: float) -> None:
-        """Take the first prediction of a plan's whole length (tokens)."""
-        self.generations.predict(generation_id, tokens)
 
     def refine(self, remaining_tokens: Mapping[str, float]) -> None:
         """Take later predictions of how many tokens are left of plans."""
@@ -125,15 +121,6 @@ class EngineCore:
     def take_events(self) -> list[EngineEvent]:
         """Return the events since the last call, oldest first."""
         return self.generations.take_events()
-
-    def take_state(self, now_s: float) -> EngineStateChanged | None:
-        """Return the state where it changed and the last one is ``STATE_PERIOD_S`` ago."""
-        return self.generations.take_state(now_s)
-
-    @property
-    def state_due_s(self) -> float | None:
-        """When :meth:`take_state` has something next; None where nothing changed."""
-        return self.generations.state_due_s
 
     def state(self, now_s: float) -> EngineState:
         """Return a snapshot."""
