@@ -101,11 +101,6 @@ class BackgroundHandle:
     def __init__(self, tasks: BackgroundTasks, run: _Run) -> None:
         self._tasks, self._run = tasks, run
 
-    @property
-    def task(self) -> BackgroundTask:
-        """The task."""
-        return self._run.task
-
     async def result(self) -> BackgroundResult:
         """Return how it ended, once it has; never raises for a task that failed."""
         return await asyncio.shield(self._run.result)
