@@ -10,13 +10,14 @@ quantile that is promised.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.planner.worth.costs import MOST_KINDS
 
 if TYPE_CHECKING:
-    from timely_llm_ros.planner.worth.costs import Kind, PlanCost, PlanCosts
+    from timely_llm_ros.planner.worth.costs import Kind, PlanCosts
 
 PROMISED = 0.9
 """Share of the tasks whose response is no longer than was promised."""
@@ -83,7 +84,7 @@ class Expectations:
 
     def __init__(self, costs: PlanCosts) -> None:
         self._costs = costs
-        self._pending: dict[str, tuple[float, float]] = {}
+        self._pending: dict[str, Kind] = {}
         self._errors: dict[tuple[Kind | str, bool], _Error] = {}
         self._made: dict[str, tuple[tuple[Kind, bool], float, float]] = {}
         self._later_share, self._at_s = 0.0, 0.0
@@ -97,9 +98,7 @@ class Expectations:
         if cost is None or not cost.known:
             return None
         self._decay(now_s)
-        rank = _rank(kind, cost)
-        ahead_s = sum(left_s for other, left_s in self._pending.values() if other >= rank)
-        engine_s = ahead_s / max(_LEAST_FREE, 1.0 - self._later_share)
+        engine_s = self._ahead_s(kind) / max(_LEAST_FREE, 1.0 - self._later_share)
         base_s = robot_s + engine_s + cost.first_s
         error = self._error((kind.unlabelled, robot_s > 0))
         response_s = base_s * error.mean
@@ -124,9 +123,7 @@ class Expectations:
 
     def begin(self, task_id: str, kind: Kind) -> None:
         """Note that a plan's generation is on the engine."""
-        cost = self._costs.find(kind)
-        if cost is not None and cost.first_cost_s:
-            self._pending[task_id] = _rank(kind, cost), cost.first_cost_s
+        self._pending[task_id] = kind
 
     def spend(self, task_id: str, now_s: float, cost_s: float, *, first: bool) -> None:
         """Note that a segment is complete, and what it took of the engine."""
@@ -149,6 +146,28 @@ class Expectations:
         self._error(key).learn(response_s / base_s, kept=kept)
         return kept
 
+    def _ahead_s(self, kind: Kind) -> float:
+        """Return what of the engine's time first segments take that go before one of a kind (s).
+
+        Those of the same utility that came before always do, whatever they are called and however
+        far what is learned of their costs has moved since: the scheduler knows no labels. What they
+        cost is asked now, so that those count too that came before anything was known.
+        """
+        like, rank = kind.unlabelled, self._rank(kind.unlabelled)
+        ahead_s = 0.0
+        for other, count in Counter(self._pending.values()).items():
+            if other.unlabelled == like or self._rank(other.unlabelled) >= rank:
+                cost = self._costs.find(other)
+                ahead_s += 0.0 if cost is None else count * cost.first_cost_s
+        return ahead_s
+
+    def _rank(self, kind: Kind) -> float:
+        """Return in which order first segments go: who loses most per second of the engine."""
+        cost = self._costs.find(kind)
+        if cost is None or not cost.first_cost_s:
+            return 0.0
+        return -kind.utility.slope_per_s / cost.first_cost_s
+
     def _error(self, key: tuple[Kind, bool]) -> _Error:
         error = self._errors.get(key)
         if error is None:
@@ -161,8 +180,3 @@ class Expectations:
         if now_s > self._at_s:
             self._later_share *= math.exp((self._at_s - now_s) / _WINDOW_S)
             self._at_s = now_s
-
-
-def _rank(kind: Kind, cost: PlanCost) -> float:
-    """Return in which order first segments go: whoever loses most per second of the engine."""
-    return -kind.utility.slope_per_s / cost.first_cost_s if cost.first_cost_s else 0.0
