@@ -23,6 +23,10 @@ MOST_PLANNED = 8
 _CROWDED_WEIGHT = 0.01
 """What a step counts in the share of steps that had more candidates than places."""
 
+_CROWDED = 0.2
+"""The share of such steps from which steps are filled. Where tasks are refused fewer wait outside
+the more are refused: at half, steps went half empty at twenty times what can be served."""
+
 
 class LookaheadBatchLimit(BatchLimit):
     """Runs those whose joining costs all together least.
@@ -37,9 +41,9 @@ class LookaheadBatchLimit(BatchLimit):
       was one.
     * As long as no step was observed, one prompt begins at a time.
 
-    Where it ``fills``, or most steps of late had more candidates than places, one that has its
-    prompt's KV joins wherever there is room, whoever loses by it: one more row costs little, and
-    only full steps serve as many as can be served.
+    Where it ``fills``, or a fifth of the steps of late had more candidates than places, one that
+    has its prompt's KV joins wherever there is room, whoever loses by it: one more row costs
+    little, and only full steps serve as many as can be served.
     ``network_s`` is the one-way time to a robot.
     """
 
@@ -66,7 +70,7 @@ class LookaheadBatchLimit(BatchLimit):
             return ()
         crowded = len(candidates) > self.max_running
         self._crowded += _CROWDED_WEIGHT * (crowded - self._crowded)
-        fills = self._fills or self._crowded > 0.5
+        fills = self._fills or self._crowded > _CROWDED
         losses = [item.loss_per_s for item in candidates if item.loss_per_s < OVERDUE_LOSS_PER_S]
         self._dearest = max(self._dearest, *losses, 0.0)
         places = list(range(min(running, self.max_running)))
