@@ -221,7 +221,7 @@ def test_a_row_fills_a_step_while_more_come_than_find_a_place() -> None:
     for _ in range(100):
         limit.choose(candidates)
     assert limit.choose(candidates) == [0, 2, 3]
-    for _ in range(100):
+    for _ in range(200):
         limit.choose(candidates[:2])
     assert limit.choose(candidates) == [0]
 

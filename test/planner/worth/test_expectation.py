@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from timely_llm_ros.planner.worth import Expectation, Expectations, Kind, PlanCosts
 from timely_llm_ros.utility import NORMAL, URGENT
@@ -49,6 +51,60 @@ def test_a_response_is_the_robots_wait_the_engines_and_ones_own_segment() -> Non
     found.spend('0', 0.0, 0.05, first=True)
     found.end('1', None)
     assert expect(found).engine_s == pytest.approx(0.1)
+
+
+def test_whoever_is_as_urgent_and_came_before_is_ahead_whatever_it_is_called() -> None:
+    costs = PlanCosts()
+    found = Expectations(costs)
+    # Before anything was known of what they cost.
+    found.begin('early', Kind('exact', URGENT, 'fetch'))
+    for label, cost_s in (('fetch', 0.05), ('follow', 0.04)):
+        for _ in range(3):
+            costs.observe_first(Kind('exact', URGENT, label), first_s=0.2, cost_s=cost_s)
+            costs.observe_plan(Kind('exact', URGENT, label), 0.1)
+    for label in ('fetch', 'follow', 'new'):
+        made = found.expect(Kind('exact', URGENT, label), now_s=0.0, robot_s=0.0)
+        assert made is not None
+        assert made.engine_s == pytest.approx(0.05)
+    # What is learned later of what they cost changes no order.
+    for _ in range(3):
+        costs.observe_first(Kind('exact', URGENT, 'fetch'), first_s=0.2, cost_s=0.09)
+    assert expect(found, urgent=True).engine_s > 0.05
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.sampled_from(['', 'a', 'b'])), max_size=12),
+    st.lists(st.tuples(st.booleans(), st.floats(0.01, 0.2)), max_size=12),
+    st.booleans(),
+)
+def test_one_more_ahead_never_promises_sooner_and_its_end_takes_that_back(
+    ahead: list[tuple[bool, str]], learned: list[tuple[bool, float]], urgent: bool
+) -> None:
+    costs = PlanCosts()
+    found = Expectations(costs)
+    for kind in (PATIENT, HASTY):
+        for _ in range(3):
+            costs.observe_first(kind, first_s=0.2, cost_s=0.05)
+            costs.observe_plan(kind, 0.1)
+    alone = expect(found, urgent=urgent)
+    for number, (hasty, label) in enumerate(ahead):
+        before = expect(found, urgent=urgent)
+        found.begin(str(number), Kind('exact', URGENT if hasty else NORMAL, label))
+        after = expect(found, urgent=urgent)
+        assert after.promised_s >= before.promised_s
+        if hasty == urgent:
+            assert after.engine_s > before.engine_s
+    for hasty, cost_s in learned:
+        costs.observe_first(HASTY if hasty else PATIENT, first_s=0.2, cost_s=cost_s)
+    same = sum(hasty == urgent for hasty, _ in ahead)
+    cost = costs.find(HASTY if urgent else PATIENT)
+    assert cost is not None
+    least_s = same * cost.first_cost_s
+    assert expect(found, urgent=urgent).engine_s >= least_s * (1 - 1e-9)
+    for number in range(len(ahead)):
+        found.end(str(number), None)
+    assert found.pending == 0
+    assert expect(found, urgent=urgent).engine_s == alone.engine_s == 0.0
 
 
 def test_plans_that_go_on_leave_less_of_the_engine() -> None:

@@ -85,6 +85,7 @@ class Expectations:
     def __init__(self, costs: PlanCosts) -> None:
         self._costs = costs
         self._pending: dict[str, Kind] = {}
+        self._pending_of: Counter[Kind] = Counter()
         self._errors: dict[tuple[Kind | str, bool], _Error] = {}
         self._made: dict[str, tuple[tuple[Kind, bool], float, float]] = {}
         self._later_share, self._at_s = 0.0, 0.0
@@ -123,11 +124,13 @@ class Expectations:
 
     def begin(self, task_id: str, kind: Kind) -> None:
         """Note that a plan's generation is on the engine."""
+        self._settle(task_id)
         self._pending[task_id] = kind
+        self._pending_of[kind] += 1
 
     def spend(self, task_id: str, now_s: float, cost_s: float, *, first: bool) -> None:
         """Note that a segment is complete, and what it took of the engine."""
-        self._pending.pop(task_id, None)
+        self._settle(task_id)
         self._decay(now_s)
         if not first:
             self._later_share += cost_s / _WINDOW_S
@@ -137,7 +140,7 @@ class Expectations:
 
         Where it was ``given_up`` because it came too late, ``response_s`` is how late it was then.
         """
-        self._pending.pop(task_id, None)
+        self._settle(task_id)
         made = self._made.pop(task_id, None)
         if made is None or response_s is None:
             return None
@@ -145,6 +148,14 @@ class Expectations:
         kept = response_s <= promised_s and not given_up
         self._error(key).learn(response_s / base_s, kept=kept)
         return kept
+
+    def _settle(self, task_id: str) -> None:
+        """Note that a plan has its first segment, or will have none."""
+        kind = self._pending.pop(task_id, None)
+        if kind is not None:
+            self._pending_of[kind] -= 1
+            if not self._pending_of[kind]:
+                del self._pending_of[kind]
 
     def _ahead_s(self, kind: Kind) -> float:
         """Return what of the engine's time first segments take that go before one of a kind (s).
@@ -155,7 +166,7 @@ class Expectations:
         """
         like, rank = kind.unlabelled, self._rank(kind.unlabelled)
         ahead_s = 0.0
-        for other, count in Counter(self._pending.values()).items():
+        for other, count in self._pending_of.items():
             if other.unlabelled == like or self._rank(other.unlabelled) >= rank:
                 cost = self._costs.find(other)
                 ahead_s += 0.0 if cost is None else count * cost.first_cost_s
