@@ -141,6 +141,9 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
             heapq.heapify(self._timers)
             self._timers_cancelled = 0
 
+    def _write_to_self(self) -> None:
+        """Nothing: a loop that never waits needs no waking."""
+
     def _run_once(self) -> None:
         """Move the time on if nothing is ready, then call what is."""
         ready = self._ready

@@ -9,14 +9,17 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from benchmarks.common import running_fleet
+from benchmarks.workloads.replicas import Replicas
 from timely_llm_ros.clock import LoopClock
 from timely_llm_ros.engines.simulated import SimulatedConfig, SimulatedEngine, find_hardware
 from timely_llm_ros.errors import TimelyError
-from timely_llm_ros.planner import PlannerConfig, Task, TaskEnded
+from timely_llm_ros.planner import Planner, PlannerConfig, Task, TaskEnded
 from timely_llm_ros.scheduling import SchedulingOptions
 from timely_llm_ros.skills import Scene
 from timely_llm_ros.skills.loading import parse_skill_set
@@ -77,20 +80,22 @@ class System:
 
     def engine(self, hardware: Hardware, plans: Mapping[str, Sequence[str]]) -> SimulatedEngine:
         """Return the engine that writes these plans, token by token, by their generations' ids."""
+        return SimulatedEngine(self.config(hardware, plans))
+
+    def config(self, hardware: Hardware, plans: Mapping[str, Sequence[str]]) -> SimulatedConfig:
+        """Return the options of an engine that writes these plans, token by token, by their generations' ids."""
 
         def plan_of(request: GenerationRequest) -> Sequence[str]:
             return plans[request.generation_id]
 
-        return SimulatedEngine(
-            SimulatedConfig(
-                plan_text=plan_of,
-                step_time=hardware.step_time,
-                mode=self.mode,
-                policy=self.policy,
-                max_running=self.max_running,
-                max_kv_tokens=self.max_kv_tokens or hardware.kv_capacity_tokens,
-                scheduling=self.scheduling,
-            )
+        return SimulatedConfig(
+            plan_text=plan_of,
+            step_time=hardware.step_time,
+            mode=self.mode,
+            policy=self.policy,
+            max_running=self.max_running,
+            max_kv_tokens=self.max_kv_tokens or hardware.kv_capacity_tokens,
+            scheduling=self.scheduling,
         )
 
 
@@ -119,6 +124,8 @@ def run_workload(
     network_s: float = NETWORK_S,
     on_event: Callable[[PlannerEvent], None] | None = None,
     from_free_robot: bool = False,
+    replicas: int = 0,
+    planners: int = 1,
 ) -> tuple[ServedTask, ...]:
     """Serve a whole workload on virtual time; return a record of each task, in the given order.
 
@@ -132,14 +139,18 @@ def run_workload(
         on_event: Called with every planner event.
         from_free_robot: Whether a task comes only once a robot is free for it, so that the wait
             for one counts nowhere. Only to compare with a simulation that counts so.
+        replicas: How many replicas of the engine ``ray`` serve; 0 for one engine and no Ray.
+        planners: How many planners share the replicas, each with a share of the robots.
 
     Raises:
         ConfigurationError: An option is not known or out of range.
         TimelyError: A task ended with an error, which a simulated one never should.
     """
     plans = {str(number): plan_tokens(task) for number, task in enumerate(workload.tasks)}
-    engine = system.engine(find_hardware(hardware), plans)
-    fleet = _Fleet(workload, engine, network_s, on_event, from_free_robot)
+    config = system.config(find_hardware(hardware), plans)
+    make = Replicas(config, replicas).engine if replicas else partial(SimulatedEngine, config)
+    engines = [make() for _ in range(planners)]
+    fleet = _Fleet(workload, engines, network_s, on_event, from_free_robot)
     return run_virtual(fleet.serve())
 
 
@@ -153,20 +164,21 @@ def plan_tokens(task: WorkloadTask) -> list[str]:
 
 
 class _Fleet:
-    """A workload's robots and planner for one run."""
+    """A workload's robots and planners for one run; planners with one engine each."""
 
     def __init__(
         self,
         workload: Workload,
-        engine: Engine,
+        engines: Sequence[Engine],
         network_s: float,
         on_event: Callable[[PlannerEvent], None] | None,
         from_free_robot: bool,
     ) -> None:
         self._workload, self._network_s, self._on_event = workload, network_s, on_event
-        self._engine, self._from_free_robot = engine, from_free_robot
+        self._engines, self._from_free_robot = engines, from_free_robot
         self._random = random.Random(f'robots of {workload.name}:{workload.seed}')
         self._free = [f'robot_{number}' for number in range(workload.robots)]
+        self._planners: dict[str, Planner] = {}
         self._pending: deque[int] = deque()
         self._begun: dict[str, tuple[str, float]] = {}
         self._records: dict[int, ServedTask] = {}
@@ -175,15 +187,20 @@ class _Fleet:
     async def serve(self) -> tuple[ServedTask, ...]:
         clock = LoopClock()
         most = max((task.tokens for task in self._workload.tasks), default=1)
-        async with running_fleet(
-            self._engine,
-            self._free,
-            TIMED,
-            clock,
-            network_s=self._network_s,
-            on_event=self._see,
-            config=PlannerConfig(max_tokens=most + 1),
-        ) as self._planner:
+        async with AsyncExitStack() as stack:
+            for number, engine in enumerate(self._engines):
+                share = self._free[number :: len(self._engines)]
+                running = running_fleet(
+                    engine,
+                    share,
+                    TIMED,
+                    clock,
+                    network_s=self._network_s,
+                    on_event=self._see,
+                    config=PlannerConfig(max_tokens=most + 1),
+                )
+                planner = await stack.enter_async_context(running)
+                self._planners.update(dict.fromkeys(share, planner))
             for number, task in enumerate(self._workload.tasks):
                 # Tasks of one moment come in one go: the engine must not begin in between.
                 if task.at_s > clock.now():
@@ -202,8 +219,9 @@ class _Fleet:
             task = self._workload.tasks[number]
             robot = self._free.pop(self._random.randrange(len(self._free)))
             self._begun[str(number)] = robot, now_s
-            self._planner.submit(
-                self._planner.prepare(
+            planner = self._planners[robot]
+            planner.submit(
+                planner.prepare(
                     Task(
                         str(number),
                         robot,

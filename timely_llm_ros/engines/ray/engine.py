@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 import uuid
 from collections import Counter
 from contextlib import suppress
@@ -34,7 +33,7 @@ from timely_llm_ros.engines.ray.summary import summary
 from timely_llm_ros.errors import EngineError, ModelLoadError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from timely_llm_ros.engines.commands import Command, GenerationRequest
     from timely_llm_ros.engines.config import EngineConfig
@@ -56,10 +55,17 @@ class RayEngine(Engine):
     Args:
         config: The options of the cluster and of the replicas.
         make: Makes a replica's engine of its options.
+        find: Returns a handle of the replicas, as Ray Serve's are; None for the cluster's.
     """
 
-    def __init__(self, config: RayConfig, make: Callable[[EngineConfig], Engine]) -> None:
+    def __init__(
+        self,
+        config: RayConfig,
+        make: Callable[[EngineConfig], Engine],
+        find: Callable[[], Awaitable[Any]] | None = None,
+    ) -> None:
         self._options, self._config, self._make = config.ray, config.replica, make
+        self._find = find or self._on_cluster
         self._name = uuid.uuid4().hex[:12]
         self._on_event: Callable[[EngineEvent], None] | None = None
         self._begun = False
@@ -90,18 +96,18 @@ class RayEngine(Engine):
         self._begun = True
         self._on_event = on_event
         self._loop = asyncio.get_running_loop()
-        started_s = time.monotonic()
+        started_s = self._loop.time()
         try:
-            self._calls = Calls(await asyncio.to_thread(self._find))
+            self._calls = Calls(await self._find())
             # Where another engine of this process has a router, they are known already.
-            self._replicas(self._running)
+            listen(self._options.app, self._heard)
             await self._first_replica()
         except BaseException:
             await self.close()
             raise
         hello = next(link.hello for link in self._links.values() if link.ready)
         assert hello is not None  # noqa: S101  A link that is ready has heard it.
-        load_s = time.monotonic() - started_s
+        load_s = self._loop.time() - started_s
         self._info = replace(hello.info, engine='ray', load_s=load_s, reschedules=False)
         self._state_due()
         return self._info
@@ -202,15 +208,17 @@ class RayEngine(Engine):
 
     # Replicas ------------------------------------------------------------------------------------
 
-    def _find(self) -> Any:
-        """Return the handle of the replicas, started where there are none."""
+    async def _on_cluster(self) -> Any:
+        """Return the handle of the cluster's replicas, started where there are none."""
+        return await asyncio.to_thread(self._connected)
+
+    def _connected(self) -> Any:
         from timely_llm_ros.engines.ray.cluster import connect, deploy, find
 
         connect(self._options.address)
         handle = find(self._options.app)
         if handle is None:
             handle = deploy(self._make, self._config, self._options)
-        listen(self._options.app, self._heard)
         # That makes its router, and with it the list of replicas.
         return handle.options(method_name='send')
 
@@ -251,14 +259,14 @@ class RayEngine(Engine):
         from timely_llm_ros.engines.ray.cluster import trouble
 
         app, limit_s = self._options.app, self._options.start_limit_s
-        end_s = time.monotonic() + limit_s
+        end_s = self._loop.time() + limit_s
         while not self._first.is_set():
             with suppress(TimeoutError):
                 async with asyncio.timeout(1.0):
                     await self._first.wait()
                     return
             error = await asyncio.to_thread(trouble, app)
-            if error or time.monotonic() > end_s:
+            if error or self._loop.time() > end_s:
                 raise ModelLoadError(
                     f'no replica of {app!r} after {limit_s:g} s: {error or "none is running"}; '
                     'expected one, see "timely-llm cluster status"'

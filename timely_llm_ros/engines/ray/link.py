@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-import time
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +56,7 @@ class Link:
         self._commands: list[Command] = []
         self._some = asyncio.Event()
         loop = asyncio.get_running_loop()
+        self._now_s = loop.time
         self._tasks = [
             loop.create_task(self._guard(part), name=f'replica {name}')
             for part in (self._read, self._write)
@@ -117,10 +117,10 @@ class Link:
                 continue
             batch, self._commands = self._commands, []
             data = pickle.dumps([self._clock.theirs(one) for one in batch], -1)
-            asked_s = time.monotonic()
+            asked_s = self._now_s()
             async with asyncio.timeout(SILENCE_S):
                 theirs_s = await self._calls.call('send', self.name, self._planner, data)
-            self._clock.observe(asked_s, time.monotonic(), theirs_s)
+            self._clock.observe(asked_s, self._now_s(), theirs_s)
             if not self.ready:
                 self.ready = True
                 self._on_ready(self)

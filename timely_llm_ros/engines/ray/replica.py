@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 class _Planner:
     """A planner's events that are not sent yet, and its generations."""
 
-    def __init__(self) -> None:
-        self.heard_s = time.monotonic()
+    def __init__(self, now_s: float) -> None:
+        self.heard_s = now_s
         self.generations: set[str] = set()
         self._events: list[EngineEvent | Hello] = []
         self._some = asyncio.Event()
@@ -64,11 +64,16 @@ class EngineReplica:
     Args:
         make: Makes an engine of its options.
         config: The engine's options.
+        now: Returns the time on the engine's clock (s).
     """
 
     async def __init__(  # type: ignore[misc]  # Serve awaits it
-        self, make: Callable[[EngineConfig], Engine], config: EngineConfig
+        self,
+        make: Callable[[EngineConfig], Engine],
+        config: EngineConfig,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._now = now
         self._planners: dict[str, _Planner] = {}
         self._owners: dict[str, deque[_Planner]] = {}
         self._state: EngineStateChanged | None = None
@@ -79,12 +84,12 @@ class EngineReplica:
     async def events(self, replica: str, planner: str) -> AsyncIterator[bytes]:  # noqa: ARG002  the router reads the first one
         """Yield batches of a planner's events until it leaves; its generations end with that."""
         self._leave(planner)
-        self._planners[planner] = one = _Planner()
+        self._planners[planner] = one = _Planner(self._now())
         one.put(self._hello)
         if self._state is not None:
             one.put(self._state)
         try:
-            while time.monotonic() < one.heard_s + SILENCE_S:
+            while self._now() < one.heard_s + SILENCE_S:
                 yield pickle.dumps(await one.take(), pickle.HIGHEST_PROTOCOL)
         finally:
             if self._planners.get(planner) is one:
@@ -99,10 +104,10 @@ class EngineReplica:
         one = self._planners.get(planner)
         if one is None:
             raise EngineError(f'planner {planner!r}: expected its stream of events to be open')
-        one.heard_s = time.monotonic()
+        one.heard_s = self._now()
         for command in pickle.loads(commands):  # noqa: S301 -- Ray's own calls are pickles as well
             self._apply(one, command)
-        return time.monotonic()
+        return self._now()
 
     async def count(self, replica: str) -> tuple[int, int]:  # noqa: ARG002
         """Return how many planners are here, and how many generations they have."""
