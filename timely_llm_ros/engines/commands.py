@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from timely_llm_ros.pickling import pickled_as_call
+
 if TYPE_CHECKING:
     from timely_llm_ros.budget import EvictionRule
     from timely_llm_ros.scheduling import SchedulingOptions
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.utility import TimeUtility
 
 
+@pickled_as_call
 @dataclass(frozen=True, slots=True)
 class GenerationRequest:
     """One task's generation.
@@ -61,6 +64,7 @@ class Suspend:
     generation_id: str
 
 
+@pickled_as_call
 @dataclass(frozen=True, slots=True)
 class Resume:
     """Go on with a held generation."""
@@ -69,6 +73,7 @@ class Resume:
     observation: str | None = None
 
 
+@pickled_as_call
 @dataclass(frozen=True, slots=True)
 class RobotIdleAt:
     """Correct when a robot runs out of work."""

@@ -94,6 +94,7 @@ class EvictionDecided:
         return self.evicted_tokens / self.prompt_tokens
 
 
+@pickled_as_call
 @dataclass(frozen=True, slots=True)
 class GenerationState:
     """One generation as the scheduler sees it.
@@ -138,6 +139,7 @@ class ServerState:
     losses: int
 
 
+@pickled_as_call
 @dataclass(frozen=True, slots=True)
 class EngineState:
     """A snapshot of the engine.

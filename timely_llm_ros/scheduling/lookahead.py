@@ -207,12 +207,18 @@ class LookaheadBatchLimit(BatchLimit):
         step_s, longer_s = self._step_s(len(inside)), self._step_s(len(inside) + 1)
         own_prefill_s = prefill_s if item.begins else 0.0
         wait_s = self._network_s + begun * prefill_s
+        delayed_s = wait_s + own_prefill_s
         loss = 0.0
         last_s = 0.0
         for other in inside:
-            end_s = wait_s + _tokens(other) * step_s
-            later_s = wait_s + own_prefill_s + _tokens(other) * longer_s
-            if later_s > max(other.slack_s, end_s):
+            # The many that stay in time are passed over first: each candidate looks at them.
+            slack_s, tokens, _, _, _ = other
+            tokens = tokens if tokens > 0 else 1
+            later_s = delayed_s + tokens * longer_s
+            if later_s <= slack_s:
+                continue
+            end_s = wait_s + tokens * step_s
+            if later_s > end_s:
                 loss += other.loss(later_s) - other.loss(end_s)
                 last_s = max(last_s, end_s)
         if not loss:

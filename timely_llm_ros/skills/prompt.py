@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.errors import InvalidTaskError
+from timely_llm_ros.pickling import pickled_as_call
 from timely_llm_ros.skills.argument_kinds import prompt_text
 from timely_llm_ros.skills.messages import instruction_words
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.skills.skill_types import Skill, SkillSet
 
 
+@pickled_as_call
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """The two parts of a prompt; the model reads ``fixed + body``.

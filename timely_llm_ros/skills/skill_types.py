@@ -8,6 +8,7 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from timely_llm_ros.pickling import pickled_as_call
 from timely_llm_ros.skills.limits import PlanLimits
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ UNITS: dict[str, tuple[float, float]] = {
 _DEFAULT_LIMITS = PlanLimits()
 
 
+@pickled_as_call
 @dataclass(frozen=True, slots=True)
 class ArgumentSpec:
     """One argument of a skill.
@@ -89,6 +91,7 @@ class ArgumentSpec:
         return number * multiplier / divisor
 
 
+@pickled_as_call
 @dataclass(frozen=True, slots=True)
 class Skill:
     """One action of a robot.
@@ -145,6 +148,7 @@ class PlanExample:
     plan: str
 
 
+@pickled_as_call
 @dataclass(frozen=True, slots=True)
 class SkillSet:
     """Everything that robots of one kind can do.

@@ -23,7 +23,13 @@ class ReplicaLoad:
     """What is known of a replica's work: its latest report, and what was sent there since."""
 
     def __init__(self, info: EngineInfo, places: int) -> None:
-        self._times, self._places = info.times, places
+        self._places = places
+        times = info.times
+        self._alone = None if times is None else times.at(1)
+        # Each new generation asks for several of them, of each replica.
+        self._steps_s = [
+            max(1e-6, times.at(batch).step_s) for batch in range(1, places + 1) if times is not None
+        ]
         self._state: EngineState | None = None
         self._sent = 0
         self._prefixes: OrderedDict[str, None] = OrderedDict()
@@ -73,12 +79,12 @@ class ReplicaLoad:
         return decode_s + prefill_s
 
     def _step_s(self, batch: int) -> float:
-        if self._times is not None:
-            return max(1e-6, self._times.at(batch).step_s)
+        if self._steps_s:
+            return self._steps_s[batch - 1]
         state = self._state
         return state.step_s if state is not None and state.step_s else UNKNOWN_STEP_S
 
     def _prefill_s(self, tokens: float, new: float) -> float:
-        if self._times is not None:
-            return self._times.at(1).prefill_time_s(tokens, tokens - new)
+        if self._alone is not None:
+            return self._alone.prefill_time_s(tokens, tokens - new)
         return new / 128 * self._step_s(1)

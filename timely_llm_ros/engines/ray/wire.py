@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -57,21 +56,19 @@ class ClockDifference:
 
     def __init__(self) -> None:
         self._found: deque[tuple[float, float]] = deque(maxlen=_REMEMBERED)
+        self.ahead_s = 0.0
+        """By how much their clock is ahead (s)."""
 
     def observe(self, asked_s: float, answered_s: float, theirs_s: float) -> None:
         """Take an exchange: when we asked and had the answer, and their time in between (s)."""
         ahead_s = theirs_s - (asked_s + answered_s) / 2
         self._found.append((answered_s - asked_s, ahead_s))
+        self.ahead_s = min(self._found)[1]
 
     @property
     def known(self) -> bool:
         """Whether there was an exchange."""
         return bool(self._found)
-
-    @property
-    def ahead_s(self) -> float:
-        """By how much their clock is ahead (s)."""
-        return min(self._found, default=(math.inf, 0.0))[1]
 
     def theirs(self, command: Command) -> Command:
         """Return a command with their times in place of ours."""
