@@ -63,7 +63,6 @@ class EmergencyDriver(Protocol):
         ...
 
 
-@runtime_checkable
 class EstimatingDriver(Protocol):
     """A driver whose robot says how long the call in hand will take."""
 

@@ -15,7 +15,6 @@ from timely_llm_ros.errors import (
     TimelyError,
 )
 from timely_llm_ros.execution.call_walker import steps
-from timely_llm_ros.execution.driver import EstimatingDriver
 from timely_llm_ros.execution.robot_link import (
     SUCCESS,
     SegmentCode,
@@ -175,7 +174,8 @@ class SegmentJob:
                         f'{text} did not end: expected {step.expected_s:.1f} s, '
                         f'at most {limit_s:.1f} s'
                     )
-                told_s = driver.remaining_s if isinstance(driver, EstimatingDriver) else None
+                # What an EstimatingDriver has; a protocol's isinstance costs more than all the rest.
+                told_s: float | None = getattr(driver, 'remaining_s', None)
                 next_report_s = self._report(step, started_s, told_s, limits.progress_period_s)
                 halt = await self._wait(call, min(left_s, next_report_s))
                 if halt is not None and not call.done():

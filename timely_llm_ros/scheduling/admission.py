@@ -38,7 +38,8 @@ class Candidate(NamedTuple):
 
     def loss(self, end_s: float) -> float:
         """Return what its task loses if its segment is complete that far from now (s)."""
-        return self.loss_per_s * min(max(0.0, end_s - self.slack_s), self.falls_s)
+        late_s = end_s - self.slack_s
+        return self.loss_per_s * min(late_s, self.falls_s) if late_s > 0.0 else 0.0
 
 
 Slack = Candidate | tuple[float, int]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.engines.ray.routing import ReplicaLoad
@@ -108,10 +108,11 @@ class Link:
 
     async def _write(self) -> None:
         """Send one batch after the other, so that no command overtakes another."""
+        loop = asyncio.get_running_loop()
         while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(HEARTBEAT_S):
-                    await self._some.wait()
+            heartbeat = loop.call_later(HEARTBEAT_S, self._some.set)
+            await self._some.wait()
+            heartbeat.cancel()
             self._some.clear()
             if self.hello is None:
                 continue

@@ -48,11 +48,9 @@ class _Planner:
 
     async def take(self) -> list[EngineEvent | Hello]:
         """Return the events since the last call, none after a while without one."""
-        try:
-            async with asyncio.timeout(HEARTBEAT_S):
-                await self._some.wait()
-        except TimeoutError:
-            pass
+        heartbeat = asyncio.get_running_loop().call_later(HEARTBEAT_S, self._some.set)
+        await self._some.wait()
+        heartbeat.cancel()
         self._some.clear()
         events, self._events = self._events, []
         return events

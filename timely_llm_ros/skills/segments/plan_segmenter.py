@@ -108,8 +108,6 @@ class PlanSegmenter(TextSegmenter):
         return [self._segment(render(statements), statements, is_last=True)]
 
     def _scan(self, text: str, segments: list[Segment]) -> None:
-        if not text:
-            return
         room = MAX_PLAN_LENGTH - self._length
         too_long = len(text) > room
         if self._awaited is None and not too_long and _MARK.search(text) is None:

@@ -57,6 +57,8 @@ class TextSegmenter(ABC):
         self._raise_error()
         self._tokens += tokens
         segments: list[Segment] = []
+        if not text:
+            return segments
         try:
             self._scan(text, segments)
         except PlanError as err:
