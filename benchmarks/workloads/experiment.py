@@ -28,7 +28,7 @@ from timely_llm_ros.virtual_time import run_virtual
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from timely_llm_ros.engines import Engine, GenerationRequest
+    from timely_llm_ros.engines import Engine, EngineEvent, GenerationRequest
     from timely_llm_ros.engines.simulated import Hardware
     from timely_llm_ros.evaluation import Workload, WorkloadTask
     from timely_llm_ros.planner import PlannerEvent, TaskResult
@@ -83,7 +83,7 @@ class System:
         return SimulatedEngine(self.config(hardware, plans))
 
     def config(self, hardware: Hardware, plans: Mapping[str, Sequence[str]]) -> SimulatedConfig:
-        """Return the options of an engine that writes these plans, token by token, by their generations' ids."""
+        """Return the options of the engine that writes these plans."""
 
         def plan_of(request: GenerationRequest) -> Sequence[str]:
             return plans[request.generation_id]
@@ -124,6 +124,7 @@ def run_workload(
     network_s: float = NETWORK_S,
     on_event: Callable[[PlannerEvent], None] | None = None,
     from_free_robot: bool = False,
+    on_engine_event: Callable[[EngineEvent], None] | None = None,
     replicas: int = 0,
     planners: int = 1,
 ) -> tuple[ServedTask, ...]:
@@ -139,6 +140,7 @@ def run_workload(
         on_event: Called with every planner event.
         from_free_robot: Whether a task comes only once a robot is free for it, so that the wait
             for one counts nowhere. Only to compare with a simulation that counts so.
+        on_engine_event: Called with every event of the planners' engines.
         replicas: How many replicas of the engine ``ray`` serve; 0 for one engine and no Ray.
         planners: How many planners share the replicas, each with a share of the robots.
 
@@ -150,7 +152,7 @@ def run_workload(
     config = system.config(find_hardware(hardware), plans)
     make = Replicas(config, replicas).engine if replicas else partial(SimulatedEngine, config)
     engines = [make() for _ in range(planners)]
-    fleet = _Fleet(workload, engines, network_s, on_event, from_free_robot)
+    fleet = _Fleet(workload, engines, network_s, on_event, from_free_robot, on_engine_event)
     return run_virtual(fleet.serve())
 
 
@@ -173,9 +175,11 @@ class _Fleet:
         network_s: float,
         on_event: Callable[[PlannerEvent], None] | None,
         from_free_robot: bool,
+        on_engine_event: Callable[[EngineEvent], None] | None,
     ) -> None:
         self._workload, self._network_s, self._on_event = workload, network_s, on_event
         self._engines, self._from_free_robot = engines, from_free_robot
+        self._on_engine_event = on_engine_event
         self._random = random.Random(f'robots of {workload.name}:{workload.seed}')
         self._free = [f'robot_{number}' for number in range(workload.robots)]
         self._planners: dict[str, Planner] = {}
@@ -197,6 +201,7 @@ class _Fleet:
                     clock,
                     network_s=self._network_s,
                     on_event=self._see,
+                    on_engine_event=self._on_engine_event,
                     config=PlannerConfig(max_tokens=most + 1),
                 )
                 planner = await stack.enter_async_context(running)

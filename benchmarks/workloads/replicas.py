@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.engines.simulated import SimulatedConfig
 
-CALL_S = 0.002
+CALL_S = 0.005
 """From a planner to a replica, and back (s): assumed."""
 
 

@@ -174,7 +174,7 @@ class SegmentJob:
                         f'{text} did not end: expected {step.expected_s:.1f} s, '
                         f'at most {limit_s:.1f} s'
                     )
-                # What an EstimatingDriver has; a protocol's isinstance costs more than all the rest.
+                # An EstimatingDriver has it; asking by isinstance costs more than all else here.
                 told_s: float | None = getattr(driver, 'remaining_s', None)
                 next_report_s = self._report(step, started_s, told_s, limits.progress_period_s)
                 halt = await self._wait(call, min(left_s, next_report_s))
