@@ -39,6 +39,16 @@ def test_timers_of_one_moment_are_called_in_the_order_in_which_they_were_set() -
     assert run_virtual(main()) == list(range(20))
 
 
+def test_what_is_called_as_from_another_thread_comes_in_the_next_round() -> None:
+    async def main() -> list[str]:
+        called: list[str] = []
+        asyncio.get_running_loop().call_soon_threadsafe(called.append, 'from elsewhere')
+        await asyncio.sleep(0)
+        return called
+
+    assert run_virtual(main()) == ['from elsewhere']
+
+
 def test_cancelled_timers_are_neither_called_nor_kept() -> None:
     async def main() -> int:
         loop = asyncio.get_running_loop()

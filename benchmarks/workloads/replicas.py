@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from timely_llm_ros.engines import create_engine
 from timely_llm_ros.engines.ray import RayConfig, RayEngine
 from timely_llm_ros.engines.ray.replica import EngineReplica
 from timely_llm_ros.engines.ray.running import tell
-from timely_llm_ros.engines.simulated import SimulatedEngine
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -40,7 +40,7 @@ class Replicas:
 
     def engine(self) -> RayEngine:
         """Return a planner's engine, which shares the replicas with those of others."""
-        return RayEngine(RayConfig(given=self._config), SimulatedEngine, self._find)
+        return RayEngine(RayConfig(given=self._config), create_engine, self._find)
 
     def options(self, *, method_name: str, stream: bool = False) -> _Method:
         """Return one of the replicas' methods."""
@@ -53,7 +53,7 @@ class Replicas:
             for number in range(self._number):
                 self._replicas[f'replica_{number}'] = one = EngineReplica.__new__(EngineReplica)
                 # Serve awaits it too.
-                await one.__init__(SimulatedEngine, self._config, now)  # type: ignore[misc]
+                await one.__init__(create_engine, self._config, now)  # type: ignore[misc]
             tell(RayConfig().ray.app, frozenset(self._replicas))
         return self
 
