@@ -13,9 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.engines import create_engine
-from timely_llm_ros.engines.ray import RayConfig, RayEngine
-from timely_llm_ros.engines.ray.replica import EngineReplica
-from timely_llm_ros.engines.ray.running import tell
+from timely_llm_ros.engines.ray import EngineReplica, RayConfig, RayEngine
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -46,15 +44,15 @@ class Replicas:
         """Return one of the replicas' methods."""
         return _Method(self._replicas, method_name, stream)
 
-    async def _find(self) -> Replicas:
-        """Return this, with the replicas made if they are not there."""
+    async def _find(self, heard: Callable[[frozenset[str]], None]) -> Replicas:
+        """Return this, with the replicas made if they are not there, and tell their names."""
         if not self._replicas:
             now = asyncio.get_running_loop().time
             for number in range(self._number):
                 self._replicas[f'replica_{number}'] = one = EngineReplica.__new__(EngineReplica)
                 # Serve awaits it too.
                 await one.__init__(create_engine, self._config, now)  # type: ignore[misc]
-            tell(RayConfig().ray.app, frozenset(self._replicas))
+        heard(frozenset(self._replicas))
         return self
 
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.engines.config import EngineConfig
     from timely_llm_ros.engines.engine import EndReason, EngineEvent, EngineInfo
     from timely_llm_ros.engines.ray.config import RayConfig
+    from timely_llm_ros.engines.ray.running import Listener
 
 _logger = logging.getLogger(__name__)
 
@@ -55,14 +56,15 @@ class RayEngine(Engine):
     Args:
         config: The options of the cluster and of the replicas.
         make: Makes a replica's engine of its options.
-        find: Returns a handle of the replicas, as Ray Serve's are; None for the cluster's.
+        find: Returns a handle of the replicas, as Ray Serve's are, and has what it is given told
+            the names of those that run; None for the cluster's.
     """
 
     def __init__(
         self,
         config: RayConfig,
         make: Callable[[EngineConfig], Engine],
-        find: Callable[[], Awaitable[Any]] | None = None,
+        find: Callable[[Listener], Awaitable[Any]] | None = None,
     ) -> None:
         self._options, self._config, self._make = config.ray, config.replica, make
         self._find = find or self._on_cluster
@@ -98,9 +100,9 @@ class RayEngine(Engine):
         self._loop = asyncio.get_running_loop()
         started_s = self._loop.time()
         try:
-            self._calls = Calls(await self._find())
+            self._calls = Calls(await self._find(self._heard))
             # Where another engine of this process has a router, they are known already.
-            listen(self._options.app, self._heard)
+            self._replicas(self._running)
             await self._first_replica()
         except BaseException:
             await self.close()
@@ -208,17 +210,18 @@ class RayEngine(Engine):
 
     # Replicas ------------------------------------------------------------------------------------
 
-    async def _on_cluster(self) -> Any:
-        """Return the handle of the cluster's replicas, started where there are none."""
-        return await asyncio.to_thread(self._connected)
+    async def _on_cluster(self, heard: Listener) -> Any:
+        return await asyncio.to_thread(self._connected, heard)
 
-    def _connected(self) -> Any:
+    def _connected(self, heard: Listener) -> Any:
+        """Return the handle of the cluster's replicas, started where there are none."""
         from timely_llm_ros.engines.ray.cluster import connect, deploy, find
 
         connect(self._options.address)
         handle = find(self._options.app)
         if handle is None:
             handle = deploy(self._make, self._config, self._options)
+        listen(self._options.app, heard)
         # That makes its router, and with it the list of replicas.
         return handle.options(method_name='send')
 
