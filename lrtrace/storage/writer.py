@@ -70,11 +70,10 @@ class TraceWriter:
         self._written_s = float('-inf')
         try:
             self.folder.mkdir(parents=True)
-            stream = self._open(0)
+            self._file = self._begin(self._open(0))
+            self._write_metadata()
         except OSError as err:
             raise TraceError(f'trace {str(folder)!r}: cannot be made: {err.strerror}') from err
-        self._file = self._begin(stream)
-        self._write_metadata()
 
     def _file_name(self, number: int) -> str:
         return f'{self._name}_{number}.mcap'

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -22,9 +23,6 @@ from lrtrace.storage.metadata import TopicQos
 from lrtrace.storage.reader import Trace
 from lrtrace.storage.writer import TraceWriter
 from timely_llm_ros.errors import TraceError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def write_strings(folder: Path, texts: list[str], *, flush_every: int = 0) -> TraceWriter:
@@ -209,6 +207,15 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match='cannot be made'):
         TraceWriter(tmp_path / 'run')
     assert (tmp_path / 'run' / 'run_0.mcap').read_bytes() == before
+
+
+def test_a_disk_that_is_full_at_the_start_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Path('/dev/full').open('r+b', buffering=0) as full:
+        monkeypatch.setattr(TraceWriter, '_open', lambda *_: full)
+        with pytest.raises(TraceError, match='cannot be made: No space left on device'):
+            TraceWriter(tmp_path / 'run')
 
 
 def test_definitions_are_complete() -> None:
