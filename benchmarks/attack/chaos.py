@@ -160,7 +160,7 @@ class Chaos:
         found += rules.ends(tasks, self.ended_s)
         found += rules.repeated_events(fleet.events)
         found += rules.unexplained(tasks, attacker.harms)
-        found += rules.idle(tasks, IDLE_LIMITS_S, self.began_s, self.ended_s)
+        found += rules.idle(tasks, journals, IDLE_LIMITS_S, self.began_s, self.ended_s)
         found += rules.logs(fleet.runs)
         found += rules.audit_logs(sorted(fleet.folder.glob('*.audit.jsonl')), tasks)
         for number, samples in self._samples.items():

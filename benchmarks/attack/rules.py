@@ -10,7 +10,7 @@ import json
 import random
 import re
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import inf
@@ -240,10 +240,20 @@ def unexplained(tasks: Iterable[Task], harms: Sequence[Harm]) -> list[Breach]:
 
 
 def idle(
-    tasks: Iterable[Task], limits_s: Mapping[str, float], began_s: float, ended_s: float
+    tasks: Iterable[Task],
+    journals: Mapping[str, Iterable[Mapping[str, Any]]],
+    limits_s: Mapping[str, float],
+    began_s: float,
+    ended_s: float,
 ) -> list[Breach]:
-    """Every robot is back at work soon after every fault."""
-    done: dict[str, list[float]] = defaultdict(list)
+    """Every robot is back at work soon after every fault.
+
+    Faults may follow one another so fast that no task succeeds: calls that end are work too.
+    """
+    done = {
+        robot: [line['t'] for line in lines if line['event'] == 'end']
+        for robot, lines in journals.items()
+    }
     for task in tasks:
         if task.ends and task.ends[0][1] == 'succeeded' and not task.hostile:
             done[task.robot].append(task.ends[0][0])

@@ -150,8 +150,10 @@ def test_failures_are_explained_by_a_fault_that_hits_the_robot(harm: Harm, expla
 
 def test_a_robot_that_is_idle_for_long_is_found() -> None:
     done = [task('1', (10.0, 'succeeded', '')), task('2', (80.0, 'succeeded', ''))]
-    found = rules.idle(done, {'drone_1': 60.0}, 0.0, 100.0)
+    limits_s = {'drone_1': 60.0}
+    found = rules.idle(done, {'drone_1': [line(15.0, 'start')]}, limits_s, 0.0, 100.0)
     assert [breach.at_s for breach in found] == [10.0]
+    assert rules.idle(done, {'drone_1': [line(30.0, 'end')]}, limits_s, 0.0, 100.0) == []
 
 
 def test_a_trace_that_disagrees_is_found() -> None:
