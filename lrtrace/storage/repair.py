@@ -103,12 +103,7 @@ def _metadata_damage(path: Path, messages: int) -> str:
 
 def _copy(trace: Trace, target: Path, name: str | None) -> int:
     """Copy every sound message into a new trace, or nothing; return how many there are."""
-    try:
-        writer = TraceWriter(target, custom_data=trace.custom_data, name=name)
-    except OSError as err:
-        # A folder that was there before is a TraceError, so this one is ours to remove.
-        shutil.rmtree(target, ignore_errors=True)
-        raise TraceError(f'trace {str(target)!r}: cannot be written: {err.strerror}') from err
+    writer = TraceWriter(target, custom_data=trace.custom_data, name=name)
     try:
         for schema, channel, message in trace.raw():
             writer.copy_topic(schema, channel)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -68,11 +69,15 @@ class TraceWriter:
         self._ended: list[StoredFile] = []
         self._closed = self._changed = False
         self._written_s = float('-inf')
+        made = False
         try:
             self.folder.mkdir(parents=True)
+            made = True
             self._file = self._begin(self._open(0))
             self._write_metadata()
         except OSError as err:
+            if made:
+                shutil.rmtree(self.folder, ignore_errors=True)
             raise TraceError(f'trace {str(folder)!r}: cannot be made: {err.strerror}') from err
 
     def _file_name(self, number: int) -> str:

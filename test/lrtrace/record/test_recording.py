@@ -151,8 +151,9 @@ def test_a_full_disk_is_told_from_a_kill_and_what_was_written_is_counted(
     assert main(['info', str(tmp_path / 'run')]) == 0
     assert 'closed     no, the disk was full\n' in capsys.readouterr().out
     assert trace.custom_data['seed'] == '1'
-    # It is a bag to others still, and can be repaired.
+    # It is a bag to others still, and can be repaired where there is room.
     assert problems(load(tmp_path / 'run'), LAYOUT) == []
+    monkeypatch.undo()
     done = repair_trace(tmp_path / 'run')
     assert (done.messages, Trace(done.trace).summary().damage) == (written, '')
 

@@ -216,6 +216,7 @@ def test_a_disk_that_is_full_at_the_start_is_told(
         monkeypatch.setattr(TraceWriter, '_open', lambda *_: full)
         with pytest.raises(TraceError, match='cannot be made: No space left on device'):
             TraceWriter(tmp_path / 'run')
+    assert not (tmp_path / 'run').exists()
 
 
 def test_definitions_are_complete() -> None:
