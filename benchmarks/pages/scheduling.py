@@ -15,7 +15,8 @@ def context() -> dict[str, Any]:
     delivery = read('overhead').figures['delivery']
     return {
         'steps': steps(),
-        'fleets': fleets(),
+        'fleets': fleets('scale'),
+        'thousands': fleets('thousands'),
         'segmentation': read('overhead').figures['segmentation'],
         'token_to_action_ms': _ms(delivery['token_to_action_s']),
         'bare_topic_ms': _ms(delivery['bare_topic_s']),
@@ -41,10 +42,10 @@ def steps() -> str:
     )
 
 
-def fleets() -> str:
-    """Return what simulating fleets takes."""
+def fleets(name: str) -> str:
+    """Return what simulating fleets takes, from the results of that name."""
     rows, seen = [], set[int]()
-    for row in read('scale').figures:
+    for row in read(name).figures:
         robots = f'{row["robots"]:,}' + (' again' if row['robots'] in seen else '')
         seen.add(row['robots'])
         rows.append(
