@@ -28,8 +28,8 @@ MEASURED_BY = {
     'vllm': ('vllm', 'first_action_vllm'),
     'tasks': ('tasks', 'tasks_models'),
     'robots': (
-        'safety', 'deaths', 'server_deaths', 'soak', 'chaos_1', 'chaos_2', 'envelope', 'durations',
-        'scene', 'world',
+        'safety', 'deaths', 'server_deaths', 'fleet_stop', 'soak', 'chaos_1', 'chaos_2', 'envelope',
+        'durations', 'scene', 'world',
     ),
     'recorder': ('recorder_kills', 'recorder', 'report', 'replay'),
     'llm': ('llm',),

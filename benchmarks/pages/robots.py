@@ -18,6 +18,7 @@ def context() -> dict[str, Any]:
         'faults': faults(),
         'deaths': deaths(),
         'server_deaths': server_deaths(),
+        'fleet_stop': fleet_stop(),
         'growth': growth(),
         'attacks': attacks(),
         'refusals': refusals(),
@@ -79,6 +80,23 @@ def server_deaths() -> str:
                 'met' if verdict.ok else '**missed**',
             )
             for (case, row), verdict in zip(found.figures.items(), found.targets, strict=True)
+        ),
+    )
+
+
+def fleet_stop() -> str:
+    """Return how long it takes until a whole fleet is stopped, with and without a planner."""
+    return table(
+        ('', 'stopped', 'last robot safe', 'last robot named'),
+        (
+            (
+                case,
+                row['stopped'],
+                f'{1000 * row["last safe (s)"]:.0f} ms',
+                f'{1000 * row["last named (s)"]:.0f} ms',
+            )
+            for case, row in read('fleet_stop').figures.items()
+            if isinstance(row, dict)
         ),
     )
 
