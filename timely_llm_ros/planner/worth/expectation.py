@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from timely_llm_ros.planner.worth.costs import MOST_KINDS
 
 if TYPE_CHECKING:
-    from timely_llm_ros.planner.worth.costs import Kind, PlanCosts
+    from timely_llm_ros.planner.worth.costs import Kind, PlanCost, PlanCosts
 
 PROMISED = 0.9
 """Share of the tasks whose response is no longer than was promised."""
@@ -164,20 +164,14 @@ class Expectations:
         far what is learned of their costs has moved since: the scheduler knows no labels. What they
         cost is asked now, so that those count too that came before anything was known.
         """
-        like, rank = kind.unlabelled, self._rank(kind.unlabelled)
+        like = kind.unlabelled
+        rank = _rank(like, self._costs.find(like))
         ahead_s = 0.0
         for other, count in self._pending_of.items():
-            if other.unlabelled == like or self._rank(other.unlabelled) >= rank:
-                cost = self._costs.find(other)
-                ahead_s += 0.0 if cost is None else count * cost.first_cost_s
+            cost = self._costs.find(other)
+            if cost is not None and (other.unlabelled == like or _rank(other, cost) >= rank):
+                ahead_s += count * cost.first_cost_s
         return ahead_s
-
-    def _rank(self, kind: Kind) -> float:
-        """Return in which order first segments go: who loses most per second of the engine."""
-        cost = self._costs.find(kind)
-        if cost is None or not cost.first_cost_s:
-            return 0.0
-        return -kind.utility.slope_per_s / cost.first_cost_s
 
     def _error(self, key: tuple[Kind, bool]) -> _Error:
         error = self._errors.get(key)
@@ -191,3 +185,10 @@ class Expectations:
         if now_s > self._at_s:
             self._later_share *= math.exp((self._at_s - now_s) / _WINDOW_S)
             self._at_s = now_s
+
+
+def _rank(kind: Kind, cost: PlanCost | None) -> float:
+    """Return in which order first segments go: who loses most per second of the engine."""
+    if cost is None or not cost.first_cost_s:
+        return 0.0
+    return -kind.utility.slope_per_s / cost.first_cost_s
