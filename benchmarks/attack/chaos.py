@@ -36,7 +36,7 @@ from rich.progress import Progress
 
 from benchmarks.attack import rules
 from benchmarks.attack.faults import Attacker
-from benchmarks.attack.fleet import CLIENTS, EXECUTORS, MOCKS, ROBOTS, Fleet, build_clock_library
+from benchmarks.attack.fleet import CLIENTS, EXECUTORS, MOCKS, ROBOTS, Fleet
 from benchmarks.attack.network import enter_first_host
 from benchmarks.attack.processes import (
     SLOPES,
@@ -183,13 +183,8 @@ async def attack(
             options = ['-t', 'tmpfs', '-o', f'size={TRACES_MB}m', 'tmpfs', str(traces)]
             subprocess.run(['mount', *options], check=True)
             link = await _start_link(links, seed)
-        fleet = Fleet(
-            folder,
-            traces,
-            seed=seed,
-            link_pid=link.process.pid if link else None,
-            clock_library=build_clock_library(folder),
-        )
+        link_pid = link.process.pid if link else None
+        fleet = Fleet(folder, traces, seed=seed, link_pid=link_pid)
         chaos = Chaos(fleet, Attacker(fleet, kinds(list(EXECUTORS), list(CLIENTS)), link))
         try:
             await chaos.run(faults, length_s, progress)

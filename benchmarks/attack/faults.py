@@ -288,7 +288,7 @@ class Attacker:
 
     async def _step_clock(self, fault: Fault, rng: random.Random) -> None:
         for name in STEPPED:
-            self._fleet.step_clock(name, rng.choice((-3600, 0, 3600)))
+            self._fleet.clocks.step(name, rng.choice((-3600, 0, 3600)))
         await asyncio.sleep(fault.lasts_s)
 
     async def _damage_traces(self, _: Fault, rng: random.Random) -> None:

@@ -6,16 +6,13 @@ import asyncio
 import itertools
 import json
 import random
-import shutil
-import struct
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.attack.clocks import SteppingClocks
 from benchmarks.attack.hostile import SIGNED
 from benchmarks.attack.network import on_second_host
 from benchmarks.common import lines_of
@@ -23,6 +20,8 @@ from timely_llm_ros.demo import Children, node_command
 from timely_llm_ros.drivers import read_journal
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from timely_llm_ros.demo import Child
 
 EXECUTORS = {
@@ -55,9 +54,6 @@ TIME_SCALE = 0.1
 
 STEPPED = ('planner', 'recorder', 'drones', 'client_1')
 """Programs whose wall clocks step."""
-
-CLOCK_SHIFT = struct.Struct('q')
-"""How far a clock is off (ns), as its file has it."""
 
 BATTERY_S = 120.0
 """How often the mock Tellos get a full battery (s)."""
@@ -150,13 +146,11 @@ class Fleet:
         seed: Of the tasks.
         link_pid: Process of the link to the second host, where the robots are; None where there is
             but one host.
-        clock_library: Path of what shifts wall clocks; "" for none.
     """
 
-    def __init__(
-        self, folder: Path, traces: Path, *, seed: int, link_pid: int | None, clock_library: str
-    ) -> None:
+    def __init__(self, folder: Path, traces: Path, *, seed: int, link_pid: int | None) -> None:
         self.folder, self.traces = folder, traces
+        self.clocks = SteppingClocks(folder)
         self.children = Children(folder)
         self.running: dict[str, Run] = {}
         self.runs: list[Run] = []
@@ -166,7 +160,7 @@ class Fleet:
         self.ready: set[str] = set()
         self.stopping = False
         self._plans = Plans(seed)
-        self._link_pid, self._clock_library = link_pid, clock_library
+        self._link_pid = link_pid
         self._keys, self._trace_numbers = itertools.count(1), itertools.count(1)
         self._jobs: list[asyncio.Task[None]] = []
         self._drivers = folder / 'drivers.yaml'
@@ -222,8 +216,8 @@ class Fleet:
         command, pipes = self._command(name, label), name in ('mocks', *CLIENTS)
         if self._link_pid is not None and name in ('mocks', *EXECUTORS):
             command = on_second_host(self._link_pid, command)
-        if self._clock_library and name in STEPPED:
-            command = ['env', *self._clock_settings(name), *command]
+        if name in STEPPED:
+            command = [*self.clocks.settings(name), *command]
         log = self.folder / f'{label or name}.log'
         begin = log.stat().st_size if log.exists() else 0
         child = self.children.start(label or name, command, pipes=pipes)
@@ -265,17 +259,6 @@ class Fleet:
             return [sys.executable, '-m', module, *hosts, '--control', '--journal', journal]
         watched = ['--watch', *CLIENTS[name]]
         return [sys.executable, '-m', 'timely_llm_ros.nodes.tools.plan_client', *watched]
-
-    def _clock_settings(self, name: str) -> list[str]:
-        shift = self.folder / f'{name}.clock'
-        if not shift.exists():
-            shift.write_bytes(CLOCK_SHIFT.pack(0))
-        return [f'LD_PRELOAD={self._clock_library}', f'STEPPING_CLOCK={shift}']
-
-    def step_clock(self, name: str, shift_s: int) -> None:
-        """Set a program's wall clock off by that much (s), at once."""
-        with (self.folder / f'{name}.clock').open('r+b') as file:
-            file.write(CLOCK_SHIFT.pack(shift_s * 10**9))
 
     async def end(self, name: str) -> Run:
         """Interrupt a program and wait for its end."""
@@ -388,14 +371,3 @@ async def _drop(child: Child) -> None:
     """Read what a program prints, so that it never waits."""
     async for _ in lines_of(child):
         pass
-
-
-def build_clock_library(folder: Path) -> str:
-    """Compile what shifts a program's wall clock; return its path, or "" without a compiler."""
-    compiler, library = shutil.which('cc'), folder / 'stepping_clock.so'
-    if compiler is None:
-        return ''
-    source = Path(__file__).with_name('stepping_clock.c')
-    options = ['-shared', '-fPIC', '-O2', '-o', str(library), str(source), '-ldl']
-    subprocess.run([compiler, *options], check=True)
-    return str(library)
