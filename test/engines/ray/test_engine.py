@@ -8,11 +8,14 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.engines.engine_run import LIMIT_S
 from support.engines.ray_runs import ReplicaRun, on_ray, ray_cluster, request, simulated
 
 from timely_llm_ros.cli.main import main as timely_llm
 from timely_llm_ros.engines import create_engine
 from timely_llm_ros.engines.ray import replicas, scale
+from timely_llm_ros.engines.ray.cluster import find
+from timely_llm_ros.engines.ray.link import Calls
 from timely_llm_ros.errors import EngineError
 
 if TYPE_CHECKING:
@@ -128,6 +131,18 @@ async def test_a_replica_that_is_killed_loses_nothing_and_repeats_nothing(
         # Serve makes another one.
         await run.servers(2)
         assert victim.name not in [one.name for one in running()]
+
+
+async def test_a_call_of_a_replica_that_is_gone_ends_and_others_go_on() -> None:
+    async with ReplicaRun(on_ray(simulated())) as run:
+        await run.servers(2)
+        name = running()[0].name
+        calls = Calls(await asyncio.to_thread(find, APP))
+        for _ in range(3):
+            async with asyncio.timeout(LIMIT_S):
+                with pytest.raises(EngineError, match='replica nobody: it is gone'):
+                    await calls.call('count', 'nobody')
+                assert await calls.call('count', name) == (1, 0)
 
 
 async def test_a_replica_that_drains_finishes_what_it_has(undisturbed: dict[int, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from ray.serve.request_router import RequestRouter
@@ -38,6 +39,20 @@ class NamedRouter(RequestRouter):  # type: ignore[misc]  # Ray is not typed
     async def choose_replicas(
         self, candidate_replicas: list[Any], pending_request: Any = None
     ) -> list[list[Any]]:
-        """Return the named replica alone, nothing where it is gone."""
-        name = pending_request.args[0] if pending_request is not None else None
-        return [[one for one in candidate_replicas if one.replica_id.unique_id == name]]
+        """Return the named replica alone; a call of one that is gone ends with an error.
+
+        Serve asks again at once for as long as it is given nothing: no other call of this process,
+        and no word of new replicas, would come through. A task that is canceled asks no more.
+        """
+        if pending_request is None:
+            return []
+        name = pending_request.args[0]
+        named = [one for one in candidate_replicas if one.replica_id.unique_id == name]
+        if named:
+            return [named]
+        from timely_llm_ros.errors import EngineError
+
+        if not pending_request.future.done():
+            pending_request.future.set_exception(EngineError(f'replica {name}: it is gone'))
+            self._remove_pending_request_from_indices(pending_request)
+        raise asyncio.CancelledError
