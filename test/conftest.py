@@ -41,6 +41,25 @@ def pytest_xdist_auto_num_workers() -> int:
     return min(MOST_WORKERS, len(os.sched_getaffinity(0)))
 
 
+class _Told:
+    """Tells of each failure as it happens: a run may be ended before its summary."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._terminal = config.pluginmanager.get_plugin('terminalreporter')
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.outcome not in ('passed', 'skipped'):
+            crash = getattr(report.longrepr, 'reprcrash', None)
+            why = crash.message if crash is not None else str(report.longrepr)
+            self._terminal.write_line(f'{report.outcome} {report.nodeid}: {why[:300]}')
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    if config.pluginmanager.hasplugin('terminalreporter'):
+        config.pluginmanager.register(_Told(config))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put files that wait for programs of their own first: last, they would have a core alone."""
 

@@ -43,7 +43,7 @@ def _add(parser: argparse.ArgumentParser, what: str) -> None:
     parser.epilog = _EXAMPLES.format(what=what)
     parser.add_argument('robots', nargs='*', metavar='ROBOT', help='their names; none for all')
     add_namespace(parser)
-    add_wait(parser, 3.0, 'robots that have not answered')
+    add_wait(parser, 10.0, 'robots that have not answered')
     parser.set_defaults(run=partial(_run, what))
 
 
