@@ -11,6 +11,7 @@ import yaml
 from support.ros.fleet import Fleet
 from support.ros.mock_servers import MockServers
 from support.ros.programs import ROOT, wait_for
+from support.ros.ros_client import ASK_AGAIN_S
 from timely_llm_ros.msg import RobotState
 
 if TYPE_CHECKING:
@@ -124,7 +125,8 @@ class CallsFleet(Fleet):
             )
         self.servers.command('seconds 60')
         before = len(self.servers.events)
-        begin()
+        # Of a segment that came before both had met, nobody hears any more.
+        wait_for(lambda: begin().is_answered(ASK_AGAIN_S), 'answer to a segment')
         self.servers.wait_event('goal', action, before)
         executor = self.executors[0]
         os.kill(executor.children[0] if victim == 'worker' else executor.pid, signal.SIGKILL)
