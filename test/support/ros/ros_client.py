@@ -6,10 +6,12 @@ import contextlib
 import threading
 import time
 import uuid
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import rclpy
 from action_msgs.msg import GoalStatus
+from rclpy.action import ActionClient
 from rclpy.experimental import EventsExecutor
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
@@ -20,7 +22,6 @@ from unique_identifier_msgs.msg import UUID
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rclpy.action import ActionClient
     from rclpy.client import Client as ServiceClient
 
 SUCCEEDED = GoalStatus.STATUS_SUCCEEDED
@@ -94,6 +95,12 @@ class Goal:
         self.wait_accepted()
         wait_for(lambda: self.answer is not None, 'result of a goal', limit_s)
         return self.answer.status, self.answer.result
+
+
+def participants() -> int:
+    """Return how many DDS participants this process has, by their threads."""
+    names = [path.read_text(encoding='utf-8') for path in Path('/proc/self/task').glob('*/comm')]
+    return sum(name.startswith('dds.ev') for name in names)
 
 
 class Client:
@@ -191,8 +198,17 @@ class Client:
         return answers[0]
 
     def close(self) -> None:
+        """End the node whole: a participant of a process that outlives it may block the others."""
+        self.do(self._end_actions)
         self.call(self._closing.set_result, None)
         self._thread.join(LIMIT_S)
         assert not self._thread.is_alive(), 'the executor of the test does not end'
+        self._executor.shutdown()
         self.node.destroy_node()
         rclpy.try_shutdown()
+        assert not participants(), 'a part of the node was not destroyed: its participant is left'
+
+    def _end_actions(self) -> None:
+        for part in tuple(self.node.waitables):
+            if isinstance(part, ActionClient):
+                part.destroy()
