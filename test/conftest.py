@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -45,7 +46,7 @@ class _Told:
     """Tells of each failure as it happens: a run may be ended before its summary."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self._terminal = config.pluginmanager.get_plugin('terminalreporter')
+        self._terminal: Any = config.pluginmanager.get_plugin('terminalreporter')
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.outcome not in ('passed', 'skipped'):
