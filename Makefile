@@ -59,10 +59,10 @@ demo: $(if $(filter mock world,$(ROBOTS)),setup-dev,setup)
 	@$(VENV)/timely-llm demo $(if $(ROBOTS),--drivers $(ROBOTS)) $(if $(ENGINE),--engine $(ENGINE)) $(if $(MODEL),--model $(MODEL)) $(ARGS)
 
 test: setup-dev
-	@$(RUN) -m pytest --timeout 600 --timeout-method thread -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(RUN) -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-ros: setup-dev
-	@$(RUN) -m pytest --timeout 600 --timeout-method thread -n auto --dist loadfile --no-loadscope-reorder test/ros $(ARGS)
+	@$(RUN) -m pytest -n auto --dist loadfile --no-loadscope-reorder test/ros $(ARGS)
 
 coverage: setup-dev
 	@$(RUN) -m coverage run -m pytest -q --hypothesis-profile few -m 'not ros and not engines' \
@@ -70,7 +70,7 @@ coverage: setup-dev
 	@$(RUN) -m coverage json -q -o - | $(RUN) tools/coverage_by_room.py
 
 fuzz: setup-dev
-	@FUZZ=$(or $(FUZZ),1000) $(RUN) -m pytest -n auto --dist load -m hypothesis $(ARGS)
+	@FUZZ=$(or $(FUZZ),1000) $(RUN) -m pytest -n auto --dist load -m hypothesis -o faulthandler_timeout=0 $(ARGS)
 
 chaos: setup-dev
 	@$(RUN) -m benchmarks.attack.chaos $(ARGS)
