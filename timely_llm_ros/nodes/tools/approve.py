@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument('key', nargs='?', default='')
     parser.add_argument('--who', default='')
     parser.add_argument('--reason', default='')
-    parser.add_argument('--wait', type=float, default=3.0)
+    parser.add_argument('--wait', type=float, required=True)
     options = parser.parse_args(remove_ros_args(given)[1:])
     prepare_for_dds()
     rclpy.init(args=given)

@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('what', choices=('halt', 'release'))
     parser.add_argument('robots', nargs='*')
-    parser.add_argument('--wait', type=float, default=10.0)
+    parser.add_argument('--wait', type=float, required=True)
     options = parser.parse_args(remove_ros_args(given)[1:])
     halts = options.what == 'halt'
 
