@@ -149,7 +149,12 @@ class Client:
         self._executor.add_node(node)
 
     def remove_node(self, node: Node) -> None:
-        """End a node that was added; on the executor's thread."""
+        """End a node whole, on the executor's thread: rclpy leaves its action clients alive, and
+        with them its process's DDS participant. Two of those may block each other for ever.
+        """
+        for part in tuple(node.waitables):
+            if isinstance(part, ActionClient):
+                part.destroy()
         self._executor.remove_node(node)
         node.destroy_node()
 
@@ -192,22 +197,13 @@ class Client:
         return answers[0]
 
     def close(self) -> None:
-        """End the nodes whole: what is left of one keeps its DDS participant alive."""
-        nodes = [*self._executor.get_nodes()]
-        for node in {self.node, *nodes}:
-            self.do(self._end, node)
+        """End every node that is served, and the executor."""
+        for node in tuple(self._executor.get_nodes()):
+            self.do(self.remove_node, node)
         self.call(self._closing.set_result, None)
         self._thread.join(LIMIT_S)
         assert not self._thread.is_alive(), 'the executor of the test does not end'
         self._executor.shutdown()
-        self.node.destroy_node()
         rclpy.try_shutdown()
+        # What a cycle keeps alive keeps the participant too.
         gc.collect()
-
-    def _end(self, node: Node) -> None:
-        for part in tuple(node.waitables):
-            if isinstance(part, ActionClient):
-                part.destroy()
-        if node is not self.node:
-            self._executor.remove_node(node)
-            node.destroy_node()
