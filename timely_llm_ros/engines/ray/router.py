@@ -50,6 +50,7 @@ class NamedRouter(RequestRouter):  # type: ignore[misc]  # Ray is not typed
         named = [one for one in candidate_replicas if one.replica_id.unique_id == name]
         if named:
             return [named]
+        # Inside for the reason above: a class that travels with this module is another one there.
         from timely_llm_ros.errors import EngineError
 
         if not pending_request.future.done():
