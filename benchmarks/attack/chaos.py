@@ -18,6 +18,7 @@ allows network namespaces; elsewhere no link is cut.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import random
 import re
@@ -59,6 +60,9 @@ if TYPE_CHECKING:
 MODULE = 'benchmarks.attack.chaos'
 READY_LIMIT_S = 120.0
 SAMPLE_S = 5.0
+SETTLED_S = 60.0
+"""What happened this long ago is judged while the attack goes on: nothing that excuses it is to
+come (s)."""
 TRACES_MB = 192
 NEEDS_HOSTS = ('bad link', 'link cut', 'disk full')
 IDLE_LIMITS_S = dict.fromkeys(ROBOTS, 60.0) | dict.fromkeys(MOCKS, 300.0)
@@ -74,6 +78,7 @@ class Chaos:
         self.began_s = self.ended_s = 0.0
         self._samples: dict[int, list[Sample]] = defaultdict(list)
         self._checked: set[int] = set()
+        self._told: set[Breach] = set()
         self._alone = asyncio.Lock()
 
     async def run(self, faults: list[Fault], length_s: float, progress: Progress) -> None:
@@ -109,6 +114,7 @@ class Chaos:
 
     async def _watch(self, row: Any, progress: Progress) -> None:
         sampled_s = 0.0
+        told_s = self.began_s
         while True:
             now_s = time.monotonic()
             progress.update(row, completed=now_s - self.began_s)
@@ -123,7 +129,28 @@ class Chaos:
                         taken = sample(run.child.process.pid, now_s)
                         self._samples[number] += [taken] if taken else []
                 await self._check_traces()
+            if now_s > told_s + SETTLED_S:
+                told_s = now_s
+                self._tell(progress, now_s - SETTLED_S)
             await asyncio.sleep(0.1)
+
+    def _tell(self, progress: Progress, until_s: float) -> None:
+        """Print what is known to have broken a rule, once."""
+        known = [*self.breaches, *self.attacker.breaches, *self._unsafe(until_s)]
+        for breach in known:
+            if breach not in self._told:
+                self._told.add(breach)
+                progress.console.print(breach_line(breach, self.began_s), highlight=False)
+
+    def _unsafe(self, until_s: float) -> list[Breach]:
+        """Return where a robot was not safe in time, in what was over at a time."""
+        motions = {robot: rules.motions(self.fleet.journal(robot)) for robot in ROBOTS}
+        return [
+            breach
+            for loss in self.attacker.losses
+            if loss.until_s <= until_s
+            for breach in rules.unsafe(loss, motions, self.attacker.unguarded)
+        ]
 
     async def _check_traces(self) -> None:
         """Check the traces of recorders that have ended since the last call."""
@@ -147,11 +174,8 @@ class Chaos:
         """Return every breach, the first one first."""
         fleet, attacker = self.fleet, self.attacker
         tasks = list(fleet.tasks.values())
-        found = [*self.breaches, *attacker.breaches]
+        found = [*self.breaches, *attacker.breaches, *self._unsafe(math.inf)]
         journals = {robot: fleet.journal(robot) for robot in ROBOTS}
-        motions = {robot: rules.motions(lines) for robot, lines in journals.items()}
-        for loss in attacker.losses:
-            found += rules.unsafe(loss, motions, attacker.unguarded)
         for robot, lines in journals.items():
             found += rules.invalid_calls(robot, lines, find_skill_set(ROBOTS[robot]))
             if robot not in MOCKS:
@@ -216,6 +240,11 @@ def _keep_logs(folder: Path) -> None:
     print(f'logs and journals: {kept}', file=sys.stderr)
 
 
+def breach_line(breach: Breach, began_s: float) -> str:
+    """Return a breach with the minute of the attack."""
+    return f'BREACH minute {(breach.at_s - began_s) / 60:.2f}: {breach.rule}: {breach.what}'
+
+
 def table(chaos: Chaos, faults: list[Fault], breaches: list[Breach]) -> dict[str, Any]:
     """Print what happened; return it as figures."""
     tasks = [task for task in chaos.fleet.tasks.values() if not task.hostile]
@@ -245,8 +274,7 @@ def table(chaos: Chaos, faults: list[Fault], breaches: list[Breach]) -> dict[str
     print(', '.join(f'{name} {time_s:.1f} s' for name, time_s in ends_s.items()))
     print('hostile goals: ' + ', '.join(f'{n} {how}' for how, n in hostile.most_common()))
     for breach in breaches[:40]:
-        minute = (breach.at_s - chaos.began_s) / 60
-        print(f'BREACH minute {minute:.2f}: {breach.rule}: {breach.what}')
+        print(breach_line(breach, chaos.began_s))
     return {
         'faults': dict(done),
         'tasks': dict(ends),
