@@ -7,10 +7,11 @@ from benchmarks.common.fleet import running_fleet
 from benchmarks.common.interleaved import Way, gain, gain_errors, run_in_turns
 from benchmarks.common.pictures import finish, picture
 from benchmarks.common.programs import Sample, family, lines_of, sample, worker_of
+from benchmarks.common.ray_nodes import ray_nodes
 from benchmarks.common.results import FOLDER, Target, command, machine, save
 
 __all__ = [
     'FOLDER', 'QUIET_CORES', 'Browser', 'Others', 'Sample', 'Target', 'Way', 'arguments',
     'busy', 'command', 'family', 'finish', 'gain', 'gain_errors', 'lines_of', 'machine',
-    'picture', 'run_in_turns', 'running_fleet', 'sample', 'save', 'worker_of',
+    'picture', 'ray_nodes', 'run_in_turns', 'running_fleet', 'sample', 'save', 'worker_of',
 ]  # fmt: skip

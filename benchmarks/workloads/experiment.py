@@ -152,8 +152,34 @@ def run_workload(
     config = system.config(find_hardware(hardware), plans)
     make = Replicas(config, replicas).engine if replicas else partial(SimulatedEngine, config)
     engines = [make() for _ in range(planners)]
+    return run_virtual(
+        serve_workload(
+            workload,
+            engines,
+            network_s=network_s,
+            on_event=on_event,
+            from_free_robot=from_free_robot,
+            on_engine_event=on_engine_event,
+        )
+    )
+
+
+async def serve_workload(
+    workload: Workload,
+    engines: Sequence[Engine],
+    *,
+    network_s: float = NETWORK_S,
+    on_event: Callable[[PlannerEvent], None] | None = None,
+    from_free_robot: bool = False,
+    on_engine_event: Callable[[EngineEvent], None] | None = None,
+) -> tuple[ServedTask, ...]:
+    """Serve a workload as :func:`run_workload` does, on the loop's time and on any engines.
+
+    Args:
+        engines: One for each planner; planners have a share of the robots each.
+    """
     fleet = _Fleet(workload, engines, network_s, on_event, from_free_robot, on_engine_event)
-    return run_virtual(fleet.serve())
+    return await fleet.serve()
 
 
 def plan_tokens(task: WorkloadTask) -> list[str]:
@@ -183,6 +209,7 @@ class _Fleet:
         self._random = random.Random(f'robots of {workload.name}:{workload.seed}')
         self._free = [f'robot_{number}' for number in range(workload.robots)]
         self._planners: dict[str, Planner] = {}
+        self._start_s = 0.0
         self._pending: deque[int] = deque()
         self._begun: dict[str, tuple[str, float]] = {}
         self._records: dict[int, ServedTask] = {}
@@ -206,10 +233,12 @@ class _Fleet:
                 )
                 planner = await stack.enter_async_context(running)
                 self._planners.update(dict.fromkeys(share, planner))
+            # In real time the start takes a while, which is no part of the workload.
+            self._start_s = clock.now()
             for number, task in enumerate(self._workload.tasks):
                 # Tasks of one moment come in one go: the engine must not begin in between.
-                if task.at_s > clock.now():
-                    await clock.sleep(task.at_s - clock.now())
+                if (wait_s := self._came_s(task) - clock.now()) > 0:
+                    await clock.sleep(wait_s)
                 self._pending.append(number)
                 self._assign()
             if self._workload.tasks:
@@ -237,8 +266,11 @@ class _Fleet:
                         task_kind=task.kind,
                     )
                 ),
-                received_s=None if self._from_free_robot else task.at_s,
+                received_s=None if self._from_free_robot else self._came_s(task),
             )
+
+    def _came_s(self, task: WorkloadTask) -> float:
+        return self._start_s + task.at_s
 
     def _see(self, event: PlannerEvent) -> None:
         if self._on_event is not None:
@@ -250,7 +282,8 @@ class _Fleet:
         number = int(event.task_id)
         robot, begun_s = self._begun.pop(event.task_id)
         task = self._workload.tasks[number]
-        self._records[number] = ServedTask(task, robot, begun_s - task.at_s, event.result)
+        queued_s = begun_s - self._came_s(task)
+        self._records[number] = ServedTask(task, robot, queued_s, event.result)
         self._free.append(robot)
         if len(self._records) == len(self._workload.tasks):
             self._all_ended.set()

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.engines.engine_run import LIMIT_S
-from support.engines.ray_runs import ReplicaRun, on_ray, ray_cluster, request, simulated
+from support.engines.ray_runs import ReplicaRun, on_ray, request, simulated
 
+from benchmarks.common import ray_nodes
 from timely_llm_ros.cli.main import main as timely_llm
 from timely_llm_ros.engines import create_engine
 from timely_llm_ros.engines.ray import replicas, scale
@@ -32,7 +33,7 @@ NUMBERS = range(6)
 
 @pytest.fixture(scope='module', autouse=True)
 def cluster() -> Iterator[Any]:
-    with ray_cluster(2) as made:
+    with ray_nodes(2) as made:
         yield made
 
 
@@ -181,6 +182,10 @@ async def test_the_command_shows_scales_and_drains(capsys: pytest.CaptureFixture
         await run.servers(2)
         assert told('status').count('RUNNING') == 2
         assert '3 replicas' in told('scale', '3')
+        # One that has no process yet is shown as well.
+        async with asyncio.timeout(LIMIT_S):
+            while told('status').count('RUNNING') < 3:
+                await asyncio.sleep(0)
         await run.servers(3)
         assert '2 replicas' in told('drain')
         await run.servers(2)

@@ -1,14 +1,8 @@
-"""A Ray cluster of two nodes on this machine, and runs of engines with known plans."""
+"""Runs of engines with known plans, on Ray or alone."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
-import tempfile
 import time
-from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from support.engines.engine_run import EngineRun
@@ -27,8 +21,6 @@ from timely_llm_ros.skills.scene import Scene, SceneObject
 from timely_llm_ros.utility import NORMAL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from timely_llm_ros.engines import EngineConfig
     from timely_llm_ros.engines.engine import ServerState
 
@@ -55,38 +47,6 @@ def request(number: int) -> GenerationRequest:
     scene = Scene((SceneObject('cat_1', 'cat'),))
     prompt = build_prompt(TELLO, scene, 'look for the cat')
     return GenerationRequest(f'g{number}', prompt, TELLO, scene, NORMAL, time.monotonic())
-
-
-@contextmanager
-def ray_cluster(nodes: int) -> Iterator[Any]:
-    """Start Ray nodes as processes of this machine, and end them all."""
-    import ray
-    from ray import serve
-    from ray.cluster_utils import Cluster
-
-    folder = tempfile.mkdtemp(prefix='r', dir='/tmp')  # noqa: S108  Its sockets need a short path.
-    (Path(folder) / 'ray').mkdir()
-    before = dict(os.environ)
-    os.environ |= {
-        'PYTHONPATH': os.pathsep.join(filter(None, sys.path)),
-        'RAY_TMPDIR': folder,
-        'RAY_AUTH_MODE': 'disabled',
-        'RAY_USAGE_STATS_ENABLED': '0',
-    }
-    options = {'num_cpus': 1, 'object_store_memory': 80_000_000, 'include_dashboard': False}
-    cluster = Cluster(initialize_head=True, head_node_args=options)
-    try:
-        for _ in range(nodes - 1):
-            cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
-        ray.init(cluster.address, log_to_driver=False, logging_level='ERROR')
-        yield cluster
-        serve.shutdown()
-    finally:
-        ray.shutdown()
-        cluster.shutdown()
-        os.environ.clear()
-        os.environ.update(before)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def on_ray(config: EngineConfig, app: str = 'timely-llm', replicas: int = 2) -> RayConfig:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from timely_llm_ros.errors import ConfigurationError, EngineError, ModelLoadError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from timely_llm_ros.engines.config import EngineConfig
     from timely_llm_ros.engines.engine import Engine
@@ -139,16 +139,19 @@ def replicas(app: str) -> list[Replica]:
         return []
     details = ray.get(controller.get_serve_instance_details.remote())
     found = details['applications'].get(app, {}).get('deployments', {}).get(DEPLOYMENT, {})
-    return [
-        Replica(
-            one['replica_id'],
-            str(getattr(one['state'], 'value', one['state'])),
-            one['node_ip'],
-            one['node_id'],
-            one['pid'],
-        )
-        for one in found.get('replicas', ())
-    ]
+    return [_replica(one) for one in found.get('replicas', ())]
+
+
+def _replica(told: Mapping[str, Any]) -> Replica:
+    """Read what Serve tells of a replica; before it has a process there are only two entries."""
+    state = told['state']
+    return Replica(
+        told['replica_id'],
+        str(getattr(state, 'value', state)),
+        told.get('node_ip') or '',
+        told.get('node_id') or '',
+        told.get('pid'),
+    )
 
 
 def _controller() -> Any:
