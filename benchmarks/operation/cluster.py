@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import random
 import signal
 import statistics
 import time
@@ -30,29 +31,31 @@ from rich.console import Console
 from rich.progress import Progress
 
 from benchmarks.common import Target, arguments, ray_nodes, save
-from benchmarks.workloads import System, compose, fleet_spec, plan_tokens
-from benchmarks.workloads.experiment import serve_workload
+from benchmarks.workloads import System, compose, fleet_spec, plan_tokens, serve_workload
 from lrtrace.statistics import percentile
 from timely_llm_ros.engines import (
     GenerationEnded,
+    GenerationRequest,
     RayConfig,
     RayOptions,
     SegmentGenerated,
     create_engine,
 )
 from timely_llm_ros.engines.ray import RayEngine, replicas, scale
-from timely_llm_ros.engines.sample_requests import sample_request
 from timely_llm_ros.engines.simulated import SimulatedConfig, SimulatedEngine, find_hardware
 from timely_llm_ros.engines.torch import TorchConfig
 from timely_llm_ros.planner import SegmentEnded
+from timely_llm_ros.sample_tasks import sample_task
+from timely_llm_ros.skills import build_prompt
+from timely_llm_ros.skills.loading import find_skill_set
+from timely_llm_ros.utility import NORMAL
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import AsyncIterator, Iterable
 
     from benchmarks.workloads import ServedTask
-    from timely_llm_ros.engines import Engine, EngineConfig, EngineEvent, GenerationRequest
-    from timely_llm_ros.engines.ray.link import Link
+    from timely_llm_ros.engines import Engine, EngineConfig, EngineEvent
     from timely_llm_ros.evaluation import Workload
     from timely_llm_ros.planner import PlannerEvent
 
@@ -63,6 +66,7 @@ LIMIT_S = 120.0
 BACK_S = 5.0
 """How long after a disturbance urgent tasks may be late."""
 
+TASKS_OF = range(1, 9)
 PLANS = 60
 """Plans of the embedded model, one after the other."""
 
@@ -72,7 +76,7 @@ class InTurn(RayEngine):
 
     _turn = 0
 
-    def _soonest(self, request: GenerationRequest) -> Link | None:  # noqa: ARG002
+    def _soonest(self, request: GenerationRequest) -> Any:  # noqa: ARG002
         there = sorted(name for name, one in self._links.items() if one.ready and not one.draining)
         self._turn += 1
         return self._links[there[self._turn % len(there)]] if there else None
@@ -225,6 +229,15 @@ async def disturbed(
     return one, {'at_s': at_s, 'urgent_p99_after_s': after, 'segments_twice': twice}
 
 
+def drawn_request(number: int) -> GenerationRequest:
+    """Return a request for a plan of a sample task's."""
+    rng = random.Random(number)
+    sample = sample_task(rng, rng.choice(TASKS_OF), 8)
+    skill_set = find_skill_set(sample.skill_set)
+    prompt = build_prompt(skill_set, sample.scene, sample.instruction)
+    return GenerationRequest(f'plan {number}', prompt, skill_set, sample.scene, NORMAL, 0.0)
+
+
 async def event_times(engine: Engine, requests: Iterable[GenerationRequest]) -> list[float]:
     """Return after how long each segment's event was here, of plans one after the other (s)."""
     late_s: list[float] = []
@@ -261,7 +274,7 @@ def line(one: Served) -> str:
 async def event_costs(tell: Told) -> dict[str, dict[str, float]]:
     """Return how late events of the embedded model are, in a process of its own and on Ray (ms)."""
     torch = TorchConfig(max_running=2)
-    requests = [sample_request(f'plan {number}', 5, max_tokens=40) for number in range(PLANS)]
+    requests = [drawn_request(number) for number in range(PLANS)]
     found = {'process': await event_times(create_engine(torch), requests)}
     config = on_ray(torch, 'torch', NODES)
     async with app(config):

@@ -17,6 +17,7 @@ from benchmarks.workloads.experiment import (
     check_all_succeeded,
     plan_tokens,
     run_workload,
+    serve_workload,
 )
 from benchmarks.workloads.paper_tasks import PROFILES
 from benchmarks.workloads.workload_file import read_workload, write_workload
@@ -24,5 +25,6 @@ from benchmarks.workloads.workload_file import read_workload, write_workload
 __all__ = [
     'CHAT_HARDWARE', 'GROUP', 'NETWORK_S', 'PROFILES', 'TIMED', 'WORKLOADS', 'Chat', 'ChatSpec',
     'ServedTask', 'System', 'WorkloadSpec', 'chat_task', 'check_all_succeeded', 'compose',
-    'compose_chats', 'fleet_spec', 'plan_tokens', 'read_workload', 'run_workload', 'write_workload',
+    'compose_chats', 'fleet_spec', 'plan_tokens', 'read_workload', 'run_workload', 'serve_workload',
+    'write_workload',
 ]  # fmt: skip
