@@ -39,6 +39,9 @@ EPOCH = secrets.token_hex(12)
 NEW_S = 10.0
 """For how long a program is new (s). One that is not leaves its name to nobody."""
 
+ALIKE = 10
+"""Two programs that differ by no more messages in what they have published are equally old."""
+
 LEAVE_S = 5.0
 """How long a program that must leave may take to fall silent (s)."""
 
@@ -90,6 +93,10 @@ class IdentifiedSubscription:
 
     def take(self) -> Iterator[tuple[Any, bytes]]:
         """Return what has arrived, each message with the GID of its publisher."""
+        return ((message, gid) for message, gid, _ in self.take_numbered())
+
+    def take_numbered(self) -> Iterator[tuple[Any, bytes, int]]:
+        """Return the same, each with how many its publisher has published; 0 if it is not told."""
         for _ in range(_DEPTH):
             try:
                 with self._handle:
@@ -100,7 +107,8 @@ class IdentifiedSubscription:
                 continue
             if taken is None:
                 return
-            yield taken[0], _publisher(*taken)
+            number = taken[1].get('publication_sequence_number') or 0
+            yield taken[0], _publisher(*taken), number
 
     def report(self, gid: bytes, expected: str) -> None:
         """Log, once for each, that a publisher's messages do not count."""
@@ -139,6 +147,7 @@ class SolePublisher:
         self._heard = IdentifiedSubscription(node, message_type, topic, qos)
         self._action = node.resolve_service_name(action)
         self._new_until_s = 0.0
+        self._published = 0
         self._others: dict[bytes, float] = {}
         """Since when who else has been heard (s)."""
         self.gid = b''
@@ -148,6 +157,7 @@ class SolePublisher:
         """Publish a message with the present time and this program's epoch in its header."""
         header.stamp, header.frame_id = self._clock.now().to_msg(), EPOCH
         self._publisher.publish(message)
+        self._published += 1
 
     async def claim(self) -> None:
         """Listen for another program of that name, before anything is published or served.
@@ -167,11 +177,11 @@ class SolePublisher:
         """Return why this program must leave the name to another; '' if it need not.
 
         Called regularly. On a busy machine a program may hear another only after it has claimed
-        the name: the new one leaves. Of two that are new the one with the greater GID does, and
-        does so at once.
+        the name: the newer one leaves, at once. It is the one that has published less; of two that
+        are equally old it is the one with the greater GID.
         """
         now_s = time.monotonic()
-        for message, gid in self._heard.take():
+        for message, gid, number in self._heard.take_numbered():
             header = getattr(message, 'header', message)
             if not self.gid and header.frame_id == EPOCH:
                 self.gid = gid
@@ -179,7 +189,9 @@ class SolePublisher:
                 self._heard.report(gid, f'{self.gid.hex()} alone')
                 # Who should have left by now, and still speaks, is not new.
                 waited_s = now_s - self._others.setdefault(gid, now_s)
-                leaves = gid < self.gid or waited_s > LEAVE_S
+                older = number - self._published if number else 0
+                newer = older > ALIKE or (older >= -ALIKE and gid < self.gid)
+                leaves = newer or waited_s > LEAVE_S
                 if leaves and now_s < self._new_until_s and self._servers() > 1:
                     return self._doubled()
         return ''
