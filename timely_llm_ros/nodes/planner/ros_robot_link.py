@@ -44,6 +44,12 @@ NEWCOMER_S = 0.8
 """Silence of an executor (s) after which another may take its place; one that is started anew
 listens for as long before it speaks."""
 
+FOUND_S = 5.0
+"""An executor that has been heard for so long is there, whatever rclpy says of its action (s)."""
+
+ANSWER_S = 10.0
+"""How long an executor may take to answer a segment (s); a segment that is lost has no answer."""
+
 
 @dataclass(slots=True, eq=False)
 class _SentSegment:
@@ -88,6 +94,8 @@ class RosRobotLink:
         self._states = IdentifiedSubscription(node, RobotState, f'{robot}/robot_state', STATE_QOS)
         self._executor = b''
         self._silence = Silence(most_s=4 * CHECK_PERIOD_S)
+        self._met_s = 0.0
+        """When its executor was first heard after a silence (s)."""
         self._phase: int = RobotState.LOST
         self._left_safe = False
         """Whether it was safe when it was last heard of, perhaps before it was LOST, and was sent
@@ -120,7 +128,10 @@ class RosRobotLink:
             self._server_seen = False
             return False
         if not self._server_seen:
-            self._server_seen = self._client.server_is_ready()
+            # What a dead executor leaves behind in the graph may make the live one's action seem
+            # unready for ever (rmw_fastrtps wants as many request readers as response writers).
+            ready: bool = self._client.server_is_ready()
+            self._server_seen = ready or time.monotonic() - self._met_s > FOUND_S
         return self._server_seen and self._phase != RobotState.LOST
 
     def check(self) -> None:
@@ -145,11 +156,14 @@ class RosRobotLink:
                 self._states.report(executor, f'the executor {self._executor.hex()}')
                 return
             self._give_up('its executor was started anew')
-            self._executor, self._server_seen, self.found = executor, False, ''
+            self._executor, self.found = executor, ''
+            self._meet()
             if any(message.plan_id.uuid):
                 plan, segment = uuid_text(message.plan_id), message.segment
                 self.found = f'plan {plan}, segment {segment}, of an earlier planner'
                 _logger.warning('robot %s: %s', self.robot, self.found)
+        if self.silent:
+            self._meet()
         self._silence.heard()
         self._phase = message.phase
         self.halted, self.inactive = message.halted, message.inactive
@@ -161,6 +175,9 @@ class RosRobotLink:
             # It went down in order: nobody is there to be asked, nor need be.
             for stopping in tuple(self._stopping):
                 self._stopped(stopping, '')
+
+    def _meet(self) -> None:
+        self._met_s, self._server_seen = time.monotonic(), False
 
     def _lost(self, problem: str) -> RobotUnavailableError:
         return RobotUnavailableError(f'robot {self.robot!r}: {problem}, expected its executor')
@@ -179,6 +196,7 @@ class RosRobotLink:
         sent = _SentSegment(timed.segment, on_progress, self._ros.loop.create_future())
         self._sent.add(sent)
         self._ros.call(self._send, sent, message)
+        unanswered = self._ros.loop.call_later(ANSWER_S, self._unanswered, sent)
         try:
             try:
                 return await asyncio.shield(sent.outcome)
@@ -187,6 +205,7 @@ class RosRobotLink:
                 await asyncio.wait({sent.outcome})
                 raise
         finally:
+            unanswered.cancel()
             self._sent.discard(sent)
             if sent.outcome.done() and not sent.outcome.cancelled():
                 # Looked at: an error after a cancel is nobody's.
@@ -274,6 +293,12 @@ class RosRobotLink:
     def _end(self, sent: _SentSegment, outcome: SegmentOutcome) -> None:
         if not sent.outcome.done():
             sent.outcome.set_result(outcome)
+
+    def _unanswered(self, sent: _SentSegment) -> None:
+        if sent.goal is None:
+            self._fail(sent, f'no answer to a segment for {ANSWER_S:g} s')
+            # Should it come after all, it is not executed.
+            self._ros.call(self._cancel, sent)
 
     def _fail(self, sent: _SentSegment, problem: str) -> None:
         if not sent.outcome.done():
