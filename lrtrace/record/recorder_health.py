@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.ros import Metric
 
 if TYPE_CHECKING:
-    from collections import Counter
-
     from timely_llm_ros.ros import Samples
 
 NAMED = 3
@@ -20,18 +19,18 @@ NAMED = 3
 class RecorderCounts:
     """What was recorded so far, and what was not."""
 
-    folder: str
-    messages: int
-    topics: int
-    files: int
-    backlog_bytes: int
-    dropped: Counter[str]
+    folder: str = ''
+    messages: int = 0
+    topics: int = 0
+    files: int = 0
+    backlog_bytes: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
     """Messages for which there was no room, by topic."""
 
-    lost: Counter[str]
+    lost: Counter[str] = field(default_factory=Counter)
     """Messages that the middleware lost, by topic."""
 
-    failure: str
+    failure: str = ''
     """Why the trace cannot be written on; empty if it can."""
 
     @property
@@ -54,12 +53,13 @@ def summary_line(counts: RecorderCounts) -> str:
     return f'{counts.folder}: {counts.messages} messages of {counts.topics} topics{files}{missing}'
 
 
-def health(counts: RecorderCounts) -> tuple[int, str, dict[str, str]]:
+def health(counts: RecorderCounts, *, active: bool) -> tuple[int, str, dict[str, str]]:
     """Return level (0 to 2), message and values of a recorder's diagnostic status (REP-107).
 
-    Missing messages are a warning until the recording ends.
+    Missing messages are a warning until the recording ends, and so is a recorder that does not
+    record.
     """
-    level, message = 0, 'recording'
+    level, message = (0, 'recording') if active else (1, 'inactive: it was not activated')
     if counts.missing_text:
         level, message = 1, f'not recorded: {counts.missing_text}'
     if counts.failure:

@@ -1,188 +1,157 @@
-"""The ROS node that records a fleet; messages go into the trace as serialised bytes."""
+"""The ROS node that records a fleet: a managed node, which writes a trace while it is active."""
 
 from __future__ import annotations
 
 import datetime
 import sys
-import time
 import uuid
 from collections import Counter
-from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
-from rclpy.clock import Clock
-from rclpy.clock_type import ClockType
-from rclpy.serialization import deserialize_message
+from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 
-from lrtrace.record.message_classes import message_class
+from lrtrace.record.fleet_topics import FleetTopics
 from lrtrace.record.program_node import ProgramNode, run_program
-from lrtrace.record.qos import offered_qos, qos_profile
-from lrtrace.record.recorded_topics import is_recorded
-from lrtrace.record.recorder_health import health, recorder_samples, summary_line
+from lrtrace.record.recorder_health import RecorderCounts, health, recorder_samples, summary_line
 from lrtrace.record.recorder_parameters import RecorderParameters, named_values
 from lrtrace.record.recording import Recording
-from lrtrace.record.topic_queues import SOLE, TopicQueues
-from lrtrace.storage import TopicQos, TraceWriter
-from timely_llm_ros.errors import TraceError
-from timely_llm_ros.ros import QOS_OVERRIDES, Exporter, declare
+from lrtrace.storage import TraceWriter
+from timely_llm_ros.errors import TimelyError
+from timely_llm_ros.ros import Exporter, autostart, create_steady_timer, declare, overridable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lrtrace.record.topic_queues import Received
-
-PACKAGE_TYPES = 'timely_llm_ros/msg/'
-STATE_TYPE = f'{PACKAGE_TYPES}SchedulerState'
-
-QUEUE_DEPTH = 1000
-"""Messages per topic that may wait in the middleware."""
-
-TAKE_PERIOD_S = 0.04
-NEW_TOPICS_PERIOD_S = 0.2
 DIAGNOSTICS_PERIOD_S = 1.0
 
-ENGINE_PERIOD_NS = 10_000_000_000
-"""How often a scheduler's state is decoded for the run's engine, model and policy (ns)."""
 
-
-class RecorderNode(ProgramNode):
-    """Records task events, segments, states, diagnostics and logs, from :meth:`start` on."""
+class RecorderNode(ProgramNode, LifecycleNode):  # type: ignore[misc]
+    """Opens a trace when it is configured, and records what a fleet says while it is active."""
 
     def __init__(self, **node_options: Any) -> None:
         super().__init__('recorder', **node_options)
-        self.lost: Counter[str] = Counter()
-        """Messages that the middleware lost, by topic."""
-        self._queues = TopicQueues(self)
-        self._skipped: set[str] = set()
-        self._state_topics: set[str] = set()
-        self._latest: dict[tuple[str, bytes], int] = {}
-        self._engine_read_ns = 0
-        self._warned = 0
+        self._lost: Counter[str] = Counter()
+        self._recording: Recording | None = None
+        """The latest; still there when it has ended."""
+        self._topics: FleetTopics | None = None
+        """None while nothing is recorded."""
+        self._traces = self._warned = 0
+        self._failed = False
 
     def start(self) -> None:
-        """Make the trace and begin to record.
+        """Record at once, or wait for the transitions.
+
+        Raises:
+            ConfigurationError: A parameter cannot be used.
+        """
+        self._options = declare(self, RecorderParameters)
+        self._exporter = Exporter(self._options.metrics, 'recorder')
+        self._health = self.create_publisher(DiagnosticArray, 'diagnostics', **overridable(10))
+        if self._options.autostart:
+            self._failed = not autostart(self)
+        create_steady_timer(self, DIAGNOSTICS_PERIOD_S, self._diagnose)
+
+    @property
+    def over(self) -> bool:
+        """Whether it could not start, or the trace can no longer be written on."""
+        return self._failed or (self._recording is not None and bool(self._recording.failure))
+
+    def finish(self) -> int:
+        """End the trace and say so; one that could not be written on stays as it is."""
+        self._end_trace()
+        self._exporter.close()
+        return 1 if self.over else 0
+
+    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Make a trace. Nothing is in it until the node is active."""
+        try:
+            self._recording = self._open_trace(self._options)
+        except TimelyError as err:
+            self.get_logger().error(f'not configured: {err}')
+            return TransitionCallbackReturn.FAILURE
+        self._traces += 1
+        self._lost.clear()
+        self._warned = 0
+        return super().on_configure(state)
+
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Record from now on."""
+        if self._recording is None:
+            return TransitionCallbackReturn.FAILURE
+        self._topics = FleetTopics(self, self._options, self._recording, self._lost)
+        self.get_logger().info(f'recording to {self._recording.folder}')
+        return super().on_activate(state)
+
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Hear no more; what was heard is written, and the trace may be gone on with."""
+        self._hear_no_more()
+        self.get_logger().info('nothing is recorded until the node is active again')
+        return super().on_deactivate(state)
+
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """End the trace."""
+        self._end_trace()
+        return super().on_cleanup(state)
+
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """End the trace, for good."""
+        self._end_trace()
+        return super().on_shutdown(state)
+
+    def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """End the trace: whatever went wrong, what is in it stays readable."""
+        self._end_trace()
+        return super().on_error(state)
+
+    def _open_trace(self, options: RecorderParameters) -> Recording:
+        """Make a trace; those after the first have their number behind their name.
 
         Raises:
             ConfigurationError: A parameter cannot be used.
             TraceError: The trace cannot be made.
         """
-        options = declare(self, RecorderParameters)
-        self._patterns, self._action_feedback = options.topics, options.action_feedback
-        self._exporter = Exporter(options.metrics, 'recorder')
-        output = options.output or f'trace_{datetime.datetime.now(datetime.UTC):%Y%m%d_%H%M%S}'
+        time = f'{datetime.datetime.now(datetime.UTC):%Y%m%d_%H%M%S}'
+        folder = Path(options.output or f'trace_{time}')
+        if self._traces:
+            folder = folder.with_name(f'{folder.name}_{self._traces + 1}')
         writer = TraceWriter(
-            output,
+            folder,
             custom_data={'run_id': str(uuid.uuid4()), **named_values(options.custom_data)},
             max_file_bytes=options.max_file_bytes,
             max_file_s=options.max_file_s,
         )
-        self._recording = Recording(
+        return Recording(
             writer,
             max_backlog_bytes=options.max_backlog_bytes,
             flush_period_s=options.flush_period_s,
         )
-        for name, kind, qos in _known_topics(options.robots):
-            self._record(self.resolve_topic_name(name), f'{PACKAGE_TYPES}{kind}', qos)
-        self._health = self.create_publisher(
-            DiagnosticArray, 'diagnostics', 10, qos_overriding_options=QOS_OVERRIDES
-        )
-        self._look()
-        # Not the node's clock, since simulated time may stand still.
-        steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self.create_timer(TAKE_PERIOD_S, self._take, clock=steady)
-        self.create_timer(NEW_TOPICS_PERIOD_S, self._look, clock=steady)
-        self.create_timer(DIAGNOSTICS_PERIOD_S, self._diagnose, clock=steady)
-        self.get_logger().info(f'recording to {writer.folder}')
 
-    @property
-    def over(self) -> bool:
-        """Whether the trace can no longer be written on."""
-        return bool(self._recording.failure)
+    def _hear_no_more(self) -> None:
+        if self._topics is not None:
+            self._topics.close()
+            self._topics = None
 
-    def finish(self) -> int:
-        """End the trace and say so; one that could not be written on stays as it is."""
-        self._take()
-        self._recording.note({'lost_messages': str(self.lost.total())})
-        self._recording.close()
-        self._exporter.close()
-        failure = self._recording.failure
-        if failure:
-            self.get_logger().fatal(f'recording ends: {failure}')
-        print(summary_line(self._recording.counts(self.lost)), flush=True)
-        if failure:
-            print(f'error: {failure}', file=sys.stderr)
-        return 1 if failure else 0
-
-    def _look(self) -> None:
-        namespace = self.get_namespace().rstrip('/') + '/'
-        for topic, kinds in self.get_topic_names_and_types():
-            if topic in self._queues or topic in self._skipped or len(kinds) != 1:
-                continue
-            if not is_recorded(
-                topic,
-                kinds[0],
-                namespace,
-                self._patterns,
-                action_feedback=self._action_feedback,
-            ):
-                continue
-            publishers = self.get_publishers_info_by_topic(topic)
-            if publishers:
-                self._record(topic, kinds[0], offered_qos(publishers))
-
-    def _record(self, topic: str, kind: str, qos: TopicQos) -> None:
-        try:
-            kind_class = message_class(kind)
-            self._recording.add_topic(topic, kind, qos)
-        except TraceError as err:
-            self._skipped.add(topic)
-            self.get_logger().warning(f'topic {topic} is not recorded: {err}')
+    def _end_trace(self) -> None:
+        """End the trace, if one is open, and say what is in it."""
+        self._hear_no_more()
+        recording = self._recording
+        if recording is None or recording.ended:
             return
-        self._queues.add(topic, kind_class, qos_profile(replace(qos, depth=QUEUE_DEPTH)))
-        inside = topic.startswith(self.get_namespace().rstrip('/') + '/')
-        if kind == STATE_TYPE and inside:
-            self._state_topics.add(topic)
-
-    def _take(self) -> None:
-        for message in self._queues.take():
-            self._count_lost(message.topic, message.publisher, message.sequence)
-            self._recording.take(
-                message.topic,
-                message.data,
-                log_ns=message.received_ns,
-                publish_ns=message.sent_ns,
-                sequence=message.sequence & 0xFFFFFFFF,
-            )
-            if message.topic in self._state_topics:
-                self._note_engine(message)
-
-    def _count_lost(self, topic: str, publisher: bytes, sequence: int) -> None:
-        """Count what is missing between a publisher's latest two numbers."""
-        if not publisher or not sequence:
-            # Another publisher may be the only one later.
-            self._latest.pop((topic, SOLE), None)
-            return
-        key = topic, publisher
-        missing = sequence - self._latest.get(key, sequence - 1) - 1
-        self._latest[key] = sequence
-        if missing > 0:
-            self.lost[topic] += missing
-
-    def _note_engine(self, message: Received) -> None:
-        """Note, now and then, what a scheduler's state says of the run."""
-        now_ns = time.monotonic_ns()
-        if self._engine_read_ns and now_ns - self._engine_read_ns < ENGINE_PERIOD_NS:
-            return
-        self._engine_read_ns = now_ns
-        state = deserialize_message(message.data, message_class(STATE_TYPE))
-        names = ('engine', 'model', 'mode', 'policy')
-        self._recording.note({name: getattr(state, name) for name in names})
+        recording.note({'lost_messages': str(self._lost.total())})
+        recording.close()
+        if recording.failure:
+            self.get_logger().fatal(f'recording ends: {recording.failure}')
+        print(summary_line(recording.counts(self._lost)), flush=True)
+        if recording.failure:
+            print(f'error: {recording.failure}', file=sys.stderr)
 
     def _diagnose(self) -> None:
-        self._queues.look_at_events()
-        counts = self._recording.counts(self.lost)
-        level, text, values = health(counts)
+        counts = RecorderCounts() if self._recording is None else self._recording.counts(self._lost)
+        if self._topics is not None:
+            self._topics.look_at_events()
+        level, text, values = health(counts, active=self._topics is not None)
         self._exporter.show(recorder_samples(counts))
         status = DiagnosticStatus(
             level=bytes([level]),
@@ -197,21 +166,6 @@ class RecorderNode(ProgramNode):
         if missing > self._warned:
             self._warned = missing
             self.get_logger().warning(f'not recorded so far: {counts.missing_text}')
-
-
-def _known_topics(robots: tuple[str, ...]) -> list[tuple[str, str, TopicQos]]:
-    """Return (name, type, QoS) of topics to subscribe before anyone publishes on them.
-
-    The scheduler's state comes last, and its latest message is kept for late subscribers: a planner
-    whose state was recorded knows of all other subscriptions.
-    """
-    deep = TopicQos(depth=50)
-    segments = [(f'{robot}/skill_segments', 'SkillSegment', deep) for robot in robots if robot]
-    return [
-        ('task_events', 'TaskEvent', TopicQos(depth=200)),
-        *segments,
-        ('scheduler_state', 'SchedulerState', TopicQos(durability='transient_local', depth=1)),
-    ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -19,6 +19,9 @@ class RecorderParameters:
     output: str = fixed(
         '', 'folder of the trace, which must not exist; empty: named after the time'
     )
+    autostart: bool = fixed(
+        True, 'whether it records from its start; else it waits for the transitions'
+    )
     robots: tuple[str, ...] = fixed(
         (), 'robots whose topics are subscribed before anyone publishes on them'
     )

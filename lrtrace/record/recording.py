@@ -13,6 +13,7 @@ from lrtrace.storage import find_definition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from lrtrace.storage import TopicQos, TraceWriter
 
@@ -49,6 +50,16 @@ class Recording:
         self._thread.start()
 
     @property
+    def folder(self) -> Path:
+        """Where the trace is."""
+        return self._writer.folder
+
+    @property
+    def ended(self) -> bool:
+        """Whether the trace was ended."""
+        return self._ending.is_set()
+
+    @property
     def backlog_bytes(self) -> int:
         """Size of what waits to be written."""
         return self._taken_bytes - self._done_bytes
@@ -56,7 +67,7 @@ class Recording:
     def counts(self, lost: Counter[str]) -> RecorderCounts:
         """Return what was recorded so far and what was not; the middleware lost ``lost``."""
         return RecorderCounts(
-            folder=str(self._writer.folder),
+            folder=str(self.folder),
             messages=self._writer.message_count,
             topics=self._writer.topic_count,
             files=self._writer.file_count,

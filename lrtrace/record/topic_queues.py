@@ -80,6 +80,12 @@ class TopicQueues:
             kind, topic, _ignore, qos, callback_group=self._group, raw=True
         )
 
+    def close(self) -> None:
+        """Unsubscribe from all topics; what still waits is lost."""
+        for subscription in self._subscriptions.values():
+            self._node.destroy_subscription(subscription)
+        self._subscriptions.clear()
+
     def look_at_events(self) -> None:
         """Let the executor handle events, such as QoS that does not fit, until the next ``take``.
 

@@ -141,10 +141,23 @@ def test_a_planner_and_a_robot_of_their_own_are_recorded_and_replayed(ros2: Ros2
     planner.wait_for('planning for drone_1')
     answer = plan(ros2, namespace, 'drone_1', PLAN)
     assert 'Goal finished with status: SUCCEEDED' in answer
+    for transition, state in (
+        ('deactivate', 'inactive'),
+        ('activate', 'active'),
+        ('deactivate', 'inactive'),
+        ('cleanup', 'unconfigured'),
+        ('configure', 'inactive'),
+        ('activate', 'active'),
+    ):
+        node = f'/{namespace}/recorder'
+        assert 'Transitioning successful' in ros2.run('lifecycle', 'set', node, transition)
+        assert ros2.run('lifecycle', 'get', node).split()[0] == state
     for launched in (planner, robot, recorder):
         launched.end()
     topics = {message.topic for message in Trace(trace).messages()}
     assert {f'/{namespace}/task_events', f'/{namespace}/drone_1/robot_state'} <= topics
+    again = {message.topic for message in Trace(f'{trace}_2').messages()}
+    assert f'/{namespace}/drone_1/robot_state' in again
     replay = ros2.launch('replay', trace=trace, rate=100.0, prefix='/again')
     assert replay.wait() == 0, replay.output
     replay.assert_clean()

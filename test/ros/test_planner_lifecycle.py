@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -161,8 +162,14 @@ def test_parameters_are_declared_as_documented(fleet: Fleet, node: str) -> None:
     own = set(descriptors) - {'use_sim_time', 'start_type_description_service'}
     overrides = {name for name in own if name.startswith('qos_overrides.')}
     assert own - overrides == set(expected)
-    topics = {'task_events', 'scheduler_state', 'diagnostics'} if node == 'planner' else set()
-    assert {name.split('.')[1] for name in overrides} == {fleet.name(topic) for topic in topics}
+    topics = {
+        'task_events.publisher', 'scheduler_state.publisher', 'diagnostics.publisher',
+        'drone_1/detections.subscription',
+    } if node == 'planner' else set()  # fmt: skip
+    # There are more where vision_msgs is installed.
+    assert {name.rpartition('.')[0] for name in overrides if '/detections_' not in name} == {
+        f'qos_overrides.{fleet.name(topic)}' for topic in topics
+    }
     for name, declaration in expected.items():
         descriptor, declared = descriptors[name], declaration.option
         assert descriptor.description == declared.description
@@ -210,19 +217,31 @@ def test_bad_parameter_ends_the_program(
 def test_unknown_parameter_is_named_and_a_quality_of_service_overridden(
     tmp_path: Path, client: Client
 ) -> None:
-    topic = '/unknown_parameter/diagnostics'
+    state, sight = 'scheduler_state', 'drone_1/detections'
     parameters = {
-        'robots': ['drone_1:tello'],
+        'robots': ['drone_1:tello', 'drone_2:tello'],
         'engine': 'simulated',
         'max_runing': 3,
-        f'qos_overrides.{topic}.publisher.reliability': 'best_effort',
+        f'qos_overrides./unknown_parameter/{state}.publisher.reliability': 'best_effort',
+        f'qos_overrides./unknown_parameter/{sight}.subscription.reliability': 'reliable',
     }
+
+    def told(endpoints: Callable[[str], list[Any]], name: str) -> ReliabilityPolicy:
+        topic = f'/unknown_parameter/{name}'
+        (endpoint,) = wait_for(lambda: endpoints(topic), topic)
+        return endpoint.qos_profile.reliability
+
     planner = Program('planner', tmp_path, parameters, namespace='unknown_parameter')
     try:
         wait_for(lambda: "'max_runing'" in planner.output, 'warning')
         assert "'qos_overrides" not in planner.output
-        (offered,) = wait_for(lambda: client.node.get_publishers_info_by_topic(topic), topic)
-        assert offered.qos_profile.reliability == ReliabilityPolicy.BEST_EFFORT
+        offered = partial(told, client.node.get_publishers_info_by_topic)
+        assert offered(state) == ReliabilityPolicy.BEST_EFFORT
+        asked_for = partial(told, client.node.get_subscriptions_info_by_topic)
+        assert asked_for(sight) == ReliabilityPolicy.RELIABLE
+        # Others of the same node stay as they were.
+        assert offered('skill_catalogue') == ReliabilityPolicy.RELIABLE
+        assert asked_for('drone_2/detections') == ReliabilityPolicy.BEST_EFFORT
     finally:
         planner.close()
 

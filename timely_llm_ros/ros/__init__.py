@@ -26,7 +26,7 @@ from timely_llm_ros.ros.parameters import (
     live_values,
     read,
 )
-from timely_llm_ros.ros.program import run
+from timely_llm_ros.ros.program import autostart, run
 from timely_llm_ros.ros.robot_entry import RobotEntry, robot_entries
 from timely_llm_ros.ros.ros_thread import SPIN_S, RosThread, TaskExecutor
 from timely_llm_ros.ros.sole_publisher import (
@@ -42,10 +42,10 @@ from timely_llm_ros.ros.topics import (
     EVENTS_QOS,
     HEARTBEAT_QOS,
     HEARTBEAT_TOPIC,
-    QOS_OVERRIDES,
     SEGMENTS_QOS,
     STATE_QOS,
     TASK_EVENTS_TOPIC,
+    overridable,
 )
 
 __all__ = [
@@ -56,7 +56,6 @@ __all__ = [
     'HEARTBEAT_TOPIC',
     'LEVELS',
     'METRICS_PERIOD_S',
-    'QOS_OVERRIDES',
     'SEGMENTS_QOS',
     'SPIN_S',
     'STATE_QOS',
@@ -79,6 +78,7 @@ __all__ = [
     'TaskClient',
     'TaskExecutor',
     'Value',
+    'autostart',
     'build',
     'check',
     'create_deferred_service',
@@ -88,6 +88,7 @@ __all__ = [
     'fixed',
     'fixed_group',
     'live_values',
+    'overridable',
     'read',
     'robot_entries',
     'run',

@@ -209,7 +209,7 @@ def declare(node: Node, record: type[Record]) -> Record:
                 f'parameter {name!r}: {given!r}: expected {told.expected}'
             ) from err
     for name in sorted(overrides):
-        # Those of publishers are declared with them.
+        # Those of publishers and subscriptions are declared with them.
         if not node.has_parameter(name) and not name.startswith('qos_overrides.'):
             node.get_logger().warning(f'parameter {name!r}: there is none of this name')
     return read(node, record)

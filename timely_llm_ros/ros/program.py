@@ -8,6 +8,8 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
+from rclpy.lifecycle import TransitionCallbackReturn
+
 from timely_llm_ros.errors import TimelyError
 from timely_llm_ros.processes import end_with_launch, require_files
 from timely_llm_ros.ros.node_log import PACKAGE, NodeLogHandler
@@ -15,6 +17,8 @@ from timely_llm_ros.ros.ros_thread import RosThread
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
+
+    from rclpy.lifecycle import LifecycleNode
 
     Start = Callable[[RosThread, asyncio.Event], Awaitable[int]]
 
@@ -24,6 +28,14 @@ SWITCH_INTERVAL_S = 0.0002
 LINGER_S = 0.4
 """How long a node stays after its last words (s). DDS drops what a publisher has just sent once it
 hears, on another port, that the publisher is gone; asking whether all is heard takes 3 s."""
+
+
+def autostart(node: LifecycleNode) -> bool:
+    """Configure and activate a managed node; return whether that succeeded."""
+    succeeded = TransitionCallbackReturn.SUCCESS
+    return all(
+        trigger() == succeeded for trigger in (node.trigger_configure, node.trigger_activate)
+    )
 
 
 def run(name: str, arguments: Sequence[str] | None, start: Start) -> int:

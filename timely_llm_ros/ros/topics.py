@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from copy import copy
+from typing import Any
+
 from rclpy.qos import DurabilityPolicy, QoSPolicyKind, QoSProfile, ReliabilityPolicy
 from rclpy.qos_overriding_options import QoSOverridingOptions
 
@@ -29,8 +32,22 @@ EVENTS_QOS = QoSProfile(depth=200)
 """Reliable, volatile, the last 200."""
 
 QOS_OVERRIDES = QoSOverridingOptions.with_default_policies()
-"""What of a publisher's quality of service a user may override by parameters, where people and
-tools listen: history, depth and reliability."""
+"""What of its quality of service a user may override by parameters, where people and tools listen
+to a publisher or are heard by a subscription: history, depth and reliability."""
 
 DEPTH_OVERRIDES = QoSOverridingOptions((QoSPolicyKind.HISTORY, QoSPolicyKind.DEPTH))
 """The same where our own programs listen, which ask for reliable publishers."""
+
+
+def overridable(
+    qos: QoSProfile | int, options: QoSOverridingOptions = QOS_OVERRIDES
+) -> dict[str, Any]:
+    """Return what a publisher or subscription is made with whose QoS a user may override.
+
+    Args:
+        qos: Its quality of service unless he does; a number is the depth.
+        options: What of it may be overridden.
+    """
+    # rclpy writes what is overridden into the profile that it gets.
+    profile = QoSProfile(depth=qos) if isinstance(qos, int) else copy(qos)
+    return {'qos_profile': profile, 'qos_overriding_options': options}

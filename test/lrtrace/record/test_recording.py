@@ -181,7 +181,7 @@ def test_what_is_missing_is_a_warning_that_names_the_topics() -> None:
     text = 'run: 10 messages of 4 topics in 2 files, 8 dropped for want of room (/a 5, '
     assert summary_line(counts).startswith(text)
     assert '2 lost by the middleware (/a 2)' in summary_line(counts)
-    level, message, values = health(counts)
+    level, message, values = health(counts, active=True)
     assert level == 1
     assert 'and 1 other topics' in message
     assert (values['dropped_messages'], values['lost_messages']) == ('8', '2')

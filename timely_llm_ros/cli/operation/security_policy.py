@@ -92,9 +92,10 @@ def fleet_profiles(fleet: FleetFile) -> list[Profile]:
                 rights = _recorder(robots)
             case _:
                 rights = _window(robots, WindowParameters(), one.parameters)
-        services = _EVERY_NODE + (_LIFECYCLE if one.program in ('planner', 'executor') else ())
+        managed = one.program != 'window'
+        services = _EVERY_NODE + (_LIFECYCLE if managed else ())
         rights['reply'] += tuple(f'{one.name}/{service}' for service in services)
-        if one.program == 'executor':
+        if managed:
             rights['publish'] += (f'{one.name}/transition_event',)
         found.append(_profile(namespace, one.name, rights))
     found.append(_profile(namespace, 'client', _client()))
@@ -107,7 +108,6 @@ def _planner(robots: Iterable[str]) -> dict[Right, tuple[str, ...]]:
         'publish': (
             'diagnostics',
             'pending_approvals',
-            'planner/transition_event',
             'planner_heartbeat',
             'scene_markers',
             'scheduler_state',

@@ -29,6 +29,7 @@ from timely_llm_ros.ros import (
     TASK_EVENTS_TOPIC,
     Exporter,
     IdentifiedSubscription,
+    autostart,
     declare,
     run,
 )
@@ -124,7 +125,7 @@ class ExecutorNode(LifecycleNode):  # type: ignore[misc]
                 server.open()
             self._ros.start(self)
             if self.parameters.autostart:
-                self._ros.call(self._autostart)
+                self._ros.call(autostart, self)
             watch = asyncio.create_task(self._keep_watch(stop), name='watch')
             told_s = -METRICS_PERIOD_S
             while not stop.is_set():
@@ -222,10 +223,6 @@ class ExecutorNode(LifecycleNode):  # type: ignore[misc]
                 self._events.report(publisher, 'the planner that the robot works for')
 
     # On the ROS thread: the lifecycle
-
-    def _autostart(self) -> None:
-        if self.trigger_configure() == TransitionCallbackReturn.SUCCESS:
-            self.trigger_activate()
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Connect the robots and make them safe; the transition takes as long."""

@@ -14,6 +14,7 @@ from std_msgs.msg import Header
 
 from timely_llm_ros.errors import SkillFailedError
 from timely_llm_ros.msg import Detections
+from timely_llm_ros.ros import overridable
 
 if TYPE_CHECKING:
     from rclpy.node import Node
@@ -38,7 +39,7 @@ class TopicPerception:
         self._ros = ros
         self._waiting: set[asyncio.Future[frozenset[str]]] = set()
         self._detections = node.create_subscription(
-            Detections, f'{robot}/detections', self._on_detections, DETECTIONS_QOS
+            Detections, f'{robot}/detections', self._on_detections, **overridable(DETECTIONS_QOS)
         )
         self._pictures = node.create_publisher(Header, f'{robot}/take_picture', 10)
         self._node, self._robot = node, robot

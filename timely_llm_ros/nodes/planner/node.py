@@ -43,6 +43,7 @@ from timely_llm_ros.ros import (
     STATE_QOS,
     Exporter,
     SolePublisher,
+    autostart,
     declare,
     read,
     robot_entries,
@@ -313,9 +314,7 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
     # On the ROS thread: the lifecycle
 
     def _autostart(self) -> None:
-        if self.trigger_configure() == TransitionCallbackReturn.SUCCESS:
-            self.trigger_activate()
-        elif not self._stop.is_set():
+        if not autostart(self) and not self._stop.is_set():
             self._exit_code = 1
             self._ros.call_loop(self._stop.set)
 

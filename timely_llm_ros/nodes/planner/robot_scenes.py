@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 from timely_llm_ros.msg import Detections
-from timely_llm_ros.ros import create_deferred_service
+from timely_llm_ros.ros import create_deferred_service, overridable
 from timely_llm_ros.ros.conversions import (
     detections_of,
     detections_of_vision,
@@ -84,7 +84,9 @@ class RobotScenes:
         """How many detections were heard."""
         for robot in self._known:
             hear = partial(self._hear, robot, detections_of)
-            node.create_subscription(Detections, f'{robot}/detections', hear, DETECTIONS_QOS)
+            node.create_subscription(
+                Detections, f'{robot}/detections', hear, **overridable(DETECTIONS_QOS)
+            )
         if importlib.util.find_spec('vision_msgs') is not None:
             self._subscribe_vision(node)
         create_deferred_service(node, DescribeScene, 'describe_scene', self._describe)
@@ -173,7 +175,9 @@ class RobotScenes:
         for robot in self._known:
             hear = partial(self._hear, robot, detections_of_vision)
             for kind, topic in ((Detection3DArray, '3d'), (Detection2DArray, '2d')):
-                node.create_subscription(kind, f'{robot}/detections_{topic}', hear, DETECTIONS_QOS)
+                node.create_subscription(
+                    kind, f'{robot}/detections_{topic}', hear, **overridable(DETECTIONS_QOS)
+                )
 
     def _hear(self, robot: str, convert: Callable[[Any], list[Detection]], message: Any) -> None:
         self._ros.call_loop(self._see, robot, convert(message))

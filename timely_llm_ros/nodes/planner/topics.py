@@ -22,9 +22,9 @@ from timely_llm_ros.ros import (
     DEPTH_OVERRIDES,
     EPOCH,
     EVENTS_QOS,
-    QOS_OVERRIDES,
     STATE_QOS,
     TASK_EVENTS_TOPIC,
+    overridable,
 )
 from timely_llm_ros.ros.conversions import (
     GOAL_STATUS,
@@ -54,14 +54,12 @@ class PlannerTopics:
     def __init__(self, node: Node) -> None:
         self._clock = node.get_clock()
         self._events = node.create_publisher(
-            TaskEvent, TASK_EVENTS_TOPIC, EVENTS_QOS, qos_overriding_options=DEPTH_OVERRIDES
+            TaskEvent, TASK_EVENTS_TOPIC, **overridable(EVENTS_QOS, DEPTH_OVERRIDES)
         )
         self._states = node.create_publisher(
-            SchedulerState, 'scheduler_state', STATE_QOS, qos_overriding_options=QOS_OVERRIDES
+            SchedulerState, 'scheduler_state', **overridable(STATE_QOS)
         )
-        self.diagnostics = node.create_publisher(
-            DiagnosticArray, 'diagnostics', 10, qos_overriding_options=QOS_OVERRIDES
-        )
+        self.diagnostics = node.create_publisher(DiagnosticArray, 'diagnostics', **overridable(10))
         """Where the planner's health goes."""
         self._tasks: dict[str, tuple[Task, float]] = {}
         self._segments: dict[tuple[str, int], SegmentReady] = {}

@@ -11,7 +11,7 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from std_msgs.msg import String
 
 from timely_llm_ros.nodes.fleet import FleetView
-from timely_llm_ros.ros import STATE_QOS, create_steady_timer
+from timely_llm_ros.ros import STATE_QOS, create_steady_timer, overridable
 from timely_llm_ros.window import ExpectedPlaces, pose_event, things_event
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class FleetListener:
         self._markers.add(topic)
         kind = import_module('visualization_msgs.msg').MarkerArray
         hear = partial(self._on_markers, topic)
-        self._node.create_subscription(kind, topic, hear, QoSProfile(depth=2))
+        self._node.create_subscription(kind, topic, hear, **overridable(2))
 
     def _follow(self, robot: str, below: str, types: list[str]) -> None:
         if robot in self._pose_topics:
@@ -130,7 +130,9 @@ class FleetListener:
             return
         self._pose_topics[robot] = below
         hear = partial(self._on_pose, robot, POSE_TYPES[kind])
-        self._node.create_subscription(message_type, f'{robot}/{below}', hear, SENSOR_QOS)
+        self._node.create_subscription(
+            message_type, f'{robot}/{below}', hear, **overridable(SENSOR_QOS)
+        )
 
     def _on_pose(self, robot: str, pose_of: Callable[[Any], Any], message: Any) -> None:
         self._poses[robot] = pose_of(message)
