@@ -48,7 +48,7 @@ from benchmarks.attack.processes import (
 )
 from benchmarks.attack.schedule import Fault, kinds, schedule
 from benchmarks.attack.traces import check_trace
-from benchmarks.common import Sample, Target, arguments, sample, save
+from benchmarks.common import FROM_ZERO, POSITIVE, Sample, Target, arguments, sample, save
 from timely_llm_ros.demo import Children
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.testing import free_domain
@@ -302,8 +302,10 @@ def growth_targets(slopes: dict[str, dict[str, float]]) -> list[Target]:
 def main() -> int:
     """Attack and judge; return the exit code."""
     parser = arguments(__doc__)
-    parser.add_argument('--minutes', type=float, default=10.0, help='how long (default: 10)')
-    parser.add_argument('--seed', type=int, default=None, help='of the attack (default: drawn)')
+    parser.add_argument('--minutes', type=POSITIVE, default=10.0, help='how long (default: 10)')
+    parser.add_argument(
+        '--seed', type=FROM_ZERO, default=None, help='of the attack (default: drawn)'
+    )
     parser.add_argument('--calm', action='store_true', help='no faults: what grows?')
     options = parser.parse_args()
     if options.seed is None:

@@ -1,6 +1,6 @@
 """What benchmarks share."""
 
-from benchmarks.common.arguments import arguments
+from benchmarks.common.arguments import COUNT, FROM_ZERO, POSITIVE, Number, arguments
 from benchmarks.common.browser import Browser
 from benchmarks.common.cpu_noise import QUIET_CORES, Others, busy
 from benchmarks.common.fleet import running_fleet
@@ -11,7 +11,8 @@ from benchmarks.common.ray_nodes import ray_nodes
 from benchmarks.common.results import FOLDER, Target, command, machine, save
 
 __all__ = [
-    'FOLDER', 'QUIET_CORES', 'Browser', 'Others', 'Sample', 'Target', 'Way', 'arguments',
+    'COUNT', 'FOLDER', 'FROM_ZERO', 'POSITIVE', 'QUIET_CORES', 'Browser', 'Number', 'Others',
+    'Sample', 'Target', 'Way', 'arguments',
     'busy', 'command', 'family', 'finish', 'gain', 'gain_errors', 'lines_of', 'machine',
     'picture', 'ray_nodes', 'run_in_turns', 'running_fleet', 'sample', 'save', 'worker_of',
 ]  # fmt: skip

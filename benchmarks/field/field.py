@@ -28,7 +28,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from benchmarks.common import Target, arguments, save
+from benchmarks.common import COUNT, POSITIVE, Target, arguments, save
 from benchmarks.field import LENT_OURS, OURS
 from benchmarks.field.policies import FIELD
 from benchmarks.overload import Way, greatest_goodput, serve
@@ -284,13 +284,10 @@ def targets(rows: Sequence[Row]) -> list[Target]:
 def read_draws(parser: argparse.ArgumentParser) -> argparse.Namespace:
     """Read the command line, with how much is drawn."""
     add = parser.add_argument
-    add('--seeds', type=int, default=20)
-    add('--searched', type=int, default=2, help='draws on which settings or a TTL are found')
-    add('--bursts', type=float, default=15.0, help='of a draw at load 1')
-    options = parser.parse_args()
-    if options.seeds < 1 or options.searched < 1:
-        parser.error('--seeds and --searched: expected at least 1')
-    return options
+    add('--seeds', type=COUNT, default=20)
+    add('--searched', type=COUNT, default=2, help='draws on which settings or a TTL are found')
+    add('--bursts', type=POSITIVE, default=15.0, help='of a draw at load 1')
+    return parser.parse_args()
 
 
 def figures_of(
@@ -304,7 +301,7 @@ def figures_of(
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument('--workloads', nargs='+', choices=WORKLOADS, default=list(WORKLOADS))
-    parser.add_argument('--loads', type=float, nargs='+', default=[0.5, 1, 2, 3])
+    parser.add_argument('--loads', type=POSITIVE, nargs='+', default=[0.5, 1, 2, 3])
     parser.add_argument('--only', nargs='*', choices=OTHERS, default=list(OTHERS))
     options = read_draws(parser)
     if options.json and len(options.workloads) > 1:

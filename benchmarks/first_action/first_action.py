@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.common import Target, arguments, save
+from benchmarks.common import COUNT, Target, arguments, save
 from timely_llm_ros.engines import (
     GenerationEnded,
     GenerationRequest,
@@ -151,14 +151,14 @@ class Server:
 def main(given: Sequence[str] | None = None) -> None:
     parser = arguments(__doc__)
     parser.add_argument('--models', nargs='*', default=[], metavar='FOLDER')
-    parser.add_argument('--objects', nargs='+', type=int, default=[10, 50, 200])
+    parser.add_argument('--objects', nargs='+', type=COUNT, default=[10, 50, 200])
     parser.add_argument(
         '--tasks',
-        type=int,
+        type=COUNT,
         default=20,
         help='of each of the eleven kinds with 10 objects, fewer with more (%(default)s)',
     )
-    parser.add_argument('--threads', type=int, default=1)
+    parser.add_argument('--threads', type=COUNT, default=1)
     options = parser.parse_args(given)
     figures: dict[str, Any] = {}
     targets: list[Target] = []

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import psutil  # type: ignore[import-untyped]
 
-from benchmarks.common import Target, arguments, save
+from benchmarks.common import COUNT, Target, arguments, save
 from benchmarks.vllm import SETTLE_S, Jobs, Stock, forget_prefixes
 from benchmarks.vllm import arguments as vllm_arguments
 from timely_llm_ros.engines import GenerationEnded, GenerationRequest
@@ -211,9 +211,9 @@ OFF = {'worker_extension_cls': ''}
 
 def main(given: Sequence[str] | None = None) -> None:
     parser = arguments(__doc__)
-    parser.add_argument('--objects', nargs='+', type=int, default=[10, 50])
-    parser.add_argument('--tasks', type=int, default=10, help='of each kind (%(default)s)')
-    parser.add_argument('--rounds', type=int, default=6, help='turns at least (%(default)s)')
+    parser.add_argument('--objects', nargs='+', type=COUNT, default=[10, 50])
+    parser.add_argument('--tasks', type=COUNT, default=10, help='of each kind (%(default)s)')
+    parser.add_argument('--rounds', type=COUNT, default=6, help='turns at least (%(default)s)')
     options = parser.parse_args(given)
     rows = asyncio.run(_measure(options.objects, options.tasks, options.rounds))
     save('first_action_vllm', {'rows': rows}, _targets(rows), path=options.json)

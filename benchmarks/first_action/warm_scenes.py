@@ -15,7 +15,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.common import Target, arguments, save
+from benchmarks.common import COUNT, Target, arguments, save
 from timely_llm_ros.engines import (
     GenerationEnded,
     GenerationRequest,
@@ -117,8 +117,8 @@ class Server:
 
 def main(given: Sequence[str] | None = None) -> None:
     parser = arguments(__doc__)
-    parser.add_argument('--objects', nargs='+', type=int, default=[10, 50, 200])
-    parser.add_argument('--tasks', type=int, default=4, help='of each of the eleven kinds')
+    parser.add_argument('--objects', nargs='+', type=COUNT, default=[10, 50, 200])
+    parser.add_argument('--tasks', type=COUNT, default=4, help='of each of the eleven kinds')
     options = parser.parse_args(given)
     copies = [load_model(find_model(SHIPPED), max_kv_tokens=KV_TOKENS, threads=1) for _ in '12']
     print(f'{"objects":>9}{"tasks":>7}{"cold ms":>9}{"warm ms":>9}{"times":>7}{"scene ms":>10}')

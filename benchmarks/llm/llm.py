@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import track
 
-from benchmarks.common import Target, arguments, save
+from benchmarks.common import COUNT, Target, arguments, save
 from timely_llm_ros.engines.tokens import find_model
 from timely_llm_ros.engines.torch.compute import load_model
 from timely_llm_ros.evaluation.plans import cells, draw_cases, judge, report, write_plans
@@ -40,10 +40,10 @@ KV_TOKENS = 24_576
 def main(given: Sequence[str] | None = None) -> None:
     parser = arguments(__doc__)
     parser.add_argument('--models', nargs='+', default=['models/smollm2'], metavar='FOLDER')
-    parser.add_argument('--tasks', type=int, default=5, help='per kind and size (%(default)s)')
-    parser.add_argument('--shipped-tasks', type=int, default=SHIPPED_TASKS)
-    parser.add_argument('--batch', type=int, default=8)
-    parser.add_argument('--threads', type=int, default=1)
+    parser.add_argument('--tasks', type=COUNT, default=5, help='per kind and size (%(default)s)')
+    parser.add_argument('--shipped-tasks', type=COUNT, default=SHIPPED_TASKS)
+    parser.add_argument('--batch', type=COUNT, default=8)
+    parser.add_argument('--threads', type=COUNT, default=1)
     options = parser.parse_args(given)
     figures: dict[str, Any] = {}
     # What was measured is kept at once: a general model takes hours where its plans are many.

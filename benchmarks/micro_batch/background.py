@@ -26,7 +26,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.progress import Progress
 
-from benchmarks.common import QUIET_CORES, Others, Target, arguments, running_fleet, save
+from benchmarks.common import (
+    POSITIVE,
+    QUIET_CORES,
+    Number,
+    Others,
+    Target,
+    arguments,
+    running_fleet,
+    save,
+)
 from benchmarks.micro_batch.background_figures import Part, figures_of, quiet_rounds
 from timely_llm_ros.clock import WallClock
 from timely_llm_ros.engines import EngineEvent, EngineStateChanged, GenerationEnded
@@ -225,12 +234,12 @@ class Bench:
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument('--rounds', type=int, default=14)
-    parser.add_argument('--seconds', type=float, default=8.0, help='length of each part')
-    parser.add_argument('--load', type=float, default=8.0, help='tasks of robots per second')
+    parser.add_argument('--rounds', type=Number(ALONE_EVERY), default=14)
+    parser.add_argument(
+        '--seconds', type=Number(2, whole=False), default=8.0, help='length of each part'
+    )
+    parser.add_argument('--load', type=POSITIVE, default=8.0, help='tasks of robots per second')
     options = parser.parse_args()
-    if options.rounds < ALONE_EVERY or options.seconds < 2 or options.load <= 0:
-        parser.error(f'expected at least {ALONE_EVERY} rounds of 2 s and a load above 0')
     bench = Bench(options.load, options.seconds)
     everything = asyncio.run(bench.run(options.rounds))
     wide_per_s = {}

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.common import FOLDER, Target, arguments, command, save
+from benchmarks.common import COUNT, FOLDER, FROM_ZERO, Target, arguments, command, save
 from benchmarks.micro_batch.pipeline_serving import (
     GreedyAdmission,
     KvMemory,
@@ -191,8 +191,10 @@ def fit(evaluations: int, seed: int = 1) -> Model:
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument('--fit', type=int, metavar='EVALUATIONS', help='find the cost model again')
-    parser.add_argument('--seed', type=int, default=1, help='of the fit')
+    parser.add_argument(
+        '--fit', type=COUNT, metavar='EVALUATIONS', help='find the cost model again'
+    )
+    parser.add_argument('--seed', type=FROM_ZERO, default=1, help='of the fit')
     options = parser.parse_args()
     if options.fit is not None:
         found = fit(options.fit, options.seed)

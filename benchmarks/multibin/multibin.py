@@ -26,6 +26,9 @@ import numpy as np
 from rich.progress import Progress
 
 from benchmarks.common import (
+    COUNT,
+    FROM_ZERO,
+    Number,
     Target,
     Way,
     arguments,
@@ -207,22 +210,24 @@ def plans(loaded: LoadedModel, count: int) -> dict[str, float]:
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument('--requests', type=int, default=768, help='a multiple of 8 times the bins')
-    parser.add_argument('--mean', type=int, default=MEAN_TOKENS, help='mean length (tokens)')
-    parser.add_argument('--bins', type=int, nargs='+', default=BINS, choices=BINS)
-    parser.add_argument('--plans', type=int, default=160, help='own plans of the model; 0 for none')
+    parser.add_argument(
+        '--requests', type=COUNT, default=768, help='a multiple of 8 times the bins'
+    )
+    parser.add_argument('--mean', type=Number(8), default=MEAN_TOKENS, help='mean length (tokens)')
+    parser.add_argument('--bins', type=COUNT, nargs='+', default=BINS, choices=BINS)
+    parser.add_argument(
+        '--plans', type=FROM_ZERO, default=160, help='own plans of the model; 0 for none'
+    )
     parser.add_argument('--images', type=Path, default=IMAGES)
     options = parser.parse_args()
     bins = sorted({1, 4, *options.bins})
-    if options.requests % (BATCH * bins[-1]) or options.requests < 1:
+    if options.requests % (BATCH * bins[-1]):
         parser.error(
             f'--requests {options.requests}: expected a multiple of {BATCH * bins[-1]}, '
             f'full batches in each of {bins[-1]} bins'
         )
     if options.plans and options.plans < 32:
         parser.error(f'--plans {options.plans}: expected 0, or at least 32')
-    if options.mean < 8:
-        parser.error(f'--mean {options.mean}: expected at least 8')
     loaded = load_model(find_model(SHIPPED_MODEL), max_kv_tokens=16384)
     lengths = draw_lengths(options.requests, options.mean)
     bench = Bench(loaded, lengths)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.common import Target, arguments, finish, picture, save
+from benchmarks.common import COUNT, Target, arguments, finish, picture, save
 from benchmarks.multibin.plots import Grid, Mean, lines
 from benchmarks.multibin.reference import (
     EXPONENTIAL_LATENCY_S,
@@ -369,11 +369,9 @@ def figure_9(draws: int, images: Path) -> Outcome:
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument('--draws', type=int, default=10)
+    parser.add_argument('--draws', type=COUNT, default=10)
     parser.add_argument('--images', type=Path, default=IMAGES)
     options = parser.parse_args()
-    if options.draws < 1:
-        parser.error(f'--draws {options.draws}: expected at least 1')
     figures: dict[str, Any] = {'draws': options.draws}
     targets: list[Target] = []
     for run in (figures_3_and_4, figure_6, figure_8, figure_9):

@@ -23,7 +23,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from benchmarks.common import Target, arguments, save
+from benchmarks.common import COUNT, POSITIVE, Target, arguments, save
 from benchmarks.overload.goodput_bound import greatest_goodput
 from benchmarks.overload.named_bound import greatest_named
 from benchmarks.overload.serving import Way, overload, serve
@@ -210,15 +210,13 @@ def _targets(fleet: str, found: Sequence[Earned], bounds: Mapping[float, float])
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument('--loads', type=float, nargs='+', default=[0.5, 1, 2, 3, 5, 10, 20])
-    parser.add_argument('--seeds', type=int, default=20)
-    parser.add_argument('--duration', type=float, default=60.0, help='virtual seconds')
-    parser.add_argument('--robots', type=int, nargs='+', default=[150, 10])
-    parser.add_argument('--max-running', type=int, default=8)
+    parser.add_argument('--loads', type=POSITIVE, nargs='+', default=[0.5, 1, 2, 3, 5, 10, 20])
+    parser.add_argument('--seeds', type=COUNT, default=20)
+    parser.add_argument('--duration', type=POSITIVE, default=60.0, help='virtual seconds')
+    parser.add_argument('--robots', type=COUNT, nargs='+', default=[150, 10])
+    parser.add_argument('--max-running', type=COUNT, default=8)
     parser.add_argument('--only', nargs='+', choices=ways(8), default=list(ways(8)))
     options = parser.parse_args()
-    if options.seeds < 1:
-        parser.error(f'--seeds {options.seeds}: expected at least 1')
     print(
         f'{"way":18} {"robots":>6} {"load":>5} {"goodput":>8} {"(sd)":>6} {"mean U":>8} '
         f'{"tasks":>6} {"done":>6} {"U<0":>5} {"p50 s":>7} {"p99 s":>7} {"kept":>6} {"named":>7}'

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 import timely_llm_ros
-from benchmarks.common import Target, arguments, save
+from benchmarks.common import COUNT, POSITIVE, Target, arguments, save
 from benchmarks.overload.overload import OURS, ways
 from benchmarks.overload.serving import overload, serve
 from timely_llm_ros.planner import TaskEnded
@@ -149,13 +149,11 @@ def targets(found: Sequence[Recovery]) -> list[Target]:
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument('--seeds', type=int, default=20)
-    parser.add_argument('--robots', type=int, nargs='+', default=[150, 10])
-    parser.add_argument('--load', type=float, default=10.0)
-    parser.add_argument('--cycles', type=int, default=6)
+    parser.add_argument('--seeds', type=COUNT, default=20)
+    parser.add_argument('--robots', type=COUNT, nargs='+', default=[150, 10])
+    parser.add_argument('--load', type=POSITIVE, default=10.0)
+    parser.add_argument('--cycles', type=COUNT, default=6)
     options = parser.parse_args()
-    if options.seeds < 1:
-        parser.error(f'--seeds {options.seeds}: expected at least 1')
     found = []
     for robots in options.robots:
         one = recovery(

@@ -27,7 +27,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.common import Target, arguments, save
+from benchmarks.common import COUNT, FROM_ZERO, POSITIVE, Target, arguments, save
 from benchmarks.recorder.robot_traffic import number_of, templates
 from lrtrace.storage import Trace
 from timely_llm_ros.testing import free_domain
@@ -248,12 +248,12 @@ def kills(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument('--minutes', type=float, default=10.0)
-    parser.add_argument('--robots', type=int, default=100)
-    parser.add_argument('--rate', type=float, default=3100.0, help='messages a second in all')
-    parser.add_argument('--size', type=int, default=300, help='bytes of a serialised message')
-    parser.add_argument('--kills', type=int, default=20)
-    parser.add_argument('--seed', type=int, default=1)
+    parser.add_argument('--minutes', type=POSITIVE, default=10.0)
+    parser.add_argument('--robots', type=COUNT, default=100)
+    parser.add_argument('--rate', type=POSITIVE, default=3100.0, help='messages a second in all')
+    parser.add_argument('--size', type=COUNT, default=300, help='bytes of a serialised message')
+    parser.add_argument('--kills', type=FROM_ZERO, default=20)
+    parser.add_argument('--seed', type=FROM_ZERO, default=1)
     parser.add_argument('--part', choices=('flood', 'kills', 'both'), default='both')
     options = parser.parse_args()
     os.environ |= {

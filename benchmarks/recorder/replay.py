@@ -23,7 +23,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import Target, arguments, save
+from benchmarks.common import COUNT, FROM_ZERO, POSITIVE, Target, arguments, save
 from benchmarks.recorder.virtual_trace import apart, write_virtual_trace
 from benchmarks.workloads import System, check_all_succeeded, compose, fleet_spec
 from lrtrace.storage import Trace
@@ -47,9 +47,9 @@ EXACT_S = 0.001
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument('--robots', type=int, default=40)
-    parser.add_argument('--duration', type=float, default=900.0, help='virtual seconds')
-    parser.add_argument('--seed', type=int, default=1)
+    parser.add_argument('--robots', type=COUNT, default=40)
+    parser.add_argument('--duration', type=POSITIVE, default=900.0, help='virtual seconds')
+    parser.add_argument('--seed', type=FROM_ZERO, default=1)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=os.environ.get('TMPDIR')) as folder:
         figures = measure(Path(folder) / 'run', options.robots, options.duration, options.seed)

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.common import Browser, Target, arguments, save
+from benchmarks.common import COUNT, FROM_ZERO, POSITIVE, Browser, Target, arguments, save
 from benchmarks.recorder.virtual_trace import apart, write_virtual_trace
 from benchmarks.workloads import System, compose, fleet_spec
 from lrtrace.report import write_report
@@ -55,10 +55,10 @@ USES = {
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument('--robots', type=int, default=100)
-    parser.add_argument('--duration', type=float, default=600.0, help='virtual seconds')
-    parser.add_argument('--seed', type=int, default=1)
-    parser.add_argument('--repeats', type=int, default=5)
+    parser.add_argument('--robots', type=COUNT, default=100)
+    parser.add_argument('--duration', type=POSITIVE, default=600.0, help='virtual seconds')
+    parser.add_argument('--seed', type=FROM_ZERO, default=1)
+    parser.add_argument('--repeats', type=COUNT, default=5)
     parser.add_argument('--pictures', type=Path, help='folder for screenshots')
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=os.environ.get('TMPDIR')) as folder:

@@ -27,7 +27,17 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import Progress
 
-from benchmarks.common import Target, arguments, busy, lines_of, save, worker_of
+from benchmarks.common import (
+    COUNT,
+    FROM_ZERO,
+    Number,
+    Target,
+    arguments,
+    busy,
+    lines_of,
+    save,
+    worker_of,
+)
 from timely_llm_ros.demo import Children, node_command
 from timely_llm_ros.drivers import read_journal
 from timely_llm_ros.testing import free_domain
@@ -197,11 +207,14 @@ async def measure(trials: int, minutes: float, load: int, progress: Progress) ->
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument('--trials', type=int, default=10, help='of each fault')
+    parser.add_argument('--trials', type=COUNT, default=10, help='of each fault')
     parser.add_argument(
-        '--minutes', type=float, default=5.0, help='without a fault; at most 5 on the idle machine'
+        '--minutes',
+        type=Number(0, whole=False),
+        default=5.0,
+        help='without a fault; at most 5 on the idle machine',
     )
-    parser.add_argument('--load', type=int, default=8, help='processes that never rest')
+    parser.add_argument('--load', type=FROM_ZERO, default=8, help='processes that never rest')
     options = parser.parse_args()
     os.environ |= {
         'ROS_DOMAIN_ID': str(free_domain()),

@@ -24,7 +24,7 @@ from collections import defaultdict
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.common import Target, arguments, save
+from benchmarks.common import FROM_ZERO, Number, Target, arguments, save
 from lrtrace.call_samples import CallSample
 from timely_llm_ros.calibration import SkillFit, fit_skill
 from timely_llm_ros.clock import WallClock
@@ -213,14 +213,17 @@ LAWS: dict[str, Callable[[Call], float]] = {'push': push_s}
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument('--calls', type=int, default=30, help='of each skill')
+    parser.add_argument('--calls', type=Number(10), default=30, help='of each skill')
     parser.add_argument(
-        '--jitter', type=float, default=0.01, help="how much the Indy's motions vary"
+        '--jitter',
+        type=Number(0, whole=False),
+        default=0.01,
+        help="how much the Indy's motions vary",
     )
-    parser.add_argument('--seed', type=int, default=0, help='of amounts and of that variation')
+    parser.add_argument(
+        '--seed', type=FROM_ZERO, default=0, help='of amounts and of that variation'
+    )
     options = parser.parse_args()
-    if options.calls < 10:
-        parser.error(f'--calls {options.calls}: expected 10 or more')
     print(f'driving mocks in real time: about {options.calls * 9} s', file=sys.stderr)
     with tempfile.TemporaryDirectory() as folder:
         mock = MockIndy(folder, jitter=options.jitter, seed=options.seed)

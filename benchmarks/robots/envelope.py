@@ -23,7 +23,7 @@ import time
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.common import Target, arguments, save
+from benchmarks.common import COUNT, FROM_ZERO, Target, arguments, save
 from benchmarks.robots.envelope_trial import TELLO, Trial, try_drone
 from timely_llm_ros.drivers import SimulatedDriver
 from timely_llm_ros.errors import EnvelopeError
@@ -54,8 +54,8 @@ class _Standing(SimulatedDriver):
 def main(given: Sequence[str] | None = None) -> int:
     """Run the benchmark; return 0 where the targets are met."""
     parser = arguments(__doc__)
-    parser.add_argument('--total', type=int, default=200_000)
-    parser.add_argument('--seed', type=int, default=0)
+    parser.add_argument('--total', type=COUNT, default=200_000)
+    parser.add_argument('--seed', type=FROM_ZERO, default=0)
     options = parser.parse_args(given)
     trial = Trial()
     run_virtual(_try(trial, options.total, options.seed))

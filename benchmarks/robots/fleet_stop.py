@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.progress import Progress
 from std_srvs.srv import SetBool
 
-from benchmarks.common import Target, arguments, lines_of, save
+from benchmarks.common import COUNT, Target, arguments, lines_of, save
 from benchmarks.robots.ros import UP_LIMIT_S, FleetUnderTest
 from timely_llm_ros.demo import Children
 from timely_llm_ros.drivers import read_journal
@@ -157,9 +157,9 @@ async def measure(
 def main() -> int:
     """Measure, print and save; return the exit code."""
     parser = arguments(__doc__)
-    parser.add_argument('--robots', type=int, default=100)
-    parser.add_argument('--programs', type=int, default=4, help='executors that share them')
-    parser.add_argument('--rounds', type=int, default=3, help='with the planner alive')
+    parser.add_argument('--robots', type=COUNT, default=100)
+    parser.add_argument('--programs', type=COUNT, default=4, help='executors that share them')
+    parser.add_argument('--rounds', type=COUNT, default=3, help='with the planner alive')
     options = parser.parse_args()
     prepare_for_dds()
     os.environ |= {

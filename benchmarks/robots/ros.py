@@ -33,7 +33,7 @@ from timely_llm_ros.action import ExecuteSegment, PlanTask
 from timely_llm_ros.msg import SkillSegment
 from unique_identifier_msgs.msg import UUID
 
-from benchmarks.common import Target, arguments, lines_of, sample, save
+from benchmarks.common import COUNT, Target, arguments, lines_of, sample, save
 from timely_llm_ros.demo import Children, node_command
 from timely_llm_ros.drivers import read_journal
 from timely_llm_ros.processes import prepare_for_dds
@@ -282,7 +282,9 @@ def main() -> None:
     """Measure every fleet, one after the other."""
     parser = arguments(__doc__)
     parser.add_argument('--fleets', nargs='+', default=FLEETS, metavar='ROBOTSxPROGRAMS')
-    parser.add_argument('--goals', type=int, default=300, help='goals of each kind (default: 300)')
+    parser.add_argument(
+        '--goals', type=COUNT, default=300, help='goals of each kind (default: 300)'
+    )
     parser.add_argument('--bare', action='store_true', help='serve the bare action')
     options = parser.parse_args()
     prepare_for_dds()

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common import Target, arguments, busy, save
+from benchmarks.common import COUNT, FROM_ZERO, Target, arguments, busy, save
 from benchmarks.robots import arm_faults as arms
 from timely_llm_ros.clock import WallClock
 from timely_llm_ros.drivers.tello import TelloDriver, TelloOptions
@@ -323,8 +323,8 @@ def row(counted: str, times_s: list[float], error: str) -> dict[str, Any]:
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument('--trials', type=int, default=10, help='of each fault (default: 10)')
-    parser.add_argument('--load', type=int, default=8, help='processes that never rest')
+    parser.add_argument('--trials', type=COUNT, default=10, help='of each fault (default: 10)')
+    parser.add_argument('--load', type=FROM_ZERO, default=8, help='processes that never rest')
     options = parser.parse_args()
     print(f'{options.trials} faults of each kind, on aircraft of their own ...', flush=True)
     # What the driver warns of is what is done to it here.

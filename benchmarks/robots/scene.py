@@ -25,7 +25,7 @@ from collections import defaultdict
 from statistics import median
 from typing import TYPE_CHECKING
 
-from benchmarks.common import Target, arguments, save
+from benchmarks.common import COUNT, POSITIVE, Target, arguments, save
 from timely_llm_ros.testing import free_domain
 
 if TYPE_CHECKING:
@@ -253,8 +253,8 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     parser = arguments(__doc__)
-    parser.add_argument('--seconds', type=float, default=20.0, help='of each round')
-    parser.add_argument('--rounds', type=int, default=3, help='with detections, and without')
+    parser.add_argument('--seconds', type=POSITIVE, default=20.0, help='of each round')
+    parser.add_argument('--rounds', type=COUNT, default=3, help='with detections, and without')
     parser.add_argument('--watch', action='store_true', help='be the process that is measured')
     return parser.parse_args()
 

@@ -30,7 +30,7 @@ from rclpy.node import Node
 from rich.console import Console
 from rich.progress import Progress
 
-from benchmarks.common import Target, arguments, save, worker_of
+from benchmarks.common import COUNT, Target, arguments, save, worker_of
 from benchmarks.robots.deaths import Site, until
 from timely_llm_ros.demo import Children
 from timely_llm_ros.processes import prepare_for_dds, take_precedence
@@ -199,7 +199,7 @@ async def measure(trials: int, progress: Progress) -> dict[str, dict[str, Any]]:
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument('--trials', type=int, default=3, help='of each fault')
+    parser.add_argument('--trials', type=COUNT, default=3, help='of each fault')
     options = parser.parse_args()
     for package in dict.fromkeys(name for kind in KINDS for name in kind.packages):
         robot_interfaces.install(package)

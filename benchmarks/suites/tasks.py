@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks.common import Target, arguments, save
+from benchmarks.common import COUNT, FROM_ZERO, Target, arguments, save
 from benchmarks.suites.load import OURS, Shape, best_of, compose, describe, serve, systems
 from timely_llm_ros.engines.texts import load_texts
 from timely_llm_ros.engines.tokens import find_model
@@ -51,8 +51,10 @@ LOADS: tuple[float, ...] = (0.5, 1.0)
 def main(given: Sequence[str] | None = None) -> None:
     parser = arguments(__doc__)
     parser.add_argument('--suites', nargs='+', choices=SUITES, default=list(SUITES))
-    parser.add_argument('--every', type=int, default=1, help='only each so many-th task')
-    parser.add_argument('--seeds', type=int, default=5, help='draws of each load; 0 for no load')
+    parser.add_argument('--every', type=COUNT, default=1, help='only each so many-th task')
+    parser.add_argument(
+        '--seeds', type=FROM_ZERO, default=5, help='draws of each load; 0 for no load'
+    )
     options = parser.parse_args(given)
     archives = SuiteArchives(suite_folder())
     texts = load_texts(find_model(''))

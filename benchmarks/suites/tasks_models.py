@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks.common import arguments, save
+from benchmarks.common import COUNT, arguments, save
 from timely_llm_ros.engines.tokens import find_model
 from timely_llm_ros.engines.torch.compute import load_model
 from timely_llm_ros.evaluation.plans import write_plans
@@ -43,9 +43,9 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument(
         '--models', nargs='+', default=['timely-planner', 'models/smollm2'], metavar='FOLDER'
     )
-    parser.add_argument('--tasks', type=int, default=20, help='of each suite (%(default)s)')
-    parser.add_argument('--max-tokens', type=int, default=256)
-    parser.add_argument('--batch', type=int, default=8)
+    parser.add_argument('--tasks', type=COUNT, default=20, help='of each suite (%(default)s)')
+    parser.add_argument('--max-tokens', type=COUNT, default=256)
+    parser.add_argument('--batch', type=COUNT, default=8)
     options = parser.parse_args(given)
     archives = SuiteArchives(suite_folder())
     suites: list[Suite] = [kind(archives) for kind in SUITES.values()]

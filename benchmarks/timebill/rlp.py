@@ -22,7 +22,7 @@ os.environ.setdefault('OMP_NUM_THREADS', '1')
 import numpy as np
 import torch
 
-from benchmarks.common import Target, arguments, save
+from benchmarks.common import COUNT, Target, arguments, save
 from benchmarks.timebill.predictor_prompt import longest_predictor_prompt
 from timely_llm_ros.engines.tokens import SHIPPED_MODEL, find_model
 from timely_llm_ros.engines.torch.compute import load_model
@@ -170,9 +170,9 @@ def samples(options: argparse.Namespace) -> tuple[list[LengthSample], list[Lengt
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument('--quick', action='store_true', help='a rough picture in two minutes')
-    parser.add_argument('--plans', type=int, help='to learn from (default 2400, quick 600)')
-    parser.add_argument('--held-out', type=int, help='to judge on (default 400, quick 120)')
-    parser.add_argument('--epochs', type=int, help='of every network (default 16, quick 6)')
+    parser.add_argument('--plans', type=COUNT, help='to learn from (default 2400, quick 600)')
+    parser.add_argument('--held-out', type=COUNT, help='to judge on (default 400, quick 120)')
+    parser.add_argument('--epochs', type=COUNT, help='of every network (default 16, quick 6)')
     parser.add_argument('--samples', type=Path, help='plans to learn from, generated before')
     options = parser.parse_args()
     started_s = time.perf_counter()

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from benchmarks.common import FOLDER, Target, arguments, save
+from benchmarks.common import COUNT, FOLDER, FROM_ZERO, Target, arguments, save
 from benchmarks.timebill.approaches import (
     Overrun,
     TimeBill,
@@ -247,21 +247,21 @@ def make_record(options: argparse.Namespace) -> Record:
 def main() -> None:
     parser = arguments(__doc__, json=False)
     parser.add_argument('--quick', action='store_true', help='a rough picture in 90 s')
-    parser.add_argument('--jobs', type=int, help='jobs (default: 120, quick 24)')
+    parser.add_argument('--jobs', type=COUNT, help='jobs (default: 120, quick 24)')
     parser.add_argument(
-        '--seed', type=int, default=1,
+        '--seed', type=FROM_ZERO, default=1,
         help='of the jobs (default: 1; what eviction costs was learned from those of 0)',
     )  # fmt: skip
-    parser.add_argument('--visits', type=int, help='timings of each (default: 3, quick 1)')
-    parser.add_argument('--repeats', type=int, help='rounds of the profile (default: 15, quick 5)')
+    parser.add_argument('--visits', type=COUNT, help='timings of each (default: 3, quick 1)')
+    parser.add_argument(
+        '--repeats', type=COUNT, help='rounds of the profile (default: 15, quick 5)'
+    )
     parser.add_argument('--eviction', default='snapkv', help='snapkv, knorm or streaming')
     parser.add_argument('--out', help='where the results go (default: results/timebill.json)')
     parser.add_argument('--record', help='keep what was generated and timed in this file')
     parser.add_argument('--replay', help='judge what such a file has; nothing is generated')
     options = parser.parse_args()
     started_s = time.monotonic()
-    if options.visits is not None and options.visits < 1:
-        parser.error(f'--visits {options.visits}: expected at least 1')
     if options.record and not Path(options.record).absolute().parent.is_dir():
         parser.error(f'--record {options.record!r}: expected a file in a folder that is there')
     try:

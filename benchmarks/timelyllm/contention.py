@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import Progress
 
-from benchmarks.common import arguments, running_fleet, save
+from benchmarks.common import COUNT, FROM_ZERO, Number, arguments, running_fleet, save
 from benchmarks.timelyllm.systems import WAYS, Served, Way, show, targets
 from benchmarks.workloads import WORKLOADS, compose
 from timely_llm_ros.clock import WallClock
@@ -268,14 +268,12 @@ async def run(minutes: float, batches: list[int], seed: int, path: str | None) -
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument('--minutes', type=float, default=1.0, help='of each run (default 1)')
-    parser.add_argument('--batches', type=int, nargs='+', default=[4, 12])
-    parser.add_argument('--seed', type=int, default=0)
+    parser.add_argument(
+        '--minutes', type=Number(0.05, 60, whole=False), default=1.0, help='of each run (default 1)'
+    )
+    parser.add_argument('--batches', type=COUNT, nargs='+', default=[4, 12])
+    parser.add_argument('--seed', type=FROM_ZERO, default=0)
     options = parser.parse_args()
-    if not 0.05 <= options.minutes <= 60:
-        parser.error(f'--minutes {options.minutes}: expected 0.05 to 60')
-    if min(options.batches) < 1:
-        parser.error(f'--batches {options.batches}: expected numbers of at least 1')
     asyncio.run(run(options.minutes, options.batches, options.seed, options.json))
 
 

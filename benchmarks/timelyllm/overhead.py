@@ -23,7 +23,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import Progress
 
-from benchmarks.common import Target, arguments, save
+from benchmarks.common import COUNT, Number, Target, arguments, save
 from lrtrace.statistics import percentile
 from timely_llm_ros.demo import Children, Robot, TimedTask, node_command
 from timely_llm_ros.engines import (
@@ -300,15 +300,12 @@ async def _next(reader: asyncio.StreamReader) -> dict[str, Any]:
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument('--pairs', type=int, default=8, help='pairs of fresh workers')
-    parser.add_argument('--rounds', type=int, default=4, help='rounds of generation each way')
-    parser.add_argument('--plans', type=int, default=16, help='plans per round')
-    parser.add_argument('--batch', type=int, default=4, help='generations at once')
-    parser.add_argument('--tasks', type=int, default=60, help='tasks over ROS')
+    parser.add_argument('--pairs', type=Number(2), default=8, help='pairs of fresh workers')
+    parser.add_argument('--rounds', type=COUNT, default=4, help='rounds of generation each way')
+    parser.add_argument('--plans', type=COUNT, default=16, help='plans per round')
+    parser.add_argument('--batch', type=COUNT, default=4, help='generations at once')
+    parser.add_argument('--tasks', type=COUNT, default=60, help='tasks over ROS')
     options = parser.parse_args()
-    if options.pairs < 2:
-        parser.error(f'--pairs {options.pairs}: expected at least 2')
-
     with Progress(console=Console(stderr=True)) as progress:
         costs = [
             asyncio.run(segmentation(options.pairs, options.rounds, options.plans, batch, progress))

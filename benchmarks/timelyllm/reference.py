@@ -16,7 +16,7 @@ import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.common import Target, arguments, save
+from benchmarks.common import COUNT, Target, arguments, save
 from benchmarks.timelyllm.comparison import (
     compare,
     paper,
@@ -47,8 +47,8 @@ SYSTEMS = {
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument('--seeds', type=int, default=20)
-    parser.add_argument('--processes', type=int, default=1)
+    parser.add_argument('--seeds', type=COUNT, default=20)
+    parser.add_argument('--processes', type=COUNT, default=1)
     parser.add_argument('--hardware', nargs='+', default=['toy', 'toy_uncached'])
     parser.add_argument('--workloads', nargs='+', choices=WORKLOADS, default=list(WORKLOADS))
     options = parser.parse_args()

@@ -26,7 +26,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.common import Target, arguments, save
+from benchmarks.common import COUNT, FROM_ZERO, POSITIVE, Target, arguments, save
 from benchmarks.timelyllm.event_log import EventLog
 from benchmarks.workloads import System, check_all_succeeded, compose, fleet_spec, run_workload
 from timely_llm_ros.scheduling import SchedulingOptions
@@ -55,10 +55,10 @@ COLLECT_AFTER = 100_000
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument('--robots', type=int, nargs='+', default=[1000, 3000, 10_000])
-    parser.add_argument('--duration', type=float, default=300.0, help='virtual seconds')
-    parser.add_argument('--seed', type=int, default=1)
-    parser.add_argument('--one', type=int, metavar='ROBOTS', help='serve one fleet, print JSON')
+    parser.add_argument('--robots', type=COUNT, nargs='+', default=[1000, 3000, 10_000])
+    parser.add_argument('--duration', type=POSITIVE, default=300.0, help='virtual seconds')
+    parser.add_argument('--seed', type=FROM_ZERO, default=1)
+    parser.add_argument('--one', type=COUNT, metavar='ROBOTS', help='serve one fleet, print JSON')
     options = parser.parse_args()
     if options.one is not None:
         print(json.dumps(serve(options.one, options.duration, options.seed)))

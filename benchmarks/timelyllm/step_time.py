@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from benchmarks.common import arguments
+from benchmarks.common import COUNT, arguments
 from timely_llm_ros.engines import GenerationEnded, GenerationRequest, Resume, Submit
 from timely_llm_ros.engines.core import CoreOptions, EngineCore
 from timely_llm_ros.engines.tokens import SHIPPED_MODEL, find_model
@@ -91,8 +91,8 @@ def measure(
 def main() -> None:
     parser = arguments(__doc__, json=False)
     parser.add_argument('--model', default=SHIPPED_MODEL, help='a folder or a shipped name')
-    parser.add_argument('--context', type=int, default=400, help='prompt tokens')
-    parser.add_argument('--steps', type=int, default=150, help='decoding steps per row')
+    parser.add_argument('--context', type=COUNT, default=400, help='prompt tokens')
+    parser.add_argument('--steps', type=COUNT, default=150, help='decoding steps per row')
     parser.add_argument('--json', type=Path, help='also write the rows there')
     options = parser.parse_args()
     print(''.join(f'{name:>12}' for name in ('batch', 'context', 'grammar', *COLUMNS)))

@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.common import Target, arguments, save
+from benchmarks.common import COUNT, FROM_ZERO, POSITIVE, Target, arguments, save
 from benchmarks.timelyllm import scale
 from benchmarks.timelyllm.comparison import lookahead
 from timely_llm_ros.engines import SegmentGenerated
@@ -35,10 +35,10 @@ LIMIT_S = 300.0
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument('--robots', type=int, default=10_000)
-    parser.add_argument('--duration', type=float, default=300.0, help='virtual seconds')
-    parser.add_argument('--seed', type=int, default=1)
-    parser.add_argument('--one', type=int, metavar='ROBOTS', help='serve them once, print JSON')
+    parser.add_argument('--robots', type=COUNT, default=10_000)
+    parser.add_argument('--duration', type=POSITIVE, default=300.0, help='virtual seconds')
+    parser.add_argument('--seed', type=FROM_ZERO, default=1)
+    parser.add_argument('--one', type=COUNT, metavar='ROBOTS', help='serve them once, print JSON')
     options = parser.parse_args()
     if options.one is not None:
         print(json.dumps(serve(options.one, options.duration, options.seed)))

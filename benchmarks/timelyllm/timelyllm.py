@@ -21,8 +21,8 @@ from pathlib import Path
 
 from rich.console import Console
 
+from benchmarks.common import COUNT, arguments, command, machine, save
 from benchmarks.common import FOLDER as RESULTS
-from benchmarks.common import arguments, command, machine, save
 from benchmarks.timelyllm.figures import EXPERIMENTS, Runs, draw, print_tables, write_page
 from timely_llm_ros.engines.simulated import HARDWARE, find_hardware
 from timely_llm_ros.errors import TimelyError
@@ -33,7 +33,7 @@ IMAGES = Path(__file__).resolve().parents[2] / 'docs' / 'images'
 def main() -> None:
     parser = arguments(__doc__, json=False)
     parser.add_argument('--only', nargs='+', choices=EXPERIMENTS, default=list(EXPERIMENTS))
-    parser.add_argument('--seeds', type=int, default=20, help='how many draws of each workload')
+    parser.add_argument('--seeds', type=COUNT, default=20, help='how many draws of each workload')
     parser.add_argument(
         '--hardware',
         default='toy',
@@ -42,8 +42,6 @@ def main() -> None:
     parser.add_argument('--images', type=Path, default=IMAGES)
     parser.add_argument('--results', type=Path, default=RESULTS)
     options = parser.parse_args()
-    if options.seeds < 1:
-        parser.error(f'--seeds {options.seeds}: expected at least 1')
     try:
         find_hardware(options.hardware)
     except TimelyError as err:

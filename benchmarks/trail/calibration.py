@@ -20,7 +20,7 @@ os.environ.setdefault('OMP_NUM_THREADS', '1')
 import torch
 from matplotlib.figure import Figure
 
-from benchmarks.common import FOLDER, Target, arguments, save
+from benchmarks.common import COUNT, FOLDER, Target, arguments, save
 from benchmarks.trail.probe import (
     QUANTILES,
     coverage,
@@ -99,7 +99,9 @@ def draw(found: dict[str, dict[str, Any]]) -> None:
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument('--quick', action='store_true', help='few plans, three shares')
-    parser.add_argument('--plans', type=int, help='of each kind of scenes (default 120, quick 24)')
+    parser.add_argument(
+        '--plans', type=COUNT, help='of each kind of scenes (default 120, quick 24)'
+    )
     options = parser.parse_args()
     torch.set_num_threads(1)
     started_s = time.monotonic()

@@ -27,7 +27,7 @@ os.environ.setdefault('OMP_NUM_THREADS', '1')
 
 import numpy as np
 
-from benchmarks.common import FOLDER, Target, arguments, save
+from benchmarks.common import COUNT, FOLDER, POSITIVE, Target, arguments, save
 from benchmarks.trail.bound import bound_of, branch, show_bound, spoken_by
 from benchmarks.trail.figures import draw
 from benchmarks.trail.overhead import overhead_part
@@ -334,10 +334,10 @@ def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument('--quick', action='store_true', help='a rough picture in two minutes')
     parser.add_argument('--only', nargs='+', choices=PARTS, default=list(PARTS))
-    parser.add_argument('--plans', type=int, help='for the probe (default 300, quick 60)')
-    parser.add_argument('--requests', type=int, help='per run (default 60, quick 16)')
-    parser.add_argument('--loads', type=float, nargs='+', help='(default 1 1.2, quick 1)')
-    parser.add_argument('--rounds', type=int, help='for the overhead (default 300, quick 40)')
+    parser.add_argument('--plans', type=COUNT, help='for the probe (default 300, quick 60)')
+    parser.add_argument('--requests', type=COUNT, help='per run (default 60, quick 16)')
+    parser.add_argument('--loads', type=POSITIVE, nargs='+', help='(default 1 1.2, quick 1)')
+    parser.add_argument('--rounds', type=COUNT, help='for the overhead (default 300, quick 40)')
     options = parser.parse_args()
     quick = options.quick
     plans = options.plans or (60 if quick else 300)

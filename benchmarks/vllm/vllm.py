@@ -30,7 +30,17 @@ from rich.console import Console
 from rich.table import Table
 
 # A script's folder comes first on the path: nothing in it may be named as a package it uses.
-from benchmarks.common import FOLDER, Target, arguments, command, save
+from benchmarks.common import (
+    COUNT,
+    FOLDER,
+    FROM_ZERO,
+    POSITIVE,
+    Number,
+    Target,
+    arguments,
+    command,
+    save,
+)
 from benchmarks.vllm.contention import contention, settings, ways_of
 from benchmarks.vllm.overhead import overhead
 from benchmarks.vllm.plots import draw
@@ -165,16 +175,20 @@ def main() -> None:
     parts = ('a', 'b', 'c', 'd')
     parser.add_argument('--only', nargs='+', choices=parts, default=parts)
     parser.add_argument('--quick', action='store_true', help='fewer starts, rounds and counts')
-    parser.add_argument('--rounds', type=int, default=0, help='default: 5 of a, 3 of b; quick 3, 1')
-    parser.add_argument('--starts', type=int, default=0, help='of a; default: 3, quick 1')
-    parser.add_argument('--robots', type=int, nargs='+', default=[16, 64])
-    parser.add_argument('--batches', type=int, nargs='+', default=[4, 16])
-    parser.add_argument('--loads', type=float, nargs='+', default=[0.8, 1.2], help='of b')
-    parser.add_argument('--seconds', type=float, default=0.0, help='of a run of b; default: 7')
     parser.add_argument(
-        '--search-s', type=float, default=6.0, help='of a run for the best batch; default: 6'
+        '--rounds', type=FROM_ZERO, default=0, help='default: 5 of a, 3 of b; quick 3, 1'
     )
-    parser.add_argument('--suspended', type=int, nargs='+', help='default: 8 32 128 512')
+    parser.add_argument('--starts', type=FROM_ZERO, default=0, help='of a; default: 3, quick 1')
+    parser.add_argument('--robots', type=COUNT, nargs='+', default=[16, 64])
+    parser.add_argument('--batches', type=COUNT, nargs='+', default=[4, 16])
+    parser.add_argument('--loads', type=POSITIVE, nargs='+', default=[0.8, 1.2], help='of b')
+    parser.add_argument(
+        '--seconds', type=Number(0, whole=False), default=0.0, help='of a run of b; default: 7'
+    )
+    parser.add_argument(
+        '--search-s', type=POSITIVE, default=6.0, help='of a run for the best batch; default: 6'
+    )
+    parser.add_argument('--suspended', type=COUNT, nargs='+', help='default: 8 32 128 512')
     options = parser.parse_args()
     quick = options.quick
     path = Path(options.json) if options.json else FOLDER / 'vllm.json'

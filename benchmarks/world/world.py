@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.common import Target, arguments, save
+from benchmarks.common import COUNT, Target, arguments, save
 from benchmarks.world.flights import (
     SEGMENTED,
     TASKS,
@@ -113,7 +113,7 @@ def show(rows: dict[str, dict[str, Any]]) -> None:
 
 def main() -> int:
     parser = arguments(__doc__)
-    parser.add_argument('--worlds', type=int, default=2, help=f'each with {TASKS} tasks')
+    parser.add_argument('--worlds', type=COUNT, default=2, help=f'each with {TASKS} tasks')
     options = parser.parse_args()
     factors = {robots: real_time_factor(robots) for robots in FLEETS}
     for robots, factor in factors.items():
