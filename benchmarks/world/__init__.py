@@ -1,1 +1,5 @@
 """Drones in a world with physics: how fast it is, and what succeeds in it."""
+
+from benchmarks.world.driver import WorldDriver, live
+
+__all__ = ['WorldDriver', 'live']

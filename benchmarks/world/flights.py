@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from benchmarks.common import running_fleet
+from benchmarks.world.driver import WorldDriver, live
 from timely_llm_ros.clock import LoopClock
 from timely_llm_ros.demo import Robot, TimedTask, make_rooms, make_workload
 from timely_llm_ros.engines.simulated import SimulatedConfig, SimulatedEngine
@@ -21,11 +22,9 @@ from timely_llm_ros.world import (
     Bay,
     Verdict,
     World,
-    WorldDriver,
     WorldOptions,
     WorldTask,
     arrange,
-    live,
     survey,
 )
 

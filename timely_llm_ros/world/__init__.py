@@ -3,7 +3,6 @@
 from timely_llm_ros.world.aircraft import WorldAircraft
 from timely_llm_ros.world.bays_file import read_bays, write_bays
 from timely_llm_ros.world.camera import survey
-from timely_llm_ros.world.driver import WorldDriver, live
 from timely_llm_ros.world.event_log import EventLog
 from timely_llm_ros.world.judge import Verdict, WorldTask
 from timely_llm_ros.world.layout import arrange
@@ -11,6 +10,6 @@ from timely_llm_ros.world.options import Bay, WorldOptions
 from timely_llm_ros.world.world import World
 
 __all__ = [
-    'Bay', 'EventLog', 'Verdict', 'World', 'WorldAircraft', 'WorldDriver', 'WorldOptions',
-    'WorldTask', 'arrange', 'live', 'read_bays', 'survey', 'write_bays',
+    'Bay', 'EventLog', 'Verdict', 'World', 'WorldAircraft', 'WorldOptions',
+    'WorldTask', 'arrange', 'read_bays', 'survey', 'write_bays',
 ]  # fmt: skip

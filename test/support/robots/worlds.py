@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from benchmarks.world import WorldDriver, live
 from timely_llm_ros.clock import LoopClock
 from timely_llm_ros.errors import SkillFailedError
 from timely_llm_ros.skills import Call, Scene, SceneObject, parse
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.virtual_time import run_virtual
-from timely_llm_ros.world import Bay, World, WorldDriver, WorldOptions, live
+from timely_llm_ros.world import Bay, World, WorldOptions
 
 if TYPE_CHECKING:
     from timely_llm_ros.world import WorldTask

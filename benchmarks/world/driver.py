@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from timely_llm_ros.drivers.tello import tello_skills
 from timely_llm_ros.drivers.tello.mock import TelloBody
 from timely_llm_ros.errors import SkillFailedError
-from timely_llm_ros.world.aircraft import WorldAircraft
+from timely_llm_ros.world import WorldAircraft
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.clock import Clock
     from timely_llm_ros.execution import CallValue
     from timely_llm_ros.skills import Call, Scene
-    from timely_llm_ros.world.world import World
+    from timely_llm_ros.world import World
 
 TICK_S = 0.02
 """How often aircraft look at the time (s)."""
