@@ -139,18 +139,20 @@ class LookaheadBatchLimit(BatchLimit):
         if not pressed:
             return 0
         wait_s, now_s = self._network_s, self._step_s(len(inside))
-        ends_s = [(item, wait_s + _tokens(item) * now_s) for item in inside if item.loss_per_s]
+        losing = [(item, _tokens(item)) for item in inside if item.loss_per_s]
+        ends_s = [wait_s + tokens * now_s for _, tokens in losing]
+        losses = [item.loss(end_s) for (item, _), end_s in zip(losing, ends_s, strict=True)]
         begun_now = []
         for size in range(1, len(pressed) + 1):
             longer_s = self._step_s(len(inside) + size)
+            begin_s = wait_s + size * self.step_times.prefill_s
             loss = 0.0
-            for item, end_s in ends_s:
-                later_s = wait_s + size * self.step_times.prefill_s + _tokens(item) * longer_s
-                loss += item.loss(later_s) - item.loss(end_s)
+            for (item, tokens), lost in zip(losing, losses, strict=True):
+                loss += item.loss(begin_s + tokens * longer_s) - lost
             begun_now.append(loss)
         now_loss, size = self._cheapest(pressed, wait_s, begun_now)
         if ends_s:
-            last_s = max(end_s for _, end_s in ends_s)
+            last_s = max(ends_s)
             if self._cheapest(pressed, last_s, [0.0] * len(pressed))[0] < now_loss:
                 return 0
         return size
