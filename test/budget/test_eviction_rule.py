@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from timely_llm_ros.budget.budgeter import choose_eviction
@@ -70,7 +70,6 @@ def test_a_worst_case_that_fits_decides_alone(
     assert with_other == expected
 
 
-@settings(deadline=None)
 @given(prompts, budgets, forecasts, st.floats(0.0, 0.3))
 def test_no_share_is_worth_more_than_the_one_chosen(
     prompt: int, budget_s: float, known: tuple[tuple[int, float], ...], spread: float
@@ -112,7 +111,6 @@ def test_the_chance_is_weighed_against_what_eviction_costs() -> None:
     assert scored(0.43, ((21, 0.3), (28, 0.7)), spread=0.01).keep(1000, NOW_S) < 800
 
 
-@settings(deadline=None)
 @given(prompts, budgets, forecasts, st.floats(0.01, 0.3), st.floats(0, 4), st.floats(0, 4))
 def test_the_more_ending_is_worth_the_likelier_it_is(
     prompt: int,

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 
 from timely_llm_ros.calibration.robust_fit import fit_linear
 
@@ -76,7 +77,7 @@ def test_without_amounts_it_is_a_robust_mean() -> None:
     assert fit.inliers.tolist() == [True] * 6 + [False]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.lists(st.tuples(st.floats(0.01, 1000.0), st.floats(0.0, 100.0)), min_size=4, max_size=20),
     st.randoms(use_true_random=False),

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.skills.least_time import least_s
 
 from lrtrace.call_samples import CallSample
@@ -204,7 +205,7 @@ def test_a_person_who_reads_is_left_alone() -> None:
     assert result == LeftAlone(12, 'its time is that of a person who reads')
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(
     st.lists(st.tuples(st.integers(20, 500), st.floats(0.05, 500.0)), min_size=10, max_size=25),
     st.randoms(use_true_random=False),

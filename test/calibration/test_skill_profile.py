@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.traces.recorded_calls import Executed, write_calls
 
 from benchmarks.recorder.synthetic_trace import write_trace
@@ -113,7 +114,7 @@ def test_the_order_of_traces_does_not_matter_and_the_overlay_is_what_was_fitted(
     assert set(profile.left_alone) == set(TELLO.skills) - {'move_up', 'scan'}
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(
     calls=st.lists(
         st.tuples(

@@ -6,9 +6,10 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
+from support.examples import examples
 
 from timely_llm_ros.demo.fleet_model import FleetModel, TaskView
 from timely_llm_ros.demo.live_view import plain_line, render
@@ -124,7 +125,7 @@ def test_refusals_and_strangers() -> None:
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_no_order_of_events_breaks_it(seed: int) -> None:
     rng = random.Random(seed)
     model = FleetModel.of(['drone_1', 'arm_1'])

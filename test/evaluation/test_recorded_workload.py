@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 
 from benchmarks.recorder.synthetic_trace import write_trace
 from benchmarks.workloads.experiment import System, check_all_succeeded, run_workload
@@ -106,7 +107,7 @@ def test_the_mix_is_as_recorded_or_as_told(recorded: TaskPool) -> None:
     assert share == pytest.approx(0.25, abs=0.03)
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(
     seed=st.integers(0, 10**6),
     shuffler=st.randoms(use_true_random=False),

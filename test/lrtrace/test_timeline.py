@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.traces.small_trace import write_small_trace
 
@@ -138,7 +138,6 @@ def test_no_tasks_no_figures() -> None:
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1), st.floats(0, 1))
-@settings(deadline=None)
 def test_percentiles_lie_within(values: list[float], share: float) -> None:
     found = percentile(values, share)
     assert min(values) - 1e-6 <= found <= max(values) + 1e-6
@@ -156,6 +155,5 @@ def test_names_sort_by_number() -> None:
 
 
 @given(st.lists(st.text(max_size=8)))
-@settings(deadline=None)
 def test_any_names_can_be_sorted(names: list[str]) -> None:
     assert sorted(sorted(names, key=natural_key)) == sorted(names)

@@ -6,8 +6,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 
 from timely_llm_ros.cli.main import main
 from timely_llm_ros.engines.torch.compute.static_batches import Generated
@@ -43,7 +44,7 @@ class Server:
         return [Generated(one.prompt_id, 'stop', '', 'x', one.length or 0) for one in batch]
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(
     lengths=st.lists(st.one_of(st.integers(1, 60), st.none()), max_size=120),
     bins=st.integers(1, 6),

@@ -10,8 +10,9 @@ from statistics import fmean
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 
 from timely_llm_ros.budget.task_budget import BudgetOptions, EvictionChoice
 from timely_llm_ros.clock import LoopClock
@@ -144,7 +145,7 @@ def seconds(prompt: int, length: int, evicted: float = 0.0) -> float:
     return total_s
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     objects=st.integers(0, 150),
     worst=st.integers(3, 120),

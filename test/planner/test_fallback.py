@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.engines.scripted import engine_of
+from support.examples import examples
 
 from timely_llm_ros.clock import LoopClock
 from timely_llm_ros.engines import EngineStateChanged, GenerationEnded
@@ -256,7 +257,7 @@ def test_a_fallback_plan_stays_in_the_envelope_as_any_plan() -> None:
 TIMES = st.floats(0.0, 4.0, allow_nan=False)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(fail_s=TIMES, cancel_s=TIMES | st.none(), back_s=TIMES, every_s=st.floats(0.05, 1.5))
 def test_whenever_the_engine_dies_the_task_ends_once_and_the_robot_does_whole_plans_in_order(
     fail_s: float, cancel_s: float | None, back_s: float, every_s: float

@@ -13,8 +13,9 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from support.examples import examples
 
 from timely_llm_ros.engines import Cancel, Engine, EngineFailed, EngineReady
 from timely_llm_ros.engines.simulated import SimulatedConfig, SimulatedEngine, StepTimeModel
@@ -257,7 +258,7 @@ def test_those_that_are_asked_about_are_in_time_alone() -> None:
     in_fleet(body, engine=MortalEngine())
 
 
-@settings(max_examples=150)
+@examples(60)
 @given(schedules)
 def test_whatever_comes_each_task_is_answered_once_and_an_idle_system_takes_all_in_time(
     schedule: list[tuple[float, Op]],
@@ -287,7 +288,7 @@ DEAR_AMONG_URGENT: list[tuple[float, Op]] = [
 """Who has much time is not to be kept from beginning for ever by those who have none."""
 
 
-@settings(max_examples=12)
+@examples(12)
 @example(DEAR_AMONG_URGENT)
 @given(crowds)
 def test_nobody_who_was_taken_waits_for_ever_whatever_goes_on_coming(

@@ -7,8 +7,9 @@ import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 
 from timely_llm_ros.errors import Ending, RobotUnavailableError, TaskRefusedError
 from timely_llm_ros.planner import (
@@ -229,13 +230,13 @@ def check_robot(
         assert last.event == 'safe', 'after an abnormal end the robot is safe'
 
 
-@settings(max_examples=300, deadline=None)
+@examples(120)
 @given(schedules, safe_times_s)
 def test_promises_hold_whatever_happens(schedule: list[tuple[float, Op]], safe_s: float) -> None:
     check(Scenario(schedule, safe_s))
 
 
-@settings(max_examples=100, deadline=None)
+@examples(40)
 @given(schedules, safe_times_s)
 def test_what_happens_to_one_robot_does_not_touch_the_others(
     schedule: list[tuple[float, Op]], safe_s: float
@@ -251,7 +252,7 @@ def of_robot(log: list[Note | PlannerEvent], robot: str) -> list[str]:
     return [repr(thing) for thing in log if thing.robot == robot and thing.at_s < AFTER_ALL_S]
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(schedules, safe_times_s)
 def test_equal_runs_are_equal(schedule: list[tuple[float, Op]], safe_s: float) -> None:
     assert repr(Scenario(schedule, safe_s).fleet.log) == repr(Scenario(schedule, safe_s).fleet.log)

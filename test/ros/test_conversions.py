@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from builtin_interfaces.msg import Duration
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from timely_llm_ros.action import PlanTask
 from timely_llm_ros.msg import SceneObject as SceneObjectMessage
 from timely_llm_ros.msg import SkillSegment
@@ -34,7 +35,7 @@ from timely_llm_ros.utility import NORMAL, TimeUtility
 
 pytestmark = pytest.mark.distro
 
-few = settings(max_examples=40, deadline=None)
+few = examples(40)
 TELLO = find_skill_set('tello')
 finite = st.floats(-1e6, 1e6)
 seconds = st.floats(0, 1e6)

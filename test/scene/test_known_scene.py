@@ -7,7 +7,7 @@ import random
 import sys
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from timely_llm_ros.scene import Detection, KnownScene, SceneOptions
@@ -40,7 +40,6 @@ def see_twice(scene: KnownScene, *detections: Detection, now_s: float = 0.0) -> 
         unique_by=lambda place: place[1:],
     ),
 )
-@settings(deadline=None)
 def test_names_stay_over_noise_and_missed_detections(
     seed: int, places: list[tuple[str, int, int]]
 ) -> None:
@@ -75,7 +74,6 @@ def test_names_stay_over_noise_and_missed_detections(
         max_size=60,
     )
 )
-@settings(deadline=None)
 def test_nothing_that_was_forgotten_is_told_again_and_no_name_means_two_things(
     steps: list[tuple[str, str, int, float]],
 ) -> None:
@@ -205,7 +203,6 @@ def test_a_flood_is_cut_off_and_what_is_known_stays() -> None:
     numbers=st.lists(st.floats(), min_size=3, max_size=3),
     score=st.floats(),
 )
-@settings(deadline=None)
 def test_no_detection_breaks_a_scene(labels: list[str], numbers: list[float], score: float) -> None:
     scene = KnownScene(SceneOptions(least_sightings=1))
     x, y, z = numbers

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.golden import golden
 
 from benchmarks.multibin.theory import sample_service
@@ -44,7 +45,7 @@ samples = st.lists(st.integers(0, 12).map(float), min_size=1, max_size=6)
 
 
 @given(samples, st.integers(1, 4), st.data())
-@settings(max_examples=60)
+@examples(60)
 def test_the_optimum_is_the_best_of_all_boundaries(
     lengths: list[float], batch: int, data: st.DataObject
 ) -> None:

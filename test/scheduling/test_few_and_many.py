@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.equation_4 import priority
+from support.examples import examples
 
 from timely_llm_ros.scheduling.admission import BatchLimit, StepTimes
 from timely_llm_ros.scheduling.generation import GenerationTable, Phase
@@ -57,7 +58,7 @@ def fill(
     return table
 
 
-@settings(max_examples=300)
+@examples(150)
 @given(
     GENERATIONS,
     st.floats(0, 30),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.scheduling.microbatch import LinearCosts
@@ -61,7 +62,7 @@ COSTS = st.builds(
 
 
 @given(stages=st.integers(2, 6), costs=COSTS, seed=st.integers(0, 99))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_what_was_measured_is_what_the_costs_say(
     stages: int, costs: LinearCosts, seed: int
 ) -> None:

@@ -20,6 +20,7 @@ from unittest.mock import patch
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 from support.skills.plan_oracle import DISTANCES_M, SI, PlanOracle
 from support.skills.plan_texts import ARM, SCENE, TELLO, PlanWriter
 
@@ -323,7 +324,7 @@ def assert_call_is_safe(call: Call, oracle: PlanOracle) -> None:
 DRONE_ORACLE = PlanOracle('tello')
 
 
-@settings(max_examples=500)
+@examples(200)
 @given(
     st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=5)), max_size=12).map(''.join),
     st.lists(st.integers(1, 40), max_size=20),

@@ -6,8 +6,9 @@ from collections import deque
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.golden import golden
 
 from benchmarks.micro_batch.pipeline_serving import (
@@ -90,7 +91,7 @@ def test_golden_period_by_simulation(case: Any) -> None:
     st.floats(0, 0.1),
     st.booleans(),
 )
-@settings(max_examples=50)
+@examples(50)
 def test_the_steady_period_is_the_formulas(
     stages: int, count: int, compute_s: float, transfer_s: float, return_s: float, serial: bool
 ) -> None:
@@ -117,7 +118,7 @@ def test_the_steady_period_is_the_formulas(
     ),
     st.integers(0, 10_000),
 )
-@settings(max_examples=50)
+@examples(50)
 def test_the_round_of_uneven_micro_batches_is_what_the_rule_takes_it_for(
     stages: int, count: int, tokens: int, costs: LinearCosts, context: int
 ) -> None:
@@ -223,7 +224,7 @@ def admission(kind: str, requests: list[Request], memory: KvMemory, most: int) -
     st.integers(4, 128),
     st.sampled_from(['greedy', 'spread']),
 )
-@settings(max_examples=60)
+@examples(60)
 def test_every_request_is_served_once_within_the_memory(
     lengths: list[tuple[int, int]], blocks: int, most: int, kind: str
 ) -> None:

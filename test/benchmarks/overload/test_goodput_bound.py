@@ -7,8 +7,9 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 
 from benchmarks.overload.goodput_bound import greatest_goodput
 from benchmarks.workloads import NETWORK_S
@@ -71,7 +72,7 @@ tasks = st.builds(
 )
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.lists(tasks, min_size=1, max_size=4), st.integers(1, 2), st.integers(1, 3))
 def test_no_schedule_earns_more(found: list[WorkloadTask], robots: int, max_running: int) -> None:
     found = sorted(found, key=lambda one: one.at_s)

@@ -6,8 +6,9 @@ import itertools
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 
 from benchmarks.overload.named_bound import greatest_named
 from benchmarks.workloads import NETWORK_S
@@ -52,7 +53,7 @@ tasks = st.lists(
 )
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(tasks)
 def test_no_order_earns_more(found: list[WorkloadTask]) -> None:
     bound = greatest_named([('r', one) for one in found], GROUPS, TIMES)

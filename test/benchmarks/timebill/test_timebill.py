@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.golden import agrees, golden
 
 from benchmarks.timebill.approaches import TimeBill, choices, fixed, judge, oracle, told
@@ -54,7 +55,7 @@ def timebill(**options: Any) -> TimeBill:
     return TimeBill(GRID, Estimates(TIMES, TIMES), **options)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.lists(st.tuples(st.integers(200, 4000), st.integers(2, 120)), min_size=1, max_size=12),
     st.floats(0.05, 1.0),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 
 from benchmarks.trail.distributions import binned, left_at_most
 from timely_llm_ros.prediction.lengths.length_bins import LengthBins
@@ -22,7 +23,7 @@ def rows(seed: int, age: int) -> np.ndarray:
     return one.running(rng.dirichlet(np.full(one.longest, 0.3))[None], [age])
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(SEEDS, st.integers(1, 50))
 def test_bins_have_the_shares_of_their_lengths(seed: int, age: int) -> None:
     shares = rows(seed, age)
@@ -33,7 +34,7 @@ def test_bins_have_the_shares_of_their_lengths(seed: int, age: int) -> None:
         assert spread[place] == pytest.approx(shares[0, age:][there].sum(), abs=1e-9)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(SEEDS, st.integers(1, 50), st.floats(0.01, 1.0))
 def test_quantiles_hold_as_often_as_they_say(seed: int, age: int, share: float) -> None:
     shares = rows(seed, age)

@@ -3,8 +3,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 
 from benchmarks.timelyllm.comparison import (
     PAPER,
@@ -129,7 +130,7 @@ def test_a_robot_never_does_two_tasks_at_once() -> None:
     assert max(record.queued_s for record in records) > 0
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(25)
 @given(
     st.lists(
         st.tuples(

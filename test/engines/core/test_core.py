@@ -7,9 +7,10 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.engines.core_bench import Bench, request
+from support.examples import examples
 
 from timely_llm_ros.engines import (
     Cancel,
@@ -179,7 +180,7 @@ def test_states_come_at_most_ten_times_a_second() -> None:
     assert bench.core.generations.take_state(bench.now_s + 9.0) is None
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.integers(0, 1 << 30), st.sampled_from([45, 80, 200]), st.integers(1, 4))
 def test_no_generation_is_lost(seed: int, room: int, max_running: int) -> None:
     """Whatever happens, each generation ends once and the account of KV is never exceeded."""

@@ -10,10 +10,11 @@ import pytest
 
 pytest.importorskip('torch')
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.engines.core_bench import Bench, request
 from support.engines.torch_runs import Run, alone, free_request, plan_request
+from support.examples import examples
 
 from timely_llm_ros.engines.commands import Cancel, Resume, RobotIdleAt, Submit, Suspend, Warm
 from timely_llm_ros.engines.core.two_lanes import LanedCore
@@ -118,7 +119,7 @@ ACTIONS = st.lists(
 )
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     actions=ACTIONS,
     room=st.sampled_from([110, 170, 250, 8192]),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.engines.core_bench import Bench, request
+from support.examples import examples
 
 from timely_llm_ros.engines import Cancel, Reschedule, Resume, Submit
 from timely_llm_ros.engines.core.core import EngineCore
@@ -30,7 +31,7 @@ ACTIONS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(actions=ACTIONS, kv=st.integers(100, 500), first=st.sampled_from(sorted(POLICIES)))
 def test_each_generation_ends_once_within_the_bound_on_kv(
     actions: list[int | str | Reschedule], kv: int, first: str

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.prediction.noisy_lengths import NoisyLengths
 
 from benchmarks.trail.theory.queue_simulation import simulate_queue
@@ -141,7 +142,7 @@ def jobs_of(lengths: st.SearchStrategy[float]) -> st.SearchStrategy[list[Job]]:
     return st.lists(job, min_size=1, max_size=25)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.lists(st.integers(0, 300), min_size=1, max_size=12, unique=True).map(sorted),
     st.randoms(use_true_random=False),
@@ -165,7 +166,7 @@ def test_one_slot_without_prefill_is_the_queue_of_the_theory(
     assert len(preemptions(served)) == run.preemptions
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     jobs_of(st.floats(0.5, 80)),
     st.floats(0, 1),
@@ -187,7 +188,7 @@ def test_nobody_is_preempted_beyond_its_limit(
         assert counts[name] <= limit
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(jobs_of(st.floats(1, 80)), st.integers(1, 3))
 def test_share_0_is_shortest_predicted_first_without_preemption(
     jobs: list[Job], slots: int
@@ -213,7 +214,7 @@ def test_share_0_is_shortest_predicted_first_without_preemption(
     assert served.ended == ends
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(jobs_of(st.floats(1, 80)), st.floats(0, 1), st.integers(60, 200))
 def test_kv_stays_within_its_bound_and_everybody_ends(
     jobs: list[Job], share: float, capacity: int

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.engines.core_bench import Bench, request
+from support.examples import examples
 
 from timely_llm_ros.engines import (
     Cancel,
@@ -67,7 +68,7 @@ ACTIONS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     actions=ACTIONS,
     kv=st.integers(70, 400),
@@ -180,7 +181,7 @@ def test_an_id_that_comes_again_in_the_other_lane_ends_the_first_one() -> None:
     assert len(bench.core.state(0.0).generations) == 1
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(
     arrivals=st.lists(st.floats(0.0, 0.4), min_size=1, max_size=4),
     background=st.integers(1, 12),

@@ -6,9 +6,10 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.engines.core_bench import SCENE, SKILLS, Bench, request
+from support.examples import examples
 
 from timely_llm_ros.engines import Cancel, Submit, Warm
 from timely_llm_ros.engines.core.kv_ledger import WATERMARK
@@ -34,7 +35,7 @@ def of_robot(name: str, body: str, robot: str) -> Submit:
     return Submit(replace(request(name, fixed=FIXED, body=body), scene_of=robot))
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(
     actions=st.lists(
         st.tuples(st.sampled_from(['warm', 'task', 'background', 'cancel']), st.integers(0, 9)),

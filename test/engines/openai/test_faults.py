@@ -8,10 +8,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from support.engines.completion_server import CompletionServer, Fault
 from support.engines.server_runs import GENERATIONS, Run, request
+from support.examples import examples
 
 from timely_llm_ros.engines.engine import EngineFailed, EngineReady
 from timely_llm_ros.engines.openai import retries
@@ -40,9 +41,7 @@ FAULTS = st.builds(
     drains=st.booleans(),
     touches=st.lists(st.tuples(st.sampled_from('sr'), st.sampled_from(GENERATIONS)), max_size=8),
 )
-@settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_is_cut_the_plans_are_those_of_an_undisturbed_run(
     undisturbed_plans: dict[int, Any],
     faults: list[dict[int, Fault]],

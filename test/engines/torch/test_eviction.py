@@ -16,10 +16,11 @@ from timely_llm_ros.engines import Submit
 pytest.importorskip('torch')
 
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from support.engines import snapkv_reference
 from support.engines.torch_runs import Run, alone, free_request, interleave
+from support.examples import examples
 
 from timely_llm_ros.budget.eviction_rule import FixedEviction
 from timely_llm_ros.engines.engine import EvictionDecided
@@ -53,7 +54,7 @@ def random_prompt(seed: int, tokens: int, kv_heads: int, group: int, width: int)
 # Which tokens
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     seed=st.integers(0, 2**31),
     tokens=st.integers(2, 40),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 pytest.importorskip('torch')
@@ -53,7 +53,6 @@ def masks_of(allowed: list[list[bool]]) -> np.ndarray[Any, np.dtype[np.int32]]:
     temperature=st.floats(0.01, 10),
     top_p=st.floats(0.001, 1.0),
 )
-@settings(deadline=None)
 def test_what_is_drawn_is_allowed_and_among_the_likeliest(
     rows: list[list[tuple[float, bool]]], chance: float, temperature: float, top_p: float
 ) -> None:

@@ -9,9 +9,10 @@ import pytest
 
 pytest.importorskip('torch')
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.engines.torch_runs import Run, alone, plan_request
+from support.examples import examples
 
 from timely_llm_ros.budget import FixedEviction
 from timely_llm_ros.engines import Cancel, Resume, Submit, Suspend, Warm
@@ -93,7 +94,7 @@ ACTIONS = st.lists(
 )
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(
     actions=ACTIONS,
     room=st.sampled_from([260, 420, 4096]),

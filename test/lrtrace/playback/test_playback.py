@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.traces.strings import STRING, string_bytes
 
 from lrtrace.playback.playback import Playback
@@ -41,7 +42,7 @@ def seconds_of(found: Any) -> int:
     return int(found[2].log_time - 10**18) // 10**9
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     steps=st.lists(
         st.tuples(

@@ -6,8 +6,9 @@ import contextlib
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.traces.metadata_layout import LAYOUT, load, problems
 from support.traces.strings import write_parts
 
@@ -72,7 +73,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(cut=st.floats(0, 1))
 def test_metadata_cut_anywhere_costs_no_message_and_nothing_is_overwritten(
     folder: Path, cut: float

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mcap.reader import make_reader
 from rosbags.highlevel import AnyReader
+from support.examples import examples
 
 from benchmarks.recorder.synthetic_trace import write_trace
 from lrtrace.cli.main import main
@@ -138,7 +139,7 @@ def test_a_single_file_is_repaired_into_a_folder(killed: Path) -> None:
 
 
 @given(cut=st.floats(0, 1))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_a_file_cut_anywhere_gives_all_whole_chunks_or_an_error(
     cut: float, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

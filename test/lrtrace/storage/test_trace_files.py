@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mcap.reader import make_reader
 from rclpy.serialization import serialize_message
 from rosbags.highlevel import AnyReader
+from support.examples import examples
 from support.traces.strings import STRING, string_bytes, write_parts
 from timely_llm_ros.action import PlanTask
 
@@ -130,7 +131,7 @@ def sound_bytes(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 @given(cut=st.floats(0, 1))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_a_file_cut_anywhere_gives_a_prefix(
     cut: float, sound_bytes: bytes, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -146,7 +147,7 @@ def test_a_file_cut_anywhere_gives_a_prefix(
 
 
 @given(seed=st.integers(0, 10**6))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_damaged_bytes_never_crash_and_never_invent(
     seed: int, sound_bytes: bytes, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

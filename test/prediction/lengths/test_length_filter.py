@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.prediction.lengths.length_bins import LengthBins
@@ -37,7 +38,7 @@ def after(
     return shares
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(SEEDS, AGES, SHARPNESSES, st.booleans())
 def test_it_is_bayes_rule_length_by_length(
     seed: int, ages: list[int], sharpness: float, divides: bool
@@ -69,7 +70,7 @@ def test_it_is_bayes_rule_length_by_length(
     assert 1 - 1e-9 <= left <= one.longest
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(SEEDS, AGES)
 def test_without_sharpness_only_the_prompt_counts_and_that_the_plan_runs(
     seed: int, ages: list[int]
@@ -83,7 +84,7 @@ def test_without_sharpness_only_the_prompt_counts_and_that_the_plan_runs(
     assert one.running(prior[None], [max(ages)])[0] == pytest.approx(shares)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(SEEDS, AGES, SHARPNESSES, st.data())
 def test_the_order_of_what_is_learned_does_not_matter(
     seed: int, ages: list[int], sharpness: float, data: st.DataObject
@@ -102,7 +103,7 @@ def test_the_order_of_what_is_learned_does_not_matter(
     assert mixed == pytest.approx(straight, rel=1e-6, abs=1e-12)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(SEEDS, st.lists(st.integers(0, 500), min_size=1, max_size=5), SHARPNESSES)
 def test_generations_do_not_mix_and_outlive_all_lengths(
     seed: int, ages: list[int], sharpness: float
@@ -144,7 +145,7 @@ def test_what_a_prompt_says_becomes_lengths(seed: int, size: int) -> None:
             assert (1 - DOUBT) * said <= within + 1e-9 <= (1 - DOUBT) * said + DOUBT + 2e-9
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(SEEDS, st.integers(5, 15), st.integers(0, 10))
 def test_it_begins_with_the_lengths_of_training(seed: int, least: int, more: int) -> None:
     """Which follow from how often bins occur over all tokens."""
@@ -170,7 +171,7 @@ def test_what_is_no_filter_is_refused() -> None:
             LengthFilter(bins, [0.5, 0.5], 1.0, divides=True, prompt_weight=exponent)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(SEEDS, st.sampled_from([0.0, 0.3, 1.0]))
 def test_a_prompt_counts_as_much_as_it_is_said_to(seed: int, weight: float) -> None:
     rng = np.random.default_rng(seed)
@@ -186,7 +187,7 @@ def test_a_prompt_counts_as_much_as_it_is_said_to(seed: int, weight: float) -> N
     assert part.told(part.start, forecast) == pytest.approx(found)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(SEEDS, st.lists(st.integers(0, 500), min_size=1, max_size=9), SHARPNESSES)
 def test_what_an_engine_asks_for_at_once_is_the_same_as_in_turn(
     seed: int, ages: list[int], sharpness: float

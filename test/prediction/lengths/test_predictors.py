@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.prediction.noisy_lengths import NoisyLengths
 
 from timely_llm_ros.errors import ConfigurationError, ModelLoadError
@@ -99,7 +100,7 @@ def test_what_lies_at_the_place_named_is_counted_in_any_scene(there: int, elsewh
     ]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.integers(0, 2**31), st.integers(1, 300), st.floats(0, 6), st.floats(0, 0.5))
 def test_calibrated_quantiles_hold_where_enough_is_known(
     seed: int, plans: int, sure: float, wrong: float
@@ -142,7 +143,7 @@ def probe(rng: np.random.Generator, **options: Any) -> RemainingLengthProbe:
     )
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(
     st.integers(0, 2**31),
     st.integers(1, 30),

@@ -8,8 +8,9 @@ import random
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.skills.plan_texts import ARM, LAB, SCENE, TELLO
 
 from timely_llm_ros.errors import EngineError, PlanLimitError
@@ -55,7 +56,7 @@ def require_valid(text: str, rules: PlanRules) -> None:
 
 @pytest.mark.parametrize('whole_plan', [False, True])
 @pytest.mark.parametrize('skill_set', [TELLO, ARM, LAB], ids=lambda s: s.name)
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(seed=st.integers(0, 2**32), steps=st.integers(0, 60), greedy=st.booleans())
 def test_from_everywhere_on_a_way_that_keeps_an_end_open_it_ends_within_its_limits(
     skill_set: SkillSet, whole_plan: bool, seed: int, steps: int, greedy: bool

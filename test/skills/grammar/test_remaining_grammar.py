@@ -6,8 +6,9 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.skills.byte_tokenizer import END, TOKENS, ByteTokenizer, allowed_tokens
 from support.skills.plan_texts import LAB, SCENE, SKILL_SETS, PlanWriter
 
@@ -40,7 +41,7 @@ def matcher_of(grammar: str) -> Any:
 
 
 @given(skill_set=st.sampled_from(SKILL_SETS), seed=st.integers(0, 2**32), data=st.data())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_the_rest_allows_exactly_what_the_whole_allows(
     skill_set: SkillSet, seed: int, data: st.DataObject
 ) -> None:

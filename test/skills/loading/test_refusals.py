@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.skills.probe_skill_set import PROBE
 
 from timely_llm_ros.errors import SkillSetError
@@ -251,7 +252,7 @@ def test_an_alias_bomb_is_refused_before_it_grows() -> None:
         parse_skill_set('\n'.join(lines))
 
 
-@settings(max_examples=300)
+@examples(100)
 @given(st.randoms(use_true_random=False), st.integers(1, 3))
 def test_mutated_files_load_or_are_refused_and_never_crash(
     rng: random.Random, mutations: int

@@ -10,8 +10,9 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 
 from timely_llm_ros.errors import SkillSetError
 from timely_llm_ros.skills.loading import (
@@ -76,7 +77,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return found
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.data())
 def test_what_the_loader_takes_the_schema_takes(data: st.DataObject) -> None:
     changed = copy.deepcopy(content(data.draw(st.sampled_from(sorted(SHIPPED)))))

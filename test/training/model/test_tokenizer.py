@@ -7,8 +7,9 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 
 from timely_llm_ros.sample_tasks.generator import KINDS, sample_task
 from timely_llm_ros.skills.loading import find_skill_set
@@ -28,7 +29,7 @@ LINE_TOKENS = 12
 PLAN_LIMITS = {'tello': 40, 'arm': 100}
 
 
-@settings(max_examples=300, deadline=None)
+@examples(100)
 @given(text=st.text(max_size=200))
 def test_any_text_comes_back_as_it_was(tokenizer: Tokenizer, text: str) -> None:
     assert tokenizer.decode(tokenizer.encode(text).ids, skip_special_tokens=False) == text

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 
 from timely_llm_ros.engines import Cancel, Resume, RobotIdleAt, Suspend
 from timely_llm_ros.engines.commands import GenerationRequest
@@ -285,7 +286,7 @@ def test_who_is_due_last_is_spilled_first() -> None:
     assert server.state().spilled == 1
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.integers(0, 10_000))
 def test_whatever_happens_every_generation_ends_once_with_its_own_segments(seed: int) -> None:
     rng = random.Random(seed)

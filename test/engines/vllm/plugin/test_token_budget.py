@@ -6,8 +6,9 @@ import random
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 
 from timely_llm_ros.engines.vllm.plugin.token_budget import Composed, PipelineBudget
 from timely_llm_ros.scheduling.microbatch import LinearCosts, PipelineModel
@@ -276,7 +277,7 @@ def test_the_count_follows_from_what_was_measured(way_s: float, micro_batches: i
     most_tokens=st.integers(8, 120),
     seed=st.integers(0, 9999),
 )
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_everybody_is_served_and_no_step_is_too_large(
     stages: int, most_tokens: int, seed: int
 ) -> None:
