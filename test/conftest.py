@@ -33,7 +33,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 MOST_WORKERS = 4
 """Each may run a model, a server and a fleet: more would want more memory than machines have."""
 
-STARTS_PROGRAMS = ('/test/engines/vllm/', '/test/ros/', '/test/drivers/', '/test/engines/')
+STARTS_PROGRAMS = tuple(
+    f'/test/{folder}/'
+    for folder in ('engines/vllm', 'ros', 'demo', 'launch', 'training', 'drivers', 'engines')
+)
 
 
 @pytest.hookimpl(optionalhook=True)
