@@ -18,7 +18,7 @@ help:
 	@echo 'make test          set up, then run every test'
 	@echo 'make test-ros      the tests over DDS alone; DISTRO=jazzy: on ROS 2 Jazzy'
 	@echo 'make coverage      the tests without ROS and models, and how much of each room they reach'
-	@echo 'make fuzz          property tests alone, with new examples each time, FUZZ=1000 of each;'
+	@echo 'make fuzz          property tests alone, with new examples each time, FUZZ=1000 for 100;'
 	@echo '                   each is a thousand mutated plans where plans are mutated'
 	@echo 'make chaos         attack a fleet for ten minutes: kills, lies, bad links, hostile goals; or longer'
 	@echo '                   with ARGS="--minutes 60 --seed 7"; make soak: an hour without a fault'
