@@ -3,7 +3,7 @@ PYTHON ?= python3
 DISTRO ?= kilted
 VENV := .venv$(if $(filter-out kilted,$(DISTRO)),-$(DISTRO))/bin
 RUN := $(VENV)/python
-PROGRAMS := $(filter-out $(wildcard benchmarks/attack/*.py) %/__main__.py %/robot_traffic.py %/tello_pilot.py,\
+PROGRAMS := $(filter-out %/chaos.py %/stranger.py %/network.py %/__main__.py %/robot_traffic.py %/tello_pilot.py,\
   $(shell grep -l "^if __name__" benchmarks/*/*.py))
 BENCHES := $(patsubst %.py,bench-%,$(notdir $(PROGRAMS)))
 

@@ -20,6 +20,7 @@ from timely_llm_ros.demo import Children, node_command
 from timely_llm_ros.drivers import read_journal
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from timely_llm_ros.demo import Child
@@ -107,11 +108,16 @@ class Run:
 
 
 class Plans:
-    """Writes tasks whose every call is unlike all others of the robot, so that doubles show."""
+    """Writes tasks whose every call is unlike all others of the robot, so that doubles show.
 
-    def __init__(self, seed: int) -> None:
-        self._random = random.Random(f'{seed} plans')
-        times_ms = {robot: list(range(1000, 10000)) for robot in ROBOTS if robot not in MOCKS}
+    Args:
+        seed: Of the tasks.
+        robots: Every robot with its skill set.
+    """
+
+    def __init__(self, seed: int, robots: Mapping[str, str]) -> None:
+        self._random, self._robots = random.Random(f'{seed} plans'), robots
+        times_ms = {robot: list(range(1000, 10000)) for robot in robots if robot not in MOCKS}
         for values in times_ms.values():
             self._random.shuffle(values)
         self._times_ms = {robot: itertools.cycle(values) for robot, values in times_ms.items()}
@@ -126,7 +132,7 @@ class Plans:
             calls = f'move_forward({way_cm});{turn}({angle});move_backward({way_cm});'
             return self._random.choice((f'takeoff;{calls}land;', f'{calls}delay(500);')), []
         length = self._random.randrange(2, 7)
-        if ROBOTS[robot] == 'tello':
+        if self._robots[robot] == 'tello':
             return ''.join(f'delay({next(self._times_ms[robot])});' for _ in range(length)), []
         names = [f'thing_{next(self._number)}' for _ in range(length)]
         skill = self._random.choice(('pick({});', 'wipe({});', 'place({});'))
@@ -148,6 +154,12 @@ class Fleet:
             but one host.
     """
 
+    clients: Mapping[str, Sequence[str]] = CLIENTS
+    """The clients by name, with the robots that each of them sends tasks for."""
+    robots: Mapping[str, str] = ROBOTS
+    """Every robot with its skill set."""
+    pause_s = PAUSE_S
+
     def __init__(self, folder: Path, traces: Path, *, seed: int, link_pid: int | None) -> None:
         self.folder, self.traces = folder, traces
         self.clocks = SteppingClocks(folder)
@@ -159,10 +171,11 @@ class Fleet:
         """What the first client heard of tasks on the domain, with the time."""
         self.ready: set[str] = set()
         self.stopping = False
-        self._plans = Plans(seed)
+        self._plans = Plans(seed, self.robots)
         self._link_pid = link_pid
         self._keys, self._trace_numbers = itertools.count(1), itertools.count(1)
         self._jobs: list[asyncio.Task[None]] = []
+        self._senders: list[asyncio.Task[None]] = []
         self._drivers = folder / 'drivers.yaml'
         entries = {
             robot: {
@@ -181,17 +194,23 @@ class Fleet:
     async def start(self) -> None:
         """Start every program, and the tasks."""
         self.launch('mocks')
-        for name in ('planner', *EXECUTORS, 'recorder', *CLIENTS):
+        for name in ('planner', *EXECUTORS, 'recorder', *self.clients):
             self.launch(name)
-        self._jobs += [asyncio.create_task(self._work(robot)) for robot in ROBOTS]
+        self.set_to_work()
         self._jobs.append(asyncio.create_task(self._charge()))
+
+    def set_to_work(self) -> None:
+        """Send tasks to every robot from now on, one after the other."""
+        self._senders += [asyncio.create_task(self._work(robot)) for robot in self.robots]
+
+    async def rest(self) -> None:
+        """Send no more tasks; those that were sent go on."""
+        await _cancel(self._senders)
 
     async def stop(self) -> None:
         """End the tasks, then every program."""
-        for job in self._jobs:
-            job.cancel()
-        await asyncio.gather(*self._jobs, return_exceptions=True)
-        self._jobs.clear()
+        await _cancel(self._senders)
+        await _cancel(self._jobs)
         self.stopping = True
         for name in (*CLIENTS, 'recorder', 'planner', *EXECUTORS, 'mocks'):
             if name in self.running:
@@ -213,7 +232,7 @@ class Fleet:
 
     def launch(self, name: str, label: str = '') -> Run:
         """Start a program; under another ``label`` it is one more of its kind."""
-        command, pipes = self._command(name, label), name in ('mocks', *CLIENTS)
+        command, pipes = self._command(name, label), name in ('mocks', *self.clients)
         if self._link_pid is not None and name in ('mocks', *EXECUTORS):
             command = on_second_host(self._link_pid, command)
         if name in STEPPED:
@@ -224,7 +243,7 @@ class Fleet:
         run = Run(label or name, child, time.monotonic(), log_begin=begin)
         self.runs.append(run)
         self.running[run.name] = run
-        if name in CLIENTS:
+        if name in self.clients:
             self._jobs.append(asyncio.create_task(self._listen(name, child)))
         elif name == 'mocks':
             self._jobs.append(asyncio.create_task(_drop(child)))
@@ -281,7 +300,7 @@ class Fleet:
         run.child.expected_to_end = True
         if self.running.get(run.name) is run:
             del self.running[run.name]
-        if run.name in CLIENTS:
+        if run.name in self.clients:
             self.ready.discard(run.name)
             self._lose(run.name)
 
@@ -317,7 +336,7 @@ class Fleet:
 
     async def _work(self, robot: str) -> None:
         """Send one task after the other."""
-        client = next(name for name, robots in CLIENTS.items() if robot in robots)
+        client = next(name for name, robots in self.clients.items() if robot in robots)
         while True:
             if client not in self.ready:
                 await asyncio.sleep(0.05)
@@ -327,7 +346,7 @@ class Fleet:
             while not task.over:
                 await asyncio.sleep(0.02)
             if not task.ends or task.ends[0][1] != 'succeeded':
-                await asyncio.sleep(PAUSE_S)
+                await asyncio.sleep(self.pause_s)
 
     async def _charge(self) -> None:
         while True:
@@ -371,3 +390,10 @@ async def _drop(child: Child) -> None:
     """Read what a program prints, so that it never waits."""
     async for _ in lines_of(child):
         pass
+
+
+async def _cancel(jobs: list[asyncio.Task[None]]) -> None:
+    for job in jobs:
+        job.cancel()
+    await asyncio.gather(*jobs, return_exceptions=True)
+    jobs.clear()

@@ -338,3 +338,25 @@ def lost_from_trace(
             what = f'task {task.key} {task.ends[0][1]}, as written {told.get(task.plan)}'
             breaches.append(Breach(task.ends[0][0], 'trace agrees', what))
     return breaches
+
+
+def two_planners(heard: Iterable[tuple[float, str, str, bytes]]) -> list[Breach]:
+    """All segments of a plan are of one planner, and one whose place another took is not heard.
+
+    Args:
+        heard: When a segment was heard, its robot, its plan and who published it, oldest first.
+    """
+    authors: dict[str, bytes] = {}
+    speakers: dict[str, list[bytes]] = {}
+    breaches = []
+    for at_s, robot, plan, publisher in heard:
+        known = speakers.setdefault(robot, [])
+        if authors.setdefault(plan, publisher) != publisher:
+            what = f'{robot}: plan {plan} of {authors[plan].hex()} and of {publisher.hex()}'
+            breaches.append(Breach(at_s, 'one planner', what))
+        elif publisher in known[:-1]:
+            what = f'{robot}: {publisher.hex()} again, after {known[-1].hex()}'
+            breaches.append(Breach(at_s, 'one planner', what))
+        if publisher not in known:
+            known.append(publisher)
+    return breaches
