@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.common import FOLDER
-from benchmarks.pages.writing import Recorded, Verdict, present_command, read
+from benchmarks.pages.writing import Recorded, Verdict, measured, present_command, read
 from benchmarks.vllm import ways_of
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ MEASURED_BY = {
     'tasks': ('tasks', 'tasks_models'),
     'robots': (
         'safety', 'deaths', 'server_deaths', 'fleet_stop', 'soak', 'chaos_1', 'chaos_2', 'envelope',
-        'durations', 'scene', 'world',
+        'durations', 'scene', 'world', *filter(measured, ('planners', 'fleet')),
     ),
     'recorder': ('recorder_kills', 'recorder', 'report', 'replay'),
     'llm': ('llm',),

@@ -6,7 +6,7 @@ from collections import Counter
 from statistics import median
 from typing import Any
 
-from benchmarks.pages.writing import read, table
+from benchmarks.pages.writing import measured, read, table
 
 ATTACKS = ('chaos_1', 'chaos_2')
 """The files of results with attacks."""
@@ -26,7 +26,58 @@ def context() -> dict[str, Any]:
         'scene': scene(),
         'world': world(),
         'worst_ms': worst_ms(),
+        'planners': planners() if measured('planners') else '',
+        'many_robots': many_robots() if measured('fleet') else '',
     }
+
+
+def planners() -> str:
+    """Return what robots and clients noticed of each planner's deaths, by its share."""
+    kills = read('planners').figures['kills']
+    rows = []
+    for share in sorted({kill['share'] for kill in kills}):
+        own = [kill for kill in kills if kill['share'] == share]
+        safe, restarted, served = (
+            [kill[what] for kill in own]
+            for what in ('safe (s)', 'restarted (s)', 'served after the restart (s)')
+        )
+        rows.append(
+            (
+                share.replace('_', ' '),
+                len(own),
+                f'{1000 * max(safe):.0f} ms',
+                f'{median(restarted):.2f} s',
+                f'{median(served):.2f} s',
+                f'{max(served):.2f} s',
+            )
+        )
+    columns = ('planner of', 'kills', 'safe, worst', 'restarted, median', 'served, median', 'worst')
+    return table(columns, rows)
+
+
+def many_robots() -> str:
+    """Return what it takes until robots are up, and what they cost."""
+    found = read('fleet').figures
+    return table(
+        ('', 'robots', 'all up', 'idle planner', 'planner', 'executors'),
+        (
+            (
+                title,
+                row['robots'],
+                f'{row["up (s)"]:.1f} s',
+                *(
+                    (
+                        f'{100 * row["planner, idle (cores)"]:.1f} % of a core',
+                        f'{row["planner (MB)"]:.0f} MB',
+                        f'{row["executors (MB)"]:.0f} MB',
+                    )
+                    if 'planner (MB)' in row
+                    else ('', '', '')
+                ),
+            )
+            for title, row in found.items()
+        ),
+    )
 
 
 def worst_ms() -> float:
