@@ -203,11 +203,14 @@ class Observer:
 async def attack(shares: Shares, length_s: float, seed: int, progress: Progress) -> list[Kill]:
     """Kill planners in turns for so long, then let every task end; return the kills."""
     row = progress.add_task('robots come up', total=len(shares.robots))
-    async with asyncio.timeout(READY_LIMIT_S):
-        while len(done := shares.succeeded()) < len(shares.robots):
-            progress.update(row, completed=len(done))
-            _require_alive(shares)
-            await asyncio.sleep(0.1)
+    end_s = time.monotonic() + READY_LIMIT_S
+    while len(done := shares.succeeded()) < len(shares.robots):
+        progress.update(row, completed=len(done))
+        _require_alive(shares)
+        if time.monotonic() > end_s:
+            missing = ', '.join(sorted(set(shares.robots) - done))
+            raise TimeoutError(f'no task done within {READY_LIMIT_S:g} s by: {missing}')
+        await asyncio.sleep(0.1)
     progress.update(row, completed=len(done))
     rng, kills = random.Random(f'{seed} kills'), list[Kill]()
     row, began_s = progress.add_task('kills', total=length_s), time.monotonic()
