@@ -76,9 +76,6 @@ def health(counts: RecorderCounts, *, active: bool) -> tuple[int, str, dict[str,
     return level, message, {name: str(value) for name, value in values.items()}
 
 
-FAILED = Metric(
-    'timely_recorder_failed', 'gauge', 'Whether the trace cannot be written on any more.'
-)
 MESSAGES = Metric('timely_recorder_messages_total', 'counter', 'Messages in the trace.')
 TOPICS = Metric('timely_recorder_topics', 'gauge', 'Topics that are recorded.')
 FILES = Metric('timely_recorder_files', 'gauge', 'Files of the trace.')
@@ -90,14 +87,13 @@ LOST = Metric(
     'timely_recorder_lost_messages_total', 'counter', 'Messages that the middleware lost.'
 )
 
-RECORDER_METRICS = (FAILED, MESSAGES, TOPICS, FILES, BACKLOG, DROPPED, LOST)
+RECORDER_METRICS = (MESSAGES, TOPICS, FILES, BACKLOG, DROPPED, LOST)
 """Every metric of a recorder."""
 
 
 def recorder_samples(counts: RecorderCounts) -> Samples:
     """Return what a recorder tells Prometheus."""
     values = (
-        bool(counts.failure),
         counts.messages,
         counts.topics,
         counts.files,

@@ -7,15 +7,20 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from support.alert_rules import holds, read_rules
 
 from lrtrace.record.recorder_health import RECORDER_METRICS
 from timely_llm_ros.execution import SegmentCode
 from timely_llm_ros.nodes.executor.metrics import EXECUTOR_METRICS
 from timely_llm_ros.nodes.planner.metrics import PLANNER_METRICS
 from timely_llm_ros.ros.conversions import REASONS
+
+if TYPE_CHECKING:
+    from support.alert_rules import Figures
 
 ROOT = Path(__file__).resolve().parents[2]
 MONITORING = ROOT / 'config' / 'monitoring'
@@ -36,9 +41,12 @@ needs_promtool = pytest.mark.skipif(
 )
 
 
-def rules() -> list[dict[str, str]]:
-    groups = yaml.safe_load((MONITORING / 'alerts.yml').read_text(encoding='utf-8'))['groups']
-    return [rule for group in groups for rule in group['rules']]
+RULES = read_rules()
+CASES: list[dict[str, Any]] = yaml.safe_load(
+    (HERE / 'alerts_test.yml').read_text(encoding='utf-8')
+)['tests']
+CAUSED = ('test_alert_causes.py', 'test_changing_servers.py', 'test_recorder.py')
+"""The tests in test/ros that cause what alerts are for."""
 
 
 @needs_promtool
@@ -57,16 +65,42 @@ def test_promtool_is_content(command: list[str]) -> None:
 
 
 def test_every_alert_has_a_test_that_it_fires_and_one_that_it_is_silent() -> None:
-    cases = yaml.safe_load((HERE / 'alerts_test.yml').read_text(encoding='utf-8'))['tests']
-    tried = [alert for case in cases for alert in case['alert_rule_test']]
+    tried = [alert for case in CASES for alert in case['alert_rule_test']]
     fires = {alert['alertname'] for alert in tried if alert['exp_alerts']}
     silent = {alert['alertname'] for alert in tried if not alert['exp_alerts']}
-    assert fires == silent == {rule['alert'] for rule in rules()}
+    assert fires == silent == set(RULES)
+
+
+def series_of(case: dict[str, Any]) -> tuple[Figures, Figures]:
+    """Return the first and the last values of a case's series."""
+    first: Figures = {}
+    last: Figures = {}
+    for series in case['input_series']:
+        name, labels = re.fullmatch(r'(\w+)(?:\{(.*)\})?', series['series']).groups()
+        key = name, frozenset(re.findall(r'(\w+)="([^"]*)"', labels or ''))
+        values = re.findall(r'([\d.]+)(?:\+([\d.]+))?x(\d+)', series['values'])
+        first[key] = float(values[0][0])
+        start, step, count = values[-1]
+        last[key] = float(start) + float(step or 0) * int(count)
+    return first, last
+
+
+@pytest.mark.parametrize('case', CASES, ids=lambda case: case['alert_rule_test'][0]['alertname'])
+def test_conditions_are_read_as_promtool_reads_them(case: dict[str, Any]) -> None:
+    first, last = series_of(case)
+    for alert in case['alert_rule_test']:
+        expression = RULES[alert['alertname']]['expr']
+        assert holds(expression, first, last) == bool(alert['exp_alerts']), expression
+
+
+def test_every_alert_is_caused_in_a_fleet_that_runs() -> None:
+    texts = [(ROOT / 'test' / 'ros' / name).read_text(encoding='utf-8') for name in CAUSED]
+    assert [alert for alert in RULES if not any(f"'{alert}'" in text for text in texts)] == []
 
 
 def test_alerts_and_pictures_ask_for_metrics_that_are_declared() -> None:
     board = json.loads((MONITORING / 'dashboard.json').read_text(encoding='utf-8'))
-    asked = [rule['expr'] for rule in rules()]
+    asked = [rule['expr'] for rule in RULES.values()]
     asked += [target['expr'] for panel in board['panels'] for target in panel['targets']]
     for text in asked:
         assert set(re.findall(r'\btimely_\w+', re.sub(r'"[^"]*"', '', text))) <= KNOWN, text
@@ -76,7 +110,7 @@ def test_alerts_ask_for_reasons_that_there_are() -> None:
     known = {*REASONS.values(), *(code.name.lower() for code in SegmentCode)}
     asked = [
         reason
-        for rule in rules()
+        for rule in RULES.values()
         for text in re.findall(r'reason=~?"([^"]*)"', rule['expr'])
         for reason in text.split('|')
     ]
@@ -86,8 +120,8 @@ def test_alerts_ask_for_reasons_that_there_are() -> None:
 
 def test_the_page_says_what_to_do_at_each_alert() -> None:
     page = (ROOT / 'docs' / 'how_to' / 'operate.md').read_text(encoding='utf-8')
-    for rule in rules():
-        assert f'`{rule["alert"]}`' in page
+    for alert in RULES:
+        assert f'`{alert}`' in page
 
 
 @pytest.mark.parametrize('metric', METRICS, ids=lambda metric: metric.name)

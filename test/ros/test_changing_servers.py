@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from rcl_interfaces.msg import ParameterType, ParameterValue
 from support.engines.completion_server import CompletionServer
+from support.loopback import free_port
 from support.ros.programs import wait_for
 from support.ros.ros_client import ABORTED, SUCCEEDED
+from support.ros.scraping import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -45,8 +47,17 @@ def test_an_active_planner_takes_another_list_of_servers_or_says_why_not(
     start_fleet: Callable[..., Fleet], servers: list[CompletionServer]
 ) -> None:
     old, new = servers
+    port = free_port()
     fleet = start_fleet(
-        planner={'engine': 'openai', 'server_urls': [old.url], 'profile': '', 'max_running': 2}
+        planner={
+            'engine': 'openai',
+            'server_urls': [old.url],
+            'server_health_period_s': 0.2,
+            'server_give_up_s': 0.5,
+            'profile': '',
+            'max_running': 2,
+            'metrics_port': port,
+        }
     )
 
     def set_servers(*urls: str) -> Any:
@@ -66,3 +77,9 @@ def test_an_active_planner_takes_another_list_of_servers_or_says_why_not(
     assert len(old.requests) == before
     assert new.requests
     assert {one.session for one in new.requests} != {''}
+
+    watch = Watch(planner=port)
+    alerts = 'TimelyServerLost', 'TimelyEngineDown'
+    assert not any(map(watch.fires, alerts))
+    new.health = 503
+    wait_for(lambda: watch.fires(*alerts), 'the alerts')

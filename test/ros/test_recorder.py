@@ -18,7 +18,9 @@ import pytest
 from diagnostic_msgs.msg import DiagnosticArray
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetState
+from support.loopback import free_port
 from support.ros.programs import LIMIT_S, ROOT, wait_for
+from support.ros.scraping import Watch
 from timely_llm_ros.action import PlanTask
 from timely_llm_ros.msg import RobotState, SchedulerState, SkillSegment, TaskEvent
 
@@ -211,9 +213,12 @@ def test_feedback_of_actions_is_left_out_if_asked(
 
 
 def test_messages_that_the_middleware_lost_are_counted(client: Client, tmp_path: Path) -> None:
-    recording = Recording(client, tmp_path)
+    port = free_port()
+    recording = Recording(client, tmp_path, metrics_port=port)
     recording.publish(range(1))
     wait_for(lambda: recording.recorded('task_events') == 1, 'the first')
+    watch = Watch(recorder=port)
+    assert watch.firing() == []
     # While it stands still, more come than the middleware keeps for it.
     os.kill(recording.process.pid, signal.SIGSTOP)
     for number in range(5000):
@@ -229,6 +234,7 @@ def test_messages_that_the_middleware_lost_are_counted(client: Client, tmp_path:
 
     # A gap shows when something comes after it.
     wait_for(lambda: recorded()[-1:] == [10_000], 'the last one')
+    wait_for(lambda: watch.firing() == ['TimelyRecorderDrops'], 'the alert')
     assert recording.end(signal.SIGINT) == 0, recording.log
     trace = Trace(recording.trace)
     lost = int(trace.custom_data['lost_messages'])
@@ -296,7 +302,9 @@ def test_a_full_disk_ends_the_recording_and_leaves_the_trace(
         # A limit on the size of files is to the writer what a full disk is.
         before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
         flush_period_s=0.1,
+        metrics_port=(port := free_port()),
     )
+    watch = Watch(recorder=port)
     rng = random.Random(0)
 
     def publish_until_it_ends() -> bool:
@@ -307,6 +315,7 @@ def test_a_full_disk_ends_the_recording_and_leaves_the_trace(
 
     wait_for(publish_until_it_ends, 'the end of the recorder')
     assert recording.process.returncode == 1
+    assert watch.fires('TimelyRecorderFailed')
     assert 'recording ends' in recording.log
     assert recording.recorded('task_events') > 0
     trace = Trace(recording.trace)
