@@ -233,15 +233,15 @@ def test_a_planner_is_ready_while_discovery_is_unsure_of_its_action(
 
 @pytest.fixture
 def program(tmp_path: Path) -> str:
-    """The program of the first page, with a plan for an engine that has no model."""
-    text = (ROOT / 'README.md').read_text(encoding='utf-8')
+    """The program of the tutorial, with a plan for an engine that has no model."""
+    text = (ROOT / 'docs' / 'how_to' / 'first_fleet.md').read_text(encoding='utf-8')
     (found,) = re.findall(r'```python\n(.*?)```', text, re.DOTALL)
     path = tmp_path / 'dispatcher.py'
     path.write_text(found.replace('look for the black cat', LONG), encoding='utf-8')
     return str(path)
 
 
-def test_the_program_of_the_first_page_ends_when_its_planner_is_killed(
+def test_the_program_of_the_tutorial_ends_when_its_planner_is_killed(
     start_fleet: Callable[..., Fleet], program: str
 ) -> None:
     fleet = start_fleet()
