@@ -76,7 +76,9 @@ def series_of(case: dict[str, Any]) -> tuple[Figures, Figures]:
     first: Figures = {}
     last: Figures = {}
     for series in case['input_series']:
-        name, labels = re.fullmatch(r'(\w+)(?:\{(.*)\})?', series['series']).groups()
+        found = re.fullmatch(r'(\w+)(?:\{(.*)\})?', series['series'])
+        assert found is not None
+        name, labels = found.groups()
         key = name, frozenset(re.findall(r'(\w+)="([^"]*)"', labels or ''))
         values = re.findall(r'([\d.]+)(?:\+([\d.]+))?x(\d+)', series['values'])
         first[key] = float(values[0][0])

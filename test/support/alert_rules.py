@@ -52,7 +52,7 @@ def _value(node: ast.expr, before: Figures, now: Figures) -> Vector:
                 both = {key: first[key] for key in first if key in other}
                 first = both if isinstance(op, ast.And) else other | first
             return first
-        case ast.Compare(left, [op], [ast.Constant(bound)]):
+        case ast.Compare(left, [op], [ast.Constant(int() | float() as bound)]):
             is_so = _COMPARE[type(op)]
             found = _value(left, before, now)
             return {key: value for key, value in found.items() if is_so(value, bound)}
@@ -70,7 +70,7 @@ def _value(node: ast.expr, before: Figures, now: Figures) -> Vector:
 
 def _call(name: str, arguments: list[Any], before: Figures, now: Figures) -> Vector:
     match name, arguments:
-        case 'pick', [ast.Constant(metric), ast.Constant(labels)]:
+        case 'pick', [ast.Constant(str(metric)), ast.Constant(str(labels))]:
             return _pick(metric, labels, now)
         case 'increase' | 'rate', [series]:
             old = _value(series, before, before)
@@ -83,7 +83,7 @@ def _call(name: str, arguments: list[Any], before: Figures, now: Figures) -> Vec
             old = _value(series, before, before)
             found = _value(series, now, now)
             return {key: min(value, old.get(key, value)) for key, value in found.items()}
-        case 'sum_by', [ast.Constant(labels), part]:
+        case 'sum_by', [ast.Constant(str(labels)), part]:
             names, sums = set(re.findall(r'\w+', labels)), defaultdict[Labels, float](float)
             for key, value in _value(part, before, now).items():
                 sums[frozenset(pair for pair in key if pair[0] in names)] += value
