@@ -32,7 +32,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 
-from benchmarks.common import Target, arguments, lines_of, positive, save
+from benchmarks.common import COUNT, POSITIVE, Target, arguments, lines_of, save
 from benchmarks.robots.ros import SETTLE_S, FleetUnderTest
 from timely_llm_ros.demo import Children
 from timely_llm_ros.processes import prepare_for_dds
@@ -225,7 +225,7 @@ def targets(figures: dict[str, Any]) -> list[Target]:
 def main() -> int:
     """Measure, print and save; return the exit code."""
     parser = arguments(__doc__)
-    count, number = positive(int), positive(float)
+    count, number = COUNT, POSITIVE
     parser.add_argument('--robots', type=count, default=1000, help='(default: 1000)')
     parser.add_argument(
         '--programs', type=count, default=16, help='executor programs for them (default: 16)'
