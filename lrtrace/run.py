@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from timely_llm_ros.skills import Scene
 
 if TYPE_CHECKING:
+    from lrtrace.world_moments import WorldMoment
     from lrtrace.world_verdicts import WorldVerdict
 
 MOST_NUMBERS = 4
@@ -190,6 +191,9 @@ class Run:
     """In the order in which they were refused."""
 
     samples: list[EngineSample] = field(default_factory=list)
+    moments: list[WorldMoment] = field(default_factory=list)
+    """The tasks that a world judged, each at the moment that matters; empty where none did."""
+
     start_ns: int = 0
     """When time 0 was (ns since the epoch)."""
 

@@ -16,6 +16,7 @@ from lrtrace.run import (
     note_busy_robots,
 )
 from lrtrace.storage import FOREIGN, finite, nanoseconds, plan_id_of, scene, seconds
+from lrtrace.world_moments import read_moments
 from lrtrace.world_verdicts import read_verdicts
 from timely_llm_ros.errors import TraceError
 
@@ -66,9 +67,12 @@ def read_run(trace: Trace, *, label: str = '') -> Run:
                 break
     except FOREIGN as err:
         raise TraceError(f'trace {run.path!r}: messages of another package: {err}') from err
-    for plan_id, verdict in read_verdicts(trace).items():
+    verdicts = read_verdicts(trace)
+    for plan_id, verdict in verdicts.items():
         if plan_id in tasks:
             tasks[plan_id].world_verdict = verdict
+    if verdicts:
+        run.moments = read_moments(trace, run.start_ns)
     for name in NOTED:
         # The recorder notes whichever planner it heard last, of those that its trace is of.
         setattr(run, name, getattr(run, name) or run.custom_data.get(name, ''))

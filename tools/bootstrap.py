@@ -284,6 +284,12 @@ def bootstrap(distro: str, *, with_dev: bool, with_vllm: bool) -> None:
         run(title, [*pip(python), *files], 'pip-runtime.log')
         state['runtime'] = wanted
         save(state, path)
+    wanted = digest('requirements/world.txt', 'requirements/constraints.txt')
+    if state.get('world') != wanted:
+        command = [*pip(python), '--no-deps', '-r', requirements('world')]
+        run("the demo's world (about 30 MB)", command, 'pip-world.log')
+        state['world'] = wanted
+        save(state, path)
     wanted = digest('requirements/dev.txt', 'requirements/constraints.txt')
     if with_dev and state.get('dev') != wanted:
         run('test and lint tools', [*pip(python), '-r', requirements('dev')], 'pip-dev.log')

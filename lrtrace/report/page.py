@@ -18,6 +18,7 @@ from lrtrace.report.figures_html import (
 )
 from lrtrace.report.refusals_html import refusals
 from lrtrace.report.text import e, kind_name, seconds
+from lrtrace.report.world_html import world_pictures
 from lrtrace.run import natural_key
 from lrtrace.statistics import same_tasks
 from timely_llm_ros.errors import TraceError
@@ -61,7 +62,7 @@ def _pieces(runs: Sequence[Run], title: str) -> Iterator[str]:
         '<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,">'
         f'<title>{e(title)}</title><style>{_style()}</style></head>'
         f'<body><main><header><h1>{e(title)}</h1><p class="sub">{_subtitle(runs)}</p></header>'
-        f'{_warnings(runs)}{headline(runs)}{refusals(runs)}'
+        f'{_warnings(runs)}{headline(runs)}{refusals(runs)}{world_pictures(runs)}'
         f'<section><h2>Timeline</h2>{_controls()}{_filters(runs)}'
     )
     yield from (_chart(index, run) for index, run in enumerate(runs))

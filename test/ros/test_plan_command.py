@@ -130,8 +130,8 @@ def demo(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     def start(*arguments: str) -> subprocess.Popen[str]:
         with (tmp_path / 'out.txt').open('w') as out:
             process = subprocess.Popen(
-                [*COMMAND, 'demo', '--engine', 'simulated', '--robots', '2', '--headless',
-                 '--output', str(tmp_path / 'demo'), *arguments],
+                [*COMMAND, 'demo', '--engine', 'simulated', '--drivers', 'simulated',
+                 '--robots', '2', '--headless', '--output', str(tmp_path / 'demo'), *arguments],
                 stdout=out, stderr=subprocess.STDOUT, text=True, cwd=tmp_path,
                 env=os.environ | {'PYTHONPATH': PYTHONPATH},
             )  # fmt: skip
@@ -160,6 +160,7 @@ def test_the_demo_ends_by_itself_with_everything_done(
     text = (tmp_path / 'out.txt').read_text()
     assert 'Median response' in text
     assert 'tasks with a time budget' in text
+    assert 'watch   http://127.0.0.1:' in text
     # In both runs; the one task with a budget that can be kept succeeded.
     assert ' '.join(text.split()).count('1 refused as it should be') == 2
     assert (tmp_path / 'demo' / 'report.html').is_file()

@@ -67,7 +67,7 @@ def test_the_exact_versions_agree() -> None:
 
 def test_every_package_of_a_set_up_has_an_exact_version() -> None:
     pinned = {canonicalize_name(item.name) for item in requirements('constraints')}
-    named = [*requirements('runtime'), *requirements('dev')]
+    named = [item for name in ('runtime', 'world', 'dev') for item in requirements(name)]
     assert {canonicalize_name(item.name) for item in named} <= pinned
 
 

@@ -27,6 +27,7 @@ from timely_llm_ros.demo.model_server import start_server, wait_until_served
 from timely_llm_ros.demo.processes import Children, ProcessEndedError
 from timely_llm_ros.demo.run import DemoRun
 from timely_llm_ros.demo.summary import budget_table, headline, summary_table
+from timely_llm_ros.demo.window_page import show_address
 from timely_llm_ros.demo.workload import (
     fleet,
     make_rooms,
@@ -34,7 +35,7 @@ from timely_llm_ros.demo.workload import (
     ros_fleet,
     with_budgets,
 )
-from timely_llm_ros.demo.world_bodies import WorldBodies
+from timely_llm_ros.demo.world_bodies import WorldBodies, require_world
 from timely_llm_ros.demo.world_verdict import verdict_line
 from timely_llm_ros.engines.tokens import find_model
 from timely_llm_ros.errors import ConfigurationError, TimelyError
@@ -113,11 +114,7 @@ def _make_folder(output: Path | None) -> Path:
 def _rooms(options: DemoOptions, robots: tuple[Robot, ...]) -> dict[Robot, Scene]:
     if options.drivers != 'world':
         return {}
-    if importlib.util.find_spec('mujoco') is None:
-        raise ConfigurationError(
-            "drivers 'world': expected mujoco-core to be installed "
-            "(make setup-dev, or pip install 'timely_llm_ros[world]')"
-        )
+    require_world()
     from timely_llm_ros.world import arrange
 
     return make_rooms(robots, options.seed, arrange)
@@ -144,10 +141,10 @@ def _bodies(
 
 
 def _introduce(options: DemoOptions, robots: int, last_s: float, console: Console) -> None:
-    kinds = {'simulated': 'simulated', 'world': 'simulated'}
-    kind = kinds.get(options.drivers, 'mock')
+    kind = 'mock' if options.drivers in ('mock', 'ros') else 'simulated'
+    place = ' in a world with physics' if options.drivers == 'world' else ''
     console.print(
-        f'[bold]{robots} {kind} robots, {options.tasks} tasks, planned twice by a language '
+        f'[bold]{robots} {kind} robots{place}, {options.tasks} tasks, planned twice by a language '
         f'model over ROS 2[/bold] (domain {os.environ["ROS_DOMAIN_ID"]}).'
     )
     if options.model:
@@ -217,6 +214,14 @@ async def _serve_all(
 ) -> None:
     if options.engine == 'openai' and not options.servers:
         await _start_server(runs, children, options, console)
+    page = asyncio.create_task(show_address(children, console))
+    try:
+        await _fly_all(runs, options, console)
+    finally:
+        page.cancel()
+
+
+async def _fly_all(runs: Sequence[DemoRun], options: DemoOptions, console: Console) -> None:
     for number, run in enumerate(runs, 1):
         title = f'run {number} of {len(runs)}: {run.title}'
         showing = asyncio.create_task(_show(run, title, options.live, console))

@@ -73,10 +73,16 @@ def headline(runs: Sequence[Run]) -> str:
     )
     if first.median_response_s > 0 and math.isfinite(other.median_response_s):
         text += f' ({other.median_response_s / first.median_response_s:.1f} times as long)'
-    return (
-        f'{text}; robots in time {first.tasks - first.late} of {first.tasks}, '
-        f'{other.tasks - other.late} of {other.tasks}.'
+    text += (
+        f'; robots in time {first.tasks - first.late} of {first.tasks}, '
+        f'{other.tasks - other.late} of {other.tasks}'
     )
+    if first.judged and other.judged:
+        text += (
+            f'; succeeded by the world {first.by_world} of {first.judged}, '
+            f'{other.by_world} of {other.judged}'
+        )
+    return f'{text}.'
 
 
 def budget_table(

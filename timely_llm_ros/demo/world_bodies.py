@@ -26,6 +26,20 @@ NEEDED = {'mujoco': 'timely_llm_ros[world]', 'djitellopy': 'timely_llm_ros[tello
 """What has to be installed, and the extra that brings it."""
 
 
+def require_world() -> None:
+    """Check that what a world needs is installed.
+
+    Raises:
+        ConfigurationError: Something is not.
+    """
+    for package, extra in NEEDED.items():
+        if importlib.util.find_spec(package) is None:
+            raise ConfigurationError(
+                f"drivers 'world': expected {package} to be installed "
+                f"(make setup, or pip install '{extra}')"
+            )
+
+
 @dataclass(frozen=True)
 class WorldBodies(Bodies):
     """Drones of a world; arms are simulated by the time that their skills take.
@@ -51,14 +65,9 @@ class WorldBodies(Bodies):
     commanded = True
 
     def __post_init__(self) -> None:
+        require_world()
         from timely_llm_ros.world import Bay, write_bays
 
-        for package, extra in NEEDED.items():
-            if importlib.util.find_spec(package) is None:
-                raise ConfigurationError(
-                    f"drivers 'world': expected {package} to be installed "
-                    f"(make setup-dev, or pip install '{extra}')"
-                )
         entries = {
             robot.name: tello_entry(f'{self.row}.{number}', f'{self.row}.1', perception='topic')
             for number, robot in enumerate(self.rooms, 2)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 EventKind = Literal['hit', 'near', 'wreck', 'task', 'verdict', 'danger']
 """``hit``: a drone touched something. ``near``: it came too near to a person. ``wreck``: it turned
@@ -26,6 +26,10 @@ class WorldEvent:
         what: The other party, or the task.
         detail: More of it, in words.
         plan: Id of the task's plan, for a verdict; empty where it is not known.
+        facts: What a picture of it is drawn from, as JSON values. Of a task: ``things``, where each
+            thing of its bay is by name, ``targets``, and the camera's ``view``, its width (rad) and
+            range (m). Of a danger: its ``way``, from x, y to x, y, and how long it takes (s).
+            Places are in m in the room.
     """
 
     t_s: float
@@ -34,6 +38,7 @@ class WorldEvent:
     what: str
     detail: str = ''
     plan: str = ''
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
     def line(self) -> str:
         """Return it as a line of JSON, the same for the same event."""
@@ -45,6 +50,7 @@ class WorldEvent:
                 'what': self.what,
                 'detail': self.detail,
                 **({'plan': self.plan} if self.plan else {}),
+                **self.facts,
             }
         )
 
@@ -64,9 +70,10 @@ class EventLog:
         what: str,
         detail: str = '',
         plan: str = '',
+        **facts: Any,
     ) -> None:
         """Append an event."""
-        entry = WorldEvent(t_s, event, robot, what, detail, plan)
+        entry = WorldEvent(t_s, event, robot, what, detail, plan, facts)
         self.events.append(entry)
         self._on_event(entry)
 

@@ -10,13 +10,13 @@ import numpy as np
 
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.sample_tasks import PEOPLE
-from timely_llm_ros.world.camera import Camera
+from timely_llm_ros.world.camera import RANGE_M, WIDE_RAD, Camera
 from timely_llm_ros.world.drones import WRECK_TILT, Drones
 from timely_llm_ros.world.event_log import EventLog
 from timely_llm_ros.world.judge import TaskWatch
 from timely_llm_ros.world.options import WorldOptions
 from timely_llm_ros.world.room import STEP_S, build_room
-from timely_llm_ros.world.walkers import FROM_M, make_walkers, place_all
+from timely_llm_ros.world.walkers import FROM_M, WALK_M_S, make_walkers, place_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -121,7 +121,19 @@ class World:
         self.number_of(task.robot)
         watch = TaskWatch(task)
         self._tasks[task.key] = watch
-        self.log.note(self.now_s, 'task', task.robot, task.key, task.kind)
+        self.log.note(
+            self.now_s,
+            'task',
+            task.robot,
+            task.key,
+            task.kind,
+            things={
+                name: self._place(thing.body)
+                for name, thing in self.room.things[task.robot].items()
+            },
+            targets=list(task.targets),
+            view=[round(WIDE_RAD, 3), RANGE_M],
+        )
         if task.danger:
             walker = self._walker(task.robot, task.danger)
             end_m = tuple(self.drones.positions_m[self.number_of(task.robot)][:2].tolist())
@@ -131,7 +143,8 @@ class World:
                 end_m[1] + FROM_M * math.sin(bearing_rad),
             )
             walker.come(self.now_s, start_m, (end_m[0], end_m[1]))
-            self.log.note(self.now_s, 'danger', task.robot, task.danger)
+            way = [round(value, 2) for value in (*start_m, *end_m, FROM_M / WALK_M_S)]
+            self.log.note(self.now_s, 'danger', task.robot, task.danger, way=way)
 
     def end(self, key: str, plan: str = '') -> None:
         """Judge a task that ended; one with a danger only once that has come.
@@ -148,6 +161,9 @@ class World:
         """Note that a drone took a picture."""
         for watch in self._watches(robot):
             watch.pictures += 1
+
+    def _place(self, body: int) -> list[float]:
+        return [round(value, 2) for value in self.data.xpos[body][:2].tolist()]
 
     def _walker(self, robot: str, name: str) -> Walker:
         thing = self.room.things[robot].get(name)

@@ -9,12 +9,15 @@ opens the sockets, puts them where djitellopy looks for them, and tells listener
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import logging
 import os
 import selectors
 import socket
+import sys
 import threading
 import time
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.errors import ConfigurationError, RobotUnavailableError
@@ -43,6 +46,11 @@ def load_sdk() -> Any:
     Raises:
         ConfigurationError: It is not installed.
     """
+    # It decodes video with av, 100 MB of which nothing is used here. Where that is not installed an
+    # empty module stands in for it while djitellopy is imported, so that only video would fail.
+    absent = importlib.util.find_spec('av') is None
+    if absent:
+        sys.modules['av'] = ModuleType('av')
     try:
         from djitellopy import tello as sdk
     except ImportError as err:
@@ -50,6 +58,9 @@ def load_sdk() -> Any:
             f"driver 'tello': {err}: expected djitellopy to be installed "
             "(pip install 'timely_llm_ros[tello]')"
         ) from err
+    finally:
+        if absent:
+            del sys.modules['av']
     # Its own handler would print each command beside the program's log.
     sdk.Tello.LOGGER.removeHandler(sdk.Tello.HANDLER)
     sdk.Tello.LOGGER.setLevel(logging.WARNING)
