@@ -44,9 +44,7 @@ class Flight:
             message = PoseStamped()
             message.pose.position.x = tenth / 10
             message.pose.orientation.z, message.pose.orientation.w = 1.0, 0.0
-            self._writer.write(
-                '/drone_1/pose', serialize_message(message), log_ns=ns(tenth / 10)
-            )
+            self._writer.write('/drone_1/pose', serialize_message(message), log_ns=ns(tenth / 10))
 
     def moments(self) -> list[WorldMoment]:
         self._writer.close()
