@@ -14,7 +14,7 @@ export TOKENIZERS_PARALLELISM = false
 .PHONY: help setup setup-dev setup-indy demo test test-ros coverage fuzz chaos soak lint format model model-smollm2 model-eval rlp pages docs clean $(BENCHES)
 
 help:
-	@echo 'make demo          set up, then fly a fleet in a simulated world and write traces and a report'
+	@echo 'make demo          set up, then fly a simulated fleet and write traces and a report'
 	@echo 'make test          set up, then run every test'
 	@echo 'make test-ros      the tests over DDS alone; DISTRO=jazzy: on ROS 2 Jazzy'
 	@echo 'make coverage      the tests without ROS and models, and how much of each room they reach'
@@ -37,9 +37,8 @@ help:
 	@echo 'TORCH_INDEX_URL=...  where torch comes from, e.g. the index of its CPU builds'
 	@echo 'ENGINE=vllm        set up vLLM too (its CPU build, about 500 MB), and plan the demo with it'
 	@echo 'ENGINE=openai      the same, with vLLM as a server'
-	@echo 'ROBOTS=...         the demo with other robots than those of a world: simulated (only time'
-	@echo '                   passes), or mocks behind real drivers: mock (Tellos and an Indy) or ros'
-	@echo '                   (robots of Aerostack2, Nav2 and MoveIt)'
+	@echo 'ROBOTS=...         the demo through real drivers: mock (Tellos and an Indy) or ros (robots of'
+	@echo '                   Aerostack2, Nav2 and MoveIt), all of them mocks; world: drones with physics'
 	@echo 'MODEL=...          fly the demo on a model: smollm2, once it is made, or a folder'
 	@echo 'ARGS=...           passed on to the demo, the tests and the benchmarks'
 

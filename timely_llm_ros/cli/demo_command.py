@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from timely_llm_ros.cli.serve_command import vllm_obstacle
 from timely_llm_ros.cli.shared import add_fields, read_fields
-from timely_llm_ros.demo import PACE_S, ROBOTS, DemoOptions, run_demo, usual_drivers
+from timely_llm_ros.demo import PACE_S, ROBOTS, DemoOptions, run_demo
 from timely_llm_ros.engines.openai import ServerOptions
 from timely_llm_ros.engines.tokens import SHIPPED_MODEL, find_model, require_model_files
 from timely_llm_ros.errors import ConfigurationError, ModelLoadError
@@ -17,11 +17,10 @@ if TYPE_CHECKING:
     import argparse
 
 _DESCRIPTION = """\
-Start a planner, executors for a simulated fleet and a recorder as real ROS 2 processes, and have a
+Start a planner, an executor per simulated robot and a recorder as real ROS 2 processes, and have a
 seeded mix of tasks planned twice: segment by segment with utility scheduling, then the same tasks
-whole-plan, first come first served. Drones fly in a world with physics, which judges their tasks.
-Shows the fleet live, here and on a page whose address it prints, then a table, the paths of the two
-traces and an HTML report.
+whole-plan, first come first served. Shows the fleet live, here and on a page whose address it
+prints, then a table, the paths of the two traces and an HTML report.
 
 The shipped model is small, so by default the engines torch and simulated are paced to the step time
 of a large one; --fast takes that away.
@@ -31,7 +30,7 @@ _EXAMPLES = """\
 examples:
   timely-llm demo
   timely-llm demo --robots 4 --tasks 8 --seed 7
-  timely-llm demo --drivers simulated
+  timely-llm demo --drivers world
   timely-llm demo --drivers mock
   timely-llm demo --drivers ros
   timely-llm demo --fast --headless --output /tmp/demo
@@ -58,12 +57,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--drivers',
         choices=tuple(ROBOTS),
-        default=usual_drivers(),
-        help='world flies 6 drones in a room with physics, which judges whether tasks succeeded, '
-        'and simulates 2 arms; simulated has robots of which only time passes; mock flies mock '
-        'robots through the real drivers: 4 Tellos and 1 arm by default; ros does with mocks of '
-        'what Aerostack2, Nav2 and MoveIt offer: 2 drones, 2 rovers, 2 arms (default: world, '
-        'where mujoco-core and djitellopy are installed, else simulated)',
+        default='simulated',
+        help='mock flies mock robots through the real drivers: 4 Tellos and 1 arm by default; ros '
+        'does with mocks of what Aerostack2, Nav2 and MoveIt offer: 2 drones, 2 rovers, 2 arms; '
+        'world flies 6 drones in a room with physics, which judges whether tasks succeeded',
     )
     parser.add_argument(
         '--robots',

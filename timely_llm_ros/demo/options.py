@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from timely_llm_ros.demo.world_bodies import NEEDED
 from timely_llm_ros.engines import ENGINES
 from timely_llm_ros.options import option
 
@@ -21,12 +19,6 @@ ROBOTS: dict[DriverKind, int] = {'simulated': 8, 'mock': 5, 'ros': 6, 'world': 8
 
 PACE_S = 0.0217
 """Decode step (s) of an 8B model on an RTX 4090: TimelyLLM, Table 1."""
-
-
-def usual_drivers() -> DriverKind:
-    """Return what moves the robots where nothing is asked for: a world, if it is installed."""
-    installed = all(importlib.util.find_spec(package) for package in NEEDED)
-    return 'world' if installed else 'simulated'
 
 
 @dataclass(frozen=True, slots=True)
