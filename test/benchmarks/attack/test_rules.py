@@ -211,3 +211,14 @@ def test_a_verifier_that_misses_a_changed_byte_is_a_breach(
     log = audit_log(tmp_path / 'planner.audit.jsonl')
     monkeypatch.setattr(rules, 'verify_log', lambda path: Verdict(2, 'any'))
     assert [one.rule for one in rules.audit_logs([log], [])] == ['a changed byte is found']
+
+
+def test_a_robot_hears_one_planner_and_after_it_the_next() -> None:
+    first, second = b'1', b'2'
+    fine = [(1.0, 'r', 'a', first), (2.0, 'r', 'a', first), (3.0, 'r', 'b', second)]
+    assert rules.two_planners([*fine, (3.5, 'other', 'c', first)]) == []
+    (breach,) = rules.two_planners([*fine, (4.0, 'r', 'a', second)])
+    assert (breach.at_s, breach.rule) == (4.0, 'one planner')
+    assert 'plan a of 31 and of 32' in breach.what
+    (breach,) = rules.two_planners([*fine, (4.0, 'r', 'c', first)])
+    assert '31 again, after 32' in breach.what
