@@ -53,7 +53,7 @@ class _Now:
         return stamp(self.now_s)
 
     def create_publisher(
-        self, kind: type, topic: str, _qos: object, **_options: object
+        self, kind: type, topic: str, *_qos: object, **_more: object
     ) -> _Publisher:
         return _Publisher(self, f'/{topic}', kind)
 
