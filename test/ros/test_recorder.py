@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import random
@@ -15,113 +14,22 @@ import uuid
 from typing import TYPE_CHECKING
 
 import pytest
-from diagnostic_msgs.msg import DiagnosticArray
-from lifecycle_msgs.msg import Transition
-from lifecycle_msgs.srv import ChangeState, GetState
 from support.loopback import free_port
 from support.ros.programs import LIMIT_S, ROOT, wait_for
+from support.ros.recording import Recording
 from support.ros.scraping import Watch
 from timely_llm_ros.action import PlanTask
-from timely_llm_ros.msg import RobotState, SchedulerState, SkillSegment, TaskEvent
+from timely_llm_ros.msg import RobotState, SchedulerState, TaskEvent
 
 from lrtrace.storage.reader import Trace
 from timely_llm_ros.ros.topics import STATE_QOS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from support.ros.ros_client import Client
 
 pytestmark = pytest.mark.distro
-
-_numbers = itertools.count(1)
-
-
-class Recording:
-    """A recorder in a namespace of its own, and publishers for it to hear if there is a client."""
-
-    def __init__(
-        self,
-        client: Client | None,
-        folder: Path,
-        *,
-        before: Callable[[], None] | None = None,
-        **parameters: object,
-    ) -> None:
-        self.client = client
-        self.namespace = f'/recording_{os.getpid()}_{next(_numbers)}'
-        self.trace = folder / 'trace'
-        parameters = {'output': str(self.trace), 'robots': ['drone_1']} | parameters
-        command = [sys.executable, str(ROOT / 'scripts' / 'recorder'), '--ros-args']
-        command += ['-r', f'__ns:={self.namespace}']
-        for name, value in parameters.items():
-            command += ['-p', f'{name}:={json.dumps(value)}']
-        self._log = folder / 'recorder.log'
-        with self._log.open('wb') as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=before)
-        if client is None:
-            return
-        self.publishers = [
-            # Deep enough for a whole burst: a publisher drops what overflows its own history.
-            client.do(client.node.create_publisher, kind, f'{self.namespace}/{name}', 200)
-            for kind, name in (
-                (TaskEvent, 'task_events'),
-                (SkillSegment, 'drone_1/skill_segments'),
-                (RobotState, 'drone_2/robot_state'),
-            )
-        ]
-        if parameters.get('autostart', True):
-            self.wait_heard()
-
-    def wait_heard(self) -> None:
-        wait_for(
-            lambda: all(one.get_subscription_count() for one in self.publishers), 'subscriptions'
-        )
-
-    def change(self, *transitions: int) -> bool:
-        """Take the recorder through transitions; return whether all succeeded."""
-        assert self.client is not None
-        name = f'{self.namespace}/recorder/change_state'
-        return all(
-            self.client.service(
-                ChangeState, name, ChangeState.Request(transition=Transition(id=transition))
-            ).success
-            for transition in transitions
-        )
-
-    @property
-    def state(self) -> str:
-        assert self.client is not None
-        name = f'{self.namespace}/recorder/get_state'
-        return str(self.client.service(GetState, name, GetState.Request()).current_state.label)
-
-    def publish(self, numbers: range) -> None:
-        for number in numbers:
-            self.publishers[0].publish(TaskEvent(text=str(number)))
-            self.publishers[1].publish(SkillSegment(index=number))
-            self.publishers[2].publish(RobotState(segment=number))
-
-    def recorded(self, topic: str) -> int:
-        return Trace(self.trace).summary().counts[f'{self.namespace}/{topic}']
-
-    def end(self, number: signal.Signals) -> int:
-        os.kill(self.process.pid, number)
-        return self.process.wait(LIMIT_S)
-
-    def interrupt_until_it_ends(self, number: signal.Signals) -> int:
-        """Send the signal again and again, so that no moment of its end is spared."""
-
-        def ended() -> bool:
-            self.process.send_signal(number)
-            return self.process.poll() is not None
-
-        wait_for(ended, 'the end of the recorder')
-        return int(self.process.returncode)
-
-    @property
-    def log(self) -> str:
-        return self._log.read_text()
 
 
 @pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
@@ -342,83 +250,3 @@ def test_what_cannot_be_recorded_is_said(
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode == 1
     assert message in done.stderr
-
-
-def texts(trace: Path) -> list[str]:
-    events = Trace(trace).messages(types=('timely_llm_ros/msg/TaskEvent',))
-    return [message.value.text for message in events]
-
-
-def test_only_what_comes_while_the_recorder_is_active_is_recorded(
-    client: Client, tmp_path: Path
-) -> None:
-    recording = Recording(client, tmp_path)
-    topic = f'{recording.namespace}/scheduler_state'
-    states = client.do(client.node.create_publisher, SchedulerState, topic, STATE_QOS)
-    states.publish(SchedulerState(engine='torch'))
-    recording.publish(range(3))
-    wait_for(lambda: recording.recorded('task_events') == 3, 'the first')
-    wait_for(lambda: recording.recorded('scheduler_state') == 1, 'the state')
-
-    assert recording.change(Transition.TRANSITION_DEACTIVATE)
-    heard = [*recording.publishers, states]
-    wait_for(lambda: not any(one.get_subscription_count() for one in heard), 'silence')
-    recording.publish(range(3, 6))
-    assert recording.change(Transition.TRANSITION_ACTIVATE)
-    recording.wait_heard()
-    recording.publish(range(6, 9))
-    wait_for(lambda: recording.recorded('task_events') == 6, 'the rest')
-    assert recording.change(Transition.TRANSITION_DEACTIVATE, Transition.TRANSITION_CLEANUP)
-    assert recording.state == 'unconfigured'
-    first = Trace(recording.trace)
-    assert first.summary().damage == ''
-    assert first.custom_data['lost_messages'] == '0'
-    assert texts(recording.trace) == ['0', '1', '2', '6', '7', '8']
-    assert 'messages of' in recording.log
-
-    # The next trace begins with what late subscribers are told.
-    assert recording.change(Transition.TRANSITION_CONFIGURE, Transition.TRANSITION_ACTIVATE)
-    recording.trace = recording.trace.with_name('trace_2')
-    recording.wait_heard()
-    wait_for(lambda: recording.recorded('scheduler_state') == 1, 'the state again')
-    recording.publish(range(9, 12))
-    assert recording.end(signal.SIGINT) == 0, recording.log
-    client.do(client.node.destroy_publisher, states)
-    assert texts(recording.trace) == ['9', '10', '11']
-    second = Trace(recording.trace)
-    assert second.summary().damage == ''
-    assert second.custom_data['run_id'] != first.custom_data['run_id']
-    assert recording.log.count('messages of') == 2
-
-
-def test_without_autostart_a_recorder_waits_and_says_so(client: Client, tmp_path: Path) -> None:
-    (tmp_path / 'trace').mkdir()
-    recording = Recording(client, tmp_path, autostart=False)
-    told: list[str] = []
-    hear = client.do(
-        client.node.create_subscription,
-        DiagnosticArray,
-        f'{recording.namespace}/diagnostics',
-        lambda message: told.append(message.status[0].message),
-        10,
-    )
-    wait_for(lambda: told and told[-1].startswith('inactive'), 'its health')
-    assert not recording.change(Transition.TRANSITION_CONFIGURE)
-    assert recording.state == 'unconfigured'
-    assert "trace'" in recording.log
-
-    (tmp_path / 'trace').rmdir()
-    assert recording.change(Transition.TRANSITION_CONFIGURE)
-    assert recording.recorded('task_events') == 0
-    assert recording.change(Transition.TRANSITION_ACTIVATE)
-    recording.wait_heard()
-    recording.publish(range(3))
-    wait_for(lambda: recording.recorded('task_events') == 3, 'all')
-    wait_for(lambda: told[-1] == 'recording', 'its health')
-    assert recording.change(Transition.TRANSITION_ACTIVE_SHUTDOWN)
-    client.do(client.node.destroy_subscription, hear)
-    assert recording.state == 'finalized'
-    assert texts(recording.trace) == ['0', '1', '2']
-    assert Trace(recording.trace).summary().damage == ''
-    assert recording.end(signal.SIGTERM) == 0, recording.log
-    assert recording.log.count('messages of') == 1
