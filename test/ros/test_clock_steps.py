@@ -45,12 +45,16 @@ def set_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str]
     file = tmp_path / 'offset'
 
     def set_to(offset: str) -> None:
-        file.write_text(offset, encoding='utf-8')
+        new = file.with_suffix('.new')
+        new.write_text(offset, encoding='utf-8')
+        new.replace(file)
 
     set_to('+0')
     monkeypatch.setenv('LD_PRELOAD', faketime())
     monkeypatch.setenv('FAKETIME_TIMESTAMP_FILE', str(file))
-    monkeypatch.setenv('FAKETIME_NO_CACHE', '1')
+    # It reads the file once a second. Without this cache each call parses it into variables that
+    # threads share without a lock, and a wait that reads the old offset there lasts an hour.
+    monkeypatch.setenv('FAKETIME_CACHE_DURATION', '0')
     monkeypatch.setenv('DONT_FAKE_MONOTONIC', '1')
     # Confined to this machine, rmw_fastrtps takes shared memory whatever anybody says.
     monkeypatch.delenv('ROS_AUTOMATIC_DISCOVERY_RANGE')
