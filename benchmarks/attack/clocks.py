@@ -29,14 +29,14 @@ class SteppingClocks:
             subprocess.run([compiler, *options], check=True)
             self._library = str(library)
 
-    def settings(self, name: str) -> list[str]:
-        """Return what goes before a program's command, so that its clock can step."""
+    def settings(self, name: str) -> dict[str, str]:
+        """Return the environment of a program whose clock can step."""
         if not self._library:
-            return []
+            return {}
         shift = self._folder / f'{name}.clock'
         if not shift.exists():
             shift.write_bytes(_SHIFT.pack(0))
-        return ['env', f'LD_PRELOAD={self._library}', f'STEPPING_CLOCK={shift}']
+        return {'LD_PRELOAD': self._library, 'STEPPING_CLOCK': str(shift)}
 
     def step(self, name: str, shift_s: int) -> None:
         """Set a program's clock off by that much (s), at once."""

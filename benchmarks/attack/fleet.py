@@ -236,7 +236,8 @@ class Fleet:
         if self._link_pid is not None and name in ('mocks', *EXECUTORS):
             command = on_second_host(self._link_pid, command)
         if name in STEPPED:
-            command = [*self.clocks.settings(name), *command]
+            settings = [f'{key}={value}' for key, value in self.clocks.settings(name).items()]
+            command = ['env', *settings, *command]
         log = self.folder / f'{label or name}.log'
         begin = log.stat().st_size if log.exists() else 0
         child = self.children.start(label or name, command, pipes=pipes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import signal
 import subprocess
@@ -17,6 +16,7 @@ from support.ros.ros_client import SUCCEEDED
 from timely_llm_ros.action import PlanTask
 from timely_llm_ros.msg import TaskEvent
 
+from benchmarks.attack.clocks import SteppingClocks
 from lrtrace.storage.reader import Trace
 from lrtrace.timeline import read_run
 
@@ -26,43 +26,25 @@ if TYPE_CHECKING:
     from support.ros.fleet import Fleet
 
 HOUR_NS = 3_600_000_000_000
-STEPS = ('+1h', '-1h', '+0')
+STEPS_H = (1, -1, 0)
 SOME = 'delay(200);' * 5
 
 
-def faketime() -> str:
-    """Return the library that fakes the wall clock of whatever is started with it."""
-    found = importlib.util.find_spec('libfaketime')
-    assert found is not None
-    assert found.origin is not None
-    (library,) = Path(found.origin).parent.rglob('libfaketime.so.1')
-    return str(library)
-
-
 @pytest.fixture
-def set_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Set the wall clock of the programs that are started from now on."""
-    file = tmp_path / 'offset'
-
-    def set_to(offset: str) -> None:
-        new = file.with_suffix('.new')
-        new.write_text(offset, encoding='utf-8')
-        new.replace(file)
-
-    set_to('+0')
-    monkeypatch.setenv('LD_PRELOAD', faketime())
-    monkeypatch.setenv('FAKETIME_TIMESTAMP_FILE', str(file))
-    # It reads the file once a second. Without this cache each call parses it into variables that
-    # threads share without a lock, and a wait that reads the old offset there lasts an hour.
-    monkeypatch.setenv('FAKETIME_CACHE_DURATION', '0')
-    monkeypatch.setenv('DONT_FAKE_MONOTONIC', '1')
+def set_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Set the wall clock of the programs that are started from now on off by hours, at once."""
+    clocks = SteppingClocks(tmp_path)
+    settings = clocks.settings('wall')
+    assert settings, 'expected a C compiler'
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
     # Confined to this machine, rmw_fastrtps takes shared memory whatever anybody says.
     monkeypatch.delenv('ROS_AUTOMATIC_DISCOVERY_RANGE')
-    return set_to
+    return lambda hours: clocks.step('wall', hours * 3600)
 
 
 @pytest.fixture
-def fleet(start_fleet: Callable[..., Fleet], set_clock: Callable[[str], None]) -> Fleet:
+def fleet(start_fleet: Callable[..., Fleet], set_clock: Callable[[int], None]) -> Fleet:
     return start_fleet(executor={'time_scale': 1.0})
 
 
@@ -83,13 +65,13 @@ def recorder(fleet: Fleet, tmp_path: Path) -> Iterator[Program]:
 
 
 def test_steps_of_an_hour_are_no_loss_no_alarm_and_no_delay(
-    fleet: Fleet, recorder: Program, set_clock: Callable[[str], None], tmp_path: Path
+    fleet: Fleet, recorder: Program, set_clock: Callable[[int], None], tmp_path: Path
 ) -> None:
     goals = []
-    for offset in STEPS:
+    for hours in STEPS_H:
         flying = fleet.plan(SOME)
         fleet.wait_event(flying, TaskEvent.SEGMENT_STARTED)
-        set_clock(offset)
+        set_clock(hours)
         goals += [flying, fleet.plan('hover;', when_busy=PlanTask.Goal.BUSY_QUEUE)]
         for goal in goals[-2:]:
             assert goal.result()[0] == SUCCEEDED
@@ -114,7 +96,7 @@ def test_steps_of_an_hour_are_no_loss_no_alarm_and_no_delay(
 
 
 def test_a_planner_that_is_killed_while_the_clock_is_set_back_is_missed(
-    fleet: Fleet, set_clock: Callable[[str], None]
+    fleet: Fleet, set_clock: Callable[[int], None]
 ) -> None:
     process = subprocess.Popen(
         [
@@ -129,7 +111,7 @@ def test_a_planner_that_is_killed_while_the_clock_is_set_back_is_missed(
     assert process.stdout is not None
     while 'executing' not in process.stdout.readline():
         assert process.poll() is None
-    set_clock('-1h')
+    set_clock(-1)
     assert fleet.planner is not None
     fleet.planner.signal(signal.SIGKILL)
     fleet.wait_safe()
