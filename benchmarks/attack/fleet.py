@@ -101,10 +101,18 @@ class Run:
     code: int | None = None
     wanted_s: float | None = None
     """When somebody killed, hung or interrupted it."""
+    up_s: float | None = None
+    """Of a recorder: when it said that it records."""
     met_s: float | None = None
     """Of a planner: when the last client met it."""
     log_begin: int = 0
     """Where in the log of all runs of that name it begins."""
+
+    def has_said(self, words: bytes) -> bool:
+        """Return whether its part of the log has these words."""
+        with self.child.log.open('rb') as file:
+            file.seek(self.log_begin)
+            return words in file.read()
 
 
 class Plans:
@@ -224,10 +232,8 @@ class Fleet:
             return
         word = b'planning for ' if name == 'planner' else b'executing for '
         while run.ended_s is None and time.monotonic() < run.began_s + UP_LIMIT_S:
-            with run.child.log.open('rb') as file:
-                file.seek(run.log_begin)
-                if word in file.read():
-                    return
+            if run.has_said(word):
+                return
             await asyncio.sleep(0.05)
 
     def launch(self, name: str, label: str = '') -> Run:
@@ -289,7 +295,13 @@ class Fleet:
         return run
 
     def poll(self) -> list[Run]:
-        """Note which programs have ended; return those which nobody wanted to end."""
+        """Note which programs have ended; return those which nobody wanted to end.
+
+        Note also when the recorder has begun to record.
+        """
+        recorder = self.running.get('recorder')
+        if recorder is not None and recorder.up_s is None and recorder.has_said(b'recording to '):
+            recorder.up_s = time.monotonic()
         ended = [run for run in self.running.values() if run.child.process.poll() is not None]
         for run in ended:
             self.note_end(run)

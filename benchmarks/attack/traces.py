@@ -22,10 +22,11 @@ REFUSED, ENDED = 1, 4
 STATUSES = {4: 'succeeded', 5: 'canceled', 6: 'aborted'}
 
 JOIN_S = 10.0
-"""After this time a recorder that has started hears everything (s)."""
+"""After this time a recorder that was started hears everything, if it was quick to record (s)."""
 
 MEET_S = 5.0
-"""After this time everybody has met a planner that the clients have met (s)."""
+"""After this time everybody has met a recorder that records, or a planner that the clients have met
+(s)."""
 
 LOST_S = 1.5
 """How much a trace lacks of the time before its recorder was killed, or its disk was full (s)."""
@@ -79,7 +80,8 @@ async def check_trace(
     tasks = list(fleet.tasks.values())
     planners = [other for other in fleet.runs if other.name == 'planner']
     deaf = [(one.began_s, (one.met_s or ended_s) + MEET_S) for one in planners]
-    breaches += lost_from_trace(told, tasks, run.began_s + JOIN_S, last_s, deaf)
+    joined_s = max(run.began_s + JOIN_S, (run.up_s or ended_s) + MEET_S)
+    breaches += lost_from_trace(told, tasks, joined_s, last_s, deaf)
     _keep(folder, fleet.folder / 'kept')
     return breaches
 
