@@ -11,15 +11,17 @@ from timely_llm_ros.ros.topics import FEEDBACK_QOS, GOALS_QOS
 
 if TYPE_CHECKING:
     from rclpy.node import Node
+    from unique_identifier_msgs.msg import UUID
 
 _logger = logging.getLogger(__name__)
 
 
 class GoalClient(ActionClient):  # type: ignore[misc]
-    """rclpy's client without its leak, and for bursts of goals. Used on the ROS thread only."""
+    """rclpy's client without its leaks, and for bursts of goals. Used on the ROS thread only."""
 
     # For every goal that it sends, rclpy 9.1 registers two futures and completes one; it would
-    # look through all those left over at each message that comes.
+    # look through all those left over at each message that comes. It also keeps the feedback
+    # callback of every goal that has no result, and with it whatever the callback holds.
 
     def __init__(self, node: Node, action_type: Any, name: str) -> None:
         self._registered: list[Any] = []
@@ -47,7 +49,21 @@ class GoalClient(ActionClient):  # type: ignore[misc]
             if future is not response:
                 self.remove_future(future)
         self._registered.clear()
+        response.add_done_callback(self._forget_refused)
         return response
+
+    def forget(self, goal_id: UUID) -> None:
+        """Expect nothing more of a goal that was accepted, since its server is gone."""
+        self._feedback_callbacks.pop(bytes(goal_id.uuid), None)
+        ids = self._result_sequence_number_to_goal_id
+        for number in [number for number, known in ids.items() if known == goal_id]:
+            del ids[number]
+            self.remove_future(self._pending_result_requests.pop(number))
+
+    def _forget_refused(self, response: Any) -> None:
+        handle = response.result()
+        if handle is not None and not handle.accepted:
+            self._feedback_callbacks.pop(bytes(handle.goal_id.uuid), None)
 
     async def execute(self, taken_data: Any) -> None:
         """Take what has arrived. Where two servers have one name, the first answer counts.
@@ -69,4 +85,5 @@ class GoalClient(ActionClient):  # type: ignore[misc]
     def _report_doubled(self) -> None:
         if not self._doubled:
             self._doubled = True
-            _logger.error('action %s: two servers answer, expected one', self._action_name)
+            problem = 'an answer that nobody waits for: two servers have that name, or one is late'
+            _logger.error('action %s: %s', self._action_name, problem)

@@ -82,7 +82,9 @@ class _Task:
     def __init__(
         self, goal: PlanTask.Goal, on_feedback: Callable[[PlanTask.Feedback], None] | None
     ) -> None:
-        self.goal, self._on_feedback = goal, on_feedback
+        self._on_feedback = on_feedback
+        # Cut as the planner does where it says why it refuses.
+        self.key = (goal.robot[:64], goal.instruction[:400])
         self.accepted: Future[str] = Future()
         self.result: Future[Any] = Future()
         self.plan_id = UUID(uuid=list(uuid.uuid4().bytes))
@@ -138,8 +140,8 @@ class TaskClient:
     ) -> None:
         self._meet_limit_s, self._silence_limit_s = meet_limit_s, silence_limit_s
         self._client = GoalClient(node, PlanTask, 'plan_task')
-        self._waiting: list[_Task] = []
-        """Those for which no planner has been met."""
+        self._waiting: dict[_Task, PlanTask.Goal] = {}
+        """Those for which no planner has been met, with what they ask."""
         self._open: set[_Task] = set()
         """Those that a planner has."""
         self._rejected: list[_Task] = []
@@ -180,13 +182,12 @@ class TaskClient:
     ) -> SentTask:
         """Send a task as soon as there is a planner; never raises."""
         task = _Task(goal, on_feedback)
-        self._waiting.append(task)
+        self._waiting[task] = goal
         self._send_waiting()
         return SentTask(task.accepted, task.result, partial(self._cancel, task))
 
     def _cancel(self, task: _Task) -> None:
-        if task in self._waiting:
-            self._waiting.remove(task)
+        if self._waiting.pop(task, None) is not None:
             task.fail(TaskCanceledError('canceled before a planner was met'))
         else:
             task.cancel()
@@ -202,14 +203,14 @@ class TaskClient:
         unknown, self._unknown = self._unknown, []
         for task in unknown:
             self._ask_result(task)
-        if not self.open_tasks:
-            self._reasons.clear()
+        keys = {task.key for task in (*self._open, *self._rejected)}
+        self._reasons = {key: why for key, why in self._reasons.items() if key in keys}
 
     def _end_waiting(self) -> None:
         """Give up what has waited too long for a planner or for its answer."""
         before_s = time.monotonic() - self._meet_limit_s
         for task in [task for task in self._waiting if task.since_s < before_s]:
-            self._waiting.remove(task)
+            del self._waiting[task]
             silent = 'there, but silent, as while it loads its model' if self.found else 'not met'
             task.fail(_lost(f'{silent}, for {self._meet_limit_s:g} s'))
         for task in [task for task in self._open if task.since_s < before_s]:
@@ -232,17 +233,20 @@ class TaskClient:
         lost = tuple(self._open)
         self._open.clear()
         for task in lost:
+            # One that is accepted after all is still to be canceled.
+            if task.accepted.done():
+                self._client.forget(task.plan_id)
             task.fail(_lost(problem))
 
     def _send_waiting(self) -> None:
         if not self._waiting or not self.ready:
             return
-        for task in self._waiting:
+        for task, goal in self._waiting.items():
             task.since_s = time.monotonic()
             self._open.add(task)
-            task.goal.planner = self._planner
+            goal.planner = self._planner
             answer = self._client.send_goal_async(
-                task.goal, feedback_callback=task.feed_back, goal_uuid=task.plan_id
+                goal, feedback_callback=task.feed_back, goal_uuid=task.plan_id
             )
             answer.add_done_callback(partial(self._on_answer, task))
         self._waiting.clear()
@@ -284,8 +288,7 @@ class TaskClient:
     def _tell_rejections(self) -> None:
         """Tell those whose reason has come, or has been waited for long enough."""
         for task in tuple(self._rejected):
-            # As the planner repeats them.
-            reason = self._reasons.pop((task.goal.robot[:64], task.goal.instruction[:400]), None)
+            reason = self._reasons.pop(task.key, None)
             if reason is None and time.monotonic() < task.since_s + REASON_LIMIT_S:
                 continue
             self._rejected.remove(task)
