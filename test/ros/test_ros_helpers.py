@@ -185,7 +185,7 @@ def test_neither_faults_nor_a_doubled_name_end_a_program() -> None:
         check=False,
     )
     assert (done.returncode, done.stdout.split()[-1:]) == (0, [str(GOALS)]), done.stderr
-    assert 'two servers answer, expected one' in done.stderr
+    assert 'two servers have that name' in done.stderr
     assert 'as the test wants it' in done.stderr
 
 

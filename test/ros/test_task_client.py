@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -142,6 +143,55 @@ def test_a_refusal_has_its_reason(
         end_of(send(client, tasks, 'hover;'))
     fleet.change_state(ACTIVATE)
     assert end_of(send(client, tasks, 'hover;')).status == SUCCEEDED
+
+
+def kept() -> int:
+    """Return how many tasks, and goals of tasks, this program holds."""
+    gc.collect()
+    kinds = ('_Task', PlanTask.Goal.__name__)
+    return sum(type(item).__name__ in kinds for item in gc.get_objects())
+
+
+@pytest.mark.parametrize('robot', ['drone_1', 'drone_9'])
+def test_nothing_is_kept_of_a_task_that_was_accepted_or_refused(
+    client: Client, task_client: Callable[..., TaskClient], robot: str
+) -> None:
+    tasks, before = task_client(), kept()
+    for number in range(5):
+        task = send(client, tasks, f'delay({number + 10});', robot)
+        wait_for(task.result.done, 'end of a task')
+    del task
+    wait_for(lambda: kept() <= before, 'tasks to be forgotten')
+
+
+def test_nothing_is_kept_of_a_task_whose_planner_was_killed(
+    client: Client,
+    start_fleet: Callable[..., Fleet],
+    task_client: Callable[..., TaskClient],
+) -> None:
+    fleet = start_fleet()
+    tasks, before = task_client(f'/{fleet.namespace}'), kept()
+    task = send(client, tasks, LONG)
+    wait_for(task.accepted.done, 'acceptance')
+    kill_planner(fleet)
+    with pytest.raises(PlannerLostError):
+        end_of(task)
+    del task
+    wait_for(lambda: kept() <= before, 'tasks to be forgotten')
+
+
+def test_reasons_of_others_refusals_are_not_kept(
+    client: Client, fleet: Fleet, task_client: Callable[..., TaskClient]
+) -> None:
+    tasks, others = task_client(), task_client()
+    busy = send(client, tasks, LONG)
+    wait_for(busy.accepted.done, 'acceptance')
+    for number in range(3):
+        with pytest.raises(InvalidTaskError):
+            end_of(send(client, others, f'delay({number});', 'drone_9'))
+    wait_for(lambda: not tasks._reasons, 'reasons to be forgotten')
+    client.call(busy.cancel)
+    assert end_of(busy).status == CANCELED
 
 
 def test_a_planner_that_never_was_is_told(

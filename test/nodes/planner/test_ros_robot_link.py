@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest.mock import MagicMock
 
 import pytest
@@ -14,6 +14,9 @@ from timely_llm_ros import silence
 from timely_llm_ros.errors import RobotUnavailableError
 from timely_llm_ros.nodes.planner import ros_robot_link
 from timely_llm_ros.nodes.planner.ros_robot_link import FOUND_S, RosRobotLink
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LIMIT_S = 1.0
 
@@ -67,23 +70,41 @@ def test_one_that_was_away_is_found_anew(
     assert link.available == (after == b'one' and away_s < LIMIT_S)
 
 
-async def test_a_segment_that_is_not_answered_fails_and_is_not_executed_later(
-    link: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loop = asyncio.get_running_loop()
+@pytest.fixture
+async def answered(link: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
+    """Have the link send segments at once; answer the last one that it sent."""
     link._ros = SimpleNamespace(
-        loop=loop,
+        loop=asyncio.get_running_loop(),
         call=lambda function, *arguments: function(*arguments),
         call_loop=lambda function, *arguments: function(*arguments),
     )
-    monkeypatch.setattr(ros_robot_link, 'ANSWER_S', 0.01)
     monkeypatch.setattr(ros_robot_link, 'segment_message', MagicMock())
     monkeypatch.setattr(ros_robot_link, 'ExecuteSegment', MagicMock())
     monkeypatch.setattr(RosRobotLink, 'available', True)
     monkeypatch.setattr(RosRobotLink, '_message', MagicMock())
+    add = link._client.send_goal_async.return_value.add_done_callback
+    return lambda answer: add.call_args.args[0](answer)
+
+
+async def test_a_segment_whose_executor_is_lost_is_forgotten(
+    link: Any, answered: Callable[[Any], None]
+) -> None:
+    executed = asyncio.create_task(link.execute(MagicMock(), print))
+    await asyncio.sleep(0)
+    answer = MagicMock()
+    answered(answer)
+    link._give_up('lost')
+    with pytest.raises(RobotUnavailableError, match='lost'):
+        await executed
+    link._client.forget.assert_called_once_with(answer.result.return_value.goal_id)
+
+
+async def test_a_segment_that_is_not_answered_fails_and_is_not_executed_later(
+    link: Any, answered: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ros_robot_link, 'ANSWER_S', 0.01)
     with pytest.raises(RobotUnavailableError, match='no answer to a segment'):
         await link.execute(MagicMock(), print)
-    answered = link._client.send_goal_async.return_value.add_done_callback.call_args.args[0]
     late = MagicMock()
     answered(late)
     late.result.return_value.cancel_goal_async.assert_called_once()

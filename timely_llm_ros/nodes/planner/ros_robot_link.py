@@ -146,6 +146,7 @@ class RosRobotLink:
             _logger.error('robot %s: %s: lost', self.robot, problem)
         for sent in tuple(self._sent):
             self._fail(sent, problem)
+            self._ros.call(self._forget, sent)
         for stopping in tuple(self._stopping):
             if not stopping.done():
                 stopping.set_exception(self._lost(problem))
@@ -275,6 +276,10 @@ class RosRobotLink:
         sent.canceling = True
         if sent.goal is not None:
             sent.goal.cancel_goal_async()
+
+    def _forget(self, sent: _SentSegment) -> None:
+        if sent.goal is not None:
+            self._client.forget(sent.goal.goal_id)
 
     def _send_stop(self, stopped: asyncio.Future[None]) -> None:
         def answered(response: Any) -> None:
