@@ -24,7 +24,8 @@ class GoalClient(ActionClient):  # type: ignore[misc]
     # callback of every goal that has no result, and with it whatever the callback holds.
 
     def __init__(self, node: Node, action_type: Any, name: str) -> None:
-        self._registered: list[Any] = []
+        self._registered: list[Any] | None = None
+        """The futures of a goal that is being sent."""
         self._doubled = False
         super().__init__(
             node,
@@ -38,17 +39,19 @@ class GoalClient(ActionClient):  # type: ignore[misc]
 
     def add_future(self, future: Any) -> None:
         """Register a future with the executor."""
-        self._registered.append(future)
+        if self._registered is not None:
+            self._registered.append(future)
         super().add_future(future)
 
     def send_goal_async(self, *arguments: Any, **options: Any) -> Any:
         """Send a goal; return the future of its acceptance."""
-        self._registered.clear()
+        registered: list[Any] = []
+        self._registered = registered
         response = super().send_goal_async(*arguments, **options)
-        for future in self._registered:
+        self._registered = None
+        for future in registered:
             if future is not response:
                 self.remove_future(future)
-        self._registered.clear()
         response.add_done_callback(self._forget_refused)
         return response
 
