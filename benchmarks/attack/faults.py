@@ -42,8 +42,10 @@ YOUNG_S = 5.0
 SECOND_LIMIT_S = 40.0
 """How long a second program of a name may take to leave (s)."""
 
-CLOSING_LIMIT_S = 3.0
-"""How long a recorder whose disk was full may take to end (s)."""
+NOTICE_LIMIT_S = 3.0
+"""How long a recorder whose disk was full may take to say so (s); then it has not noticed."""
+
+DISK_FULL = b'No space left on device'
 
 READ_LIMIT_S = 60.0
 READ_LIMIT_MB = 200.0
@@ -228,10 +230,9 @@ class Attacker:
         ballast.unlink()
         emptied_s = time.monotonic()
         self.disk_full.append((began_s, emptied_s))
-        # One that has failed closes its trace first.
-        while run.child.process.poll() is None and time.monotonic() < emptied_s + CLOSING_LIMIT_S:
+        while not run.has_said(DISK_FULL) and time.monotonic() < emptied_s + NOTICE_LIMIT_S:
             await asyncio.sleep(0.05)
-        if run.child.process.poll() is not None:
+        if run.has_said(DISK_FULL):
             await self._again(run, 0.0)
         run.wanted_s = None
 
