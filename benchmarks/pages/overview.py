@@ -33,7 +33,7 @@ MEASURED_BY = {
     ),
     'recorder': ('recorder_kills', 'recorder', 'report', 'replay'),
     'llm': ('llm',),
-    'operation': ('metrics', 'unit_restart', 'pure_wheel'),
+    'operation': ('metrics', 'cluster', 'unit_restart', 'pure_wheel'),
 }  # fmt: skip
 """The files of results that each page shows."""
 
