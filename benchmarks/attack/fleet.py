@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import random
 import sys
 import time
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.attack.clocks import SteppingClocks
 from benchmarks.attack.hostile import SIGNED
 from benchmarks.attack.network import on_second_host
+from benchmarks.attack.plans import Plans
 from benchmarks.common import lines_of
 from timely_llm_ros.demo import Children, node_command
 from timely_llm_ros.drivers import read_journal
@@ -115,42 +115,6 @@ class Run:
             return words in file.read()
 
 
-class Plans:
-    """Writes tasks whose every call is unlike all others of the robot, so that doubles show.
-
-    Args:
-        seed: Of the tasks.
-        robots: Every robot with its skill set.
-    """
-
-    def __init__(self, seed: int, robots: Mapping[str, str]) -> None:
-        self._random, self._robots = random.Random(f'{seed} plans'), robots
-        times_ms = {robot: list(range(1000, 10000)) for robot in robots if robot not in MOCKS}
-        for values in times_ms.values():
-            self._random.shuffle(values)
-        self._times_ms = {robot: itertools.cycle(values) for robot, values in times_ms.items()}
-        self._number = itertools.count(1)
-
-    def next(self, robot: str) -> tuple[str, list[dict[str, Any]]]:
-        """Return an instruction that is its own plan, and a scene."""
-        if robot in MOCKS:
-            way_cm = self._random.randrange(30, 90)
-            turn = self._random.choice(('turn_cw', 'turn_ccw'))
-            angle = self._random.randrange(20, 180)
-            calls = f'move_forward({way_cm});{turn}({angle});move_backward({way_cm});'
-            return self._random.choice((f'takeoff;{calls}land;', f'{calls}delay(500);')), []
-        length = self._random.randrange(2, 7)
-        if self._robots[robot] == 'tello':
-            return ''.join(f'delay({next(self._times_ms[robot])});' for _ in range(length)), []
-        names = [f'thing_{next(self._number)}' for _ in range(length)]
-        skill = self._random.choice(('pick({});', 'wipe({});', 'place({});'))
-        scene = [
-            {'name': name, 'kind': 'cup', 'x_m': 0.4, 'y_m': 0.1 * number, 'z_m': 0.0}
-            for number, name in enumerate(names)
-        ]
-        return ''.join(map(skill.format, names)), scene
-
-
 class Fleet:
     """Starts, follows and ends the programs.
 
@@ -179,7 +143,7 @@ class Fleet:
         """What the first client heard of tasks on the domain, with the time."""
         self.ready: set[str] = set()
         self.stopping = False
-        self._plans = Plans(seed, self.robots)
+        self._plans = Plans(seed, self.robots, MOCKS)
         self._link_pid = link_pid
         self._keys, self._trace_numbers = itertools.count(1), itertools.count(1)
         self._jobs: list[asyncio.Task[None]] = []
