@@ -24,6 +24,13 @@ SHARED_MEMORY = Path('/dev/shm')  # noqa: S108 (nothing is written there)
 TRANSPORTS = 'FASTDDS_BUILTIN_TRANSPORTS'
 """Environment variable by which Fast DDS chooses its transports."""
 
+SOCKET_BYTES = 2_000_000
+"""Room of a socket of Fast DDS for what has come, where the system allows it. Each program that comes
+or goes is told of by hundreds of messages at once; what finds no room is sent again seconds later."""
+
+ALLOWED_BYTES = Path('/proc/sys/net/core/rmem_max')
+"""Where Linux says how much room a socket may ask for (bytes)."""
+
 _PROFILES = ('FASTDDS_DEFAULT_PROFILES_FILE', 'FASTRTPS_DEFAULT_PROFILES_FILE')
 
 LEAST_FILES = 64
@@ -83,10 +90,11 @@ def prepare_for_dds() -> None:
 
     Fast DDS is to speak UDP alone, unless its user has chosen transports or profiles: its shared
     memory waits by the wall clock, so that messages are late for as long as that is set back.
+    Its sockets are to have more room than a system gives by default.
     """
     clear_dead_ports()
     if not any(map(os.environ.get, _PROFILES)):
-        os.environ.setdefault(TRANSPORTS, 'UDPv4')
+        os.environ.setdefault(TRANSPORTS, f'UDPv4?sockets_size={SOCKET_BYTES // 10**6}MB')
 
 
 def take_precedence(*, alone: bool = False) -> bool:

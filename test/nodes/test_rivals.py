@@ -87,3 +87,11 @@ def test_one_that_is_not_new_leaves_its_name_to_nobody(
     assert not hears(LOW, LONG)
     clock.s += LEAVE_S + 0.1
     assert not hears(LOW, LONG)
+
+
+def test_it_knows_itself_as_soon_as_others_may_address_it(program: Any) -> None:
+    made, _ = program(LOW, 1)
+    made._heard.take_numbered.return_value = []
+    assert made.gid == b''
+    made._heard.take_numbered.return_value = [(SimpleNamespace(frame_id=EPOCH), LOW, 1)]
+    assert made.gid == LOW

@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from timely_llm_ros.errors import TimelyError
 from timely_llm_ros.installation import checkout
-from timely_llm_ros.processes import SHARED_MEMORY, dead_ports, take_precedence
+from timely_llm_ros.processes import (
+    ALLOWED_BYTES,
+    SHARED_MEMORY,
+    SOCKET_BYTES,
+    dead_ports,
+    take_precedence,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -95,7 +101,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     checks: list[Callable[[], Iterator[Finding]]] = [
         check_python, check_ros, check_model, check_torch, check_vllm, check_packages,
-        check_programs, check_skill_sets, check_disk, check_shared_memory, check_precedence,
+        check_programs, check_skill_sets, check_disk, check_shared_memory, check_sockets, check_precedence,
     ]  # fmt: skip
     if options.dds:
         checks.append(check_dds)
@@ -266,6 +272,20 @@ def check_shared_memory(folder: Path = SHARED_MEMORY) -> Iterator[Finding]:
         yield Finding('shared memory', 'note', text, f'rm {" ".join(map(str, dead))}')
     else:
         yield Finding('shared memory', 'ok', f'no dead port of Fast DDS in {folder}')
+
+
+def check_sockets(allowed: Path = ALLOWED_BYTES) -> Iterator[Finding]:
+    """Check that what many programs say at once finds room."""
+    try:
+        most = int(allowed.read_text())
+    except OSError:
+        return
+    text = f'sockets may have {most / 1e6:.1f} MB'
+    if most >= SOCKET_BYTES:
+        yield Finding('sockets', 'ok', text)
+    else:
+        mend = f'sysctl -w net.core.rmem_max={SOCKET_BYTES}'
+        yield Finding('sockets', 'note', f'{text}: fleets lose messages when programs start', mend)
 
 
 def check_precedence() -> Iterator[Finding]:

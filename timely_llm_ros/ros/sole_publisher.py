@@ -12,7 +12,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import threading
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from rclpy.impl.implementation_singleton import rclpy_implementation
@@ -148,10 +150,29 @@ class SolePublisher:
         self._action = node.resolve_service_name(action)
         self._new_until_s = 0.0
         self._published = 0
+        self._hearing = threading.Lock()
+        self._gid = b''
+        self._strange: deque[tuple[bytes, int]] = deque(maxlen=_DEPTH)
+        """Who else was heard, and how many messages each has published."""
         self._others: dict[bytes, float] = {}
         """Since when who else has been heard (s)."""
-        self.gid = b''
-        """Its own identity, known once it has heard itself."""
+
+    @property
+    def gid(self) -> bytes:
+        """Its own identity, known once it has heard itself; from any thread."""
+        if not self._gid:
+            # Whoever has heard it sooner may address it already.
+            self._hear()
+        return self._gid
+
+    def _hear(self) -> None:
+        with self._hearing:
+            for message, gid, number in self._heard.take_numbered():
+                header = getattr(message, 'header', message)
+                if not self._gid and header.frame_id == EPOCH:
+                    self._gid = gid
+                elif self._gid and gid != self._gid:
+                    self._strange.append((gid, number))
 
     def publish(self, message: Any, header: Any) -> None:
         """Publish a message with the present time and this program's epoch in its header."""
@@ -181,19 +202,17 @@ class SolePublisher:
         are equally old it is the one with the greater GID.
         """
         now_s = time.monotonic()
-        for message, gid, number in self._heard.take_numbered():
-            header = getattr(message, 'header', message)
-            if not self.gid and header.frame_id == EPOCH:
-                self.gid = gid
-            elif self.gid and gid != self.gid:
-                self._heard.report(gid, f'{self.gid.hex()} alone')
-                # Who should have left by now, and still speaks, is not new.
-                waited_s = now_s - self._others.setdefault(gid, now_s)
-                older = number - self._published if number else 0
-                newer = older > ALIKE or (older >= -ALIKE and gid < self.gid)
-                leaves = newer or waited_s > LEAVE_S
-                if leaves and now_s < self._new_until_s and self._servers() > 1:
-                    return self._doubled()
+        self._hear()
+        while self._strange:
+            gid, number = self._strange.popleft()
+            self._heard.report(gid, f'{self._gid.hex()} alone')
+            # Who should have left by now, and still speaks, is not new.
+            waited_s = now_s - self._others.setdefault(gid, now_s)
+            older = number - self._published if number else 0
+            newer = older > ALIKE or (older >= -ALIKE and gid < self._gid)
+            leaves = newer or waited_s > LEAVE_S
+            if leaves and now_s < self._new_until_s and self._servers() > 1:
+                return self._doubled()
         return ''
 
     def _servers(self) -> int:
