@@ -10,6 +10,9 @@ BENCHES := $(patsubst %.py,bench-%,$(notdir $(PROGRAMS)))
 export OMP_NUM_THREADS ?= 1
 export HF_HUB_OFFLINE = 1
 export TOKENIZERS_PARALLELISM = false
+# Demo, tests and benchmarks start hundreds of programs: without what Python keeps of a module once it
+# is compiled, each compiles all of them, for half a second.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup setup-dev setup-indy demo test test-ros coverage fuzz chaos soak lint format model model-smollm2 model-eval rlp pages docs clean $(BENCHES)
 

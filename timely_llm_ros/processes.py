@@ -25,8 +25,8 @@ TRANSPORTS = 'FASTDDS_BUILTIN_TRANSPORTS'
 """Environment variable by which Fast DDS chooses its transports."""
 
 SOCKET_BYTES = 2_000_000
-"""Room of a socket of Fast DDS for what has come, where the system allows it. Each program that comes
-or goes is told of by hundreds of messages at once; what finds no room is sent again seconds later."""
+"""Room of a socket of Fast DDS for what has come, where the system allows it. Hundreds of messages
+tell each program of one that comes or goes; what finds no room is sent again seconds later."""
 
 ALLOWED_BYTES = Path('/proc/sys/net/core/rmem_max')
 """Where Linux says how much room a socket may ask for (bytes)."""

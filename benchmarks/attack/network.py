@@ -23,6 +23,7 @@ import struct
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.drivers.tello.mock import Link
@@ -67,6 +68,17 @@ def enter_first_host(module: str, arguments: Sequence[str]) -> bool:
 def on_second_host(link_pid: int, command: Sequence[str]) -> list[str]:
     """Return the command that runs a program on the second host."""
     return ['nsenter', '--target', str(link_pid), '--net', '--mount', '--', *command]
+
+
+def lost_datagrams() -> tuple[int, int]:
+    """Return how many UDP datagrams found no room in their socket on this host, and how many came.
+
+    Counted since the host began, whoever they were for.
+    """
+    lines = Path('/proc/net/snmp').read_text().splitlines()
+    names, values = (line.split()[1:] for line in lines if line.startswith('Udp:'))
+    found = dict(zip(names, map(int, values), strict=True))
+    return found['RcvbufErrors'], found['RcvbufErrors'] + found['InDatagrams']
 
 
 def _ip(arguments: str) -> None:

@@ -66,6 +66,16 @@ def test_the_doctor_says_whether_executors_may_go_first(
     assert os.sched_getscheduler(0) == before
 
 
+@pytest.mark.parametrize(('allowed', 'level'), [(4194304, 'ok'), (212992, 'note')])
+def test_the_doctor_says_whether_sockets_may_have_room(
+    tmp_path: Path, allowed: int, level: str
+) -> None:
+    (tmp_path / 'rmem_max').write_text(f'{allowed}\n')
+    (finding,) = doctor_command.check_sockets(tmp_path / 'rmem_max')
+    assert finding.level == level
+    assert ('net.core.rmem_max=2000000' in finding.mend) is (level == 'note')
+
+
 def test_the_doctor_says_what_mends(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

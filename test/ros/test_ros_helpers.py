@@ -18,6 +18,7 @@ from timely_llm_ros.action import ExecuteSegment
 from timely_llm_ros.msg import SkillSegment
 
 from timely_llm_ros.nodes.window.parameters import WindowParameters
+from timely_llm_ros.processes import ALLOWED_BYTES, SOCKET_BYTES, TRANSPORTS
 from timely_llm_ros.ros import declare
 from timely_llm_ros.ros.action_client import GoalClient
 from timely_llm_ros.ros.action_server import RESULTS_KEPT, DeferredActionServer
@@ -206,6 +207,32 @@ raise SystemExit(program.run('test', ['test'], lambda ros, stop: serve()))
     )
     assert says in done.stdout + done.stderr
     assert done.returncode == (0 if says == '64' else 2), done.stderr
+
+
+def test_sockets_have_the_room_that_they_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Confined to this machine, rmw_fastrtps makes its sockets as it likes.
+    monkeypatch.delenv('ROS_AUTOMATIC_DISCOVERY_RANGE')
+    monkeypatch.delenv(TRANSPORTS, raising=False)
+    code = """
+import os, socket
+import rclpy
+from timely_llm_ros.processes import prepare_for_dds
+prepare_for_dds()
+rclpy.init()
+node = rclpy.create_node('roomy')
+for name in os.listdir('/proc/self/fd'):
+    try:
+        with socket.socket(fileno=os.dup(int(name))) as one:
+            print(one.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF))
+    except OSError:
+        pass
+"""
+    done = subprocess.run(
+        [sys.executable, '-c', code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    # Linux gives twice what it is asked for.
+    wanted = 2 * min(SOCKET_BYTES, int(ALLOWED_BYTES.read_text()))
+    assert sum(int(line) >= wanted for line in done.stdout.split()) >= 3, done.stdout
 
 
 @pytest.mark.usefixtures('client')

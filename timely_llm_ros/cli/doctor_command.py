@@ -101,7 +101,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     checks: list[Callable[[], Iterator[Finding]]] = [
         check_python, check_ros, check_model, check_torch, check_vllm, check_packages,
-        check_programs, check_skill_sets, check_disk, check_shared_memory, check_sockets, check_precedence,
+        check_programs, check_skill_sets, check_disk, check_shared_memory, check_sockets,
+        check_precedence,
     ]  # fmt: skip
     if options.dds:
         checks.append(check_dds)
