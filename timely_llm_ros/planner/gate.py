@@ -50,6 +50,11 @@ TAKEOVER_MARGIN = 1.1
 """How much more, as a ratio, a task must earn than the one that it ends: what is expected of two of
 a kind is never quite the same, and each would end the one before it."""
 
+HOPE = 0.6
+"""Where the engine has time for all, a task is refused as late only if it would be late even where
+the engine took this part of the time that is expected of it. Of those refused otherwise more than
+half would have been in time, and one that is not is dropped before it costs anybody anything."""
+
 MOST_LABELS = 16
 """Kinds of tasks that the figures tell apart."""
 
@@ -132,13 +137,17 @@ class Gate:
         if self._robot_prices.idle:
             return found
         waits = found.robot_s > 0 or self._expectations.pending > 0
+        hope = HOPE if self.demand() <= 1.0 else 1.0
+        hoped_s = found.robot_s + hope * max(0.0, found.response_s - found.robot_s)
         told = (
             f'a first action is expected after {found.response_s:.2f} s ({found.robot_s:.2f} s for '
             f'its robot, {found.engine_s:.2f} s for the engine), worth {found.utility:.2f}'
         )
-        if waits and found.utility <= utility.floor:
+        if waits and utility.first(hoped_s) <= utility.floor:
             self._state.refused['robot' if found.robot_s > found.engine_s else 'engine'] += 1
-            raise TaskRefusedError(f'{told}: expected more than {utility.floor:g}')
+            raise TaskRefusedError(
+                f'{told}: expected more than {utility.floor:g} after {hoped_s:.2f} s'
+            )
         # Where nobody waits for the engine, nobody else would have it.
         engine_s = cost.plan_cost_s if self._expectations.pending else 0.0
         elsewhere = self._prices.price(now_s, task.client) * engine_s

@@ -38,6 +38,14 @@ def test_engine_time_is_free_while_all_fits() -> None:
     assert found.price(60.0, '') == 0.0
 
 
+def test_what_is_asked_for_is_known_before_a_window_is_over_and_has_no_price_yet() -> None:
+    found = prices()
+    for number in range(45):
+        found.note(number / 15.0, '', Kind('exact', NORMAL))
+    assert found.demand(3.0) == pytest.approx(1.5, rel=0.1)
+    assert found.price(3.0, '') == 0.0
+
+
 def test_the_kind_that_just_finds_no_room_sets_the_price() -> None:
     normal, urgent = prices(), prices()
     ask(normal, (NORMAL, 15.0, ''))

@@ -27,6 +27,9 @@ MARGINAL = 0.8
 """What of its peak a task of the kind that sets the price must be expected to earn. At 1 only those
 that find the engine idle would be good enough, and it would be idle between them."""
 
+LEAST_AGE_S = 2.0
+"""For how long tasks count as having come, at least (s): a first burst alone is no rate."""
+
 NEGLIGIBLE = 1e-4
 """Kinds of which fewer come per second are forgotten."""
 
@@ -42,17 +45,24 @@ class Prices:
     def __init__(self, costs: PlanCosts, weight_of: Callable[[str], float]) -> None:
         self._costs, self._weight_of = costs, weight_of
         self._rates: dict[str, dict[Kind, float]] = defaultdict(lambda: defaultdict(float))
-        self._at_s = -math.inf
+        self._began_s = self._at_s = -math.inf
 
     def note(self, now_s: float, client: str, kind: Kind) -> None:
         """Note that a client's task came."""
+        if self._began_s == -math.inf:
+            self._began_s = now_s
         self._decay(now_s)
         self._rates[client][kind] += 1.0 / WINDOW_S
 
     def demand(self, now_s: float) -> float:
-        """Return how much of the engine is asked for; above 1 it is more than there is."""
+        """Return how much of the engine is asked for; above 1 it is more than there is.
+
+        Where tasks came for less than the window, it is as if they had come so all the time. A
+        price, by which tasks are refused, does not go that far.
+        """
         self._decay(now_s)
-        return sum(map(self._asked, self._rates.values()))
+        age_s = max(LEAST_AGE_S, now_s - self._began_s)
+        return sum(map(self._asked, self._rates.values())) / -math.expm1(-age_s / WINDOW_S)
 
     def price(self, now_s: float, client: str) -> float:
         """Return what a second of the engine must earn for a client (utility/s); 0 if all fits."""
