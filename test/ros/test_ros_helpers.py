@@ -52,13 +52,14 @@ class Pair:
             on_accepted=self.goals.append,
             on_cancel=self.cancels.append,
             result_timeout_s=self._result_timeout_s,
+            client_of=lambda goal: bytes(goal.planner),
         )
 
     def _on_goal(self, goal: ExecuteSegment.Goal) -> GoalResponse:
         return GoalResponse.REJECT if goal.segment.text == 'reject' else GoalResponse.ACCEPT
 
-    def send(self, text: str = '') -> Goal:
-        message = ExecuteSegment.Goal(segment=SkillSegment(text=text))
+    def send(self, text: str = '', planner: bytes = b'') -> Goal:
+        message = ExecuteSegment.Goal(segment=SkillSegment(text=text), planner=planner)
         return Goal(self.client, self.action, message)
 
     def close(self) -> None:
@@ -87,6 +88,28 @@ def test_goal_ends_when_told_to(pair: Pair, succeeded: bool, status: int) -> Non
     pair.finish(taken, succeeded)
     assert goal.result()[0] == status
     assert goal.result()[1].value == 'done'
+
+
+@pytest.mark.parametrize('found', [True, False], ids=['found', 'never'])
+def test_a_goal_waits_until_its_client_is_discovered_whole(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, found: bool
+) -> None:
+    node, looks, before = pair.client.node, [], len(pair.goals)
+    service = f'{node.resolve_service_name("helpers/execute_segment")}/_action/send_goal'
+    asking = node.get_publishers_info_by_topic(f'rq{service}Request', no_mangle=True)
+    really = node.get_subscriptions_info_by_topic
+
+    def look(*arguments: Any, **options: Any) -> Any:
+        looks.append(arguments)
+        return really(*arguments, **options) if found and len(looks) > 5 else []
+
+    monkeypatch.setattr(node, 'get_subscriptions_info_by_topic', look)
+    # Another topic of the same program each time.
+    goal = pair.send(planner=bytes([*asking[0].endpoint_gid[:-1], found])).wait_accepted()
+    # One that is never found is served after all.
+    assert len(looks) > 5
+    pair.finish(pair.goals[before], succeeded=True)
+    assert goal.result()[0] == SUCCEEDED
 
 
 def test_cancelled_goal_ends_canceled(pair: Pair) -> None:

@@ -11,11 +11,12 @@ from rclpy.action import ActionServer, CancelResponse
 from rclpy.clock import ClockType, ROSClock
 from rclpy.time import Time
 
+from timely_llm_ros.ros.sole_publisher import same_program
 from timely_llm_ros.ros.steady_timer import create_steady_timer
 from timely_llm_ros.ros.topics import FEEDBACK_QOS, GOALS_QOS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from rclpy.action import GoalResponse
     from rclpy.action.server import ServerGoalHandle
@@ -28,6 +29,12 @@ RESULTS_KEPT = 50
 
 OTHERS_KEPT = 256
 """Goals for other servers of the name that are remembered."""
+
+MEET_LIMIT_S = 0.5
+"""How long a goal waits until its client is discovered whole (s)."""
+
+MEET_PERIOD_S = 0.02
+"""How often it is looked for meanwhile (s)."""
 
 ASKED_WITHIN_S = 2
 """Results are kept that long whatever their number, for clients that are about to ask (s)."""
@@ -47,6 +54,8 @@ class DeferredActionServer(ActionServer):  # type: ignore[misc]
         on_accepted: Takes an accepted goal, whose status is EXECUTING by then.
         on_cancel: Told that a client wants a goal cancelled, which is always accepted.
         is_addressed: Says whether a goal is for this server; others get no answer from it.
+        client_of: Says who sent a goal, by the GID of any publisher of that program; b'' if that is
+            not known.
         result_timeout_s: How long a result is kept (s), unless ``RESULTS_KEPT`` are newer.
     """
 
@@ -61,8 +70,13 @@ class DeferredActionServer(ActionServer):  # type: ignore[misc]
         on_cancel: Callable[[ServerGoalHandle], None],
         result_timeout_s: int,
         is_addressed: Callable[[Any], bool] = lambda _: True,
+        client_of: Callable[[Any], bytes] = lambda _: b'',
     ) -> None:
-        self._name, self._is_addressed = name, is_addressed
+        self._name, self._is_addressed, self._client_of = name, is_addressed, client_of
+        self._met = b''
+        """The client that was last seen to be discovered whole."""
+        self._early: deque[tuple[float, Any]] = deque()
+        """Goals of a client that is not, and when each came (s)."""
         self._others: deque[bytes] = deque(maxlen=OTHERS_KEPT)
         """Ids of goals that are for another server of the name."""
 
@@ -95,11 +109,16 @@ class DeferredActionServer(ActionServer):  # type: ignore[misc]
         # Goals are stamped by the node's own clock.
         self._node = node
         self._timer = create_steady_timer(node, ASKED_WITHIN_S / 2, self._forget)
+        self._meeting = create_steady_timer(node, MEET_PERIOD_S, self._serve_early)
+        self._meeting.cancel()
 
     async def execute(self, taken_data: Any) -> None:
         """Serve what has arrived; a fault is logged, for rclpy's executor would die of it."""
         try:
             self._drop_others(taken_data)
+            if 'goal' in taken_data and not self._hears(taken_data['goal'][1].goal):
+                self._early.append((time.monotonic(), taken_data.pop('goal')))
+                self._meeting.reset()
             await super().execute(taken_data)
         except Exception:
             _logger.exception('action %s', self._name)
@@ -114,6 +133,40 @@ class DeferredActionServer(ActionServer):  # type: ignore[misc]
             asked = taken_data['cancel'][1].goal_info.goal_id
             if bytes(asked.uuid) in self._others:
                 del taken_data['cancel']
+
+    def _hears(self, goal: Any) -> bool:
+        """Return whether an answer reaches who sent a goal, as far as the graph tells.
+
+        rmw_fastrtps loses the answer to a client whose readers it has not discovered. It waits for
+        them for 0.1 s first, and lets no other thread of this program run meanwhile: two such
+        answers in a row looked like a worker that hangs.
+        """
+        client = self._client_of(goal)
+        if not client or client == self._met:
+            return True
+        service = f'{self._node.resolve_service_name(self._name)}/_action/'
+        readers = (f'rr{service}{kind}Reply' for kind in ('send_goal', 'get_result', 'cancel_goal'))
+        look = self._node.get_subscriptions_info_by_topic
+        if all(_is_among(look(name, no_mangle=True), client) for name in readers):
+            self._met = client
+            return True
+        # With another middleware, or where a GID is not told, there is nothing to be seen.
+        look = self._node.get_publishers_info_by_topic
+        return not _is_among(look(f'rq{service}send_goalRequest', no_mangle=True), client)
+
+    def _serve_early(self) -> None:
+        """Serve goals whose client is discovered by now, or has been waited for long enough."""
+        before_s = time.monotonic() - MEET_LIMIT_S
+        while self._early and (
+            self._early[0][0] < before_s or self._hears(self._early[0][1][1].goal)
+        ):
+            taken = {'goal': self._early.popleft()[1]}
+            self._node.executor.create_task(self._serve, taken)
+        if not self._early:
+            self._meeting.cancel()
+
+    async def _serve(self, taken_data: dict[str, Any]) -> None:
+        await super().execute(taken_data)
 
     def notify_execute(self, goal_handle: ServerGoalHandle, execute_callback: object) -> None:
         """Do nothing: the goal's execution is not rclpy's."""
@@ -135,6 +188,7 @@ class DeferredActionServer(ActionServer):  # type: ignore[misc]
     def destroy(self) -> None:
         """End the server and what belongs to it."""
         self._node.destroy_timer(self._timer)
+        self._node.destroy_timer(self._meeting)
         super().destroy()
 
     def _forget(self) -> None:
@@ -180,6 +234,10 @@ class _Ages:
         self.now_ns = real_ns + self._ahead_ns
         now = Time(nanoseconds=self.now_ns, clock_type=ClockType.ROS_TIME)
         self._clock.set_ros_time_override(now)
+
+
+def _is_among(endpoints: Iterable[Any], client: bytes) -> bool:
+    return any(same_program(bytes(one.endpoint_gid), client) for one in endpoints)
 
 
 def _never(_: ServerGoalHandle) -> None:

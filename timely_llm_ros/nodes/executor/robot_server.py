@@ -144,6 +144,7 @@ class RobotServer:
             on_cancel=self._on_cancel,
             result_timeout_s=self._result_timeout_s,
             is_addressed=self._is_addressed,
+            client_of=lambda goal: bytes(goal.planner),
         )
         self.stops.open()
 
