@@ -146,13 +146,15 @@ class DeferredActionServer(ActionServer):  # type: ignore[misc]
             return True
         service = f'{self._node.resolve_service_name(self._name)}/_action/'
         readers = (f'rr{service}{kind}Reply' for kind in ('send_goal', 'get_result', 'cancel_goal'))
-        look = self._node.get_subscriptions_info_by_topic
-        if all(_is_among(look(name, no_mangle=True), client) for name in readers):
-            self._met = client
-            return True
+        asked = f'rq{service}send_goalRequest'
         # With another middleware, or where a GID is not told, there is nothing to be seen.
-        look = self._node.get_publishers_info_by_topic
-        return not _is_among(look(f'rq{service}send_goalRequest', no_mangle=True), client)
+        whole = all(
+            _is_among(self._node.get_subscriptions_info_by_topic(name, no_mangle=True), client)
+            for name in readers
+        ) or not _is_among(self._node.get_publishers_info_by_topic(asked, no_mangle=True), client)
+        if whole:
+            self._met = client
+        return whole
 
     def _serve_early(self) -> None:
         """Serve goals whose client is discovered by now, or has been waited for long enough."""
