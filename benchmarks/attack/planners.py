@@ -63,7 +63,6 @@ than the 15 s after which the supervisor's pause before a restart is the shortes
 END_S = 30.0
 """How long the fleet may take to end after an interrupt (s)."""
 
-MODULE = 'benchmarks.attack.planners'
 LOOK_S = 0.01
 SAFE_S, BACK_S = 0.5, 3.0
 
@@ -370,9 +369,8 @@ def main() -> int:
     options = parser.parse_args()
     if options.robots < options.planners:
         parser.error(f'--robots {options.robots}: expected one for each planner at least')
-    # Where nobody else hears it, it may speak as fleets do: confined to this machine by itself,
-    # rmw_fastrtps makes sockets of its own.
-    alone = enter_first_host(MODULE, sys.argv[1:])
+    # Alone it may speak as fleets do: under LOCALHOST rmw_fastrtps makes sockets of its own.
+    alone = enter_first_host('benchmarks.attack.planners', sys.argv[1:])
     adopt_orphans()
     prepare_for_dds()
     os.environ |= {
