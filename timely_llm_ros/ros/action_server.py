@@ -158,14 +158,15 @@ class DeferredActionServer(ActionServer):  # type: ignore[misc]
 
     def _serve_early(self) -> None:
         """Serve goals whose client is discovered by now, or has been waited for long enough."""
-        before_s = time.monotonic() - MEET_LIMIT_S
-        while self._early and (
-            self._early[0][0] < before_s or self._hears(self._early[0][1][1].goal)
-        ):
-            taken = {'goal': self._early.popleft()[1]}
-            self._node.executor.create_task(self._serve, taken)
+        before_s, early = time.monotonic() - MEET_LIMIT_S, self._early
+        while early and (early[0][0] < before_s or self._hears(early[0][1][1].goal)):
+            self._node.executor.create_task(self._serve, {'goal': early.popleft()[1]})
         if not self._early:
             self._meeting.cancel()
+
+    def drop_early(self) -> None:
+        """Forget goals that wait for their client, without an answer; from any thread."""
+        self._early = deque()
 
     async def _serve(self, taken_data: dict[str, Any]) -> None:
         await super().execute(taken_data)

@@ -121,7 +121,7 @@ class RobotServer:
         self._published_s = 0.0
         self._state_period_s = state_period_s
         self._result_timeout_s = result_timeout_s
-        self._server: DeferredActionServer
+        self._server: DeferredActionServer | None = None
 
     # On the loop's thread
 
@@ -289,6 +289,8 @@ class RobotServer:
 
     def _drop_unread(self, ending: Ending) -> None:
         """Refuse what came before a stop, read or not: it must not start after it."""
+        if self._server is not None:
+            self._server.drop_early()
         for taken in self._runs:
             taken.dropped = ending
         while self._unread:
@@ -386,7 +388,7 @@ class RobotServer:
             taken.goal.publish_feedback(message)
 
     def _finish(self, taken: _Taken, outcome: SegmentOutcome) -> None:
-        if taken.goal is None:
+        if taken.goal is None or self._server is None:
             return
         self._by_goal.pop(bytes(taken.goal.goal_id.uuid), None)
         self._server.finish(taken.goal, outcome_message(outcome), succeeded=outcome.succeeded)
