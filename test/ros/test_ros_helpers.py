@@ -19,7 +19,7 @@ from timely_llm_ros.msg import SkillSegment
 
 from timely_llm_ros.nodes.window.parameters import WindowParameters
 from timely_llm_ros.processes import ALLOWED_BYTES, SOCKET_BYTES, TRANSPORTS
-from timely_llm_ros.ros import declare
+from timely_llm_ros.ros import action_server, declare
 from timely_llm_ros.ros.action_client import GoalClient
 from timely_llm_ros.ros.action_server import RESULTS_KEPT, DeferredActionServer
 from timely_llm_ros.ros.deferred_service import create_deferred_service
@@ -62,6 +62,13 @@ class Pair:
         message = ExecuteSegment.Goal(segment=SkillSegment(text=text), planner=planner)
         return Goal(self.client, self.action, message)
 
+    def asking(self) -> bytes:
+        """Return the GID of what sends the goals."""
+        node = self.client.node
+        topic = f'rq{node.resolve_service_name(self._name)}/_action/send_goalRequest'
+        found = node.get_publishers_info_by_topic(topic, no_mangle=True)
+        return bytes(found[0].endpoint_gid)
+
     def close(self) -> None:
         self.client.call(self.action.destroy)
         self.client.call(self.server.destroy)
@@ -95,8 +102,7 @@ def test_a_goal_waits_until_its_client_is_discovered_whole(
     pair: Pair, monkeypatch: pytest.MonkeyPatch, found: bool
 ) -> None:
     node, looks, before = pair.client.node, [], len(pair.goals)
-    service = f'{node.resolve_service_name("helpers/execute_segment")}/_action/send_goal'
-    asking = node.get_publishers_info_by_topic(f'rq{service}Request', no_mangle=True)
+    asking = pair.asking()
     really = node.get_subscriptions_info_by_topic
 
     def look(*arguments: Any, **options: Any) -> Any:
@@ -105,11 +111,35 @@ def test_a_goal_waits_until_its_client_is_discovered_whole(
 
     monkeypatch.setattr(node, 'get_subscriptions_info_by_topic', look)
     # Another topic of the same program each time.
-    goal = pair.send(planner=bytes([*asking[0].endpoint_gid[:-1], found])).wait_accepted()
+    goal = pair.send(planner=bytes([*asking[:-1], found])).wait_accepted()
     # One that is never found is served after all.
     assert len(looks) > 5
     pair.finish(pair.goals[before], succeeded=True)
     assert goal.result()[0] == SUCCEEDED
+
+
+def test_a_goal_that_waits_for_its_client_can_be_dropped(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = Pair(client, 'helpers/dropped', result_timeout_s=5)
+    looks: list[Any] = []
+
+    def look(*arguments: Any, **_: Any) -> Any:
+        looks.append(arguments)
+        return []
+
+    with monkeypatch.context() as patched:
+        patched.setattr(action_server, 'MEET_LIMIT_S', LIMIT_S)
+        patched.setattr(client.node, 'get_subscriptions_info_by_topic', look)
+        early = pair.send('early', planner=pair.asking())
+        wait_for(lambda: len(looks) > 1, 'a second look for the client')
+        pair.server.drop_early()
+    later = pair.send('later').wait_accepted()
+    pair.finish(pair.goals[0], succeeded=True)
+    assert later.result()[0] == SUCCEEDED
+    assert [taken.request.segment.text for taken in pair.goals] == ['later']
+    assert early.accepted is None
+    pair.close()
 
 
 def test_cancelled_goal_ends_canceled(pair: Pair) -> None:
