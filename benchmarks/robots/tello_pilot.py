@@ -1,4 +1,4 @@
-"""A guarded program that flies one Tello into a long move, to be killed there by the benchmark.
+"""A guarded program that flies one Tello into a long move; the benchmark kills or halts it there.
 
 Usage: python -m benchmarks.robots.tello_pilot ADDRESS LOCAL_ADDRESS. Prints the worker's
 process id once the move was asked for.
@@ -14,6 +14,7 @@ from timely_llm_ros.clock import WallClock
 from timely_llm_ros.drivers.tello import TelloDriver, TelloOptions
 from timely_llm_ros.execution import Guard, SegmentExecutor, run_guarded
 from timely_llm_ros.nodes.executor import RobotBody, SharedBodies
+from timely_llm_ros.nodes.executor.parameters import ExecutorParameters
 from timely_llm_ros.skills import Scene, Segment, parse
 from timely_llm_ros.skills.loading import find_skill_set
 
@@ -31,7 +32,7 @@ def main() -> int:
         flight = asyncio.create_task(executor.execute('plan', segment, Scene(), lambda _: None))
         print(os.getpid(), flush=True)
         while not flight.done():
-            guard.beat(next_within_s=0.2)
+            guard.beat(next_within_s=ExecutorParameters().worker_timeout_s)
             await asyncio.sleep(0.025)
         return 1
 

@@ -38,8 +38,9 @@ class ExecutorParameters:
         minimum=0.0,
         maximum=60.0,
     )
+    # A Tello's guard then waits up to 0.1 s for a state that says whether it lands.
     worker_timeout_s: float = fixed(
-        0.2,
+        0.16,
         'Silence of the process that drives the robots (s) after which its guard ends it and makes '
         'the robots safe.',
         minimum=0.1,
