@@ -96,6 +96,9 @@ class RecordedTask:
     scene: Scene = field(default_factory=Scene)
     """What the model was told of the robot's surroundings."""
 
+    history: tuple[str, ...] = ()
+    """What was said before in a chat, by its user and the answers in turn."""
+
     time_budget_s: float | None = None
     """None for no limit."""
 

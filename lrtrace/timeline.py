@@ -124,11 +124,13 @@ def _accepted(run: Run, trace: Trace, room: Room) -> tuple[dict[str, RecordedTas
             skill_set=str(event.skill_set),
             scene=scene(event.scene),
             time_budget_s=seconds(event.time_budget) or None,
-            # Traces of before have neither.
+            # Traces of before have none of these.
+            history=tuple(map(str, getattr(event, 'history', ()))),
             told_response_s=_known_s(event, 'expected_response'),
             promised_response_s=_known_s(event, 'promised_response'),
         )
         size = TASK_BYTES + _size(task.robot, task.kind, task.instruction, task.skill_set)
+        size += _size(*task.history)
         for item in task.scene.objects:
             size += OBJECT_BYTES + _size(item.name, item.kind, item.attribute, item.support)
         if not room.take(size):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from support.traces.small_trace import INSTRUCTION, write_small_trace
+from support.traces.small_trace import HISTORY, INSTRUCTION, write_small_trace
 
 from benchmarks.recorder.synthetic_trace import write_trace
 from lrtrace.storage.reader import Trace
@@ -50,6 +50,7 @@ def test_a_task_is_sent_as_it_was_asked(crashed: Path) -> None:
     ]
     assert (goal.utility.slope_per_s, goal.utility.expected_response.sec) == (-2.0, 1)
     assert goal.time_budget.sec == 30
+    assert list(goal.history) == list(HISTORY)
     # Tasks of one robot wait for each other.
     assert goal.when_busy == goal.BUSY_QUEUE
 

@@ -23,11 +23,11 @@ from timely_llm_ros.execution.robot_link import (
     SegmentProgress,
     TimedSegment,
 )
-from timely_llm_ros.planner import Expectation, TaskFeedback, TaskPhase
+from timely_llm_ros.planner import Expectation, Task, TaskFeedback, TaskPhase
 from timely_llm_ros.ros.conversions import feedback_json
 from timely_llm_ros.ros.conversions import segments as sc
 from timely_llm_ros.ros.conversions import tasks as c
-from timely_llm_ros.skills import Segment
+from timely_llm_ros.skills import Message, Segment
 from timely_llm_ros.skills.language import parse
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.skills.scene import RELATIONS, Scene, SceneObject
@@ -208,6 +208,17 @@ def test_task() -> None:
     assert task.scene.names == ('cup_1',)
     with pytest.raises(TimelyError, match='drone_1'):
         c.task_record(goal, 'id', skill_set_of={}, default_utility=NORMAL)
+
+
+def test_what_was_said_before_comes_with_a_goal() -> None:
+    def task(history: list[str]) -> Task:
+        goal = PlanTask.Goal(robot='screen', instruction='And why?', history=history)
+        return c.task_record(goal, 'id', skill_set_of={'screen': 'chatbot'}, default_utility=NORMAL)
+
+    said = [Message('user', 'How high?'), Message('assistant', 'Two metres.')]
+    assert task([message.content for message in said]).history == tuple(said)
+    with pytest.raises(InvalidTaskError, match='history of 1 messages: expected an even number'):
+        task(['How high?'])
 
 
 def test_a_client_is_never_cut_to_the_name_of_another() -> None:

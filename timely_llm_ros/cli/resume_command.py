@@ -74,6 +74,7 @@ def task_json(task: RecordedTask) -> dict[str, Any]:
         'robot': task.robot,
         'skill_set': task.skill_set,
         'task_kind': '' if task.kind == 'other' else task.kind,
+        'history': task.history,
         'instruction': task.instruction,
         'scene': [asdict(item) for item in task.scene.objects],
         'utility': {

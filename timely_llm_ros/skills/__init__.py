@@ -18,6 +18,7 @@ from timely_llm_ros.skills.messages import (
     instruction_words,
     read_messages,
     require_turns,
+    turns,
 )
 from timely_llm_ros.skills.motions import (
     Amount,
@@ -75,5 +76,5 @@ __all__ = [
     'TextSegmenter', 'Turn', 'build_prompt', 'calls_of', 'expected_execution_s',
     'fallback_segments', 'fixed_part', 'instruction_words', 'is_word', 'parse', 'read_messages',
     'read_statements', 'require_own_names', 'require_turns', 'scene_line', 'segmenter_for',
-    'skill_usage', 'spoken_of_m', 'trim_scene',
+    'skill_usage', 'spoken_of_m', 'trim_scene', 'turns',
 ]  # fmt: skip

@@ -65,6 +65,13 @@ def require_turns(history: Sequence[Message]) -> None:
         instruction_words(message.content, lines=True)
 
 
+def turns(texts: Iterable[str]) -> tuple[Message, ...]:
+    """Return the messages of what a user and an assistant said in turn, the user first."""
+    return tuple(
+        Message('assistant' if number % 2 else 'user', text) for number, text in enumerate(texts)
+    )
+
+
 def read_messages(messages: Iterable[Mapping[str, Any]]) -> tuple[tuple[Message, ...], str]:
     """Return the history and the instruction of messages, the last of which is the instruction.
 

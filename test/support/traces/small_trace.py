@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 INSTRUCTION = 'take a picture of the cat'
+HISTORY = ('where is the cat', 'on the sofa')
 CALLS = (('takeoff', 0.11), ('goto(cat_1)', 0.13), ('take_picture', 0.02), ('land', 0.12))
 
 
@@ -77,6 +78,7 @@ def write_small_trace(
         accepted.scene = [SceneObject(name='cat_1', kind='cat', attribute='black')]
         accepted.scene[0].position.x = 2.0
         accepted.time_budget = duration(30.0)
+        accepted.history = list(HISTORY)
         accepted.expected_response, accepted.promised_response = duration(0.05), duration(0.1)
         add('/task_events', received_s, accepted)
         at_s = 0.05

@@ -130,6 +130,7 @@ class PlannerTopics:
                 self.counts['accepted'] += 1
                 message.event = TaskEvent.ACCEPTED
                 message.scene = scene_messages(task.scene)
+                message.history = [said.content for said in task.history]
                 message.why_robot = task.why_robot
                 if event.expected is not None:
                     _fill(message, expectation_fields(event.expected))

@@ -45,14 +45,14 @@ def goal_of(task: Mapping[str, Any]) -> PlanTask.Goal:
         task: ``robot`` and ``instruction``; and, where wanted, ``skill_set``, ``task_kind``,
             ``scene`` (a list of objects with the fields of ``SceneObject``), ``utility`` (with the
             fields of ``TimeUtility``, without a floor where none is given), ``time_budget_s``,
-            ``overrun``, ``when_busy`` and ``client``.
+            ``overrun``, ``when_busy``, ``client`` and ``history`` (a list of texts).
 
     Raises:
         InvalidTaskError: A value is missing, unknown or out of range.
     """
     known = {
         'key', 'robot', 'instruction', 'skill_set', 'task_kind', 'scene', 'utility',
-        'time_budget_s', 'overrun', 'when_busy', 'client',
+        'time_budget_s', 'overrun', 'when_busy', 'client', 'history',
     }  # fmt: skip
     unknown = sorted(set(task) - known)
     if unknown:
@@ -64,6 +64,7 @@ def goal_of(task: Mapping[str, Any]) -> PlanTask.Goal:
             robot=task['robot'],
             skill_set=task.get('skill_set', ''),
             instruction=task['instruction'],
+            history=task.get('history', ()),
             task_kind=task.get('task_kind', ''),
             client=task.get('client', ''),
             scene=conversions.scene_messages(scene),

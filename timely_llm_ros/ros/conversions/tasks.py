@@ -28,7 +28,7 @@ from timely_llm_ros.planner import (
     TaskResult,
     TaskStatus,
 )
-from timely_llm_ros.skills import Scene, SceneObject
+from timely_llm_ros.skills import Scene, SceneObject, turns
 from timely_llm_ros.utility import TimeUtility
 
 if TYPE_CHECKING:
@@ -185,6 +185,7 @@ def task_record(
         task_kind=goal.task_kind[:64],
         client=_client(goal.client),
         alternatives=tuple(others),
+        history=turns(goal.history),
     )
 
 
