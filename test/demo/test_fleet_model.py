@@ -19,8 +19,8 @@ def task(what: str, plan: str = 'p1', robot: str = 'drone_1', **values: Any) -> 
     return {
         'event': 'task', 'what': what, 'plan': plan, 'robot': robot, 'kind': 'look_for',
         'instruction': 'look for the cat', 'expected_response_s': 1.0, 'slope_per_s': -2.0,
-        'peak': 1.0, 'at_s': 0.0, 'segment': 0, 'status': 4, 'error': '', 'response_s': 0.0,
-        'waiting_s': 0.0, 'utility': 0.0, **values,
+        'peak': 1.0, 'at_s': 0.0, 'segment': 0, 'status': 4, 'error': '', 'utility': 0.0,
+        **values,
     }  # fmt: skip
 
 

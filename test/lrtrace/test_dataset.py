@@ -11,6 +11,7 @@ from rosbags.highlevel import AnyReader
 from support.traces.metadata_layout import LAYOUT, load, problems
 
 from lrtrace.cli.main import main
+from lrtrace.fleet_events import read_fleet_events
 from lrtrace.storage.reader import Trace
 from lrtrace.timeline import read_run
 from timely_llm_ros.calibration.skill_profile import profile_skills
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).resolve().parents[2] / 'datasets' / 'mock_fleet'
 TRACE = FOLDER / 'trace'
+OLDER = Path(__file__).parent / 'data' / 'without_call_durations'
 
 
 @pytest.fixture(scope='module')
@@ -63,6 +65,13 @@ def test_nothing_of_the_machine_is_in_it() -> None:
     for schema, channel, message in Trace(TRACE).raw():
         for word in (b'/tmp/', b'/home/', b'/root/', b'/usr/'):
             assert word not in message.data, (schema.name, channel.topic)
+
+
+@pytest.mark.parametrize('trace', [TRACE, OLDER], ids=lambda path: path.name)
+def test_the_window_plays_traces_of_before(trace: Path) -> None:
+    events, damage = read_fleet_events(Trace(trace))
+    assert not damage
+    assert {'robot', 'segment', 'task'} <= {event['event'] for event in events}
 
 
 def test_it_can_be_profiled_and_replayed(run: Run, capsys: pytest.CaptureFixture[str]) -> None:

@@ -54,13 +54,7 @@ def task_event(message: Any) -> Event:
         'segment': message.segment,
         'status': message.status,
         'error': _text(message.error_msg),
-        'response_s': seconds(message.response_time),
-        'waiting_s': seconds(message.waiting_time),
         'utility': message.achieved_utility,
-        'time_budget_s': seconds(message.time_budget),
-        'eviction_ratio': message.eviction_ratio,
-        'predicted_s': seconds(message.predicted_generation_time),
-        'worst_s': seconds(message.worst_generation_time),
     }
     match told['what']:
         case 'accepted':
@@ -151,11 +145,11 @@ def things_event(source: str, message: Any) -> Event:
 
 
 def scene_object(item: Any) -> list[Any]:
-    """Return a ``msg/SceneObject``: name, kind, attribute, relation, support, x, y, z, frame."""
+    """Return a ``msg/SceneObject``: name, kind, attribute, relation, support, x, y, z (m)."""
     at = item.position
     place = [round(value, 3) for value in (at.x, at.y, at.z)]
     words = (item.name, item.kind, item.attribute, item.relation, item.support)
-    return [*map(_text, words), *place, _text(item.header.frame_id)]
+    return [*map(_text, words), *place]
 
 
 def plan_of(message: Any) -> str:

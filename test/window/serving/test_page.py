@@ -76,7 +76,7 @@ def task(name: str, what: str, plan: str = PLAN, **more: Any) -> dict[str, Any]:
         'event': 'task', 'what': what, 'plan': plan, 'robot': name, 'skill_set': 'tello',
         'kind': 'look_for', 'instruction': 'look for the cat', 'expected_response_s': 1.0,
         'slope_per_s': -1.0, 'peak': 1.0, 'at_s': 0.0, 'segment': 0, 'status': 0, 'error': '',
-        'utility': 0.0, 'scene': [], 'time_budget_s': 0.0,
+        'utility': 0.0, 'scene': [],
     }  # fmt: skip
     return {**told, **more}
 
@@ -210,7 +210,7 @@ def test_a_task_in_words_is_asked_for(browser: Chromium, window: Window) -> None
 
 
 def test_no_text_of_a_fleet_runs_as_script(browser: Chromium, window: Window) -> None:
-    scene = [[HOSTILE, HOSTILE, HOSTILE, 'on', HOSTILE, 1.0, 1.0, 0.0, HOSTILE]]
+    scene = [[HOSTILE, HOSTILE, HOSTILE, 'on', HOSTILE, 1.0, 1.0, 0.0]]
     window.tell(
         robot(HOSTILE, HOSTILE, 'executing', PLAN),
         {'event': 'body', 'robot': HOSTILE, 'is': '__proto__'},
