@@ -19,6 +19,10 @@ def engine(t: float, running: int = 0) -> dict[str, Any]:
     return {'event': 'scheduler', **counts, 't': t}
 
 
+def loads(log: FleetLog) -> list[tuple[float, int]]:
+    return [(one['t'], one['running']) for one in log.events() if one['event'] == 'load']
+
+
 def test_of_a_state_the_last_is_kept_and_of_a_task_everything_in_order() -> None:
     log = FleetLog()
     log.take(task('p', 'accepted', 1.0))
@@ -53,9 +57,18 @@ def test_nobody_fills_the_memory_with_robots_or_samples() -> None:
 
 def test_samples_are_apart_and_begin_anew_with_the_clock() -> None:
     log = FleetLog()
-    for t in (10.0, 10.05, 10.3, 2.0, 2.1):
+    for t in (10.0, 10.05, 10.1, 10.3):
         log.take(engine(t))
-    assert [event['t'] for event in log.events() if event['event'] == 'load'] == [2.0]
+    assert loads(log) == [(10.0, 0), (10.1, 0), (10.3, 0)]
+    log.take(engine(2.0))
+    assert loads(log) == [(2.0, 0)]
+
+
+def test_an_engine_that_came_to_rest_is_not_shown_at_work_until_the_next_task() -> None:
+    log = FleetLog()
+    for t, running in ((10.0, 1), (10.05, 2), (10.1, 0), (20.0, 1)):
+        log.take(engine(t, running))
+    assert loads(log) == [(10.0, 1), (10.1, 0), (20.0, 1)]
 
 
 def test_a_number_that_is_none_becomes_null() -> None:

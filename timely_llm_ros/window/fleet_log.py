@@ -17,8 +17,8 @@ MOST_EVENTS_OF_A_TASK = 600
 MOST_STATES = 4000
 """States that are remembered: a robot has three, and robots come by name from anybody."""
 
-SAMPLE_PERIOD_S, MOST_SAMPLES = 0.2, 900
-"""How often the engine's load is remembered (s), and how many of these."""
+SAMPLE_PERIOD_S, MOST_SAMPLES = 0.2, 1800
+"""The engine's load is remembered twice in this time (s), and so many of these are."""
 
 _OF_ROBOTS = ('robot', 'pose', 'way', 'body')
 _SAMPLED = ('running', 'queued', 'suspended', 'held')
@@ -60,14 +60,15 @@ class FleetLog:
             self._states[kind, name] = event
 
     def _sample(self, event: Event) -> None:
-        last_s = self._samples[-1]['t'] if self._samples else -math.inf
-        if event['t'] < last_s:
+        samples = self._samples
+        if samples and event['t'] < samples[-1]['t']:
             # The clock of a simulation began anew.
-            self._samples.clear()
-        elif event['t'] - last_s < SAMPLE_PERIOD_S:
-            return
+            samples.clear()
+        if len(samples) > 1 and event['t'] - samples[-2]['t'] < SAMPLE_PERIOD_S:
+            # The last holds until the next: an engine that came to rest must not be left out.
+            samples.pop()
         told = {name: event[name] for name in _SAMPLED}
-        self._samples.append({'event': 'load', 't': event['t'], **told})
+        samples.append({'event': 'load', 't': event['t'], **told})
 
     def _take_task(self, event: Event) -> None:
         plan = event['plan']

@@ -168,6 +168,30 @@ def test_a_task_for_a_robot_that_nobody_knows_makes_no_robot(
     assert browser.evaluate(f"{PANE}.robots.get('drone_1').failed") == 1
 
 
+def test_an_engine_that_came_to_rest_is_not_drawn_at_work(browser: Chromium) -> None:
+    engine = {
+        'event': 'scheduler', 'engine': 'torch', 'mode': 'segmented', 'policy': 'utility',
+        'running': 0, 'suspended': 0, 'held': 0, 'queued': 0, 'kv_tokens': 0,
+        'kv_capacity_tokens': 0, 'step_s': 0.0, 'generations': [],
+    }  # fmt: skip
+    run = [
+        {**robot('drone_1'), 't': 100.0},
+        {**task('drone_1', 'accepted'), 't': 101.0},
+        *({**engine, 't': 101 + at, 'running': n} for at, n in ((0, 1), (0.05, 2), (0.1, 0))),
+        {**task('drone_1', 'ended', status=4), 't': 160.0},
+    ]
+    window = Window(recordings=[('one', run)])
+    try:
+        shown(browser, window, 1)
+        browser.evaluate('window.fleetWindow.player.seek(30)')
+        kept = f'{PANE}.samples.map(([at, running]) => [Number((at - 101).toFixed(2)), running])'
+        browser.wait(f'{kept}.length === 2')
+        assert browser.evaluate(kept) == [[0, 1], [0.1, 0]]
+        assert not browser.messages
+    finally:
+        window.close()
+
+
 def test_robots_move(browser: Chromium, window: Window) -> None:
     window.tell(robot('drone_1'), robot('drone_2'))
     shown(browser, window)

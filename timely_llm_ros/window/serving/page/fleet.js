@@ -1,6 +1,6 @@
 // What a fleet does, kept up to date by events: plain data. The same for what happens now and for what was recorded.
 
-const MOST_TASKS = 400, MOST_SAMPLES = 1500, MOST_LOG = 200, SAMPLE_S = 0.2;
+const MOST_TASKS = 400, MOST_SAMPLES = 3000, MOST_LOG = 200, SAMPLE_S = 0.2;
 
 export const numbers = new Intl.Collator('en', { numeric: true });
 
@@ -185,11 +185,13 @@ export class Fleet {
   #engine(event) {
     this.engine = event;
     this.generations = new Map(event.generations.map(([plan, phase, segments, tokens]) => [plan, { phase, segments, tokens }]));
-    const last = this.samples[this.samples.length - 1];
-    if (!last || event.t - last[0] >= SAMPLE_S || event.t < last[0]) this.#sample(event);
+    this.#sample(event);
   }
 
+  // Keeps two samples of a period: the last holds until the next, so that an engine which came to rest must not be left out.
   #sample(event) {
+    if (event.t < this.samples.at(-1)?.[0]) this.samples = [];
+    if (event.t - this.samples.at(-2)?.[0] < SAMPLE_S) this.samples.pop();
     this.samples.push([event.t, event.running, event.queued, event.suspended + event.held]);
     if (this.samples.length > MOST_SAMPLES) this.samples.shift();
   }
