@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -222,6 +223,14 @@ class Run:
     def robots(self) -> list[str]:
         """The robots that had tasks; robot_10 comes after robot_9."""
         return sorted({task.robot for task in self.tasks}, key=natural_key)
+
+
+def tell_apart(runs: list[Run]) -> None:
+    """Add its path to the label of every run that is labelled as another is."""
+    counts = Counter(run.label for run in runs)
+    for run in runs:
+        if counts[run.label] > 1:
+            run.label += f', {run.path}'
 
 
 def natural_key(name: str) -> list[tuple[int, int, str]]:

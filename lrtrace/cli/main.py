@@ -81,6 +81,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _report(options: argparse.Namespace) -> int:
     from lrtrace.report import write_report
+    from lrtrace.run import tell_apart
     from lrtrace.storage import Trace
     from lrtrace.timeline import read_run
 
@@ -95,6 +96,7 @@ def _report(options: argparse.Namespace) -> int:
         if run.damage:
             print(f'warning: {run.damage}', file=sys.stderr)
         runs.append(run)
+    tell_apart(runs)
     print(write_report(runs, options.output, title=options.title))
     return 0
 

@@ -23,6 +23,14 @@ PARTS = {
 }
 """The parts of a response time, in the order of ``RecordedTask.response_parts_s``."""
 
+TOLD = (
+    ' Told to expect: the median of the responses that clients were told when their tasks were '
+    'accepted; nine of ten promises should be kept.'
+)
+
+LINE_COLORS = 6
+"""So many runs are told apart by the colors of their lines."""
+
 
 def headline(runs: Sequence[Run]) -> str:
     """Return cards with the main figures of the first run, compared to those of the second."""
@@ -73,8 +81,10 @@ def headline(runs: Sequence[Run]) -> str:
 def _times(other: float, first: float) -> str:
     if not (math.isfinite(other) and math.isfinite(first) and first > 0 and other > 0):
         return ''
-    ratio = other / first
-    return f'{ratio:.1f}x shorter' if ratio >= 1 else f'{1 / ratio:.1f}x longer'
+    ratio = f'{max(other / first, first / other):.1f}'
+    if ratio == '1.0':
+        return ''
+    return f'{ratio}x {"shorter" if other > first else "longer"}'
 
 
 def reasons(runs: Sequence[Run]) -> str:
@@ -106,7 +116,7 @@ def _parts_bar(label: str, one: Figures, longest_s: float) -> str:
             width = 100 * part_s / longest_s
             pieces.append(
                 f'<span class="{name}" style="width:{width:.2f}%" title="{e(seconds(part_s))}">'
-                f'{e(seconds(part_s)) if width > 7 else ""}</span>'
+                f'{e(seconds(part_s))}</span>'
             )
     total = seconds(sum(one.parts_s))
     return (
@@ -116,14 +126,14 @@ def _parts_bar(label: str, one: Figures, longest_s: float) -> str:
 
 
 def _facts(runs: Sequence[Run], found: Sequence[Figures]) -> list[str]:
-    facts = []
-    for run, one in zip(runs, found, strict=True):
-        facts.append(
-            f'<b>{e(run.label)}</b>: what a robot waits for first has a median of '
-            f'{number(one.first_tokens, 0)} tokens ({seconds(one.first_generation_s)} of engine '
-            f'time); its whole plan has {number(one.whole_tokens, 0)} '
-            f'({seconds(one.whole_generation_s)}).'
-        )
+    facts = [
+        f'<b>{e(run.label)}</b>: what a robot waits for first has a median of '
+        f'{number(one.first_tokens, 0)} tokens ({seconds(one.first_generation_s)} of engine '
+        f'time); its whole plan has {number(one.whole_tokens, 0)} '
+        f'({seconds(one.whole_generation_s)}).'
+        for run, one in zip(runs, found, strict=True)
+        if math.isfinite(one.first_tokens)
+    ]
     if len(runs) > 1 and found[0].parts_s[1] < found[1].parts_s[1]:
         facts.append(
             'A generation that has given its robot something to do lets others go first, so a '
@@ -145,7 +155,8 @@ def kinds_table(runs: Sequence[Run]) -> Iterator[str]:
     ]
     if any(one.judged for some in kinds for one in some.values()):
         columns.append(('succeeded by the world', _by_world))
-    if any(math.isfinite(one.told_s) for some in kinds for one in some.values()):
+    told = any(math.isfinite(one.told_s) for some in kinds for one in some.values())
+    if told:
         columns[1:1] = [
             ('told to expect', lambda one: seconds(one.told_s)),
             ('promises kept', lambda one: _percent(one.kept)),
@@ -174,9 +185,8 @@ def kinds_table(runs: Sequence[Run]) -> Iterator[str]:
     yield (
         '</tbody></table></div>'
         '<p class="note">Medians of response and waiting times, means of utility. '
-        'Late: the robot started after the expected response time of its task, or never. '
-        'Told to expect: the median of the responses that clients were told when their tasks were '
-        'accepted; nine of ten promises should be kept.</p>'
+        'Late: the robot started after the expected response time of its task, or never.'
+        f'{TOLD if told else ""}</p>'
     )
 
 
@@ -211,7 +221,7 @@ def distribution(runs: Sequence[Run]) -> str:
     longest_s = max((values[-1] for values in found if values), default=0.0)
     if longest_s <= 0:
         return ''
-    width, height, left, bottom, top = 640, 250, 44, 34, 12
+    width, height, left, bottom, top = 640, 250, 72, 34, 12
     limit_s = longest_s * 1.04
 
     def x(value_s: float) -> float:
@@ -222,8 +232,8 @@ def distribution(runs: Sequence[Run]) -> str:
 
     parts = [
         f'<line class="grid" x1="{left}" x2="{width - 12}" y1="{y(share):.1f}" '
-        f'y2="{y(share):.1f}"/><text x="{left - 8}" y="{y(share) + 4:.1f}" '
-        f'text-anchor="end">{share * 100:.0f} %</text>'
+        f'y2="{y(share):.1f}"/><text x="{left - 8}" y="{y(share):.1f}" '
+        f'text-anchor="end" dominant-baseline="central">{share * 100:.0f} %</text>'
         for share in (0, 0.25, 0.5, 0.75, 1)
     ]
     step_s = _nice_step(limit_s / 6)
@@ -237,9 +247,10 @@ def distribution(runs: Sequence[Run]) -> str:
         for count, value_s in enumerate(values, 1):
             points.append(f'H{x(value_s):.1f}V{y(count / len(runs[index].tasks)):.1f}')
         points.append(f'H{width - 12}')
-        parts.append(f'<path class="line run{min(index, 2)}" d="{"".join(points)}"/>')
+        parts.append(f'<path class="line run{index % LINE_COLORS}" d="{"".join(points)}"/>')
     key = ''.join(
-        f'<li class="run{min(index, 2)}">{e(run.label)}</li>' for index, run in enumerate(runs)
+        f'<li class="run{index % LINE_COLORS}">{e(run.label)}</li>'
+        for index, run in enumerate(runs)
     )
     return (
         f'<figure><svg class="chart" viewBox="0 0 {width} {height}" role="img" '

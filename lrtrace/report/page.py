@@ -21,6 +21,7 @@ from lrtrace.report.text import e, kind_name, seconds
 from lrtrace.report.world_html import world_pictures
 from lrtrace.run import natural_key
 from lrtrace.statistics import same_tasks
+from lrtrace.timeline import NOTED
 from timely_llm_ros.errors import TraceError
 
 if TYPE_CHECKING:
@@ -182,12 +183,13 @@ def _legend() -> str:
     return (
         f'<ul class="key legend">{keys}</ul><p class="note">Upper lane of a row: the engine works '
         'for this robot; a bar ends at the token that completes its segment and is as long as the '
-        'engine time spent on it. Lower lane: the robot acts.</p>'
+        'engine time spent on it. Lower lane: the robot acts. The engine: generations that run, '
+        'above them those that are queued, and pale those that are suspended.</p>'
     )
 
 
 def _conditions(runs: Sequence[Run]) -> str:
-    names = list(dict.fromkeys(name for run in runs for name in run.custom_data))
+    names = dict.fromkeys(name for run in runs for name in run.custom_data if name not in NOTED)
     rows = [
         ('engine', [run.engine for run in runs]),
         ('model', [Path(run.model).name for run in runs]),

@@ -17,7 +17,7 @@ from benchmarks.recorder.synthetic_trace import write_trace
 from lrtrace import report
 from lrtrace.report import write_report
 from lrtrace.report.text import json_for_script, number, seconds
-from lrtrace.run import RecordedSegment, RecordedTask, RefusedTask, Run
+from lrtrace.run import RecordedSegment, RecordedTask, RefusedTask, Run, tell_apart
 from lrtrace.storage.reader import Trace
 from lrtrace.timeline import read_run
 from timely_llm_ros.errors import TraceError
@@ -103,6 +103,31 @@ def test_one_run_is_enough(runs: list[Run]) -> None:
     assert sum(tag == 'canvas' for tag, _ in page.tags) == 1
 
 
+def test_the_first_run_is_not_called_longer_than_its_equal(runs: list[Run]) -> None:
+    assert 'class="badge"' in render_report(runs)
+    assert 'class="badge"' not in render_report([runs[0], runs[0]])
+
+
+def test_what_a_trace_notes_of_its_planner_is_told_once(runs: list[Run]) -> None:
+    noted = {'engine': 'torch', 'mode': 'segmented', 'policy': 'utility', 'seed': '7'}
+    page = render_report([replace(runs[0], custom_data=noted)])
+    section = page.split('<h2>What was run</h2>')[1].split('</section>')[0]
+    names = re.findall(r'<th scope="row">([^<]*)<', section)
+    assert 'seed' in names
+    assert len(names) == len(set(names))
+
+
+def test_lines_of_five_runs_have_five_colors(runs: list[Run]) -> None:
+    page = render_report([replace(runs[0], label=str(number)) for number in range(5)])
+    assert len(set(re.findall(r'class="line (run\d)"', page))) == 5
+
+
+def test_runs_of_a_label_are_told_apart_by_their_paths(runs: list[Run]) -> None:
+    alike = [replace(runs[0], label=label, path=path) for label, path in ('aA', 'aB', 'bC')]
+    tell_apart(alike)
+    assert [run.label for run in alike] == ['a, A', 'a, B', 'b']
+
+
 def test_no_run_is_refused() -> None:
     with pytest.raises(TraceError, match='at least one'):
         render_report([])
@@ -144,7 +169,9 @@ def test_why_a_task_was_refused_is_told_in_a_sentence_with_numbers(runs: list[Ru
 
 
 def test_what_was_told_to_expect_stands_beside_what_was_achieved(runs: list[Run]) -> None:
-    assert 'promises kept' not in render_report(runs[:1])
+    silent = render_report(runs[:1])
+    assert 'promises kept' not in silent
+    assert 'Told to expect' not in silent
     (first, *rest) = runs[0].tasks
     assert first.response_s is not None
     told = replace(

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from lrtrace.fleet_events import read_fleet_events
+from lrtrace.run import tell_apart
 from lrtrace.storage import Trace
 from lrtrace.timeline import read_run
 from timely_llm_ros.command_line import add_namespace
@@ -21,6 +22,7 @@ from timely_llm_ros.window import WindowOptions
 if TYPE_CHECKING:
     import argparse
 
+    from lrtrace.run import Run
     from timely_llm_ros.window import Event
 
 _EXAMPLES = """\
@@ -91,17 +93,20 @@ async def _play(options: argparse.Namespace) -> int:
         raise ConfigurationError(
             f'{len(options.traces)} traces: expected at most {MOST_TRACES} beside each other'
         )
-    recordings: list[tuple[str, list[Event]]] = []
+    runs: list[Run] = []
+    recordings: list[list[Event]] = []
     for path in options.traces:
         trace = Trace(path)
         events, damage = read_fleet_events(trace)
         if damage:
             print(f'{path}: {damage}', file=sys.stderr)
-        recordings.append((read_run(trace).label or str(path), events))
+        runs.append(read_run(trace))
+        recordings.append(events)
+    tell_apart(runs)
     server = WindowServer(
         WindowOptions(host=options.host, port=options.port, commands=False),
         now_s=time.time,
-        recordings=recordings,
+        recordings=list(zip((run.label for run in runs), recordings, strict=True)),
     )
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -193,6 +193,6 @@ def replay(recording: Recording, what_if: WhatIf, *, label: str = '') -> Run:
         'replay_of': recording.run.path,
         'hardware': hardware.about,
         'generations_per_step': f'{what_if.max_running or recording.max_running} at most',
-        'network_s': f'{recording.network_s:.4f}',
+        'network': f'{1000 * recording.network_s:.1f} ms to a robot',
     }
     return run
