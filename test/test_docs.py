@@ -18,6 +18,8 @@ BASES = ('', 'timely_llm_ros', 'lrtrace')
 _PATH = re.compile(r'`([\w.-]+/[\w./-]*\.(?:py|yaml|json|md|txt|toml))`')
 _MODULE = re.compile(r'(?:python -m |`)((?:timely_llm_ros|lrtrace|benchmarks)(?:\.[a-z_]+)+)')
 _LINK = re.compile(r'\]\(([^)#:]+)(?:#[^)]*)?\)')
+_ANCHOR = re.compile(r'\]\(((?:[^)#:]+\.md)?)#([^)]+)\)')
+_BLOCK = re.compile(r'^ *```.*?^ *```$', re.DOTALL | re.MULTILINE)
 _PROGRAM = re.compile(r'```python\n(.*?)```', re.DOTALL)
 OWN = {'timely_llm_ros', 'lrtrace', 'benchmarks'}
 GENERATED = {'msg', 'action', 'srv'}
@@ -48,6 +50,31 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
     links = _LINK.findall(page.read_text(encoding='utf-8'))
     missing = [link for link in links if not (page.parent / link).exists()]
     assert not missing
+
+
+@pytest.mark.parametrize('page', PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_into_pages_lead_to_a_heading(page: Path) -> None:
+    missing = [
+        f'{link}#{anchor}'
+        for link, anchor in _ANCHOR.findall(page.read_text(encoding='utf-8'))
+        if anchor not in anchors_of(page.parent / link if link else page)
+    ]
+    assert not missing
+
+
+def anchors_of(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as repositories and the site make them."""
+    text = _BLOCK.sub('', page.read_text(encoding='utf-8'))
+    headings = re.findall(r'^#+ (.*)$', text, re.MULTILINE)
+    return {re.sub(r'[^\w -]', '', heading.lower()).replace(' ', '-') for heading in headings}
+
+
+@pytest.mark.parametrize('page', PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_paragraphs_and_blocks_in_lists_are_indented_as_the_site_reads_them(page: Path) -> None:
+    """By four spaces: with fewer, the site takes a list to have ended."""
+    text = _BLOCK.sub('', page.read_text(encoding='utf-8'))
+    found = re.findall(r'(?:\A|\n\n)( +)\S', text)
+    assert [space for space in found if len(space) % 4] == []
 
 
 @pytest.mark.parametrize('page', PAGES, ids=lambda page: str(page.relative_to(ROOT)))
