@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import socket
 import subprocess
+import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,7 @@ from lrtrace.record.recorder_health import RECORDER_METRICS
 from timely_llm_ros.execution import SegmentCode
 from timely_llm_ros.nodes.executor.metrics import EXECUTOR_METRICS
 from timely_llm_ros.nodes.planner.metrics import PLANNER_METRICS
+from timely_llm_ros.ros import Distribution, Exporter, Metric, MetricsOptions
 from timely_llm_ros.ros.conversions import REASONS
 
 if TYPE_CHECKING:
@@ -64,6 +67,44 @@ def test_promtool_is_content(command: list[str]) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@needs_promtool
+def test_promtool_is_content_with_what_is_served_of_every_metric() -> None:
+    with socket.create_server(('127.0.0.1', 0)) as free:
+        port = free.getsockname()[1]
+    exporter = Exporter(MetricsOptions(metrics_port=port), 'all')
+    sizes = Distribution((('1.0', 1), ('+Inf', 2)), 3.0)
+    exporter.show(
+        {one: [(one.labels, sizes if one.kind == 'histogram' else 1.0)] for one in METRICS}
+    )
+    with urllib.request.urlopen(f'http://127.0.0.1:{port}/metrics', timeout=10) as answer:
+        text = answer.read()
+    exporter.close()
+    done = subprocess.run(
+        ['promtool', 'check', 'metrics'], input=text, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stdout + done.stderr) == (0, b'')
+
+
+@needs_promtool
+def test_promtool_reads_what_the_pictures_ask_for(tmp_path: Path) -> None:
+    rules = [
+        {'record': f'picture:{number}', 'expr': expression.replace('$__rate_interval', '1m')}
+        for number, expression in enumerate(pictures())
+    ]
+    file = tmp_path / 'pictures.yml'
+    file.write_text(json.dumps({'groups': [{'name': 'pictures', 'rules': rules}]}))
+    done = subprocess.run(
+        ['promtool', 'check', 'rules', str(file)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def pictures() -> list[str]:
+    """Return what the panels of the dashboard ask for."""
+    board = json.loads((MONITORING / 'dashboard.json').read_text(encoding='utf-8'))
+    return [target['expr'] for panel in board['panels'] for target in panel['targets']]
+
+
 def test_every_alert_has_a_test_that_it_fires_and_one_that_it_is_silent() -> None:
     tried = [alert for case in CASES for alert in case['alert_rule_test']]
     fires = {alert['alertname'] for alert in tried if alert['exp_alerts']}
@@ -101,10 +142,7 @@ def test_every_alert_is_caused_in_a_fleet_that_runs() -> None:
 
 
 def test_alerts_and_pictures_ask_for_metrics_that_are_declared() -> None:
-    board = json.loads((MONITORING / 'dashboard.json').read_text(encoding='utf-8'))
-    asked = [rule['expr'] for rule in RULES.values()]
-    asked += [target['expr'] for panel in board['panels'] for target in panel['targets']]
-    for text in asked:
+    for text in [*(rule['expr'] for rule in RULES.values()), *pictures()]:
         assert set(re.findall(r'\btimely_\w+', re.sub(r'"[^"]*"', '', text))) <= KNOWN, text
 
 
@@ -127,10 +165,7 @@ def test_the_page_says_what_to_do_at_each_alert() -> None:
 
 
 @pytest.mark.parametrize('metric', METRICS, ids=lambda metric: metric.name)
-def test_names_follow_the_conventions_of_prometheus(metric: object) -> None:
-    from timely_llm_ros.ros import Metric
-
-    assert isinstance(metric, Metric)
+def test_names_follow_the_conventions_of_prometheus(metric: Metric) -> None:
     assert re.fullmatch(r'timely_[a-z]+(_[a-z]+)+', metric.name)
     assert (metric.kind == 'counter') == metric.name.endswith('_total')
     assert not re.search(r'_(s|ms|milliseconds|kb|mb)$', metric.name), 'base units, in full'
