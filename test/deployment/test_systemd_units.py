@@ -40,6 +40,20 @@ def test_there_is_a_unit_for_every_program_that_runs_day_and_night() -> None:
     assert started == {'planner', 'executor', 'recorder', 'window', 'timely-llm'}
 
 
+def test_what_the_page_enables_starts_at_boot_and_finds_its_parameters() -> None:
+    page = (ROOT / 'docs' / 'how_to' / 'operate.md').read_text(encoding='utf-8')
+    (names,) = re.findall(r'systemctl enable --now (.*)$', page, re.MULTILINE)
+    enabled = {name if '.' in name else f'{name}.service' for name in names.split()}
+    for name in enabled:
+        file, _, instance = name.removesuffix('.service').partition('@')
+        template = f'{file}@.service' if instance else name
+        unit = read(ROOT / 'config' / 'systemd' / template)
+        assert unit['Install']['WantedBy'] in {*enabled, 'multi-user.target'}, name
+        command = unit.get('Service', 'ExecStart', fallback='').replace('%i', instance)
+        for parameters in re.findall(r'/etc/\S+', command):
+            assert re.search(rf'^sudo (tee|install .*) {parameters}\b', page, re.MULTILINE), name
+
+
 @pytest.mark.skipif(
     shutil.which('systemd-analyze') is None, reason='systemd-analyze: expected on the PATH'
 )
