@@ -300,6 +300,35 @@ def test_recordings_play_beside_each_other_at_any_speed(browser: Chromium) -> No
         window.close()
 
 
+CONTRAST = """((selector) => {
+  const of = (text) => {
+    const [r, g, b] = text.match(/[0-9.]+/g).map((value) => {
+      const share = value / 255;
+      return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05;
+  };
+  const style = getComputedStyle(document.querySelector(selector));
+  const both = [of(style.color), of(style.backgroundColor)];
+  return Math.max(...both) / Math.min(...both);
+})"""
+
+
+@pytest.mark.parametrize('scheme', ['light', 'dark'])
+def test_the_button_that_stops_all_can_be_read(
+    browser: Chromium, window: Window, scheme: str
+) -> None:
+    window.tell(robot('drone_1'), robot('drone_2'))
+    wanted = [{'name': 'prefers-color-scheme', 'value': scheme}]
+    browser.call('Emulation.setEmulatedMedia', features=wanted)
+    try:
+        shown(browser, window)
+        # WCAG 2.2, contrast (minimum), of text as small as this.
+        assert browser.evaluate(f"{CONTRAST}('#stop-all')") >= 4.5
+    finally:
+        browser.call('Emulation.setEmulatedMedia', features=[])
+
+
 @pytest.mark.parametrize('width', [1440, 390])
 def test_it_fits_the_screen(browser: Chromium, window: Window, width: int) -> None:
     window.tell(*(robot(f'drone_{number}', 'takeoff', 'executing') for number in range(20)))

@@ -34,7 +34,7 @@ function figure(fleet, name) {
       const rest = `${engine.suspended} suspended, ${engine.held} held · step ${seconds(engine.step_s)} · KV ${engine.kv_tokens}`;
       return [engine.running + engine.queued ? `${engine.running} run, ${engine.queued} wait` : 'idle', rest];
     }
-    case 'response': return [seconds(median(fleet.responses)), `${fleet.responses.length} tasks were begun`];
+    case 'response': return [seconds(median(fleet.responses)), fleet.responses.length === 1 ? '1 task was begun' : `${fleet.responses.length} tasks were begun`];
     default: {
       const begun = fleet.responses.length;
       return [`${begun - fleet.late} of ${begun}`, `${fleet.done} done, ${fleet.failed} failed, ${fleet.refused} refused`];

@@ -6,7 +6,7 @@ import { ball, colorOf, drawRobot, drawThing, ring, shadow } from './bodies.js';
 const STAGE = 10, GAP = 1.6, MOST_TRAIL = 60, MOST_LABELS = 40, FRAME_MS = 33;
 
 export const PHASES = {
-  executing: 'act', generating: 'generate', waiting: 'idle', unapproved: 'due', idle: 'wait', safe: 'due', lost: 'missed', halted: 'missed', inactive: 'due', unknown: 'wait',
+  executing: 'act', generating: 'generate', waiting: 'idle', unapproved: 'other', idle: 'wait', safe: 'due', lost: 'missed', halted: 'missed', inactive: 'other', unknown: 'wait',
 };
 
 export class World {
@@ -266,7 +266,7 @@ export class World {
 
 function readColors() {
   const style = getComputedStyle(document.documentElement);
-  return Object.fromEntries(['card', 'ink', 'soft', 'line', 'faint', 'wait', 'generate', 'act', 'idle', 'due', 'missed', 'accent']
+  return Object.fromEntries(['card', 'ink', 'soft', 'line', 'faint', 'wait', 'generate', 'act', 'idle', 'due', 'missed', 'accent', 'other']
     .map((name) => [name, style.getPropertyValue('--' + name).trim()]));
 }
 
