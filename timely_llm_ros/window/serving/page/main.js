@@ -79,7 +79,8 @@ function timelineHead() {
 
 function legend() {
   const items = [['wait', 'waits for the engine'], ['generate', 'segment generated'], ['act', 'robot acts'], ['act-urgent', 'acts, urgent task'],
-    ['idle', 'robot waits'], ['received', 'task received'], ['due', 'expected response time'], ['missed', 'missed']];
+    ['idle', 'robot waits'], ['received', 'task received'], ['due', 'expected response time'], ['missed', 'missed'],
+    ['failed', 'failed']];
   return make('ul', { class: 'key legend' }, ...items.map(([name, text]) => make('li', { class: name }, text)));
 }
 
