@@ -42,7 +42,8 @@ help:
 	@echo 'ENGINE=openai      the same, with vLLM as a server'
 	@echo 'ROBOTS=...         the demo through real drivers: mock (Tellos and an Indy) or ros (robots of'
 	@echo '                   Aerostack2, Nav2 and MoveIt), all of them mocks; world: drones with physics'
-	@echo 'MODEL=...          fly the demo on a model: smollm2, once it is made, or a folder'
+	@echo 'MODEL=...          fly the demo on a model: smollm2 or smollm2-tuned, once the former is made,'
+	@echo '                   or a folder'
 	@echo 'ARGS=...           passed on to the demo, the tests and the benchmarks'
 
 setup:
@@ -57,7 +58,7 @@ setup-indy:
 	@command -v $(PYTHON) >/dev/null || { echo 'error: no "$(PYTHON)" on the PATH: expected Python 3.11 or later' >&2; exit 1; }
 	@$(PYTHON) tools/bootstrap.py --indy
 
-demo: $(if $(filter mock,$(ROBOTS)),setup-dev,setup)
+demo: $(if $(filter mock,$(ROBOTS))$(MODEL),setup-dev,setup)
 	@$(if $(filter ros,$(ROBOTS)),$(RUN) -m tools.robot_interfaces)
 	@$(VENV)/timely-llm demo $(if $(ROBOTS),--drivers $(ROBOTS)) $(if $(ENGINE),--engine $(ENGINE)) $(if $(MODEL),--model $(MODEL)) $(ARGS)
 

@@ -133,10 +133,14 @@ def _check_model(options: argparse.Namespace) -> None:
     Raises:
         ConfigurationError: There is none, or the engine has none.
     """
+    from timely_llm_ros.engines.torch.compute.adapter import find_adapter
+
     if options.engine == 'simulated':
         raise ConfigurationError('--model with --engine simulated: expected an engine with a model')
     try:
-        require_model_files(find_model(options.model))
+        path = find_model(options.model)
+        require_model_files(path)
+        find_adapter(path)
     except ModelLoadError as err:
-        hint = '; `make model-smollm2` makes it' if options.model == 'smollm2' else ''
+        hint = '; `make model-smollm2` makes it' if 'smollm2' in options.model else ''
         raise ConfigurationError(f'{err}{hint}') from err

@@ -35,21 +35,24 @@ class Characters:
 
 
 def test_drawn_samples_are_valid_of_every_kind_and_none_is_held_out() -> None:
-    samples = drawn_samples(TELLO, 24, 1)
+    samples = drawn_samples([TELLO], 24, 1)
     assert len(samples) == 24
     assert not any(is_held_out(sample.scene) for sample in samples)
     assert all(parse(sample.plan, TELLO, sample.scene) for sample in samples)
     assert any('#' in sample.plan for sample in samples)
     assert any(sample.plan.startswith('move_') for sample in samples)
-    assert drawn_samples(TELLO, 24, 1) == samples
-    assert drawn_samples(TELLO, 24, 2) != samples
+    assert drawn_samples([TELLO], 24, 1) == samples
+    assert drawn_samples([TELLO], 24, 2) != samples
     with pytest.raises(ConfigurationError, match='\'chatbot\': expected "tello" or "arm"'):
-        drawn_samples(find_skill_set('chatbot'), 2, 0)
+        drawn_samples([TELLO, find_skill_set('chatbot')], 2, 0)
+    both = drawn_samples([TELLO, ARM], 33, 1)
+    assert [sum(it.skill_set == each for it in both) for each in (TELLO, ARM)] == [24, 9]
+    assert all(parse(sample.plan, sample.skill_set, sample.scene) for sample in both)
 
 
 def test_only_what_the_model_writes_is_learned() -> None:
     plan = 'takeoff;is_visible(cat_1);#true take_picture;'
-    sample = next(it for it in drawn_samples(TELLO, 50, 0) if '#true' in it.plan)
+    sample = next(it for it in drawn_samples([TELLO], 50, 0) if '#true' in it.plan)
     sample = PlanSample(TELLO, sample.scene, 'look', plan)
     texts: Any = Characters()
     row = sample.row(TersePrompts(), texts, 7)

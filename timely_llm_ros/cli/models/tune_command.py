@@ -1,4 +1,4 @@
-"""``timely-llm tune``: teaches a general model the plans of one skill set."""
+"""``timely-llm tune``: teaches a general model the plans of skill sets."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from timely_llm_ros.training.tuning import TuneOptions, drawn_samples, read_samp
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from timely_llm_ros.skills import SkillSet
     from timely_llm_ros.training.tuning import PlanSample
 
 _EXAMPLES = """\
 examples:
-  timely-llm tune --model models/smollm2 --skill-set arm --out models/smollm2-arm
+  timely-llm tune --model models/smollm2 --skill-set tello arm --out models/smollm2-tuned
   timely-llm tune --model models/smollm2 --skill-set rover.yaml --data rover.jsonl --out rover
 """
 
@@ -31,12 +32,12 @@ HELD = 64
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Say what the command is for and what it takes."""
     parser.description = (
-        'Teach a model the plans of one skill set with a LoRA adapter, on drawn tasks or on '
+        'Teach a model the plans of skill sets with a LoRA adapter, on drawn tasks or on '
         'samples of your own. A run that was broken off goes on where it was.'
     )
     parser.epilog = _EXAMPLES
     parser.add_argument('--model', required=True, help='folder of the model')
-    parser.add_argument('--skill-set', required=True, help='name or path')
+    parser.add_argument('--skill-set', required=True, nargs='+', help='names or paths')
     parser.add_argument('--out', type=Path, required=True, help='folder of the adapter')
     parser.add_argument('--data', help='samples, as JSON lines; default: tasks that are drawn')
     parser.add_argument('--samples', type=int, default=8000, help='tasks drawn (%(default)s)')
@@ -56,41 +57,44 @@ def _tune(options: argparse.Namespace) -> int:
     require_range(options, 'samples', 2)
     require_range(options, 'evaluate', 0)
     base = find_model(options.model)
-    skill_set = find_skill_set(options.skill_set)
-    samples, held = _samples(options, skill_set, settings.seed)
+    skill_sets = [find_skill_set(given) for given in options.skill_set]
+    samples, held = _samples(options, skill_sets, settings.seed)
     if options.evaluate:
-        _evaluate(base, skill_set, options.evaluate, settings.threads)
+        _evaluate(base, skill_sets, options.evaluate, settings.threads)
     loss = tune(base, options.out, samples, held, settings)
     print(f'{options.out}: loss {loss:.4f} on {len(held)} samples that it did not learn')
     if options.evaluate:
-        _evaluate(str(options.out), skill_set, options.evaluate, settings.threads)
+        _evaluate(str(options.out), skill_sets, options.evaluate, settings.threads)
     return 0
 
 
 def _samples(
-    options: argparse.Namespace, skill_set: SkillSet, seed: int
+    options: argparse.Namespace, skill_sets: Sequence[SkillSet], seed: int
 ) -> tuple[list[PlanSample], list[PlanSample]]:
     if options.data is None:
-        held = drawn_samples(skill_set, HELD, seed + 1)
-        return drawn_samples(skill_set, options.samples, seed), held
+        held = drawn_samples(skill_sets, HELD, seed + 1)
+        return drawn_samples(skill_sets, options.samples, seed), held
+    if len(skill_sets) > 1:
+        raise ConfigurationError(
+            f'--skill-set {" ".join(options.skill_set)}: expected one skill set, that of --data'
+        )
     try:
         lines = Path(options.data).read_text(encoding='utf-8').splitlines()
     except (OSError, UnicodeDecodeError) as err:
         raise ConfigurationError(f'samples {options.data!r}: {err}') from err
-    every = read_samples(lines, options.data, skill_set)
+    every = read_samples(lines, options.data, skill_sets[0])
     count = max(1, min(HELD, len(every) // 10))
     return every[count:], every[:count]
 
 
-def _evaluate(path: str, skill_set: SkillSet, count: int, threads: int) -> None:
+def _evaluate(path: str, skill_sets: Sequence[SkillSet], count: int, threads: int) -> None:
     from timely_llm_ros.engines.torch.compute import load_model
     from timely_llm_ros.evaluation.plans import cells, draw_cases, judge, report, write_plans
     from timely_llm_ros.prompts import load_prompts
 
+    names = {skill_set.name for skill_set in skill_sets}
     cases = [
-        case
-        for case in draw_cases([5, 10], count, 'held_out')
-        if case.task.skill_set == skill_set.name
+        case for case in draw_cases([5, 10], count, 'held_out') if case.task.skill_set in names
     ]
     if not cases:
         return

@@ -13,7 +13,7 @@ from timely_llm_ros.sample_tasks import KINDS, sample_task
 from timely_llm_ros.skills import Scene, SceneObject, SkillSet, read_statements
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from timely_llm_ros.engines.texts import TokenCodec
     from timely_llm_ros.prompts import Prompts
@@ -47,24 +47,26 @@ class PlanSample:
         return {'input_ids': [*ids, end], 'labels': [*labels, end]}
 
 
-def drawn_samples(skill_set: SkillSet, count: int, seed: int) -> list[PlanSample]:
-    """Return tasks of every kind that a shipped skill set has; none of them is held out.
+def drawn_samples(skill_sets: Sequence[SkillSet], count: int, seed: int) -> list[PlanSample]:
+    """Return tasks of every kind that shipped skill sets have; none of them is held out.
 
     Raises:
-        ConfigurationError: There are no kinds of task for the skill set.
+        ConfigurationError: There are no kinds of task for a skill set.
     """
-    kinds = [number for number, kind in KINDS.items() if kind.skill_set == skill_set.name]
-    if not kinds:
-        raise ConfigurationError(
-            f'skill set {skill_set.name!r}: expected "tello" or "arm", or a file of samples'
-        )
-    rng = random.Random(f'{seed} {skill_set.name}')
+    by_name = {skill_set.name: skill_set for skill_set in skill_sets}
+    kinds = [number for number, kind in KINDS.items() if kind.skill_set in by_name]
+    for name in by_name:
+        if not any(KINDS[number].skill_set == name for number in kinds):
+            raise ConfigurationError(
+                f'skill set {name!r}: expected "tello" or "arm", or a file of samples'
+            )
+    rng = random.Random(f'{seed} {" ".join(by_name)}')
     samples = []
     for number in range(count):
         kind = kinds[number % len(kinds)]
         objects = max(KINDS[kind].min_objects, rng.randint(_FEWEST, _MOST))
         task = sample_task(rng, kind, objects, wordings='trained', scenes='trained')
-        samples.append(PlanSample(skill_set, task.scene, task.instruction, task.plan))
+        samples.append(PlanSample(by_name[task.skill_set], task.scene, task.instruction, task.plan))
     rng.shuffle(samples)
     return samples
 

@@ -40,11 +40,12 @@ base_model: {base}
 library_name: peft
 tags: [robotics, planning, lora]
 ---
-# Plans of {skill_set} for {base}
+# Plans of {skill_sets} for {base}
 
-LoRA adapter that teaches {base} the plan language of timely_llm_ros with the skill set {skill_set}.
-Made by `timely-llm tune`: {samples} samples, {steps} steps of {batch}, rank {rank}, learning rate
-{rate}; loss on {held} other samples {loss:.4f}. The prompt that it was tuned on is `prompt.jinja`.
+LoRA adapter that teaches {base} the plan language of timely_llm_ros with the skills of
+{skill_sets}. Made by `timely-llm tune`: {samples} samples, {steps} steps of {batch}, rank {rank},
+learning rate {rate}; loss on {held} other samples {loss:.4f}. The prompt that it was
+tuned on is `prompt.jinja`.
 """
 
 
@@ -138,10 +139,13 @@ def tune(
     resumed = any((out / CHECKPOINTS).glob('checkpoint-*'))
     trainer.train(resume_from_checkpoint=resumed)
     loss = float(trainer.evaluate()['eval_loss'])
+    for weight in adapted.parameters():
+        if weight.requires_grad:
+            weight.data = weight.data.half()
     adapted.save_pretrained(str(out))
     card = _CARD.format(
         base=Path(base).name,
-        skill_set=samples[0].skill_set.name,
+        skill_sets=' and '.join(sorted({sample.skill_set.name for sample in samples})),
         samples=len(samples),
         held=len(held),
         loss=loss,
@@ -150,6 +154,16 @@ def tune(
     (out / 'README.md').write_text(card, encoding='utf-8')
     shutil.rmtree(out / CHECKPOINTS, ignore_errors=True)
     return loss
+
+
+def _computes_bfloat16() -> bool:
+    """Return whether the machine multiplies bfloat16 faster than float32."""
+    import torch
+
+    if torch.cuda.is_available():
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    found = torch.cpu.get_capabilities()
+    return bool(found.get('amx_bf16') or found.get('avx512_bf16'))
 
 
 def _linear(model: Any) -> list[str]:
@@ -199,6 +213,7 @@ def _trainer(model: Any, out: Path, options: TuneOptions, *, pad: int) -> Any:
         kept = min(width, width - first + 1)
         return batch | {'labels': labels[:, -kept:], 'logits_to_keep': kept}
 
+    bfloat16 = _computes_bfloat16()
     # It would take any folder called "datasets" beside the program, as ours is, for that package.
     transformers.trainer.is_datasets_available = lambda: False
     return transformers.Trainer(
@@ -229,5 +244,7 @@ def _trainer(model: Any, out: Path, options: TuneOptions, *, pad: int) -> Any:
             train_sampling_strategy='group_by_length',
             seed=options.seed,
             dataloader_pin_memory=False,
+            bf16=bfloat16,
+            use_cpu=not torch.cuda.is_available(),
         ),
     )
