@@ -18,7 +18,7 @@ PURE = bool(os.environ.get('TIMELY_LLM_PURE'))
 """Whether the wheel leaves out the ROS interfaces, and with them compilers and the nodes."""
 
 SHARED = ('skills', 'config', 'launch', 'models')
-NOT_SHARED = {'__pycache__', 'smollm2'}
+NOT_SHARED = {'__pycache__', 'smollm2', 'smollm2-tuned'}
 PROGRAMS = ('planner', 'executor', 'recorder', 'replay', 'window')
 
 

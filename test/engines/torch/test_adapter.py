@@ -59,6 +59,22 @@ def test_an_adapter_is_a_models_folder_with_its_prompt_and_card(adapter: Path, b
     assert find_adapter(str(base)) is None
 
 
+def test_an_adapter_that_is_there_is_tuned_further(
+    adapter: Path, base: Path, tmp_path: Path
+) -> None:
+    further = tmp_path / 'further'
+    shutil.copytree(adapter, further)
+    options = TuneOptions(steps=1, batch=1, rank=8, rate=1e-7, first_layer=0.0)
+    tune(str(base), further, SAMPLES, SAMPLES[:2], options)
+    before, after = (
+        load_file(folder / 'adapter_model.safetensors') for folder in (adapter, further)
+    )
+    assert before.keys() == after.keys()
+    for name, weight in before.items():
+        assert weight.dtype == torch.float16
+        assert torch.allclose(weight, after[name], atol=1e-4)
+
+
 def test_its_weights_are_added_to_those_of_its_base(adapter: Path, base: Path) -> None:
     plain = load_model(str(base), max_kv_tokens=256)
     tuned = load_model(str(adapter), max_kv_tokens=256)

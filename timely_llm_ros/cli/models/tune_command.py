@@ -33,7 +33,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Say what the command is for and what it takes."""
     parser.description = (
         'Teach a model the plans of skill sets with a LoRA adapter, on drawn tasks or on '
-        'samples of your own. A run that was broken off goes on where it was.'
+        'samples of your own. A run that was broken off goes on where it was; an adapter that is '
+        'there already is tuned further.'
     )
     parser.epilog = _EXAMPLES
     parser.add_argument('--model', required=True, help='folder of the model')

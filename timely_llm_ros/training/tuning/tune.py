@@ -86,7 +86,7 @@ def tune(
 
     Args:
         base: The model's folder.
-        out: The adapter's folder.
+        out: The adapter's folder. An adapter that is there is tuned further, as large as it is.
         samples: What is learned.
         held: What is looked at to choose the best adapter.
         options: How.
@@ -99,7 +99,7 @@ def tune(
         ModelLoadError: The model cannot be loaded.
     """
     try:
-        import peft
+        import peft  # noqa: F401
         import torch
         import transformers
     except ImportError as err:
@@ -121,17 +121,7 @@ def tune(
     ends = ends.get('content') if isinstance(ends, dict) else ends
     end = texts.token(ends) if isinstance(ends, str) else None
     end = min(texts.end_ids) if end is None else end
-    layers = model.config.num_hidden_layers
-    adapted = peft.get_peft_model(
-        model,
-        peft.LoraConfig(
-            r=options.rank,
-            lora_alpha=2 * options.rank,
-            target_modules=_linear(model),
-            layers_to_transform=list(range(int(options.first_layer * layers), layers)),
-            task_type='CAUSAL_LM',
-        ),
-    )
+    adapted = _adapted(model, out, options)
     adapted.peft_config['default'].base_model_name_or_path = base
     trainer = _trainer(adapted, out, options, pad=end)
     trainer.train_dataset = [sample.row(prompts, texts, end) for sample in samples]
@@ -154,6 +144,22 @@ def tune(
     (out / 'README.md').write_text(card, encoding='utf-8')
     shutil.rmtree(out / CHECKPOINTS, ignore_errors=True)
     return loss
+
+
+def _adapted(model: Any, out: Path, options: TuneOptions) -> Any:
+    import peft
+
+    if (out / 'adapter_model.safetensors').is_file():
+        return peft.PeftModel.from_pretrained(model, out, is_trainable=True)
+    layers = model.config.num_hidden_layers
+    config = peft.LoraConfig(
+        r=options.rank,
+        lora_alpha=2 * options.rank,
+        target_modules=_linear(model),
+        layers_to_transform=list(range(int(options.first_layer * layers), layers)),
+        task_type='CAUSAL_LM',
+    )
+    return peft.get_peft_model(model, config)
 
 
 def _computes_bfloat16() -> bool:
