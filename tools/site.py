@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parent.parent
+_NOTE = re.compile(r'\A<!--.*?-->\s*', re.DOTALL)
 _LINK = re.compile(r'(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)#:\s]+)(#[^)\s]*)?\)')
 
 
@@ -64,7 +65,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Have every link lead to where its target is in the site."""
+    """Have every link lead to where its target is in the site, and the title come first."""
     del config, files
     here = page.file.src_uri
     source = source_name(here)
@@ -79,4 +80,5 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         place = posixpath.relpath(site_name(target), posixpath.dirname(here) or '.')
         return f'{picture}[{text}]({place}{anchor or ""})'
 
-    return _LINK.sub(lead, markdown)
+    # mkdocs takes a page's title from a heading that nothing stands before.
+    return _LINK.sub(lead, _NOTE.sub('', markdown))
