@@ -48,8 +48,8 @@ class SegmentCosts:
 
     def observe(
         self, name: str, utility: TimeUtility, *, first: bool, generation_s: float, tokens: int
-    ) -> None:
-        """Learn from one segment."""
+    ) -> bool:
+        """Learn from one segment; return whether it is among the first ``ENOUGH`` of its class."""
         for kind in (None, utility):
             cost = self._costs.get((name, kind, first))
             if cost is None:
@@ -59,6 +59,8 @@ class SegmentCosts:
             cost.seen += 1
             cost.generation_s += self._weight * (generation_s - cost.generation_s)
             cost.worst_tokens = max(float(tokens), self._decay * cost.worst_tokens)
+        own = self._costs.get((name, utility, first))
+        return own is not None and own.seen <= ENOUGH
 
     def expected_s(self, name: str, utility: TimeUtility, *, first: bool) -> float:
         """Return the expected engine time of a segment (s)."""
@@ -87,10 +89,9 @@ class ProfiledCosts(SegmentCosts):
         super().__init__()
         self._generation_s = generation_s
 
-    def observe(
-        self, name: str, utility: TimeUtility, *, first: bool, generation_s: float, tokens: int
-    ) -> None:
+    def observe(self, *_: object, **__: object) -> bool:
         """Learn nothing."""
+        return False
 
     def expected_s(self, name: str, utility: TimeUtility, *, first: bool) -> float:  # noqa: ARG002 -- all cost the same
         """Return the profiled time (s)."""

@@ -166,6 +166,18 @@ def test_generation_times_add_up() -> None:
     assert sum(parts) + 0.01 == pytest.approx(bench.ended().generation_s)
 
 
+def test_who_came_before_anything_was_known_is_expected_to_take_what_others_took() -> None:
+    bench = core_bench(max_running=1)
+    for name in ('first', 'waits'):
+        bench.core.apply(Submit(request(name)))
+    while not bench.segments('first'):
+        bench.step()
+    bench.core.apply(Submit(request('comes after it')))
+    table = bench.core.generations.table
+    for column in ('expected_generation_s', 'worst_tokens'):
+        assert table.get('waits', column) == table.get('comes after it', column)
+
+
 def test_states_come_at_most_ten_times_a_second() -> None:
     bench = core_bench()
     bench.core.apply(Submit(request()))

@@ -361,7 +361,10 @@ class Generations:
         cost_s, generation.cost_s = generation.cost_s, 0.0
         sent = SegmentGenerated(name, segment, now_s, made_s, generation.kv_tokens, cost_s)
         self._events.append(sent)
-        self._forecast.end_segment(generation, segment, now_s)
+        if self._forecast.end_segment(generation, segment, now_s):
+            # A first burst comes before anything is known, and must not be judged by that.
+            for other in self:
+                self._forecast.renew(other, len(self.current))
 
     def take_events(self) -> list[EngineEvent]:
         """Return the events since the last call, oldest first."""

@@ -39,16 +39,21 @@ class SegmentForecast:
 
     def begin_segment(self, generation: Generation, batch: int) -> None:
         """Put what is expected of the next segment into the table; ``batch`` generations run."""
-        name, request = generation.generation_id, generation.request
-        task_class = request.skill_set.name, request.utility
-        first = not generation.segments
+        name = generation.generation_id
         generation.segment_tokens = generation.segment_forwarded = 0
-        generation.expected_s = max(_SOONEST_S, self._costs.expected_s(*task_class, first=first))
-        if not first:
+        if generation.segments:
             self._table.requeue(name)
             self._lengths.between_segments(generation)
         self._table.set(name, 'segment_index', generation.segments)
         self._table.set(name, 'generated_tokens', 0)
+        self.renew(generation, batch)
+
+    def renew(self, generation: Generation, batch: int) -> None:
+        """Expect of the segment in the making what is known by now; ``batch`` generations run."""
+        name, request = generation.generation_id, generation.request
+        task_class = request.skill_set.name, request.utility
+        first = not generation.segments
+        generation.expected_s = max(_SOONEST_S, self._costs.expected_s(*task_class, first=first))
         self._table.set(name, 'expected_generation_s', self.expected_s(generation, batch))
         self._table.set(name, 'worst_tokens', self._costs.worst_tokens(*task_class, first=first))
 
@@ -73,19 +78,22 @@ class SegmentForecast:
         chosen = [item.segment_tokens - item.segment_forwarded for item in served]
         self._table.set_many(ids, 'generated_tokens', chosen)
 
-    def end_segment(self, generation: Generation, segment: Segment, now_s: float) -> None:
-        """Learn from a segment that is complete, and say when its robot will have executed it."""
+    def end_segment(self, generation: Generation, segment: Segment, now_s: float) -> bool:
+        """Learn from a segment that is complete, and say when its robot will have executed it.
+
+        Return whether so little was known before that the others are to be expected anew.
+        """
         request, name = generation.request, generation.generation_id
-        if generation.segment_s:
-            self._costs.observe(
-                request.skill_set.name,
-                request.utility,
-                first=not generation.segments,
-                generation_s=generation.segment_s,
-                tokens=segment.tokens - generation.segment_forwarded,
-            )
+        renews = generation.segment_s > 0.0 and self._costs.observe(
+            request.skill_set.name,
+            request.utility,
+            first=not generation.segments,
+            generation_s=generation.segment_s,
+            tokens=segment.tokens - generation.segment_forwarded,
+        )
         start_s = max(now_s, self._table.get(name, 'due_s')) if generation.segments else now_s
         execution_s = expected_execution_s(segment.statements, request.skill_set, request.scene)
         self._table.set(name, 'due_s', start_s + execution_s)
         generation.segments += 1
         generation.segment_s = 0.0
+        return renews
