@@ -55,6 +55,31 @@ def test_what_vllm_is_told() -> None:
     assert stock[stock.index('--max-num-seqs') + 1] == '4'
 
 
+def test_adapters_are_served_beside_their_base_model(tmp_path: Path) -> None:
+    pytest.importorskip('vllm', reason='vLLM is left out on this machine')
+    from support.engines.tiny_model import write_adapter, write_model
+
+    base = write_model(tmp_path / 'small')
+    adapters = [
+        str(write_adapter(base, base / 'adapters' / name, seed=1, rank=9))
+        for name in ('arm', 'tello')
+    ]
+
+    def told(model: str) -> str:
+        options = serve_command.read_options(parsed(model))
+        return ' '.join(vllm_arguments(options, on_cpu=True, scheduler=''))
+
+    several = told(str(base))
+    assert f'serve {base} --served-model-name small ' in several
+    assert f'--lora-modules arm={adapters[0]} tello={adapters[1]} --tokenizer {base} ' in several
+    assert '--enable-lora ' in several
+    assert '--max-lora-rank 16 ' in several
+    one = told(adapters[0])
+    assert f'serve {base} --served-model-name arm-base ' in one
+    assert f'--lora-modules arm={adapters[0]} --tokenizer {adapters[0]} ' in one
+    assert '--lora' not in told(str(MODEL))
+
+
 @pytest.mark.parametrize(
     ('arguments', 'problem'),
     [

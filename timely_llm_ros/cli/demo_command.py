@@ -10,7 +10,12 @@ from timely_llm_ros.cli.serve_command import vllm_obstacle
 from timely_llm_ros.cli.shared import add_fields, read_fields
 from timely_llm_ros.demo import PACE_S, ROBOTS, DemoOptions, run_demo
 from timely_llm_ros.engines.openai import ServerOptions
-from timely_llm_ros.engines.tokens import SHIPPED_MODEL, find_model, require_model_files
+from timely_llm_ros.engines.tokens import (
+    SHIPPED_MODEL,
+    find_adapter,
+    find_model,
+    require_model_files,
+)
 from timely_llm_ros.errors import ConfigurationError, ModelLoadError
 
 if TYPE_CHECKING:
@@ -133,8 +138,6 @@ def _check_model(options: argparse.Namespace) -> None:
     Raises:
         ConfigurationError: There is none, or the engine has none.
     """
-    from timely_llm_ros.engines.torch.compute.adapter import find_adapter
-
     if options.engine == 'simulated':
         raise ConfigurationError('--model with --engine simulated: expected an engine with a model')
     try:

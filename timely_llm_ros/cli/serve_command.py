@@ -21,7 +21,7 @@ from timely_llm_ros.cli.shared import add_fields, read_fields
 from timely_llm_ros.command_line import require_range
 from timely_llm_ros.engines.openai import API_KEY_VARIABLE, read_api_key
 from timely_llm_ros.engines.tokens import SHIPPED_MODEL, find_model
-from timely_llm_ros.engines.vllm import ServeOptions
+from timely_llm_ros.engines.vllm import ModelFolder, ServeOptions
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.skills.loading import find_skill_set
 
@@ -91,7 +91,7 @@ def _run(options: argparse.Namespace) -> int:
             f'--host {serve.host} without an API key: expected --api-key-file or '
             f'${API_KEY_VARIABLE}, or --host 127.0.0.1'
         )
-    obstacle = vllm_obstacle(serve.model, options.kv_gb)
+    obstacle = vllm_obstacle(ModelFolder.read(serve.model).base, options.kv_gb)
     if obstacle:
         raise ConfigurationError(obstacle)
     environment = os.environ | {

@@ -90,7 +90,7 @@ class ModelConfig(EngineConfig):
     """
 
     model_path: str = option(
-        '', 'Folder of the model in Hugging Face format; "" for the shipped one.'
+        '', 'Folder of the model in Hugging Face format, or of an adapter; "" for the shipped one.'
     )
     predictors: str = option(
         'auto',

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from timely_llm_ros.engines.commands import Cancel, Resume, RobotIdleAt, Submit, Suspend, Warm
 from timely_llm_ros.pickling import pickled_as_call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from timely_llm_ros.engines.commands import Command, GenerationRequest
     from timely_llm_ros.prediction.times import ExecutionTimeModel
@@ -227,6 +227,8 @@ class EngineInfo:
         reschedules: Whether it takes another policy while it runs; others ignore ``Reschedule``.
         ranks_plans: Whether lengths of plans are predicted for it, or will be once its policy asks
             for them; without, a policy that ranks whole plans goes by the mean length.
+        adapters: Folders of the adapters that write the plans of single skill sets, by their names;
+            each has the prompt that it was tuned on.
     """
 
     engine: str
@@ -244,6 +246,7 @@ class EngineInfo:
     warms: bool = False
     reschedules: bool = True
     ranks_plans: bool = True
+    adapters: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ class TaskPrompts:
 
     def __init__(self) -> None:
         self._prompts: Prompts = TersePrompts()
+        self._own: dict[str, Prompts] = {}
         self._size: PromptSize | None = None
         self._context = 0
         self.tokens: dict[str, int] = {}
@@ -35,15 +36,26 @@ class TaskPrompts:
     ) -> None:
         """Take the template of a model, or the one that ``template`` names.
 
+        A skill set that has an adapter has the template of the adapter.
+
         Raises:
             ConfigurationError: The template cannot be used.
         """
         folder = '' if info.messages else info.tokenizer or info.model
         self._prompts = load_prompts(template, folder, messages=info.messages)
+        self._own = {
+            name: load_prompts(template, folder, adapter=adapter)
+            for name, adapter in info.adapters.items()
+        }
         self._size, self._context = PromptSize(info), info.context_tokens
-        if not isinstance(self._prompts, TersePrompts):
+        rendered = {
+            name: skill_set
+            for name, skill_set in skill_sets.items()
+            if not isinstance(self._of(skill_set), TersePrompts)
+        }
+        if rendered:
             # A template is rendered in a process of its own, which takes a moment.
-            await asyncio.to_thread(self._measure, self._size, dict(skill_sets))
+            await asyncio.to_thread(self._measure, self._size, rendered)
 
     def build(
         self,
@@ -58,7 +70,7 @@ class TaskPrompts:
             InvalidTaskError: Its instruction holds a mark of the model's prompts, or is too long
                 for the model's context.
         """
-        prompt = self._prompts.build(skill_set, scene, instruction, history)
+        prompt = self._of(skill_set).build(skill_set, scene, instruction, history)
         # No token has less than a byte, so most prompts need not be counted.
         if len(prompt.text.encode()) >= self._context > 0 and self._size is not None:
             tokens = self._size(prompt)
@@ -75,11 +87,15 @@ class TaskPrompts:
         Raises:
             InvalidTaskError: An object has the name of a skill that plans may call.
         """
-        one, other = (self._prompts.build(skill_set, scene, text) for text in ('go', 'look'))
+        prompts = self._of(skill_set)
+        one, other = (prompts.build(skill_set, scene, text) for text in ('go', 'look'))
         body = one.body[: common_start(one.body, other.body)]
         end = len(one.fixed) + len(body)
         special = one.special and tuple(span for span in one.special if span[1] <= end)
         return replace(one, body=body, special=special, messages=())
+
+    def _of(self, skill_set: SkillSet) -> Prompts:
+        return self._own.get(skill_set.name, self._prompts)
 
     def _measure(self, size: PromptSize, skill_sets: Mapping[str, SkillSet]) -> None:
         for name, skill_set in skill_sets.items():

@@ -23,7 +23,7 @@ MOST_BYTES = 1 << 16
 """Bytes that a template may have."""
 
 
-def load_prompts(name: str, model: str, *, messages: bool = False) -> Prompts:
+def load_prompts(name: str, model: str, *, messages: bool = False, adapter: str = '') -> Prompts:
     """Return what makes the prompts of a model.
 
     Args:
@@ -32,6 +32,7 @@ def load_prompts(name: str, model: str, *, messages: bool = False) -> Prompts:
             but terse ones for a model that was trained here and where there is no model's folder.
         model: The model's folder.
         messages: Whether a server takes prompts as messages, whatever its model is.
+        adapter: Folder of the model's adapter; a template there goes before the model's.
 
     Raises:
         ConfigurationError: A file cannot be used; names it and the reason.
@@ -39,9 +40,10 @@ def load_prompts(name: str, model: str, *, messages: bool = False) -> Prompts:
     folder = Path(model) if model else Path('/nonexistent')
     own = name if name.endswith('.jinja') else ''
     if name == 'auto' and not messages:
-        if (folder / BESIDE).is_file():
-            own = str(folder / BESIDE)
-        elif (folder / TRAINED_HERE).is_file() or not (folder / 'tokenizer.json').is_file():
+        beside = [Path(place) / BESIDE for place in (adapter, model) if place]
+        own = next((str(file) for file in beside if file.is_file()), '')
+        trained = (folder / TRAINED_HERE).is_file() or not (folder / 'tokenizer.json').is_file()
+        if trained and not own:
             name = 'terse'
     elif not own and name not in ('terse', 'chat', 'auto'):
         raise ConfigurationError(

@@ -10,6 +10,9 @@ import pytest
 from support.engines.completion_server import CompletionServer
 from support.engines.server_runs import GENERATIONS, Run, request
 
+from timely_llm_ros.engines.openai.sequences import ServerSequences
+from timely_llm_ros.engines.texts.server_texts import ServerTexts
+from timely_llm_ros.engines.tokens import Sampling
 from timely_llm_ros.skills import PlanLimits
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.utility import NORMAL, URGENT
@@ -99,6 +102,24 @@ async def test_a_held_generation_gets_nothing_until_it_is_resumed(
         await run.all_ended([held])
         assert run.plan(held) == undisturbed_plans[held]
     await server.stop()
+
+
+async def test_an_adapter_is_taken_before_its_base_model() -> None:
+    server = await CompletionServer(base='base', context_limit=1234).start()
+    async with Run([server.url]) as run:
+        assert (run.info.model, run.info.context_tokens) == ('chaos', 1234)
+        run.engine.submit(request(0, max_tokens=4))
+        await run.all_ended([0])
+    await server.stop()
+
+
+def test_a_request_names_its_skill_set_where_that_has_an_adapter() -> None:
+    sequences = ServerSequences(ServerTexts('timely-planner'), Sampling(), adapters=('arm',))
+    for number in (0, 2):
+        sequences.open(request(number))
+    tello, arm = (sequences.body(f'g{number}', stop_at_statement=True) for number in (0, 2))
+    assert arm['model'] == 'arm'
+    assert 'model' not in tello
 
 
 async def test_a_full_context_ends_the_generation() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,9 @@ import transformers
 from safetensors.torch import load_file, save_file
 from support.engines.tiny_model import write_model
 
+from timely_llm_ros.engines.tokens import find_adapter
+from timely_llm_ros.engines.torch import TorchConfig, TorchEngine
 from timely_llm_ros.engines.torch.compute import load_model
-from timely_llm_ros.engines.torch.compute.adapter import find_adapter
 from timely_llm_ros.engines.torch.compute.attention import AttentionStep
 from timely_llm_ros.errors import ModelLoadError
 from timely_llm_ros.skills import Scene
@@ -185,3 +187,17 @@ def test_a_pickle_under_the_name_of_safetensors_is_refused(adapter: Path, tmp_pa
     with pytest.raises(ModelLoadError, match='disguised'):
         load_model(str(folder), max_kv_tokens=64)
     assert not ran.exists()
+
+
+async def test_adapters_of_skill_sets_are_not_used_and_the_log_says_so(
+    adapter: Path, base: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / 'several'
+    shutil.copytree(base, folder)
+    shutil.copytree(adapter, folder / 'adapters/arm')
+    engine = TorchEngine(TorchConfig(model_path=str(folder)))
+    with caplog.at_level(logging.WARNING):
+        info = await engine.start(lambda _: None)
+    await engine.close()
+    assert f'model {folder}: its adapters for arm are not used' in caplog.text
+    assert info.adapters == {}

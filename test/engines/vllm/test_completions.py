@@ -17,14 +17,17 @@ pytest.importorskip('vllm', reason='vLLM is left out on this machine')
 
 from timely_llm_ros.engines.openai.completions import PROBE_PLAN
 from timely_llm_ros.engines.texts.server_texts import ServerTexts
+from timely_llm_ros.engines.tokens import Adapter
 from timely_llm_ros.engines.vllm import completions as vllm_completions
 from timely_llm_ros.engines.vllm.completions import VllmCompletions
+from timely_llm_ros.engines.vllm.model_folder import ModelFolder
 from timely_llm_ros.errors import ModelLoadError, RequestRefusedError, ServerLostError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
 TEXTS = ServerTexts('timely-planner')
+MODEL = ModelFolder('base', 'base', {'arm': Adapter('base/adapters/arm', 'base')})
 
 
 @dataclass
@@ -35,6 +38,7 @@ class Llm:
     errored: bool = False
     stopped: bool = False
     error: Exception | None = None
+    refusal: Exception | None = None
     asked: list[Any] = field(default_factory=list)
     left: int = 0
     prepared: list[str] = field(default_factory=list)
@@ -46,9 +50,9 @@ class Llm:
     )
 
     async def generate(
-        self, prompt: Any, parameters: Any, request_id: str
+        self, prompt: Any, parameters: Any, _request_id: str, *, lora_request: Any
     ) -> AsyncGenerator[Any, None]:
-        self.asked.append((prompt['prompt_token_ids'], parameters, request_id))
+        self.asked.append((prompt['prompt_token_ids'], parameters, lora_request))
         try:
             for ids, finish in self.chunks:
                 output = SimpleNamespace(token_ids=ids, finish_reason=finish)
@@ -58,6 +62,11 @@ class Llm:
         except GeneratorExit:
             self.left += 1
             raise
+
+    async def add_lora(self, adapter: Any) -> None:
+        self.prepared.append(adapter.lora_path)
+        if self.refusal is not None:
+            raise self.refusal
 
     async def collective_rpc(self, method: str) -> None:
         self.prepared.append(method)
@@ -84,13 +93,13 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Llm, dict[str, Any]]]
 async def test_it_starts_checks_serves_and_ends(
     started: list[tuple[Llm, dict[str, Any]]], caplog: pytest.LogCaptureFixture
 ) -> None:
-    served = VllmCompletions(lambda: {'model': 'm', 'not_in_this_vllm': 1}, {'seed': 3})
+    served = VllmCompletions(lambda: {'model': 'm', 'not_in_this_vllm': 1}, {'seed': 3}, MODEL)
     with pytest.raises(ServerLostError):
         await served.check_health()
     found = await served.check(TEXTS)
     assert (found.name, found.context_limit) == ('a-model', 99)
     assert started[0][1] == {'model': 'm', 'seed': 3}
-    assert started[0][0].prepared == ['execute_dummy_batch']
+    assert started[0][0].prepared == ['base/adapters/arm', 'execute_dummy_batch']
     assert 'this vLLM has no argument not_in_this_vllm' in caplog.text
     await served.check_health()
     prompt = [5, 6, 7]
@@ -110,7 +119,7 @@ async def test_it_starts_checks_serves_and_ends(
 async def test_a_dead_core_is_a_lost_server_and_the_next_check_starts_another(
     started: list[tuple[Llm, dict[str, Any]]],
 ) -> None:
-    served = VllmCompletions(dict, {})
+    served = VllmCompletions(dict, {}, MODEL)
     await served.check(TEXTS)
     llm = started[0][0]
     llm.error, llm.errored = RuntimeError('EngineCore died'), True
@@ -128,7 +137,7 @@ async def test_a_dead_core_is_a_lost_server_and_the_next_check_starts_another(
 async def test_what_vllm_refuses_is_no_lost_server(
     started: list[tuple[Llm, dict[str, Any]]],
 ) -> None:
-    served = VllmCompletions(dict, {})
+    served = VllmCompletions(dict, {}, MODEL)
     await served.check(TEXTS)
     with pytest.raises(RequestRefusedError, match='max_tokens'):
         await anext(served.tokens({'prompt': [1], 'max_tokens': 0}))
@@ -138,10 +147,34 @@ async def test_what_vllm_refuses_is_no_lost_server(
     await served.close()
 
 
+async def test_an_adapter_writes_what_names_its_skill_set_and_no_other(
+    started: list[tuple[Llm, dict[str, Any]]],
+) -> None:
+    served = VllmCompletions(dict, {}, MODEL)
+    await served.check(TEXTS)
+    for model in ({'model': 'arm'}, {}):
+        async for _ in served.tokens({'prompt': [1], 'max_tokens': 9, **model}):
+            pass
+    assert [adapter and adapter.lora_path for *_, adapter in started[0][0].asked] == [
+        None, 'base/adapters/arm', None,
+    ]  # fmt: skip
+    await served.close()
+
+
+async def test_an_adapter_that_vllm_refuses_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    refusing = Llm([], refusal=ValueError('vLLM does not yet support DoRA.'))
+    monkeypatch.setattr(vllm_completions, 'start_llm', lambda _: refusing)
+    served = VllmCompletions(dict, {}, MODEL)
+    with pytest.raises(ModelLoadError, match=r"^adapter 'base/adapters/arm': vLLM: .* DoRA"):
+        await served.check(TEXTS)
+    await served.close()
+    assert refusing.stopped
+
+
 async def test_leaving_a_stream_ends_the_request(
     started: list[tuple[Llm, dict[str, Any]]],
 ) -> None:
-    served = VllmCompletions(dict, {})
+    served = VllmCompletions(dict, {}, MODEL)
     await served.check(TEXTS)
     stream = served.tokens({'prompt': [1], 'max_tokens': 9})
     await anext(stream)
@@ -153,7 +186,7 @@ async def test_leaving_a_stream_ends_the_request(
 async def test_a_model_that_obeys_no_grammar_and_one_that_does_not_start_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    served = VllmCompletions(dict, {})
+    served = VllmCompletions(dict, {}, MODEL)
     monkeypatch.setattr(vllm_completions, 'start_llm', lambda _: Llm([([300], 'length')]))
     with pytest.raises(ModelLoadError, match='where the grammar allows only'):
         await served.check(TEXTS)
@@ -175,7 +208,7 @@ async def test_a_model_that_obeys_no_grammar_and_one_that_does_not_start_are_ref
 async def test_who_closes_during_the_start_leaves_nothing(
     started: list[tuple[Llm, dict[str, Any]]],
 ) -> None:
-    served = VllmCompletions(dict, {})
+    served = VllmCompletions(dict, {}, MODEL)
     check = asyncio.create_task(served.check(TEXTS))
     while served._starting is None:
         await asyncio.sleep(0)

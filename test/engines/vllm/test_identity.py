@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING
 import pytest
 from support.engines.stage_watch import LOG_VARIABLE
 from support.engines.tiny_model import write_model
-from support.engines.torch_runs import Run, plan_request
-from support.engines.vllm_runs import VllmRun, free_request, mismatches, start_asynchronous
+from support.engines.torch_runs import plan_request
+from support.engines.vllm_runs import (
+    VllmRun,
+    free_request,
+    mismatches,
+    start_asynchronous,
+    torch_tokens,
+)
 from support.process_table import tree, wait_gone
 
-from timely_llm_ros.engines import Resume, Submit
-from timely_llm_ros.engines.core.core import EngineCore
 from timely_llm_ros.engines.vllm.plugin.contract import ASYNC_SCHEDULER
-from timely_llm_ros.engines.vllm.plugin.uncut_text import UncutText
 from timely_llm_ros.scheduling.microbatch import LinearCosts, PipelineModel
 
 if TYPE_CHECKING:
@@ -67,19 +70,7 @@ def test_alone_it_says_what_the_torch_engine_says(
 
     loaded = load_model(str(wide_model), max_kv_tokens=4096)
     for request in (*FREE[:4], *PLANS[:4]):
-        run = Run(loaded, options={'max_running': 1})
-        if not request.constrained:
-            assert isinstance(run.core, EngineCore)
-            run.core.generations._segmenter = lambda _: UncutText()
-        run.core.apply(Submit(request))
-        while run.step() or run.awaiting:
-            while run.awaiting:
-                name = run.awaiting.pop(0)
-                text = run.segments[name][-1].segment.text
-                run.core.apply(Resume(name, 'true' if len(text) % 2 else 'false'))
-        assert run.ended[request.generation_id].token_ids == greedy[request.generation_id]
-        for prefix in list(run.backend._prefixes):
-            run.backend.drop_prefix(prefix)
+        assert torch_tokens(loaded, request) == greedy[request.generation_id]
 
 
 def test_torn_greedy_texts_and_plans_are_whole(

@@ -66,6 +66,7 @@ class CompletionServer(HttpServer):
         api_key: str = '',
         tls: ssl.SSLContext | None = None,
         model: str = 'chaos',
+        base: str = '',
         context_limit: int = 4096,
         shift: int = 0,
         obeys_grammar: bool = True,
@@ -74,7 +75,7 @@ class CompletionServer(HttpServer):
         says: dict[str, Any] | None = None,
     ) -> None:
         super().__init__(tls)
-        self.fault, self.api_key, self.model = fault, api_key, model
+        self.fault, self.api_key, self.model, self.base = fault, api_key, model, base
         self.context_limit, self.shift = context_limit, shift
         self.obeys_grammar, self.tells_ids, self.step_s = obeys_grammar, tells_ids, step_s
         self.says = says or {}
@@ -105,8 +106,10 @@ class CompletionServer(HttpServer):
             self.ill_answers -= (ill := self.ill_answers > 0)
             return await reply(writer, 503 if ill else self.health, {})
         if path == '/v1/models':
-            served = {'id': self.model, 'max_model_len': self.context_limit}
-            return await reply(writer, 200, {'data': [served]})
+            served = [{'id': self.base or self.model, 'max_model_len': self.context_limit}]
+            if self.base:
+                served.append({'id': self.model, 'max_model_len': None, 'parent': self.base})
+            return await reply(writer, 200, {'data': served})
         if path != '/v1/completions':
             return await reply(writer, 404, {'error': {'message': f'no {path}'}})
         body = json.loads(data)

@@ -48,8 +48,9 @@ class Worker:
         self._whole, self._sampled = whole, sampled
         self._tokens: dict[str, list[int]] = {}
         self._blocks: dict[str, list[int]] = {}
-        self._written: dict[tuple[int, int], tuple[int, ...]] = {}
+        self._written: dict[tuple[int, int], tuple[int, tuple[int, ...]]] = {}
         self._prompts: dict[str, int] = {}
+        self._adapters: dict[str, int] = {}
         self.checked = 0
 
     def execute(self, output: Any) -> Any:
@@ -64,6 +65,7 @@ class Worker:
             self._tokens[new.req_id] = list(new.prompt_token_ids)
             self._prompts[new.req_id] = len(new.prompt_token_ids)
             self._blocks[new.req_id] = list(new.block_ids[0])
+            self._adapters[new.req_id] = new.lora_request.lora_int_id if new.lora_request else 0
         cached = output.scheduled_cached_reqs
         starts = {new.req_id: new.num_computed_tokens for new in output.scheduled_new_reqs}
         for place, request_id in enumerate(cached.req_ids):
@@ -79,6 +81,8 @@ class Worker:
                 # may still be on its way there.
                 assert known == self._tokens[request_id]
         ids = list(output.num_scheduled_tokens)
+        # The worker has a place for one.
+        assert len({self._adapters[request_id] for request_id in ids} - {0}) <= 1
         sampled = [self._compute(request_id, starts[request_id], output) for request_id in ids]
         return ModelRunnerOutput(
             req_ids=ids,
@@ -88,16 +92,18 @@ class Worker:
 
     def _compute(self, request_id: str, start: int, output: Any) -> list[int]:
         tokens, blocks = self._tokens[request_id], self._blocks[request_id]
+        adapter = self._adapters[request_id]
         end = start + output.num_scheduled_tokens[request_id]
         assert end <= len(tokens), 'a token that nobody has sampled'
         assert len(blocks) * BLOCK >= end, 'a place without a block'
         for position in range(start):
             where = blocks[position // BLOCK], position % BLOCK
-            assert self._written[where] == tuple(tokens[: position + 1]), 'KV of something else'
+            written = adapter, tuple(tokens[: position + 1])
+            assert self._written[where] == written, 'KV of something else'
             self.checked += 1
         for position in range(start, end):
             where = blocks[position // BLOCK], position % BLOCK
-            self._written[where] = tuple(tokens[: position + 1])
+            self._written[where] = adapter, tuple(tokens[: position + 1])
         if end < len(tokens):
             return []
         token = JUNK
@@ -121,6 +127,7 @@ class Bench:
         stages: int = 1,
         max_running: int = 3,
         forwards: bool = False,
+        adapters: int = 0,
     ) -> None:
         import torch
         from vllm.engine.arg_utils import EngineArgs
@@ -145,6 +152,8 @@ class Bench:
             enforce_eager=True,
             kv_cache_memory_bytes=1 << 28,
             structured_outputs_config={'backend': 'guidance'},
+            enable_lora=adapters > 0,
+            max_loras=1,
             worker_extension_cls=WORKER if forwards else '',
             additional_config={
                 KEY: {
@@ -177,7 +186,7 @@ class Bench:
             hash_block_size=BLOCK,
         )
         self.scheduler._report = cast('Any', self)
-        self._texts, self._forwards = texts, forwards
+        self._texts, self._forwards, self._adapters = texts, forwards, adapters
         self._depth = max(2 if asynchronous else 1, stages)
         self._whole: dict[str, list[int]] = {}
         self._sampled: dict[str, set[int]] = {}
@@ -248,6 +257,7 @@ class Bench:
     def _submit(
         self, name: str, prompt: list[int], extra: dict[str, Any] | None, seed: int | None = None
     ) -> None:
+        from vllm.lora.request import LoRARequest
         from vllm.sampling_params import SamplingParams, StructuredOutputsParams
         from vllm.utils.hashing import sha256
         from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
@@ -268,7 +278,9 @@ class Bench:
             extra_args=None if extra is None else {KEY: extra},
         )
         hasher = get_request_block_hasher(BLOCK, sha256)
-        request = Request(name, prompt, parameters, None, block_hasher=hasher)
+        adapter = len(self.plans) % (self._adapters + 1)
+        lora = LoRARequest(f'a{adapter}', adapter, f'a{adapter}') if adapter else None
+        request = Request(name, prompt, parameters, None, block_hasher=hasher, lora_request=lora)
         self.scheduler.structured_output_manager.grammar_init(request)
         self.scheduler.add_request(request)
 

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 EOS_ID = 256
@@ -89,4 +90,29 @@ def write_model(
     (folder / 'tokenizer_config.json').write_text(
         json.dumps({'tokenizer_class': 'PreTrainedTokenizerFast', 'eos_token': '<eos>'})
     )
+    return folder
+
+
+def write_adapter(
+    base: Path, folder: Path, *, seed: int, rank: int, targets: Sequence[str] = ()
+) -> Path:
+    """Write an adapter of a chaotic model, as chaotic, for all matrices of its layers or some."""
+    import peft
+    import torch
+    import transformers
+
+    model = transformers.AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
+    torch.manual_seed(seed)
+    config = peft.LoraConfig(
+        r=rank,
+        lora_alpha=2 * rank,
+        target_modules=list(targets) or 'all-linear',
+        init_lora_weights=False,
+        task_type='CAUSAL_LM',
+    )
+    adapted = peft.get_peft_model(model, config)
+    adapted.peft_config['default'].base_model_name_or_path = str(base)
+    adapted.save_pretrained(str(folder))
+    for name in ('config.json', 'tokenizer.json', 'tokenizer_config.json'):
+        (folder / name).write_text((base / name).read_text())
     return folder

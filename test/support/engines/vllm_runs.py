@@ -10,7 +10,10 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from timely_llm_ros.engines.commands import GenerationRequest
+from support.engines.torch_runs import Run
+
+from timely_llm_ros.engines.commands import GenerationRequest, Resume, Submit
+from timely_llm_ros.engines.core.core import EngineCore
 from timely_llm_ros.engines.engine import (
     EngineStateChanged,
     GenerationEnded,
@@ -19,7 +22,7 @@ from timely_llm_ros.engines.engine import (
 from timely_llm_ros.engines.tokens.sampling import Sampling
 from timely_llm_ros.engines.vllm.config import VllmConfig
 from timely_llm_ros.engines.vllm.engine import VllmEngine
-from timely_llm_ros.engines.vllm.plugin.uncut_text import UNCUT_TEXT
+from timely_llm_ros.engines.vllm.plugin.uncut_text import UNCUT_TEXT, UncutText
 from timely_llm_ros.skills.prompt import Prompt
 from timely_llm_ros.skills.scene import Scene
 from timely_llm_ros.utility import NORMAL, URGENT
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
     from timely_llm_ros.engines.engine import EngineEvent, EngineInfo, ServerState
+    from timely_llm_ros.engines.torch.compute.model import LoadedModel
     from timely_llm_ros.engines.vllm.fallback import VllmWithFallback
 
 Result = TypeVar('Result')
@@ -212,6 +216,22 @@ def _children() -> set[int]:
 def value_of(event: SegmentGenerated) -> str:
     """A robot's answer; it depends on the segment alone."""
     return 'true' if len(event.segment.text) % 2 else 'false'
+
+
+def torch_tokens(loaded: LoadedModel, request: GenerationRequest) -> tuple[int, ...]:
+    """Return what the torch engine generates for a request alone; robots answer as here."""
+    run = Run(loaded, options={'max_running': 1})
+    if not request.constrained:
+        assert isinstance(run.core, EngineCore)
+        run.core.generations._segmenter = lambda _: UncutText()
+    run.core.apply(Submit(request))
+    while run.step() or run.awaiting:
+        while run.awaiting:
+            name = run.awaiting.pop(0)
+            run.core.apply(Resume(name, value_of(run.segments[name][-1])))
+    for prefix in list(run.backend._prefixes):
+        run.backend.drop_prefix(prefix)
+    return run.ended[request.generation_id].token_ids
 
 
 def mismatches(

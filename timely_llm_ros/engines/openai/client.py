@@ -228,11 +228,15 @@ class ServerClient:
             raise ModelLoadError(
                 f'{self.url}/v1/models: {str(answer)[:80]!r}: expected a list of models'
             ) from err
-        name = self._options.model or (next(iter(models)) if len(models) == 1 else '')
+        # An adapter names its base model, which it stands before.
+        bases = [item.get('parent') for item in models.values()]
+        named = [name for name in models if name not in bases]
+        name = self._options.model or (named[0] if len(named) == 1 else '')
         if name not in models:
             asked, there = repr(name) if name else 'one model', _shortened(sorted(models))
             raise ModelLoadError(f'{self.url} serves {there}: expected {asked}; see server_model')
-        limit = models[name].get('max_model_len')
+        base = models.get(str(models[name].get('parent')), models[name])
+        limit = base.get('max_model_len')
         return ServedModel(name, limit if type(limit) is int and limit > 0 else 1 << 30)
 
     async def _check_grammar(self, texts: ServerTexts) -> None:

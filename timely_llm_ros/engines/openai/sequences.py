@@ -15,7 +15,7 @@ from timely_llm_ros.engines.tokens import MAX_SEED
 from timely_llm_ros.skills.grammar import RemainingGrammar, decoding_grammar
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from timely_llm_ros.engines.commands import GenerationRequest
     from timely_llm_ros.engines.texts import PlanKeeper, TokenCodec
@@ -51,13 +51,22 @@ class ServerSequences(ForeignMemory):
         texts: The tokenizer.
         sampling: How tokens are chosen.
         observations: Whether blocking calls wait for their value.
+        adapters: Skill sets whose requests name them as their ``model``.
     """
 
     counts_tokens: ClassVar[bool] = True
     """Whether tokens are counted here as a server counts them."""
 
-    def __init__(self, texts: TokenCodec, sampling: Sampling, *, observations: bool = True) -> None:
+    def __init__(
+        self,
+        texts: TokenCodec,
+        sampling: Sampling,
+        *,
+        observations: bool = True,
+        adapters: Collection[str] = (),
+    ) -> None:
         self._texts, self._sampling, self._observations = texts, sampling, observations
+        self._adapters = adapters
         self._prompts, self._keepers = PromptTokens(texts), PlanKeepers(texts)
         self.context_limit = 1 << 30
         """Most tokens that one context may have on each server."""
@@ -80,7 +89,7 @@ class ServerSequences(ForeignMemory):
             [*fixed, *body],
             request.max_tokens,
             self._statement_ends if robot else (),
-            self._sampling(request),
+            self._choice(request),
         )
         if request.constrained:
             sequence.grammar = decoding_grammar(
@@ -98,6 +107,11 @@ class ServerSequences(ForeignMemory):
             sequence.keeper = self._keepers.of(request, whole, whole_plan=whole_plan, room=room)
         self._sequences[request.generation_id] = sequence
         return request.prompt.key, len(fixed), len(body)
+
+    def _choice(self, request: GenerationRequest) -> dict[str, Any]:
+        """Return what says how a generation's tokens are chosen, and by which adapter."""
+        name = request.skill_set.name
+        return self._sampling(request) | ({'model': name} if name in self._adapters else {})
 
     def observe(self, generation_id: str, text: str) -> int:
         """Append an observation; the grammar begins anew behind it."""

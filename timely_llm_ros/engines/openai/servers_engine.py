@@ -30,7 +30,7 @@ from timely_llm_ros.engines.openai.core import UNKNOWN_STEP_S, ServerCore
 from timely_llm_ros.errors import EngineError, ModelLoadError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from timely_llm_ros.engines.commands import Command
     from timely_llm_ros.engines.config import ModelConfig
@@ -57,6 +57,7 @@ class ServersEngine(Engine):
         health_period_s: How often each is asked whether it is well (s).
         give_up_s: With no server for so long (s), every generation ends with an error.
         priority: Whether requests carry their due time.
+        adapters: Skill sets whose requests name them as their ``model``.
     """
 
     def __init__(
@@ -67,10 +68,11 @@ class ServersEngine(Engine):
         health_period_s: float,
         give_up_s: float,
         priority: bool = False,
+        adapters: Collection[str] = (),
     ) -> None:
         self._config = config
         self._start_limit_s, self._health_period_s = start_limit_s, health_period_s
-        self._give_up_s, self._priority = give_up_s, priority
+        self._give_up_s, self._priority, self._adapters = give_up_s, priority, adapters
         self._servers: list[Server] = []
         self._server_of: dict[str, Server] = {}
         self._on_event: Callable[[EngineEvent], None] | None = None
@@ -174,7 +176,9 @@ class ServersEngine(Engine):
         from timely_llm_ros.engines.texts import ServerTexts
 
         texts = ServerTexts(self._config.model_path)
-        return texts, ServerSequences(texts, sampling, observations=observations)
+        return texts, ServerSequences(
+            texts, sampling, observations=observations, adapters=self._adapters
+        )
 
     def _describe(self, served: ServedModel, vocabulary: int, load_s: float) -> EngineInfo:
         """Return what runs there; called once one server is well."""

@@ -1,5 +1,12 @@
 """A model before it is loaded: its files, how its tokens are chosen, how long prompts are."""
 
+from timely_llm_ros.engines.tokens.adapters import (
+    ADAPTER_WEIGHTS,
+    ADAPTERS,
+    Adapter,
+    find_adapter,
+    find_adapters,
+)
 from timely_llm_ros.engines.tokens.model_files import (
     PREDICTORS,
     SHIPPED_MODEL,
@@ -16,7 +23,7 @@ from timely_llm_ros.engines.tokens.stop_strings import (
 )
 
 __all__ = [
-    'MAX_SEED', 'PREDICTORS', 'SHIPPED_MODEL', 'PromptSize', 'Sampling', 'StopText',
-    'check_stop_strings', 'common_start',
-    'find_model', 'own_stop_strings', 'read_as_text', 'require_model_files',
+    'ADAPTERS', 'ADAPTER_WEIGHTS', 'MAX_SEED', 'PREDICTORS', 'SHIPPED_MODEL', 'Adapter',
+    'PromptSize', 'Sampling', 'StopText', 'check_stop_strings', 'common_start', 'find_adapter',
+    'find_adapters', 'find_model', 'own_stop_strings', 'read_as_text', 'require_model_files',
 ]  # fmt: skip

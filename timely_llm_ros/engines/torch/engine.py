@@ -6,6 +6,7 @@ The asyncio loop never waits for a forward pass. This module imports no torch.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 import subprocess
@@ -22,6 +23,7 @@ from timely_llm_ros.engines.engine import (
 from timely_llm_ros.engines.process import Supervisor
 from timely_llm_ros.engines.tokens import (
     PREDICTORS,
+    find_adapters,
     find_model,
     require_model_files,
 )
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from timely_llm_ros.engines.commands import Command
     from timely_llm_ros.engines.engine import EngineEvent
     from timely_llm_ros.engines.torch.config import TorchConfig
+
+_logger = logging.getLogger(__name__)
 
 _CLOSE_TIMEOUT_S = 2.0
 """How long the worker may take to end by itself."""
@@ -180,7 +184,15 @@ class TorchEngine(Engine):
             ModelLoadError: The model cannot be loaded.
             EngineError: The worker died, or this is a second call.
         """
-        require_model_files(self._config.model_path)
+        path = self._config.model_path
+        require_model_files(path)
+        if adapters := find_adapters(path):
+            _logger.warning(
+                'model %s: its adapters for %s are not used, as only engine vllm takes several: '
+                'expected the folder of one as model_path',
+                path,
+                ', '.join(adapters),
+            )
         try:
             return await self._supervisor.start(on_event)
         except BaseException:

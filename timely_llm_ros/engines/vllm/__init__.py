@@ -3,9 +3,11 @@
 from timely_llm_ros.engines.vllm.config import VllmConfig
 from timely_llm_ros.engines.vllm.engine import VllmEngine
 from timely_llm_ros.engines.vllm.fallback import VllmWithFallback
+from timely_llm_ros.engines.vllm.model_folder import ModelFolder
 from timely_llm_ros.engines.vllm.server import ServeOptions
 from timely_llm_ros.engines.vllm.start import prepare_environment
 
 __all__ = [
-    'ServeOptions', 'VllmConfig', 'VllmEngine', 'VllmWithFallback', 'prepare_environment',
+    'ModelFolder', 'ServeOptions', 'VllmConfig', 'VllmEngine', 'VllmWithFallback',
+    'prepare_environment',
 ]  # fmt: skip

@@ -18,13 +18,15 @@ from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.engines.openai import Chunk, ServedModel, check_probe, grammar_probe
-from timely_llm_ros.engines.vllm.start import prepare_stages, start_llm, stop_llm
+from timely_llm_ros.engines.vllm.model_folder import EVERY
+from timely_llm_ros.engines.vllm.start import prepare_llm, start_llm, stop_llm
 from timely_llm_ros.errors import EngineError, ModelLoadError, RequestRefusedError, ServerLostError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping
 
     from timely_llm_ros.engines.texts import ServerTexts
+    from timely_llm_ros.engines.vllm.model_folder import ModelFolder
 
 _logger = logging.getLogger(__name__)
 
@@ -53,8 +55,16 @@ UNNAMED = 'completion of timely_llm_ros '
 _ids = itertools.count()
 
 
-async def completion_tokens(llm: Any, body: Mapping[str, Any]) -> AsyncGenerator[Chunk, None]:
-    """Yield the tokens of a request to an ``AsyncLLM``, see ``Completions.tokens``."""
+async def completion_tokens(
+    llm: Any, body: Mapping[str, Any], adapter: Any = None
+) -> AsyncGenerator[Chunk, None]:
+    """Yield the tokens of a request to an ``AsyncLLM``, see ``Completions.tokens``.
+
+    Args:
+        llm: The ``AsyncLLM``.
+        body: The request; its ``model`` is not looked at.
+        adapter: The ``LoRARequest`` of its adapter, if any.
+    """
     from vllm.inputs import TokensPrompt
     from vllm.sampling_params import RequestOutputKind, SamplingParams, StructuredOutputsParams
 
@@ -63,6 +73,7 @@ async def completion_tokens(llm: Any, body: Mapping[str, Any]) -> AsyncGenerator
     prompt = TokensPrompt(prompt_token_ids=list(choice.pop('prompt')))
     structured = choice.pop('structured_outputs', None)
     choice.pop('priority', None)
+    choice.pop('model', None)
     try:
         parameters = SamplingParams(
             output_kind=RequestOutputKind.DELTA,
@@ -70,7 +81,9 @@ async def completion_tokens(llm: Any, body: Mapping[str, Any]) -> AsyncGenerator
             structured_outputs=structured and StructuredOutputsParams(**structured),
             **choice,
         )
-        async with aclosing(llm.generate(prompt, parameters, f'{UNNAMED}{next(_ids)}')) as outputs:
+        request_id = f'{UNNAMED}{next(_ids)}'
+        outputs = llm.generate(prompt, parameters, request_id, lora_request=adapter)
+        async with aclosing(outputs):
             async for output in outputs:
                 completion = output.outputs[0]
                 yield Chunk(tuple(completion.token_ids), _checked(completion.finish_reason))
@@ -99,10 +112,16 @@ class VllmCompletions:
         arguments: Called on another thread, returns keyword arguments of ``AsyncEngineArgs``. Those
             that this vLLM does not have are left out.
         more: Further ones, which are never left out.
+        model: The model that they are of.
     """
 
-    def __init__(self, arguments: Callable[[], Mapping[str, Any]], more: Mapping[str, Any]) -> None:
-        self._arguments, self._more = arguments, more
+    def __init__(
+        self,
+        arguments: Callable[[], Mapping[str, Any]],
+        more: Mapping[str, Any],
+        model: ModelFolder,
+    ) -> None:
+        self._arguments, self._more, self._model = arguments, more, model
         self._llm: Any = None
         self._starting: asyncio.Future[Any] | None = None
         self._guard: subprocess.Popen[bytes] | None = None
@@ -127,7 +146,9 @@ class VllmCompletions:
         try:
             # If this is cancelled, :meth:`close` still ends the vLLM that starts.
             self._llm = await asyncio.shield(self._starting)
-            await prepare_stages(self._llm)
+            await prepare_llm(self._llm, self._model)
+        except ModelLoadError:
+            raise
         except Exception as err:
             raise ModelLoadError(f'vLLM did not start: {type(err).__name__}: {err}') from err
         found = {process.pid for process in multiprocessing.active_children()} - before
@@ -157,10 +178,14 @@ class VllmCompletions:
         *,
         session: str = '',  # noqa: ARG002  There is only this machine.
     ) -> AsyncGenerator[Chunk, None]:
-        """Yield a completion's tokens as they come, see :class:`Completions`."""
+        """Yield a completion's tokens as they come, see :class:`Completions`.
+
+        Its ``model`` is the skill set whose adapter writes it.
+        """
         if self._llm is None:
             raise ServerLostError("vLLM's engine core ended")
-        async with aclosing(completion_tokens(self._llm, body)) as chunks:
+        adapter = self._model.request(body.get('model', EVERY))
+        async with aclosing(completion_tokens(self._llm, body, adapter)) as chunks:
             async for chunk in chunks:
                 yield chunk
 

@@ -23,6 +23,7 @@ from timely_llm_ros.engines.engine import Engine, EngineInfo, GenerationEnded
 from timely_llm_ros.engines.process import Supervisor
 from timely_llm_ros.engines.tokens import find_model, require_model_files
 from timely_llm_ros.engines.vllm.completions import UNNAMED
+from timely_llm_ros.engines.vllm.model_folder import ModelFolder
 from timely_llm_ros.engines.vllm.model_sizes import count_parameters
 from timely_llm_ros.engines.vllm.start import engine_arguments, prepare_environment
 from timely_llm_ros.engines.vllm.writer import RequestWriter, check_seed
@@ -49,6 +50,7 @@ class VllmEngine(Engine):
     def __init__(self, config: VllmConfig) -> None:
         self._config = config
         self._model = find_model(config.model_path)
+        self._folder = ModelFolder(self._model, self._model, {})
         self._measures = config.measure
         self._times: ExecutionTimeModel | None = None
         self._seed_tokens: int | None = None
@@ -146,7 +148,7 @@ class VllmEngine(Engine):
             parameters = writer.parameters(request)
             check_seed(parameters.seed, len(token_ids) + request.max_tokens, self._seed_tokens)
             await process.introduce(request.skill_set)
-            await process.add(request.generation_id, token_ids, parameters)
+            await process.add(request.generation_id, token_ids, parameters, request.skill_set.name)
         except TimelyError as err:
             self._supervisor.fail(request.generation_id, str(err))
         except Exception as err:  # noqa: BLE001  vLLM refuses with errors of all kinds.
@@ -168,12 +170,15 @@ class VllmEngine(Engine):
         process = VllmProcess(
             arguments,
             self._config.plugin(),
+            self._folder,
             on_message=self._on_message,
             on_lost=self._supervisor.lost,
         )
         self._process = process
         try:
             await process.start()
+        except ModelLoadError:
+            raise
         except Exception as err:
             raise ModelLoadError(
                 f'model {self._model!r}: vLLM did not start: {type(err).__name__}: {err}'
@@ -193,7 +198,7 @@ class VllmEngine(Engine):
         return EngineInfo(
             'vllm',
             self._model,
-            count_parameters(self._model),
+            count_parameters(self._folder.base),
             self._config.dtype,
             0 if texts is None else texts.size,
             self._config.kv_tokens,
@@ -202,10 +207,11 @@ class VllmEngine(Engine):
             context_tokens=self._context_limit,
             # The scheduler is in a process of vLLM.
             reschedules=False,
+            adapters=self._folder.prompts,
         )
 
     def _prepare(self) -> dict[str, Any]:
-        """Check vLLM, load the tokenizer and return the arguments of vLLM."""
+        """Check vLLM and the model's adapters, load the tokenizer and return vLLM's arguments."""
         from timely_llm_ros.engines.texts import load_texts
         from timely_llm_ros.engines.vllm.plugin import (
             ASYNC_SCHEDULER,
@@ -217,11 +223,12 @@ class VllmEngine(Engine):
         require_contract()
         from vllm.platforms import current_platform
 
+        self._folder = ModelFolder.read(self._model)
         if self._texts is None:
             self._texts = load_texts(self._model)
         config = self._config
         slots = config.max_running + config.max_suspended
-        arguments = engine_arguments(config, self._model, slots=slots)
+        arguments = engine_arguments(config, self._folder, slots=slots)
         self._context_limit = arguments['max_model_len']
         if self._writer is None:
             self._writer = RequestWriter(

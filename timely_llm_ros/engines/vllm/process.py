@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.engines.torch import FrameReader, frame
 from timely_llm_ros.engines.vllm.completions import completion_tokens
+from timely_llm_ros.engines.vllm.model_folder import EVERY
 from timely_llm_ros.engines.vllm.plugin import UNCUT_TEXT
-from timely_llm_ros.engines.vllm.start import prepare_stages, start_llm, stop_llm
+from timely_llm_ros.engines.vllm.start import prepare_llm, start_llm, stop_llm
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
     from timely_llm_ros.engines.commands import Resume, RobotIdleAt, Suspend
     from timely_llm_ros.engines.openai import Chunk
+    from timely_llm_ros.engines.vllm.model_folder import ModelFolder
     from timely_llm_ros.skills import SkillSet
 
 
@@ -33,6 +35,7 @@ class VllmProcess:
     Args:
         arguments: Keyword arguments of vLLM's ``AsyncEngineArgs`` except ``additional_config``.
         plugin: Options of the scheduler, see ``PluginOptions``.
+        model: The model that the arguments are of.
         on_message: Called with every event from the engine core, on the loop's thread.
         on_lost: Called once the engine core is gone.
     """
@@ -41,11 +44,12 @@ class VllmProcess:
         self,
         arguments: dict[str, Any],
         plugin: dict[str, Any],
+        model: ModelFolder,
         *,
         on_message: Callable[[Any], None],
         on_lost: Callable[[], None],
     ) -> None:
-        self._arguments, self._plugin = arguments, plugin
+        self._arguments, self._plugin, self._model = arguments, plugin, model
         self._on_message, self._on_lost = on_message, on_lost
         self._folder = ''
         self._server: asyncio.Server | None = None
@@ -67,19 +71,26 @@ class VllmProcess:
         self._llm = await asyncio.to_thread(
             start_llm, self._arguments | {'additional_config': {'timely': plugin}}
         )
-        await prepare_stages(self._llm)
+        await prepare_llm(self._llm, self._model)
 
-    async def add(self, request_id: str, token_ids: list[int], parameters: Any) -> None:
-        """Send a request."""
+    async def add(
+        self, request_id: str, token_ids: list[int], parameters: Any, skill_set: str
+    ) -> None:
+        """Send a request, for the adapter of its skill set."""
         from vllm.inputs import TokensPrompt
 
         await self._llm.add_request(
-            request_id, TokensPrompt(prompt_token_ids=token_ids), parameters
+            request_id,
+            TokensPrompt(prompt_token_ids=token_ids),
+            parameters,
+            lora_request=self._model.request(skill_set),
         )
 
     def tokens(self, body: dict[str, Any]) -> AsyncGenerator[Chunk, None]:
-        """Yield the tokens of a completion that is no plan."""
-        return completion_tokens(self._llm, body)
+        """Yield the tokens of a completion that is no plan, but takes as long as one."""
+        # Steps with an adapter take longer than those without.
+        adapter = self._model.request(next(iter(self._model.adapters), EVERY))
+        return completion_tokens(self._llm, body, adapter)
 
     async def abort(self, request_id: str) -> None:
         """Abort a request."""

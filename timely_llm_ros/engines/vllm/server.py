@@ -12,6 +12,7 @@ import sys
 from dataclasses import asdict, dataclass
 from importlib import metadata
 
+from timely_llm_ros.engines.vllm.model_folder import EVERY, ModelFolder
 from timely_llm_ros.engines.vllm.plugin import ASYNC_SCHEDULER, SCHEDULER, check_contract
 from timely_llm_ros.options import option
 from timely_llm_ros.processes import end_with_parent
@@ -73,12 +74,20 @@ class ServeOptions:
 
 
 def vllm_arguments(options: ServeOptions, *, on_cpu: bool, scheduler: str) -> list[str]:
-    """Return the arguments of ``vllm``; an empty ``scheduler`` stands for vLLM's own."""
+    """Return the arguments of ``vllm``; an empty ``scheduler`` stands for vLLM's own.
+
+    An adapter is served under the name of its skill set, beside its base model.
+
+    Raises:
+        ModelLoadError: An adapter cannot be served.
+    """
+    model = ModelFolder.read(options.model)
+    of_model = model.arguments()
     arguments = [
         'serve',
-        options.model,
+        of_model['model'],
         '--served-model-name',
-        options.name,
+        f'{options.name}-base' if EVERY in model.adapters else options.name,
         '--host',
         options.host,
         '--port',
@@ -92,6 +101,13 @@ def vllm_arguments(options: ServeOptions, *, on_cpu: bool, scheduler: str) -> li
         '--enable-prefix-caching',
         '--disable-uvicorn-access-log',
     ]
+    if model.adapters:
+        arguments += ['--enable-lora', '--lora-modules']
+        arguments += [
+            f'{name or options.name}={adapter.path}' for name, adapter in model.adapters.items()
+        ]
+        for name in ('tokenizer', 'max_lora_rank', 'max_loras'):
+            arguments += [f'--{name.replace("_", "-")}', str(of_model[name])]
     if options.max_context is not None:
         arguments += ['--max-model-len', str(options.max_context)]
     if on_cpu:

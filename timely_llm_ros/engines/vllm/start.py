@@ -14,30 +14,34 @@ from timely_llm_ros.engines.vllm.model_sizes import kv_bytes, longest_context
 
 if TYPE_CHECKING:
     from timely_llm_ros.engines.vllm.config import VllmConfig
+    from timely_llm_ros.engines.vllm.model_folder import ModelFolder
 
 _THREADS_BIND = 'VLLM_CPU_OMP_THREADS_BIND'
 _SOCKETS = 'VLLM_RPC_BASE_PATH'
 
 
-def engine_arguments(config: VllmConfig, model: str, *, slots: int) -> dict[str, Any]:
+def engine_arguments(config: VllmConfig, model: ModelFolder, *, slots: int) -> dict[str, Any]:
     """Return keyword arguments of vLLM's ``AsyncEngineArgs``; imports vLLM.
 
     The scheduler and ``config.vllm`` are not among them.
 
     Args:
         config: The engine's options.
-        model: The model's folder.
+        model: What is in the model's folder.
         slots: Most requests that vLLM's worker keeps at a time.
+
+    Raises:
+        ModelLoadError: An adapter does not fit.
     """
     from vllm.platforms import current_platform
 
     kv_tokens, block_size = config.kv_tokens, config.block_size
     arguments: dict[str, Any] = {
-        'model': model,
+        **model.arguments(),
         'dtype': config.dtype,
         'max_num_seqs': slots,
         'max_num_batched_tokens': max(config.chunk, slots),
-        'max_model_len': min(kv_tokens - block_size, longest_context(model)),
+        'max_model_len': min(kv_tokens - block_size, longest_context(model.base)),
         'block_size': block_size,
         'num_gpu_blocks_override': kv_tokens // block_size + 1,
         'enable_prefix_caching': True,
@@ -47,7 +51,7 @@ def engine_arguments(config: VllmConfig, model: str, *, slots: int) -> dict[str,
     }
     if current_platform.is_cpu():
         # Compiling takes longer than it ever saves on a model that a CPU is fast enough for.
-        pool_bytes = kv_bytes(model, kv_tokens + block_size, config.dtype)
+        pool_bytes = kv_bytes(model.base, kv_tokens + block_size, config.dtype)
         arguments |= {'enforce_eager': True, 'kv_cache_memory_bytes': pool_bytes}
     return arguments
 
@@ -73,11 +77,15 @@ def start_llm(arguments: dict[str, Any]) -> Any:
             del os.environ[_THREADS_BIND]
 
 
-async def prepare_stages(llm: Any) -> None:
-    """Run the trial step that vLLM leaves out on CPUs where nothing is compiled.
+async def prepare_llm(llm: Any, model: ModelFolder) -> None:
+    """Load a model's adapters, and run the trial step that vLLM leaves out on CPUs.
 
-    Without it the first step of a pipeline of stages fails.
+    Without that step the first one of a pipeline of stages fails where nothing is compiled.
+
+    Raises:
+        ModelLoadError: vLLM refuses an adapter.
     """
+    await model.load(llm)
     if llm.vllm_config.parallel_config.pipeline_parallel_size > 1:
         await llm.collective_rpc('execute_dummy_batch')
 

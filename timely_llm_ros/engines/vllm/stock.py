@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from timely_llm_ros.engines.engine import EngineInfo
 from timely_llm_ros.engines.openai import ServersEngine
 from timely_llm_ros.engines.tokens import find_model
+from timely_llm_ros.engines.vllm.model_folder import ModelFolder
 from timely_llm_ros.engines.vllm.model_sizes import count_parameters
 from timely_llm_ros.engines.vllm.start import engine_arguments, prepare_environment
 
@@ -32,27 +33,35 @@ class StockVllmEngine(ServersEngine):
         model = find_model(config.model_path)
         served = replace(config, model_path=model, max_kv_tokens=config.kv_tokens)
         # Its start fails by itself, and its death is seen at once.
-        super().__init__(served, start_limit_s=3600.0, health_period_s=0.2, give_up_s=120.0)
+        self._folder = ModelFolder.read(model)
+        super().__init__(
+            served,
+            start_limit_s=3600.0,
+            health_period_s=0.2,
+            give_up_s=120.0,
+            adapters=self._folder.prompts,
+        )
         self._vllm = served
 
     def _connect(self) -> Sequence[Completions]:
         from timely_llm_ros.engines.vllm.completions import VllmCompletions
 
         prepare_environment(self._vllm.threads)
-        return [VllmCompletions(self._arguments, self._vllm.vllm)]
+        return [VllmCompletions(self._arguments, self._vllm.vllm, self._folder)]
 
     def _arguments(self) -> dict[str, Any]:
         config = self._vllm
-        return engine_arguments(config, config.model_path, slots=config.max_running)
+        return engine_arguments(config, self._folder, slots=config.max_running)
 
     def _describe(self, _served: ServedModel, vocabulary: int, load_s: float) -> EngineInfo:
         config = self._vllm
         return EngineInfo(
             'vllm',
             config.model_path,
-            count_parameters(config.model_path),
+            count_parameters(self._folder.base),
             config.dtype,
             vocabulary,
             config.max_kv_tokens,
             load_s,
+            adapters=self._folder.prompts,
         )

@@ -43,9 +43,23 @@ def test_no_interleaving_corrupts_anything(
 
 
 @pytest.mark.parametrize('blocks', [200, 14])
-@pytest.mark.parametrize('stages', [2, 4])
-def test_no_interleaving_corrupts_a_pipeline(texts: TokenTexts, blocks: int, stages: int) -> None:
-    bench = Bench(texts, asynchronous=False, blocks=blocks, stages=stages, max_running=6)
+def test_no_step_has_more_adapters_than_the_worker_has_places(
+    texts: TokenTexts, asynchronous: bool, blocks: int
+) -> None:
+    """Three adapters and one place: the worker checks that, and whose KV is in each block."""
+    bench = Bench(texts, asynchronous=asynchronous, blocks=blocks, adapters=3)
+    tear(bench, random.Random(0))
+    assert (bench.spilled > 0) == (blocks < 100)
+
+
+@pytest.mark.parametrize('blocks', [200, 14])
+@pytest.mark.parametrize(('stages', 'adapters'), [(2, 0), (4, 0), (2, 3)])
+def test_no_interleaving_corrupts_a_pipeline(
+    texts: TokenTexts, blocks: int, stages: int, adapters: int
+) -> None:
+    bench = Bench(
+        texts, asynchronous=False, blocks=blocks, stages=stages, max_running=6, adapters=adapters
+    )
     tear(bench, random.Random(stages))
     assert (bench.spilled > 0) == (blocks < 100)
 

@@ -11,11 +11,11 @@ import torch
 
 from timely_llm_ros.engines.engine import EngineInfo
 from timely_llm_ros.engines.texts import TokenTexts, load_texts
-from timely_llm_ros.engines.tokens import own_stop_strings, require_model_files
-from timely_llm_ros.engines.torch.compute.adapter import find_adapter
+from timely_llm_ros.engines.tokens import find_adapter, own_stop_strings, require_model_files
 from timely_llm_ros.engines.torch.compute.attention import AttentionStep, PagedAttention
 from timely_llm_ros.engines.torch.compute.fused import FusedDecoder
 from timely_llm_ros.engines.torch.compute.kv import KvPool
+from timely_llm_ros.engines.torch.compute.merging import merge
 from timely_llm_ros.engines.torch.compute.tap import LayerTap, hook
 from timely_llm_ros.errors import ModelLoadError
 
@@ -127,7 +127,7 @@ def load_model(
             trust_remote_code=False,
         )
         if adapter is not None:
-            model = adapter.merged_into(model)
+            model = merge(adapter, model)
         model.eval().to(place)
     except ModelLoadError:
         raise

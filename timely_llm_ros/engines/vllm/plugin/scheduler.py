@@ -146,8 +146,11 @@ class FreezeMixin(KvSpill, FastForward):
             self._catch_up()
             chosen = self._choose(now_s)
         running, entering = [], []
+        adapters: set[int] = set()
         for name in chosen:
             request = request_of[name]
+            if not self._has_place(request, adapters):
+                continue
             if request.status != RequestStatus.RUNNING:
                 entering.append(request)
             elif not request.num_output_placeholders or request.request_id in self._last:
@@ -294,6 +297,17 @@ class FreezeMixin(KvSpill, FastForward):
         seeded = has_seed(entering[0])
         self.scheduler_config.enable_chunked_prefill = not seeded
         return [request for request in entering if has_seed(request) == seeded]
+
+    def _has_place(self, request: Any, adapters: set[int]) -> bool:
+        """Whether a step with these adapters may have a request as well; add its adapter."""
+        if self.lora_config is None or request.lora_request is None:
+            return True
+        adapters_with = adapters | {request.lora_request.lora_int_id}
+        # vLLM asserts this of those that run, among which it never meets frozen ones.
+        if len(adapters_with) > self.lora_config.max_loras:
+            return False
+        adapters.update(adapters_with)
+        return True
 
     def _take_outside(self) -> None:
         """Empty vLLM's queues, because our core orders all that wait."""
