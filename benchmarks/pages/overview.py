@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MEASURED_BY = {
-    'scheduling': ('scheduling', 'scale', 'thousands', 'overhead', 'first_action', 'warm_scenes'),
+    'scheduling': (
+        'scheduling', 'scale', 'thousands', 'overhead', 'first_action', 'warm_scenes',
+        'written_ahead',
+    ),
     'overload': ('overload', 'overload_10', 'overload_recovery'),
     'field': ('field_wid1', 'field_wid2', 'kept'),
     'timelyllm': (

@@ -155,13 +155,17 @@ class EngineState:
         spilled: Times that a generation's KV was dropped for lack of room, since the start.
         background: Background generations, which none of the other counts includes.
         servers: The servers of an engine that has its model elsewhere.
-        busy_s: Time spent in steps since the start (s), the background's included.
+        busy_s: Time spent in steps since the start (s), the background's and those ahead of values
+            included.
         interrupted: Times that a step of the background was interrupted for a robot, since the
             start; nothing is computed twice for it.
         warm_scenes: Robots' scenes whose KV is computed and that no task uses now.
         warm_tokens: Tokens of KV that are held for such scenes.
         warm_hits: Tasks that found their scene warm, since the start.
         warm_hit_tokens: Prompt tokens that these did not compute.
+        ahead_kv_tokens: Tokens of KV that are held for what is written ahead of robots' values.
+        ahead_tokens: Tokens written ahead of a value that plans took over, since the start.
+        ahead_dropped_tokens: Tokens written ahead of values that did not come, since the start.
     """
 
     running: int
@@ -181,6 +185,9 @@ class EngineState:
     warm_tokens: int = 0
     warm_hits: int = 0
     warm_hit_tokens: int = 0
+    ahead_kv_tokens: int = 0
+    ahead_tokens: int = 0
+    ahead_dropped_tokens: int = 0
 
     @classmethod
     def together(

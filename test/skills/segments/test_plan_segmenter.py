@@ -184,6 +184,21 @@ def test_an_observed_text_cannot_break_out_of_its_place(value: str) -> None:
     assert render(parse(plan, LAB, SCENE)) == 'read_label(box_4);freeze;'
 
 
+def test_either_value_is_foreseen_and_neither_is_taken() -> None:
+    segmenter = PlanSegmenter(TELLO, SCENE)
+    assert not segmenter.foresee()
+    segmenter.push('is_visible(cat_3);')
+    foreseen = segmenter.foresee()
+    assert list(foreseen) == ['#true ', '#false ']
+    for other in foreseen.values():
+        (segment,) = other.push('land;')
+        assert (segment.index, segment.tokens) == (1, 1)
+    assert segmenter.awaits_value
+    assert segmenter.observe('false') == '#false '
+    with pytest.raises(UnknownSkillError, match='take_off'):
+        segmenter.push('take_off(')
+
+
 def test_a_blocking_call_in_a_block_is_not_awaited() -> None:
     segmenter = PlanSegmenter(TELLO, SCENE)
     (segment,) = segmenter.push('repeat(2){is_visible(cat_3);};')

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import zlib
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -122,7 +124,7 @@ class Run:
         self.ended: dict[str, GenerationEnded] = {}
         self.segments: dict[str, list[SegmentGenerated]] = {}
         self.awaiting: list[str] = []
-        self.values = 0
+        self.values: Counter[str] = Counter()
 
     def step(self, stop: Callable[[], bool] = lambda: False) -> bool:
         """Run one step of 5 ms, of the background until ``stop``; return whether there was one."""
@@ -152,9 +154,11 @@ class Run:
         return plan is not None
 
     def answer(self) -> None:
-        """Give one robot's value; the value depends on the generation alone."""
+        """Give one robot's value; it depends on the generation and on how many it has had."""
         name = self.awaiting.pop(0)
-        self.core.apply(Resume(name, 'true' if hash(len(name)) % 2 else 'false'))
+        self.values[name] += 1
+        true = zlib.crc32(f'{name} {self.values[name]}'.encode()) % 2
+        self.core.apply(Resume(name, 'true' if true else 'false'))
 
     def finish(self) -> None:
         """Run until nothing is left to do."""

@@ -97,7 +97,6 @@ class BackgroundCore:
         )
         self._core.batcher.spill_first = self.warm.contexts
         robots.kv.before_close = self.warm.take_back
-        robots.kv.spare_tokens = lambda: self.warm.kv_tokens
         self._kv = robots.kv
         self._unopened: dict[str, GenerationRequest] = {}
         self._backend = backend

@@ -11,6 +11,7 @@ It has no thread, no clock and no model. An engine drives it::
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.engines.core.batching import Batcher
@@ -20,10 +21,10 @@ from timely_llm_ros.engines.core.options import CoreOptions
 from timely_llm_ros.engines.engine import EvictionDecided
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from timely_llm_ros.engines.commands import Command
-    from timely_llm_ros.engines.core.step import Backend, Generation, Output, StepPlan
+    from timely_llm_ros.engines.core.step import Backend, Brought, Generation, Output, StepPlan
     from timely_llm_ros.engines.engine import EngineEvent, EngineState
 
 
@@ -111,12 +112,25 @@ class EngineCore:
         for generation, output in zip(sampling, outputs, strict=True):
             # An engine may take commands while a step is under way, so it may have ended.
             if not generation.ended:
-                generations.take(generation, output, ended_s)
-                self._fast_forward(generation, ended_s)
+                self._take(generation, chain((output,), self.following(generation)), ended_s)
         for row in plan.rows:
             if row.generation.evicts and not row.generation.ended:
                 self._evict(row.generation, ended_s)
         generations.count(generations.current)
+
+    def take_steps(self, generation: Generation, steps: Sequence[Brought], now_s: float) -> None:
+        """Take what steps brought ahead of the value that was waited for, as if they came now.
+
+        What is learned from steps and segments is what it would be if the value had come first.
+        """
+        for step in steps:
+            self.generations.spend([generation], step.step_s)
+            outputs = iter(step.outputs)
+            if step is steps[-1]:
+                outputs = chain(outputs, self.following(generation))
+            self._take(generation, outputs, now_s)
+            if not generation.ended:
+                self.generations.count([generation])
 
     def take_events(self) -> list[EngineEvent]:
         """Return the events since the last call, oldest first."""
@@ -126,17 +140,21 @@ class EngineCore:
         """Return a snapshot."""
         return self.generations.state(now_s)
 
-    def _fast_forward(self, generation: Generation, now_s: float) -> None:
-        """Take the tokens that must follow; the next step computes them with the latest one."""
-        generation.brought = 1
-        while not (generation.ended or generation.awaits_value):
-            output = self._backend.fast_forward(generation.generation_id)
-            if output is None:
-                return
+    def following(self, generation: Generation) -> Iterator[Output]:
+        """Append the tokens that must follow; the next step computes them with the latest one."""
+        while (output := self._backend.fast_forward(generation.generation_id)) is not None:
+            yield output
+
+    def _take(self, generation: Generation, outputs: Iterable[Output], now_s: float) -> None:
+        """Take what a step brought: a token that was chosen, and those that follow it."""
+        generation.brought = 0
+        for output in outputs:
+            generation.forwarded += generation.brought > 0
+            generation.segment_forwarded += generation.brought > 0
             generation.brought += 1
-            generation.forwarded += 1
-            generation.segment_forwarded += 1
             self.generations.take(generation, output, now_s)
+            if generation.ended or generation.awaits_value:
+                return
 
     def _observe(self, plan: StepPlan, step_s: float, begun: int) -> None:
         """Learn from how long a step took."""

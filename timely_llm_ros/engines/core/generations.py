@@ -189,7 +189,7 @@ class Generations:
                 self.end(generation, 'error', f'observation {observation[:60]!r}: {err}')
                 return
             generation.context.tokens += added
-            generation.awaits_value = False
+            generation.awaits_value, generation.observed = False, text
         if not generation.awaits_value and self.phase(generation) is Phase.HELD:
             begun = generation.context.computed or (generation.tokens and not generation.segments)
             self.set_phase(generation, Phase.SUSPENDED if begun else Phase.QUEUED)

@@ -155,8 +155,8 @@ class KvLedger:
             context.prefix.resident -= 1
 
     def move(self, giver: Context, taker: Context) -> None:
-        """Account for all of a context's own KV as another's, which has the same prefix."""
-        taker.computed, giver.computed = giver.computed, 0
+        """Account for all of a context's own KV as another's, behind what that one has."""
+        taker.computed, giver.computed = taker.computed + giver.computed, 0
 
     def compute_prefix(self, prefix: Prefix, tokens: int) -> None:
         """Account for ``tokens`` more of a prefix."""

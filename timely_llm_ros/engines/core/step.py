@@ -98,6 +98,23 @@ class LanedBackend(Backend, Protocol):
         """Make all of a generation's own KV another's, which has none."""
         ...
 
+    def fork(self, generation_id: str, branch_id: str, observation: str) -> int:
+        """Begin a branch of a generation behind an observation, on top of the KV that this one has.
+
+        Its tokens are those that the generation itself would bring, and nothing of it is computed.
+
+        Returns:
+            The length of the observation in tokens.
+
+        Raises:
+            EngineError: It does not fit what the grammar allows.
+        """
+        ...
+
+    def join(self, generation_id: str, branch_id: str) -> None:
+        """Make all that a branch has the generation's own, its KV included; the branch is over."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class PrefixRow:
@@ -158,6 +175,13 @@ class Output(NamedTuple):
     """Why the generation cannot go on; empty where it can."""
 
 
+class Brought(NamedTuple):
+    """What one step brought a generation: after so long (s) a token, and those that must follow."""
+
+    step_s: float
+    outputs: list[Output]
+
+
 @dataclass(slots=True, eq=False)
 class Generation:
     """A generation on the engine, between submission and end.
@@ -166,6 +190,7 @@ class Generation:
     rule gives up; None before it was asked. Its latest step ``brought`` so many tokens, of which
     the model chose the first; so many were ``forwarded``, without a step of their own, of its
     segment in the making ``segment_forwarded``. So many tokens were ``lent`` to it by a warm scene.
+    The latest value that it waited for was ``observed``, as its context has it.
     """
 
     generation_id: str = field(init=False)
@@ -184,6 +209,7 @@ class Generation:
     total_s: float = 0.0
     expected_s: float = 0.0
     awaits_value: bool = False
+    observed: str = ''
     ended: bool = False
     evicted: int | None = 0
     lent: int = 0

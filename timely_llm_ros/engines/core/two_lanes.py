@@ -1,8 +1,9 @@
 """Two lanes on one engine: robots' generations, and a background that gets what they leave.
 
 Each lane has a core of its own, so that a thousand offline generations cost robots' scheduling
-nothing; both use one model and one account of KV. Before every step robots are asked first. The
-background computes one step at a time, only where no robot's generation can run.
+nothing; both use one model and one account of KV. Before every step robots are asked first. Where
+no robot's generation can run, plans that wait for a value are written ahead, and the background
+computes one step at a time where that leaves nothing to do either.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from timely_llm_ros.engines.commands import Submit, Warm
 from timely_llm_ros.engines.core.background_core import BackgroundCore
+from timely_llm_ros.engines.core.branches import Branches
 from timely_llm_ros.engines.core.core import EngineCore
 from timely_llm_ros.engines.core.generations import STATE_PERIOD_S
 from timely_llm_ros.engines.engine import EngineStateChanged
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from timely_llm_ros.engines.commands import Command
+    from timely_llm_ros.engines.core.kv_ledger import Context
     from timely_llm_ros.engines.core.options import CoreOptions
     from timely_llm_ros.engines.core.step import LanedBackend, Output, StepPlan
     from timely_llm_ros.engines.engine import EngineEvent, EngineState
@@ -39,8 +42,12 @@ class LanedCore:
     def __init__(self, backend: LanedBackend, options: CoreOptions) -> None:
         self._robots = EngineCore(backend, options)
         self._background = BackgroundCore(backend, self._robots, options.scheduling)
-        self._robots.batcher.spill_first = self._background.contexts
-        self._latest: EngineCore | BackgroundCore = self._robots
+        self._branches = Branches(backend, self._robots, options)
+        self._robots.batcher.spill_first = self._spare_first
+        self._robots.kv.spare_tokens = lambda: (
+            self._branches.kv_tokens + self._background.warm.kv_tokens
+        )
+        self._latest: EngineCore | BackgroundCore | Branches = self._robots
         self._state_at_s = -math.inf
         self._busy_s = 0.0
         self.kv = self._robots.kv
@@ -69,6 +76,8 @@ class LanedCore:
             background.apply(command)
         else:
             robots.apply(command)
+        of = command.request if isinstance(command, Submit) else command
+        self._branches.told(of.generation_id)
 
     def predict(self, generation_id: str, tokens: float) -> None:
         """Take the first prediction of a plan's whole length (tokens)."""
@@ -84,10 +93,15 @@ class LanedCore:
     def plan(self, now_s: float) -> StepPlan | None:
         """Choose the next step's work, robots' if there is any; None where nothing can run.
 
+        Segments that were written before the value came are among the events after it.
+
         Call :meth:`prepare` then: where it opens a generation, there may be a step after all.
         """
+        self._branches.settle(now_s)
         self._latest = self._robots
         plan = self._robots.plan(now_s)
+        if plan is None and (plan := self._branches.plan()) is not None:
+            self._latest = self._branches
         background = self._background
         if plan is None and background.has_work and (background.begun or not background.wants_more):
             self._latest = background
@@ -96,7 +110,7 @@ class LanedCore:
 
     def may_interrupt(self, plan: StepPlan) -> bool:
         """Return whether :meth:`interrupt` may follow on :meth:`plan`, in place of the rest."""
-        return plan.background and self._background.may_interrupt(plan)
+        return self._latest is self._background and self._background.may_interrupt(plan)
 
     def interrupt(self, plan: StepPlan, started_s: float, ended_s: float) -> None:
         """Note that the step that was planned last gave way to robots in the middle.
@@ -123,6 +137,14 @@ class LanedCore:
         """Take the tokens of the step that was planned last."""
         self._busy_s += ended_s - started_s
         self._latest.complete(plan, outputs, started_s, ended_s)
+        if self._latest is self._robots:
+            for row in plan.rows:
+                if row.generation.awaits_value and not row.generation.ended:
+                    self._branches.wait(row.generation)
+
+    def _spare_first(self) -> list[Context]:
+        """Return what robots may drop: what is written ahead, then what the background has."""
+        return self._branches.contexts() + self._background.contexts()
 
     # Answers -------------------------------------------------------------------------------------
 
@@ -157,6 +179,9 @@ class LanedCore:
             warm_tokens=self._background.warm.kv_tokens,
             warm_hits=self._background.warm.hits,
             warm_hit_tokens=self._background.warm.hit_tokens,
+            ahead_kv_tokens=self._branches.kv_tokens,
+            ahead_tokens=self._branches.taken_tokens,
+            ahead_dropped_tokens=self._branches.dropped_tokens,
         )
 
     @property

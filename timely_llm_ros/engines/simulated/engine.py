@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.engines.commands import RobotIdleAt, Submit
@@ -103,6 +103,15 @@ class PlanTexts:
 
     def move(self, giver: str, taker: str) -> None:
         """Nothing is held."""
+
+    def fork(self, generation_id: str, branch_id: str, observation: str) -> int:
+        """Begin a branch, which has the same plan; return the observation's length (tokens)."""
+        self._plans[branch_id] = replace(self._plans[generation_id])
+        return self.observe(branch_id, observation)
+
+    def join(self, generation_id: str, branch_id: str) -> None:
+        """Go on where a branch is."""
+        self._plans[generation_id] = self._plans.pop(branch_id)
 
     def close(self, generation_id: str) -> tuple[int, ...]:
         """Forget a plan; its tokens' places are their ids."""
@@ -208,7 +217,7 @@ class SimulatedEngine(Engine):
                 if row.samples
             ]
             self._core.complete(plan, outputs, started_s, self._now_s())
-            if self._lengths is not None:
+            if self._lengths is not None and not plan.background:
                 self._refine(self._lengths, plan)
             kept = frozenset(self._core.running)
             self._deliver()

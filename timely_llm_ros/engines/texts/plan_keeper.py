@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -68,6 +69,10 @@ class PlanKeeper:
         self._plan: OpenPlan | None = OpenPlan(rules)
         self._left, self._room = most_tokens, room
         self._forced: list[int] = []
+
+    def fork(self) -> PlanKeeper:
+        """Return another keeper that is as far as this one."""
+        return copy.deepcopy(self, {id(it): it for it in (self._texts, self._rules)})
 
     def take(self, tokens: Sequence[int], *, observed: bool = False) -> None:
         """Go on by tokens; ``observed`` are the robot's."""

@@ -136,6 +136,11 @@ class GrammarState:
         self._keeper = keeper
         self._allowed: NDArray[np.int32] | None = None
 
+    def fork(self) -> GrammarState:
+        """Return another state that stands where this one does."""
+        keeper = None if self._keeper is None else self._keeper.fork()
+        return GrammarState(self._matcher.deep_copy(), self._writable, keeper)
+
     @property
     def allowed(self) -> NDArray[np.int32]:
         """One bit per token: whether it may come next. Good until tokens are taken."""

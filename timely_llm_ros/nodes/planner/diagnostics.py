@@ -80,7 +80,8 @@ class PlannerDiagnostics:
         state = self._topics.state
         if state is None or not state.kv_capacity_tokens:
             return self.status('KV cache', DiagnosticStatus.OK, 'empty', {})
-        share = (state.kv_tokens - state.warm_tokens) / state.kv_capacity_tokens
+        spare = state.warm_tokens + state.ahead_kv_tokens
+        share = (state.kv_tokens - spare) / state.kv_capacity_tokens
         spilled, self._spilled = state.spilled - self._spilled, state.spilled
         tight = share >= FULL_SHARE or spilled > 0
         values = {
@@ -91,6 +92,8 @@ class PlannerDiagnostics:
             'tokens of warm scenes': state.warm_tokens,
             'tasks that found a warm scene': state.warm_hits,
             'prompt tokens that these did not compute': state.warm_hit_tokens,
+            'tokens written ahead of a value': state.ahead_tokens,
+            'tokens written ahead of values that did not come': state.ahead_dropped_tokens,
         }
         level = DiagnosticStatus.WARN if tight else DiagnosticStatus.OK
         return self.status('KV cache', level, f'{share:.0%} in use', values)

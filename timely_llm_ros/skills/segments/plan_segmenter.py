@@ -7,6 +7,7 @@ once, when it is whole.
 
 from __future__ import annotations
 
+import copy
 import re
 from typing import TYPE_CHECKING
 
@@ -87,6 +88,15 @@ class PlanSegmenter(TextSegmenter):
         self._length += len(text)
         self._start = self._length
         return text
+
+    def foresee(self) -> dict[str, TextSegmenter]:
+        """Return a segmenter for either value of a bool; none where a text is awaited."""
+        awaited = self._awaited
+        if awaited is None or self._skill_set.skills[awaited.skill].returns != 'bool':
+            return {}
+        common = {id(it): it for it in (self._skill_set, self._object_names, self._scene)}
+        others = [copy.deepcopy(self, {**common}) for _ in range(2)]
+        return {others[0].observe('true'): others[0], others[1].observe('false'): others[1]}
 
     def finish(self) -> list[Segment]:
         """Take the end of the generation; return the whole plan's segment in ``whole_plan`` mode.

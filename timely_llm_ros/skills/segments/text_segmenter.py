@@ -79,6 +79,13 @@ class TextSegmenter(ABC):
         """
         raise RuntimeError(f'value {value!r}: no call awaits one')
 
+    def foresee(self) -> dict[str, TextSegmenter]:
+        """Return a segmenter that goes on from each value that may come, by :meth:`observe`'s text.
+
+        It returns none where no value is awaited, or one of too many.
+        """
+        return {}
+
     @abstractmethod
     def finish(self) -> list[Segment]:
         """Take the end of the generation and return what is left.

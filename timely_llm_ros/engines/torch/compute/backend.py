@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -125,7 +126,7 @@ class TorchBackend:
             room = limit - len(prefix.ids) - len(ids)
             grammar = self._texts.matcher(request, rules, whole_plan=not observed, room=room)
         self._prefixes[prefix.key] = prefix
-        sequence = Sequence(prefix, ids, grammar, request.forced_token_ids)
+        sequence = Sequence(prefix, ids, grammar, request.forced_token_ids, request.generation_id)
         if request.eviction is not None and self._eviction is not None and self._eviction.window:
             sequence.window = QueryWindow(self._eviction.window)
         self._sequences[request.generation_id] = sequence
@@ -188,6 +189,39 @@ class TorchBackend:
             sequence.grammar.take(ids, observed=True)
         sequence.ids.extend(ids)
         return len(ids)
+
+    def fork(self, generation_id: str, branch_id: str, observation: str) -> int:
+        """Begin a branch behind an observation, whose prefix is what is computed of its plan.
+
+        Raises:
+            EngineError: The grammar does not allow the observation.
+        """
+        plan = self._sequences[generation_id]
+        shared = Prefix(branch_id, plan.prefix.ids + plan.ids[: plan.computed])
+        shared.slots.extend(plan.slots.array)
+        branch = Sequence(
+            shared,
+            plan.ids[plan.computed :],
+            None if plan.grammar is None else plan.grammar.fork(),
+            plan.forced,
+            plan.name,
+            generated=[*plan.generated],
+            text=copy.deepcopy(plan.text),
+        )
+        self._sequences[branch_id] = branch
+        try:
+            return self.observe(branch_id, observation)
+        except EngineError:
+            del self._sequences[branch_id]
+            raise
+
+    def join(self, generation_id: str, branch_id: str) -> None:
+        """Make what a branch wrote its plan's own, and its KV unless that was dropped."""
+        plan, branch = self._sequences[generation_id], self._sequences.pop(branch_id)
+        plan.ids[len(branch.prefix.ids) - len(plan.prefix.ids) :] = branch.ids
+        plan.grammar, plan.generated, plan.text = branch.grammar, branch.generated, branch.text
+        if branch.slots:
+            plan.slots = branch.slots
 
     def evict(self, generation_id: str, tokens: int) -> None:
         """Keep a generation's own copy of what matters in its prompt, and free its part of it.
@@ -363,8 +397,7 @@ class TorchBackend:
             chosen = choose(scores, masks)
         else:
             chances = [
-                sampling.chance(name, len(sequence.generated))
-                for name, sequence in zip(names, sequences, strict=True)
+                sampling.chance(sequence.name, len(sequence.generated)) for sequence in sequences
             ]
             chosen = draw(
                 scores, masks, chances, temperature=sampling.temperature, top_p=sampling.top_p

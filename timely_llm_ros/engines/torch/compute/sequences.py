@@ -28,15 +28,17 @@ class Prefix:
 class Sequence:
     """One generation.
 
-    ``ids`` are the tokens after the prefix. ``slots`` begin with the prefix's and cover what was
-    computed; once tokens are ``evicted``, all slots are its own. ``window`` gathers the queries
-    that eviction asks for, and ``kept`` are the positions that it chose, by layer.
+    ``name`` says whose chance decides where tokens are drawn: a branch has its plan's. ``ids`` are
+    the tokens after the prefix. ``slots`` begin with the prefix's and cover what was computed; once
+    tokens are ``evicted``, all slots are its own. ``window`` gathers the queries that eviction asks
+    for, and ``kept`` are the positions that it chose, by layer.
     """
 
     prefix: Prefix
     ids: list[int]
     grammar: GrammarState | None
     forced: tuple[int, ...] | None
+    name: str = ''
     slots: SlotList = field(default_factory=SlotList)
     generated: list[int] = field(default_factory=list)
     text: TextStream = field(default_factory=TextStream)
