@@ -13,8 +13,7 @@ import sys
 from timely_llm_ros.clock import WallClock
 from timely_llm_ros.drivers.tello import TelloDriver, TelloOptions
 from timely_llm_ros.execution import Guard, SegmentExecutor, run_guarded
-from timely_llm_ros.nodes.executor import RobotBody, SharedBodies
-from timely_llm_ros.nodes.executor.parameters import ExecutorParameters
+from timely_llm_ros.nodes.executor import ExecutorParameters, RobotBody, SharedBodies
 from timely_llm_ros.skills import Scene, Segment, parse
 from timely_llm_ros.skills.loading import find_skill_set
 

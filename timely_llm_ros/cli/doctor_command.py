@@ -61,8 +61,8 @@ _VLLM_PROBE = """
 import json, os
 from dataclasses import asdict
 os.environ.setdefault('VLLM_NO_USAGE_STATS', '1')
-import vllm.engine.arg_utils, vllm.inputs, vllm.platforms, vllm.sampling_params
-import vllm.v1.engine.async_llm
+import vllm.config.lora, vllm.engine.arg_utils, vllm.inputs, vllm.lora.request, vllm.platforms
+import vllm.sampling_params, vllm.v1.engine.async_llm
 from timely_llm_ros.engines.vllm.plugin.contract import check_contract
 print(json.dumps(asdict(check_contract())))
 """
