@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from benchmarks.trail.distributions import running
 from benchmarks.trail.probe import Followed, predictors, readings
 from benchmarks.trail.replay import Spoken
 from timely_llm_ros.engines.tokens import Sampling
@@ -210,12 +211,6 @@ def show_bound(bound: Bound) -> None:
 def others(lengths: Floats, middle_of: Callable[[Floats], Any]) -> Floats:
     """Return for each length the middle of all others, which does not know it."""
     return np.array([middle_of(np.delete(lengths, it)) for it in range(len(lengths))])
-
-
-def running(lengths: Floats, age: int) -> float:
-    """Return the median of those lengths that are above an age; one token more without any."""
-    longer = lengths[lengths > age]
-    return float(np.median(longer)) if len(longer) else age + 1.0
 
 
 def spoken_by(branched: Sequence[Branched], plans: Sequence[Followed]) -> list[Spoken]:

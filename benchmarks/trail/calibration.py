@@ -11,11 +11,8 @@ by the mean; a budget takes a quantile, so that is what must hold.
 
 from __future__ import annotations
 
-import os
 import time
 from typing import Any
-
-os.environ.setdefault('OMP_NUM_THREADS', '1')
 
 import torch
 from matplotlib.figure import Figure

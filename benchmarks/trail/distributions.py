@@ -1,4 +1,4 @@
-"""What rows of the filter over lengths say of the tokens that are left."""
+"""What distributions of lengths say: rows of the filter, forecasts of prompts, known lengths."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from timely_llm_ros.prediction.lengths import LengthBins
+    from timely_llm_ros.prediction.lengths import LengthBins, LengthDistribution
 
     Floats = NDArray[np.float64]
 
@@ -31,3 +31,19 @@ def left_at_most(shares: Floats, ages: ArrayLike, share: float) -> Floats:
     below = (np.cumsum(shares, axis=1) < share * (1 - 1e-9)).sum(axis=1)
     left: Floats = np.minimum(below, shares.shape[1] - 1) + 1.0 - np.asarray(ages)
     return left
+
+
+def middle(forecast: LengthDistribution) -> float:
+    """Return the median of a predicted length (tokens), within its bucket as if all are alike."""
+    below = 0.0
+    for bucket, probability in enumerate(forecast.probabilities):
+        if below + probability >= 0.5:
+            return forecast.size * (bucket + (0.5 - below) / probability) + 0.5
+        below += probability
+    return forecast.size * len(forecast.probabilities)
+
+
+def running(lengths: Floats, age: int) -> float:
+    """Return the median of those lengths that are above an age; one token more without any."""
+    longer = lengths[lengths > age]
+    return float(np.median(longer)) if len(longer) else age + 1.0

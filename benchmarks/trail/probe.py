@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.timebill import make_jobs
-from benchmarks.trail.distributions import binned, left_at_most
+from benchmarks.trail.distributions import binned, left_at_most, middle
 from benchmarks.trail.replay import Spoken
-from benchmarks.trail.smoothing import smooth
+from benchmarks.trail.smoothing import smoothed
 from timely_llm_ros.budget import FixedEviction
 from timely_llm_ros.engines import GenerationRequest
 from timely_llm_ros.engines.tokens import PREDICTORS, SHIPPED_MODEL, find_model
@@ -181,14 +181,6 @@ def spoken(plan: Followed, probe: RemainingLengthProbe) -> Spoken:
     return Spoken(plan.length, plan.forecast.mean, tuple(left.tolist()))
 
 
-def smoothed(bins: LengthBins, answers: Singles) -> Floats:
-    """Return TRAIL's smoothing of a plan's answers, ``[tokens, bins]``."""
-    rows = [answers[0]]
-    for answer in answers[1:]:
-        rows.append(smooth(bins, rows[-1], answer))
-    return np.stack(rows)
-
-
 def mean_errors(plans: Sequence[Followed], name: str = PREDICTORS) -> dict[str, float]:
     """Return mean absolute errors of the remaining length over all tokens (tokens)."""
     probe, _ = predictors(name)
@@ -226,16 +218,6 @@ def readings(plan: Followed, bins: LengthBins) -> dict[str, float]:
             bins.midpoints[int(bins.index(plan.forecast.mean))]
         ),
     }
-
-
-def middle(forecast: LengthDistribution) -> float:
-    """Return the median of a predicted length (tokens), within its bucket as if all are alike."""
-    below = 0.0
-    for bucket, probability in enumerate(forecast.probabilities):
-        if below + probability >= 0.5:
-            return forecast.size * (bucket + (0.5 - below) / probability) + 0.5
-        below += probability
-    return forecast.size * len(forecast.probabilities)
 
 
 def reliability(plans: Sequence[Followed], name: str = PREDICTORS) -> list[dict[str, float]]:

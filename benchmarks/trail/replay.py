@@ -1,6 +1,6 @@
 """Serves thousands of plans in virtual time, with what the model's predictors really said of them.
 
-Plans are drawn from a few hundred that the embedded model generated. The scheduler is the engines'
+Plans are drawn from a few hundred that a model generated. The scheduler is the engines'
 own; a step takes the same time always. So loads can be compared without waiting for hours, and
 what one policy gains is no luck of few requests.
 """
@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Literal
+
+import numpy as np
 
 from timely_llm_ros.engines import GenerationEnded, GenerationRequest, SegmentGenerated
 from timely_llm_ros.engines.simulated import SimulatedConfig, SimulatedEngine, StepTimeModel
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     from timely_llm_ros.engines import EngineEvent
 
 Way = Literal['none', 'prompt', 'probe', 'truth']
+
+PACE_S = 0.0217
+"""Least duration of a step (s), as in the demo: the decode step of an 8B model on an RTX 4090."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +67,27 @@ class RecordedLengths:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """How one way to serve fared: means and medians (s)."""
+    """How one way to serve fared: whole plans and first tokens (s)."""
 
     mean_s: float
     median_s: float
+    p99_s: float
     first_mean_s: float
     first_median_s: float
+    first_p99_s: float
+
+    @classmethod
+    def of(cls, whole_s: Sequence[float], first_s: Sequence[float]) -> Replayed:
+        """Return what is to be known of these times, of a plan each."""
+        p99_s, first_p99_s = (float(np.quantile(it, 0.99)) for it in (whole_s, first_s))
+        return cls(
+            fmean(whole_s), median(whole_s), p99_s, fmean(first_s), median(first_s), first_p99_s
+        )
+
+    @classmethod
+    def mean(cls, runs: Sequence[Replayed]) -> Replayed:
+        """Return the mean of several runs."""
+        return cls(*(fmean(column) for column in zip(*map(astuple, runs), strict=True)))
 
 
 def serve(
@@ -133,7 +153,7 @@ def serve(
         came = {f'{n}': begin_s + at_s for n, at_s in enumerate(arrivals_s)}
         whole = [ended[name] - at_s for name, at_s in came.items()]
         begun = [first[name] - at_s for name, at_s in came.items()]
-        return Replayed(fmean(whole), median(whole), fmean(begun), median(begun))
+        return Replayed.of(whole, begun)
 
     return run_virtual(main())
 

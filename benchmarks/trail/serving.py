@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.trail.replay import PACE_S
 from timely_llm_ros.engines import GenerationEnded, SegmentGenerated
 from timely_llm_ros.engines.torch import TorchConfig, TorchEngine
 from timely_llm_ros.scheduling import SchedulingOptions
@@ -22,8 +23,6 @@ SHORT, LONG = (1, 6, 7, 8), (10, 11)
 
 LONG_SHARE = 0.25
 SLOTS = 2
-PACE_S = 0.0217
-"""Least duration of a step (s), as in the demo: the decode step of an 8B model on an RTX 4090."""
 
 
 @dataclass(frozen=True, slots=True)

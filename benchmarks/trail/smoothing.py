@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.prediction.lengths import LengthBins
 
     Floats = NDArray[np.float64]
+    Singles = NDArray[np.float32]
 
 
 def transition(bins: LengthBins, *, absorbing: bool = False) -> Floats:
@@ -82,3 +83,11 @@ def smooth(
     product = np.where(total > 0, product, likelihood)
     smoothed: Floats = product / product.sum(axis=-1, keepdims=True)
     return smoothed
+
+
+def smoothed(bins: LengthBins, answers: Singles) -> Floats:
+    """Return TRAIL's smoothing of a plan's answers, ``[tokens, bins]``."""
+    rows = [answers[0]]
+    for answer in answers[1:]:
+        rows.append(smooth(bins, rows[-1], answer))
+    return np.stack(rows)

@@ -17,13 +17,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-from dataclasses import asdict, astuple
+from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
-
-os.environ.setdefault('OMP_NUM_THREADS', '1')
 
 import numpy as np
 
@@ -41,9 +38,8 @@ from benchmarks.trail.probe import (
     reliability,
     spoken,
 )
-from benchmarks.trail.replay import Replayed, Way, draw_plans, serve
+from benchmarks.trail.replay import PACE_S, Replayed, Way, draw_plans, serve
 from benchmarks.trail.serving import (
-    PACE_S,
     SLOTS,
     SYSTEMS,
     Run,
@@ -196,7 +192,7 @@ def replay_part(
                   share=share, slots=REPLAY_SLOTS, step_s=PACE_S)
             for seed in range(seeds)
         ]  # fmt: skip
-        mean = Replayed(*(fmean(column) for column in zip(*map(astuple, found), strict=True)))
+        mean = Replayed.mean(found)
         rows.append({'system': name, 'share': share, 'load': load_, **asdict(mean)})
         return mean
 

@@ -109,25 +109,8 @@ def _run_rlp(options: argparse.Namespace) -> int:
     folder, output, screen = _prepare(options)
     if options.bucket is not None:
         require_range(options, 'bucket', 1)
-    from timely_llm_ros.prediction.lengths import (
-        RlpSettings,
-        bucket_of,
-        bucket_prior,
-        calibrate,
-        read_rlp,
-        write_rlp,
-    )
-    from timely_llm_ros.training import (
-        LONGEST,
-        PROMPT_TOKENS,
-        RlpTraining,
-        body_weights,
-        build_network,
-        network_scores,
-        rlp_samples,
-        target_embedding,
-        train_network,
-    )
+    from timely_llm_ros.prediction.lengths import read_rlp, write_rlp
+    from timely_llm_ros.training import LONGEST, RlpTraining, rlp_samples, train_rlp
 
     samples = length_samples(options, folder, screen, layers=False)
     learned, tuned_on, judged_by = _split(samples)
@@ -137,45 +120,27 @@ def _run_rlp(options: argparse.Namespace) -> int:
     if options.epochs:
         training = replace(training, epochs=options.epochs)
     scene = options.tasks == 'open'
-    prompts, lengths = rlp_samples(folder, learned, scene=scene)
-    tuned_prompts, tuned_lengths = rlp_samples(folder, tuned_on, scene=scene)
-    new_prompts, new_lengths = rlp_samples(folder, judged_by, scene=scene)
-    with screen.status('Reading the embedding'):
-        vocabulary, embedding = target_embedding(folder)
-        network = build_network(training, vocabulary, embedding)
     with progress_bar(screen) as progress:
         task = progress.add_task('Learning', total=training.steps(len(learned)))
-        train_network(
-            network,
+        settings, weights = train_rlp(
             training,
-            prompts,
-            lengths,
-            censored=[sample.censored for sample in learned],
+            folder,
+            learned,
+            tuned_on,
+            scene=scene,
             advance=lambda _loss: progress.advance(task),
         )
-
-    def buckets(lengths: Sequence[int]) -> list[int]:
-        return [bucket_of(length, size, longest) for length in lengths]
-
-    with screen.status('Calibrating'):
-        calibration = calibrate(
-            network_scores(network, tuned_prompts),
-            buckets(tuned_lengths),
-            bucket_prior(buckets(lengths), training.classes),
-        )
-    settings = RlpSettings(
-        size, training.longest, PROMPT_TOKENS, training.shape, calibration, scene
-    )
     about = _about(options, folder, len(learned)) | {'calibrated_on': len(tuned_on)}
-    files = write_rlp(output, settings, body_weights(network), about)
+    files = write_rlp(output, settings, weights, about)
     if output.resolve().parent != folder.resolve():
         shutil.copyfile(folder / 'tokenizer.json', output / 'tokenizer.json')
     model = read_rlp(output)
+    new_prompts, new_lengths = rlp_samples(folder, judged_by, scene=scene)
     found = [
         (model.distribution(it), length)
         for it, length in zip(new_prompts, new_lengths, strict=True)
     ]
-    mean = fmean([*lengths, *new_lengths])
+    mean = fmean([*(sample.length for sample in learned), *new_lengths])
     Console(highlight=False).print(
         f'{len(judged_by)} plans that it saw nothing of: mean error '
         f'{fmean(abs(it.mean - length) for it, length in found):.2f} tokens (their mean as the '

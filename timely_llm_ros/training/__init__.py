@@ -18,6 +18,7 @@ from timely_llm_ros.training.probe_training import (
     remaining_lengths,
     train_probe,
 )
+from timely_llm_ros.training.rlp_predictor import train_rlp
 from timely_llm_ros.training.rlp_samples import PROMPT_TOKENS, rlp_samples, target_embedding
 from timely_llm_ros.training.rlp_training import (
     RlpTraining,
@@ -32,5 +33,5 @@ __all__ = [
     'ProbeTraining', 'RlpTraining', 'body_weights', 'build_network', 'calibrated',
     'draw_open_requests', 'draw_requests', 'generate_samples', 'network_scores',
     'probe_errors', 'read_samples', 'remaining_lengths', 'rlp_samples', 'target_embedding',
-    'train_network', 'train_probe', 'write_samples',
+    'train_network', 'train_probe', 'train_rlp', 'write_samples',
 ]  # fmt: skip

@@ -134,6 +134,7 @@ def generate_samples(
     sampling: Sampling | None = None,
     advance: Callable[[], None] = lambda: None,
     censored: bool = False,
+    most_running: int = MOST_RUNNING,
 ) -> dict[str, LengthSample]:
     """Generate these plans; return those that end, by their requests' ids, in order.
 
@@ -147,6 +148,7 @@ def generate_samples(
         sampling: How tokens are chosen; None takes the likeliest always.
         advance: Called after each plan.
         censored: Whether to return those as well that were cut off at their most tokens.
+        most_running: Generations in one step; more of them cost less each.
 
     Raises:
         EngineError: A generation failed.
@@ -158,7 +160,7 @@ def generate_samples(
         backend,
         CoreOptions(
             policy='fcfs',
-            max_running=MOST_RUNNING,
+            max_running=most_running,
             max_kv_tokens=loaded.pool.capacity,
             context_limit=loaded.context_limit,
             stop_strings=loaded.stop_strings,
@@ -171,7 +173,7 @@ def generate_samples(
     order: list[str] = []
     for step in count():
         now_s = 0.01 * step
-        while len(open_) < MOST_RUNNING and (request := next(requests, None)) is not None:
+        while len(open_) < most_running and (request := next(requests, None)) is not None:
             open_[request.generation_id] = request, []
             order.append(request.generation_id)
             core.apply(Submit(request))

@@ -162,6 +162,8 @@ def calibrated(
     probe: RemainingLengthProbe,
     states: States,
     forecasts: Forecasts | None = None,
+    *,
+    every: int = EVERY,
 ) -> RemainingLengthProbe:
     """Return the probe with the reading of its answers that errs least on these plans.
 
@@ -172,6 +174,7 @@ def calibrated(
         probe: The probe.
         states: Of its layer, one array per plan that it did not learn from.
         forecasts: What their prompts say; the surer they are, the less answers count.
+        every: Tokens between two answers that count.
     """
     weights = (1.0,) if forecasts is None else PROMPT_WEIGHTS
     readings = [
@@ -186,8 +189,8 @@ def calibrated(
     }
     errors = np.zeros(len(readings))
     for plan, forecast in zip(states, forecasts or repeat(None, len(states)), strict=True):
-        answers = probe.answer(plan[:-1:EVERY].astype(np.float32))
-        errors += _reading_errors(filters, readings, answers, len(plan), forecast)
+        answers = probe.answer(plan[:-1:every].astype(np.float32))
+        errors += _reading_errors(filters, readings, answers, len(plan), forecast, every)
     best = readings[int(errors.argmin())]
     return RemainingLengthProbe(best, probe.weights, probe.about)
 
@@ -198,6 +201,7 @@ def _reading_errors(
     answers: NDArray[np.float32],
     length: int,
     forecast: LengthDistribution | None,
+    every: int,
 ) -> NDArray[np.float64]:
     """Return the sum of a plan's errors with each reading.
 
@@ -206,9 +210,9 @@ def _reading_errors(
     """
     ages, sums = np.arange(1, length), {}
     for divides, lengths in filters.items():
-        worth = lengths.likelihood(ages[::EVERY], answers)
+        worth = lengths.likelihood(ages[::every], answers)
         said = np.log(np.where(worth > 0, worth, 1.0)).cumsum(axis=0)
-        sums[divides] = np.repeat(said, EVERY, axis=0)[: len(ages)]
+        sums[divides] = np.repeat(said, every, axis=0)[: len(ages)]
     over = lengths.lengths <= ages[:, None]
     start = np.log(lengths.start)
     prompt = 0.0 if forecast is None else np.log(lengths.prior(forecast)) - start

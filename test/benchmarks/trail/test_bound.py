@@ -18,9 +18,9 @@ from benchmarks.trail.bound import (
     ages_of,
     bound_of,
     others,
-    running,
     spoken_by,
 )
+from benchmarks.trail.distributions import running
 from benchmarks.trail.probe import Followed, predictors
 from timely_llm_ros.engines.tokens.sampling import Sampling
 from timely_llm_ros.prediction.lengths.response_length import LengthDistribution

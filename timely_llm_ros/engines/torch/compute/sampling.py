@@ -43,10 +43,13 @@ def draw(
     """
     allowed = allowed_tokens(masks, logits.shape[1])
     some = allowed.any(axis=1)
-    scores = np.where(allowed, logits, -np.inf).astype(np.float64)
+    # In place: vocabularies are large, and fresh memory costs as much as the arithmetic.
+    scores = logits.astype(np.float64)
+    np.putmask(scores, ~allowed, -np.inf)
     scores[~some] = 0.0
     scores -= scores.max(axis=1, keepdims=True)
-    shares = np.exp(scores / temperature)
+    scores /= temperature
+    shares = np.exp(scores, out=scores)
     shares /= shares.sum(axis=1, keepdims=True)
     if top_p < 1.0:
         order = np.argsort(-shares, axis=1, kind='stable')
