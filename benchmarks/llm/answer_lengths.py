@@ -42,7 +42,7 @@ ROUND = 7
 """Of so many answers in a row, all but the last three are learned from, one is chosen by and two
 judge. It has no divisor in common with the forms, which come in turn."""
 
-TRAINING = ProbeTraining(bins=LengthBins(20, MOST_TOKENS))
+TRAINING = ProbeTraining(bins=LengthBins(15, MOST_TOKENS))
 """Bins as wide as TRAIL's, which has ten of up to 512 tokens."""
 
 BY_PROMPT, RUNS = 'prompt only: ', 'prompt only, and that it runs: '
