@@ -42,8 +42,8 @@ ROUND = 7
 """Of so many answers in a row, all but the last three are learned from, one is chosen by and two
 judge. It has no divisor in common with the forms, which come in turn."""
 
-TRAINING = ProbeTraining(bins=LengthBins(15, MOST_TOKENS))
-"""Bins as wide as TRAIL's, which has ten of up to 512 tokens."""
+TRAINING = ProbeTraining(bins=LengthBins(10, MOST_TOKENS))
+"""The bins are TRAIL's."""
 
 BY_PROMPT, RUNS = 'prompt only: ', 'prompt only, and that it runs: '
 REFINED = 'refined at every token'

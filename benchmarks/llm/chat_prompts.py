@@ -105,12 +105,12 @@ FORMS: Mapping[str, Sequence[str]] = {
         'Tell me briefly about the history of {country}.',
     ),
     'page': (
-        'Write a story about {person} in {place}.',
-        'Explain step by step how to {goal}.',
-        'List {many} ideas to {goal}, with a sentence on each.',
+        'Write a story about {person} in {place}, in {few} paragraphs.',
+        'Explain in {few} steps how to {goal}, with two sentences on each step.',
+        'List {many} ideas to {goal}.',
         'Write a letter to {reader} about {subject}.',
-        'Compare a {thing} and a {thing} in detail.',
-        'Write a poem about {person} and {matter}.',
+        'Compare a {thing} and a {thing} in {few} points.',
+        'Write a poem of {few} verses about {person} and {matter}.',
     ),
 }
 """Questions by how long an answer they ask for."""

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 PAPER = 2.66
 """How many times as far off the paper's prompt-only predictor was as its refined prediction."""
 
-RLP = RlpTraining(size=24, longest=MOST_TOKENS)
+RLP = RlpTraining(size=16, longest=MOST_TOKENS)
 """Lengths in 32 buckets, as many as the shipped predictor has."""
 
 
@@ -81,6 +81,7 @@ def main(given: Sequence[str] | None = None) -> None:
         'model': folder.name,
         'precision': PRECISION,
         'temperature': SAMPLING.temperature,
+        'top_p': SAMPLING.top_p,
         'most_tokens': MOST_TOKENS,
         'answers': about(samples),
         'learned': len(parts.learned),

@@ -26,7 +26,7 @@ MEASURED_BY = {
         'timelyllm_tables45', 'contention', 'reference',
     ),
     'timebill': ('timebill', 'rlp'),
-    'trail': ('trail', 'calibration'),
+    'trail': ('trail', 'calibration', 'llm_lengths'),
     'batching': ('background', 'multibin_theory', 'multibin', 'pipeline'),
     'vllm': ('vllm', 'first_action_vllm'),
     'tasks': ('tasks', 'tasks_models'),

@@ -22,6 +22,7 @@ def context() -> dict[str, Any]:
         'latency': {part: latency(found[part]) for part in ('replay', 'replay_open', 'serving')},
         'by_c': {part: by_c(found[part], part) for part in ('replay', 'ablation')},
         'coverage': coverage,
+        'chats': chats(read('llm_lengths').figures),
     }
 
 
@@ -112,3 +113,47 @@ def coverage(scenes: str) -> str:
             for share, row in rows.items()
         ),
     )
+
+
+def chats(found: dict[str, Any]) -> dict[str, Any]:
+    """Return the tables of a general model's chat answers, with their figures."""
+    answers, errors = found['answers'], found['prediction']['mean_error_tokens']
+    cells = {'all': answers['all']} | answers['forms']
+    return found | {
+        'lengths': table(
+            ('asked for', 'answers', 'cut off', 'mean tokens', '10 %', 'median', '90 %'),
+            (
+                (
+                    form,
+                    cell['answers'],
+                    cell['censored'],
+                    *(
+                        f'{tokens:.0f}'
+                        for tokens in (cell['mean_tokens'], *cell['tokens'].values())
+                    ),
+                )
+                for form, cell in cells.items()
+            ),
+        ),
+        'errors': table(
+            ('who predicts', 'tokens'),
+            (
+                (who, f'{error:.1f}')
+                for who, error in sorted(errors.items(), key=lambda it: it[1], reverse=True)
+            ),
+        ),
+        'latency': table(
+            ('load', 'system', 'mean (s)', 'p99 (s)', 'first token, mean (s)', 'p99 (s)'),
+            (
+                (
+                    f'{run["load"]:g}',
+                    run['system'],
+                    *(
+                        f'{run[what]:.2f}'
+                        for what in ('mean_s', 'p99_s', 'first_mean_s', 'first_p99_s')
+                    ),
+                )
+                for run in found['replay']['runs']
+            ),
+        ),
+    }

@@ -52,11 +52,16 @@ def draw(
     shares = np.exp(scores, out=scores)
     shares /= shares.sum(axis=1, keepdims=True)
     if top_p < 1.0:
-        order = np.argsort(-shares, axis=1, kind='stable')
-        ordered = np.take_along_axis(shares, order, axis=1)
-        # A token stays if those before it do not suffice, so the likeliest always does.
-        ordered[np.cumsum(ordered, axis=1) - ordered >= top_p] = 0.0
-        np.put_along_axis(shares, order, ordered, axis=1)
+        # Tokens rarer than this have less than half of the rest together: they need no sorting.
+        rarest = 0.5 * (1.0 - top_p) / shares.shape[1]
+        for row in shares:
+            places = np.flatnonzero(row >= rarest)
+            order = places[np.argsort(-row[places], kind='stable')]
+            ordered = row[order]
+            # A token stays if those before it do not suffice, so the likeliest always does.
+            stays = np.cumsum(ordered) - ordered < top_p
+            row[:] = 0.0
+            row[order[stays]] = ordered[stays]
     sums = np.cumsum(shares, axis=1)
     reached = sums <= np.asarray(chances)[:, None] * sums[:, -1:]
     drawn: NDArray[np.int64] = reached.sum(axis=1)
