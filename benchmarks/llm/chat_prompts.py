@@ -115,6 +115,9 @@ FORMS: Mapping[str, Sequence[str]] = {
 }
 """Questions by how long an answer they ask for."""
 
+MOST_TRIES = 20
+"""Draws for each question that is wanted, before a form counts as having no more."""
+
 _NAME = re.compile(r'\{(\w+)\}')
 
 
@@ -122,11 +125,16 @@ def draw_questions(count: int, seed: int) -> list[tuple[str, str]]:
     """Return so many forms and questions, each question once.
 
     Any first part of them is what fewer of the same seed are.
+
+    Raises:
+        ValueError: A form has not so many.
     """
     rng = random.Random(f'questions {seed}')
-    forms, drawn = list(FORMS), dict[str, str]()
+    forms, drawn, tries = list(FORMS), dict[str, str](), 0
     while len(drawn) < count:
-        form = forms[len(drawn) % len(forms)]
+        form, tries = forms[len(drawn) % len(forms)], tries + 1
+        if tries > MOST_TRIES * count:
+            raise ValueError(f'{count} questions: expected at most about {len(drawn)}')
         text = _NAME.sub(lambda name: rng.choice(WORDS[name[1]]), rng.choice(FORMS[form]))
         drawn.setdefault(text, form)
     return [(form, text) for text, form in drawn.items()]

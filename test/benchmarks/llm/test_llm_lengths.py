@@ -52,6 +52,8 @@ def test_questions_come_once_in_all_forms_and_fewer_are_the_first_of_more() -> N
     assert draw_questions(100, 5) == drawn[:100]
     assert draw_questions(100, 6) != drawn[:100]
     assert not any(mark in text for _, text in drawn for mark in '{}')
+    with pytest.raises(ValueError, match='2000 questions: expected at most about'):
+        draw_questions(2000, 5)
 
 
 def test_no_answer_that_judges_is_learned_from_or_chosen_by_and_forms_are_even() -> None:
