@@ -8,7 +8,7 @@ from support.engines.core_bench import Bench, request
 
 from timely_llm_ros.engines import Submit
 from timely_llm_ros.engines.core.core import EngineCore
-from timely_llm_ros.engines.core.two_lanes import LanedCore
+from timely_llm_ros.engines.core.lanes import LanedCore
 from timely_llm_ros.engines.simulated.engine import PlanTexts
 from timely_llm_ros.scheduling import SchedulingOptions
 

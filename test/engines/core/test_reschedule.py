@@ -9,7 +9,7 @@ from support.examples import examples
 
 from timely_llm_ros.engines import Cancel, Reschedule, Resume, Submit
 from timely_llm_ros.engines.core.core import EngineCore
-from timely_llm_ros.engines.core.two_lanes import LanedCore
+from timely_llm_ros.engines.core.lanes import LanedCore
 from timely_llm_ros.scheduling import POLICIES, SchedulingOptions
 
 PLAN = 'takeoff;goto(cat_3);is_visible(cat_3);land;'

@@ -23,8 +23,8 @@ from timely_llm_ros.engines import (
     Suspend,
 )
 from timely_llm_ros.engines.commands import GenerationRequest
+from timely_llm_ros.engines.core.lanes import LanedCore
 from timely_llm_ros.engines.core.options import CoreOptions
-from timely_llm_ros.engines.core.two_lanes import LanedCore
 from timely_llm_ros.engines.tokens import Sampling
 from timely_llm_ros.engines.torch.compute.backend import TorchBackend
 from timely_llm_ros.engines.torch.compute.eviction import find_method

@@ -15,7 +15,7 @@ from support.engines.torch_runs import Run, alone, interleave, plan_request
 from timely_llm_ros.budget import FixedEviction
 from timely_llm_ros.engines import Resume, Submit, Suspend
 from timely_llm_ros.engines.core.core import EngineCore
-from timely_llm_ros.engines.core.two_lanes import LanedCore
+from timely_llm_ros.engines.core.lanes import LanedCore
 from timely_llm_ros.engines.tokens import Sampling
 from timely_llm_ros.engines.torch.compute import load_model
 from timely_llm_ros.engines.torch.compute.attention import SHORT

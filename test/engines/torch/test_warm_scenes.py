@@ -16,7 +16,7 @@ from support.examples import examples
 
 from timely_llm_ros.budget import FixedEviction
 from timely_llm_ros.engines import Cancel, Resume, Submit, Suspend, Warm
-from timely_llm_ros.engines.core.two_lanes import LanedCore
+from timely_llm_ros.engines.core.lanes import LanedCore
 from timely_llm_ros.engines.tokens import Sampling
 from timely_llm_ros.engines.torch.compute.eviction import find_method
 from timely_llm_ros.engines.torch.compute.model import LoadedModel, load_model

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from timely_llm_ros.engines import GenerationEnded, GenerationRequest, SegmentGenerated
 from timely_llm_ros.engines.core.core import EngineCore
+from timely_llm_ros.engines.core.lanes import LanedCore
 from timely_llm_ros.engines.core.options import CoreOptions
-from timely_llm_ros.engines.core.two_lanes import LanedCore
 from timely_llm_ros.engines.simulated.engine import PlanTexts
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.skills.prompt import Prompt

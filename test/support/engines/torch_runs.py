@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from timely_llm_ros.engines import Cancel, Resume, RobotIdleAt, Submit, Suspend
 from timely_llm_ros.engines.commands import GenerationRequest
 from timely_llm_ros.engines.core.core import EngineCore
+from timely_llm_ros.engines.core.lanes import LanedCore
 from timely_llm_ros.engines.core.options import CoreOptions
-from timely_llm_ros.engines.core.two_lanes import LanedCore
 from timely_llm_ros.engines.engine import GenerationEnded, SegmentGenerated
 from timely_llm_ros.engines.torch.compute.backend import TorchBackend
 from timely_llm_ros.skills import Segment

@@ -1,19 +1,14 @@
-"""Accounts of the KV that is held for generations, here or elsewhere, and what may choose it.
-
-Importing this imports no torch.
-"""
+"""Accounts of the KV that is held for generations, here or elsewhere."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from timely_llm_ros.engines.core.kv_ledger import Context, Prefix
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import torch
 
 
 class KvAccount(Protocol):
@@ -107,34 +102,3 @@ class ForeignMemory:
 
     def drop_prefix(self, key: str) -> None:
         """Keep the KV, which is not ours to free."""
-
-
-EvictionName = Literal['snapkv', 'knorm', 'streaming']
-"""``snapkv``: what the prompt's last tokens attend to (Li et al., 2024). ``knorm``: the keys with
-the smallest norms (Devoto et al., 2024). ``streaming``: the first and the last tokens (Xiao et
-al., 2024)."""
-
-
-class EvictionMethod(Protocol):
-    """Chooses the tokens of a prompt to keep, for one layer, each key-value head by itself."""
-
-    @property
-    def window(self) -> int:
-        """How many of the prompt's last tokens it wants the queries of; 0 for none."""
-        ...
-
-    def select(
-        self, keys: torch.Tensor, queries: torch.Tensor | None, scaling: float, keep: int
-    ) -> torch.Tensor:
-        """Return the positions to keep, ascending, ``[key-value heads, keep]``.
-
-        Equal scores go to the earlier token, so that the same prompt always keeps the same.
-
-        Args:
-            keys: ``[prompt tokens, key-value heads, width]``, rotated to their positions.
-            queries: ``[window, heads, width]`` of the last tokens, rotated; there may be fewer
-                than ``window``. None where none were wanted.
-            scaling: Factor of the attention scores.
-            keep: How many to keep, 1 up to the number of tokens.
-        """
-        ...

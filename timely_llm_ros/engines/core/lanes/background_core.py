@@ -15,10 +15,10 @@ from timely_llm_ros.engines.commands import Cancel, Submit, Warm
 from timely_llm_ros.engines.core.batching import Batcher
 from timely_llm_ros.engines.core.core import EngineCore
 from timely_llm_ros.engines.core.generations import REPEATED
+from timely_llm_ros.engines.core.lanes.warm_scenes import WarmScenes
 from timely_llm_ros.engines.core.options import CoreOptions
 from timely_llm_ros.engines.core.step import StepPlan
 from timely_llm_ros.engines.core.step_size import StepSize
-from timely_llm_ros.engines.core.warm_scenes import WarmScenes
 from timely_llm_ros.engines.engine import GenerationEnded
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.engines.commands import Submit, Warm
-from timely_llm_ros.engines.core.background_core import BackgroundCore
-from timely_llm_ros.engines.core.branches import Branches
 from timely_llm_ros.engines.core.core import EngineCore
 from timely_llm_ros.engines.core.generations import STATE_PERIOD_S
+from timely_llm_ros.engines.core.lanes.background_core import BackgroundCore
+from timely_llm_ros.engines.core.lanes.branches import Branches
 from timely_llm_ros.engines.engine import EngineStateChanged
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from support.examples import examples
 
 from timely_llm_ros.engines import Cancel, Submit, Warm
 from timely_llm_ros.engines.core.kv_ledger import WATERMARK
-from timely_llm_ros.engines.core.two_lanes import LanedCore
+from timely_llm_ros.engines.core.lanes import LanedCore
 from timely_llm_ros.engines.engine import SegmentGenerated
 from timely_llm_ros.engines.simulated.config import SimulatedConfig
 from timely_llm_ros.engines.simulated.engine import SimulatedEngine

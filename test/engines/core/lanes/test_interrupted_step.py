@@ -17,7 +17,7 @@ from support.engines.torch_runs import Run, alone, free_request, plan_request
 from support.examples import examples
 
 from timely_llm_ros.engines.commands import Cancel, Resume, RobotIdleAt, Submit, Suspend, Warm
-from timely_llm_ros.engines.core.two_lanes import LanedCore
+from timely_llm_ros.engines.core.lanes import LanedCore
 from timely_llm_ros.engines.tokens.sampling import Sampling
 from timely_llm_ros.engines.torch.compute.model import LoadedModel, load_model
 from timely_llm_ros.engines.torch.wire import Stop, frame

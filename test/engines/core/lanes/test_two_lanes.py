@@ -19,7 +19,7 @@ from timely_llm_ros.engines import (
     Submit,
     Suspend,
 )
-from timely_llm_ros.engines.core.two_lanes import LanedCore
+from timely_llm_ros.engines.core.lanes import LanedCore
 from timely_llm_ros.engines.simulated.config import SimulatedConfig
 from timely_llm_ros.engines.simulated.engine import SimulatedEngine
 from timely_llm_ros.engines.simulated.step_time import StepTimeModel

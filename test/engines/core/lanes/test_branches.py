@@ -14,8 +14,8 @@ from support.examples import examples
 
 from timely_llm_ros.engines import Cancel, Resume, SegmentGenerated, Submit, Suspend
 from timely_llm_ros.engines.core.core import EngineCore
+from timely_llm_ros.engines.core.lanes import LanedCore
 from timely_llm_ros.engines.core.step import Output
-from timely_llm_ros.engines.core.two_lanes import LanedCore
 from timely_llm_ros.engines.simulated.config import SimulatedConfig
 from timely_llm_ros.engines.simulated.engine import PlanTexts, SimulatedEngine
 from timely_llm_ros.scheduling import Phase

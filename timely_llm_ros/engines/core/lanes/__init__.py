@@ -1,0 +1,5 @@
+"""What else an engine does where robots leave it time: background, warm scenes, values ahead."""
+
+from timely_llm_ros.engines.core.lanes.two_lanes import LanedCore
+
+__all__ = ['LanedCore']
