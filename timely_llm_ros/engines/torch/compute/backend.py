@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from timely_llm_ros.engines.core import Output
 from timely_llm_ros.engines.tokens import Sampling, common_start
-from timely_llm_ros.engines.torch.compute.attention import SHORT, AttentionStep
 from timely_llm_ros.engines.torch.compute.eviction import QueryWindow
+from timely_llm_ros.engines.torch.compute.layout import Part, lay_out
 from timely_llm_ros.engines.torch.compute.sampling import choose, draw
 from timely_llm_ros.engines.torch.compute.sequences import Prefix, Sequence
 from timely_llm_ros.errors import EngineError
@@ -26,28 +26,10 @@ if TYPE_CHECKING:
     from timely_llm_ros.engines.commands import GenerationRequest
     from timely_llm_ros.engines.core import EvictionMethod, Row, StepPlan
     from timely_llm_ros.engines.torch.compute.fused import ForwardPass
-    from timely_llm_ros.engines.torch.compute.kv import SlotList
+    from timely_llm_ros.engines.torch.compute.layout import Inputs
     from timely_llm_ros.engines.torch.compute.model import LoadedModel
 
     Scores = NDArray[np.float32]
-
-
-class _Part(NamedTuple):
-    """The tokens of one context that a step computes.
-
-    Attributes:
-        ids: The tokens.
-        position: That of the first one.
-        slots: The context's, these tokens' included.
-        samples: The generation that gets a token after the last one; None for none.
-        window: What gathers their queries.
-    """
-
-    ids: list[int]
-    position: int
-    slots: SlotList
-    samples: str | None = None
-    window: QueryWindow | None = None
 
 
 @dataclass(slots=True)
@@ -330,44 +312,28 @@ class TorchBackend:
         scores: Scores = logits[:, : self._texts.size].float().cpu().numpy()
         return scores
 
-    def _lay_out(
-        self, plan: StepPlan
-    ) -> tuple[list[str], list[int], tuple[list[int], list[int], AttentionStep]]:
+    def _lay_out(self, plan: StepPlan) -> tuple[list[str], list[int], Inputs]:
         """Give a step's tokens their KV slots and places.
 
         Returns the generations that sample, the places of their tokens, and the forward pass's
-        inputs: token ids, positions, and where they are.
+        inputs.
         """
         parts = [self._prefix_part(row.prefix.key, row.tokens) for row in plan.prefixes]
         parts += [self._own_part(row) for row in plan.rows]
-        parts.sort(key=lambda part: len(part.ids) > SHORT)
-        ids: list[int] = []
-        positions: list[int] = []
-        wanted: dict[str | None, int] = {}
-        observed: list[tuple[int, int, QueryWindow]] = []
-        for part in parts:
-            if part.window is not None:
-                observed.append((len(ids), len(part.ids), part.window))
-            ids += part.ids
-            positions += range(part.position, part.position + len(part.ids))
-            wanted[part.samples] = len(ids) - 1
-        self.computed_tokens += len(ids)
+        inputs, places = lay_out(parts, self._model.device)
+        self.computed_tokens += len(inputs[0])
         names = [row.generation.generation_id for row in plan.rows if row.samples]
-        with torch.inference_mode():
-            placed = [(len(part.ids), part.slots.array) for part in parts]
-            step = AttentionStep.build(placed, self._model.device)
-        step.observed = observed
-        return names, [wanted[name] for name in names], (ids, positions, step)
+        return names, [places[name] for name in names], inputs
 
-    def _prefix_part(self, key: str, tokens: int) -> _Part:
+    def _prefix_part(self, key: str, tokens: int) -> Part:
         """Give a prefix slots for its next tokens."""
         prefix = self._prefixes[key]
         start = len(prefix.slots)
         self.computed_prefixes += not start
         prefix.slots.extend(self._pool.allocate(tokens))
-        return _Part(prefix.ids[start : start + tokens], start, prefix.slots)
+        return Part(prefix.ids[start : start + tokens], start, prefix.slots)
 
-    def _own_part(self, row: Row) -> _Part:
+    def _own_part(self, row: Row) -> Part:
         """Give a sequence slots for its next tokens."""
         name = row.generation.generation_id
         sequence = self._sequences[name]
@@ -375,7 +341,7 @@ class TorchBackend:
             sequence.slots.extend(sequence.prefix.slots.array)
         start, position = sequence.computed, sequence.position
         sequence.slots.extend(self._pool.allocate(row.tokens))
-        return _Part(
+        return Part(
             sequence.ids[start : start + row.tokens],
             position,
             sequence.slots,
