@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 pytest.importorskip('torch')
 
 from support.engines.torch_runs import Run, alone, free_request, interleave, plan_request
+from support.examples import examples
 
 from timely_llm_ros.engines.openai.sequences import ServerSequences
 from timely_llm_ros.engines.texts.server_texts import ServerTexts
@@ -38,7 +39,7 @@ def loaded(chaotic_model: Path) -> LoadedModel:
 
 
 def masks_of(allowed: list[list[bool]]) -> np.ndarray[Any, np.dtype[np.int32]]:
-    bits = np.zeros((len(allowed), 32), np.uint8)
+    bits = np.zeros((len(allowed), -(-len(allowed[0]) // 32) * 32), np.uint8)
     bits[:, : len(allowed[0])] = allowed
     return np.packbits(bits, axis=1, bitorder='little').view(np.int32)
 
@@ -69,6 +70,32 @@ def test_what_is_drawn_is_allowed_and_among_the_likeliest(
         shares = np.exp((scores - scores.max()) / temperature)
         likelier = shares[shares > shares[token]].sum() / shares.sum()
         assert likelier < top_p + 1e-9
+
+
+@examples(50)
+@given(
+    seed=st.integers(0, 2**31),
+    spread=st.floats(0.01, 8),
+    chance=st.floats(0, 1, exclude_max=True),
+    top_p=st.sampled_from([0.001, 0.5, 0.9, 0.99, 0.999999]),
+)
+def test_tokens_that_are_too_rare_to_be_sorted_change_nothing(
+    seed: int, spread: float, chance: float, top_p: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    # Many of few different scores, so that there are ties.
+    logits = rng.normal(0, spread, (1, 500)).round(1).astype(np.float32)
+    allowed = rng.random(500) < 0.7
+    allowed[int(rng.integers(500))] = True
+    drawn = draw(logits, masks_of([allowed.tolist()]), [chance], temperature=0.8, top_p=top_p)
+    scores = np.where(allowed, logits[0].astype(float), -np.inf)
+    shares = np.exp((scores - scores.max()) / 0.8)
+    shares /= shares.sum()
+    order = np.argsort(-shares, kind='stable')
+    before = np.cumsum(shares[order]) - shares[order]
+    shares[order[before >= top_p]] = 0.0
+    sums = shares.cumsum()
+    assert drawn[0] == (sums <= chance * sums[-1]).sum()
 
 
 def test_tokens_come_as_often_as_they_are_probable() -> None:

@@ -103,9 +103,9 @@ def serve(
         started_s = now()
         plan = core.plan(started_s)
         # What was written ahead of a value that came must not wait for the step.
-        ready = core.take_events()
-        link.send(ready)
-        lengths.after_step(None, backend, ready)
+        if ready := core.take_events():
+            link.send(ready)
+            lengths.after_step(None, backend, ready)
         idle = plan is None and not core.prepare()
         if plan is not None:
             outputs: list[Output] | None

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.engines.texts import load_texts
+from timely_llm_ros.engines.tokens import ADAPTER_WEIGHTS
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.options import check_options, option
 from timely_llm_ros.prompts import load_prompts
@@ -149,7 +150,7 @@ def tune(
 def _adapted(model: Any, out: Path, options: TuneOptions) -> Any:
     import peft
 
-    if (out / 'adapter_model.safetensors').is_file():
+    if (out / ADAPTER_WEIGHTS).is_file():
         return peft.PeftModel.from_pretrained(model, out, is_trainable=True)
     layers = model.config.num_hidden_layers
     config = peft.LoraConfig(
