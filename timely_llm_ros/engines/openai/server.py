@@ -361,7 +361,9 @@ class Server:
         if not isinstance(error, ServerBusyError):
             self._doubt.set()
             self._failures += not stream.begun
-        slow = max(now_s - stream.latest_s, pause_s) > retries.SLOW_S
+        # What it asks for says how busy it is, though a segment that is due is not put off so long.
+        asked_s = (isinstance(error, ServerBusyError) and error.retry_after_s) or 0.0
+        slow = max(now_s - stream.latest_s, pause_s, asked_s) > retries.SLOW_S
         if self._failures >= MOST_FAILURES:
             self.lose(str(error))
         elif slow or trouble.tries > retries.HERE_AGAIN:
