@@ -41,7 +41,7 @@ help:
 	@echo 'ENGINE=vllm        set up vLLM too (its CPU build, about 500 MB), and plan the demo with it'
 	@echo 'ENGINE=openai      the same, with vLLM as a server'
 	@echo 'ROBOTS=...         the demo through real drivers: mock (Tellos and an Indy) or ros (robots of'
-	@echo '                   Aerostack2, Nav2 and MoveIt), all of them mocks; world: drones with physics'
+	@echo '                   Aerostack2, Nav2 and MoveIt), all of them mocks; world: robots with physics'
 	@echo 'MODEL=...          fly the demo on a model: smollm2 or smollm2-tuned, once the former is made,'
 	@echo '                   or a folder'
 	@echo 'ARGS=...           passed on to the demo, the tests and the benchmarks'
@@ -60,6 +60,7 @@ setup-indy:
 
 demo: $(if $(filter mock,$(ROBOTS))$(MODEL),setup-dev,setup)
 	@$(if $(filter ros,$(ROBOTS)),$(RUN) -m tools.robot_interfaces)
+	@$(if $(filter world,$(ROBOTS)),$(RUN) -m tools.robot_interfaces control_msgs shape_msgs moveit_msgs)
 	@$(VENV)/timely-llm demo $(if $(ROBOTS),--drivers $(ROBOTS)) $(if $(ENGINE),--engine $(ENGINE)) $(if $(MODEL),--model $(MODEL)) $(ARGS)
 
 test: setup-dev

@@ -70,9 +70,9 @@ def install(name: str) -> None:
     importlib.invalidate_caches()
 
 
-def main() -> None:
-    """Install what the demo's robots speak."""
-    for name in PACKAGES:
+def main(names: list[str]) -> None:
+    """Install what the demo's robots speak: all packages, or some."""
+    for name in names or PACKAGES:
         try:
             install(name)
         except BuildError as err:
@@ -80,4 +80,4 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    main()
+    main(sys.argv[1:])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from timely_llm_ros.drivers import SimulatedDriver, SimulatedOptions
 from timely_llm_ros.execution import ExecutorLimits, LocalRobotLink, SegmentExecutor
 from timely_llm_ros.planner import Planner
+from timely_llm_ros.skills import SkillSet
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from timely_llm_ros.clock import Clock
     from timely_llm_ros.engines import Engine
     from timely_llm_ros.execution import Driver
-    from timely_llm_ros.skills import SkillSet
 
 LIMITS = ExecutorLimits(progress_period_s=None)
 """Of robots whose progress nobody watches."""
@@ -25,7 +25,7 @@ LIMITS = ExecutorLimits(progress_period_s=None)
 async def running_fleet(
     engine: Engine,
     robots: Iterable[str],
-    skill_set: SkillSet,
+    skill_set: SkillSet | Mapping[str, SkillSet],
     clock: Clock,
     *,
     network_s: float = 0.0,
@@ -38,19 +38,21 @@ async def running_fleet(
     Args:
         engine: What generates the plans.
         robots: Names of the robots.
-        skill_set: What every robot can do.
+        skill_set: What every robot can do, or by robot.
         clock: What planner and robots see time through.
         drivers: The robots' drivers; by default each is simulated, with a seed of its own.
         network_s: One-way time from the engine to a robot (s).
         limits: Of every robot's executor.
         options: Further ones of the planner.
     """
+    robots = tuple(robots)
+    able = dict.fromkeys(robots, skill_set) if isinstance(skill_set, SkillSet) else skill_set
     executors = {
         robot: SegmentExecutor(
             drivers[robot]
             if drivers is not None
-            else SimulatedDriver(skill_set, SimulatedOptions(seed=number), clock=clock),
-            skill_set,
+            else SimulatedDriver(able[robot], SimulatedOptions(seed=number), clock=clock),
+            able[robot],
             clock,
             limits,
         )
@@ -62,7 +64,7 @@ async def running_fleet(
             robot: LocalRobotLink(executor, clock, latency_s=network_s)
             for robot, executor in executors.items()
         },
-        skill_sets={skill_set.name: skill_set},
+        skill_sets={one.name: one for one in able.values()},
         clock=clock,
         **options,
     )

@@ -47,6 +47,10 @@ class WorldPerception:
         labels = {told.label for told in self._world.cameras[self._robot].look()}
         return frozenset(item.name for item in scene.objects if item.kind in labels)
 
+    def locate(self, scene: Scene) -> Scene:
+        """Return the scene as it is."""
+        return scene
+
     async def take_picture(self) -> None:
         """Take one."""
         self._world.picture(self._robot)
@@ -147,11 +151,13 @@ class WorldDriver:
         self.body.take('stop', lambda _: None)
 
 
-async def live(drivers: Iterable[WorldDriver], clock: Clock) -> None:
-    """Let the aircraft of drivers live until this is cancelled."""
+async def live(world: World, drivers: Iterable[WorldDriver], clock: Clock) -> None:
+    """Let a world and the aircraft of drivers live until this is cancelled."""
     bodies = [driver.body for driver in drivers]
+    began_s = clock.now() - world.now_s
     with suppress(asyncio.CancelledError):
         while True:
+            world.advance(clock.now() - began_s)
             for body in bodies:
                 body.advance(clock.now())
             # Somebody who hovers for long is still there.

@@ -1,4 +1,4 @@
-"""A fleet of drones in a world, planned on virtual time, and how the world judged its tasks."""
+"""A fleet in a world, planned on virtual time, and how the world judged its tasks."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from benchmarks.common import running_fleet
+from benchmarks.world.arm_driver import ArmDriver
 from benchmarks.world.driver import WorldDriver, live
 from timely_llm_ros.clock import LoopClock
 from timely_llm_ros.demo import Robot, TimedTask, make_rooms, make_workload
@@ -19,12 +20,14 @@ from timely_llm_ros.planner import Task
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.virtual_time import run_virtual
 from timely_llm_ros.world import (
+    ArmReach,
     Bay,
     Verdict,
     World,
     WorldOptions,
     WorldTask,
     arrange,
+    arrange_table,
     survey,
 )
 
@@ -32,9 +35,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.engines import GenerationRequest
     from timely_llm_ros.scheduling import ServingMode
 
-TELLO = find_skill_set('tello')
-
-DRONES, TASKS = 32, 100
+DRONES, ARMS, TASKS = 24, 8, 100
 """Of one world. A round has as many tasks; a round more is another world with another seed."""
 
 MAX_RUNNING = 2
@@ -91,13 +92,17 @@ def fly_logged(
     serving: Serving, seed: int, noise: float = 0.0, tasks: int = TASKS
 ) -> tuple[list[Judged], str]:
     """Serve a round of tasks; return what became of each, and all that happened in the world."""
-    robots = tuple(Robot(f'drone_{number + 1}', 'tello') for number in range(DRONES))
-    rooms = make_rooms(robots, seed, arrange)
+    drones = [Robot(f'drone_{number + 1}', 'tello') for number in range(DRONES)]
+    robots = (*drones, *(Robot(f'arm_{number + 1}', 'arm') for number in range(ARMS)))
+    rooms = make_rooms(robots, seed, {'tello': arrange, 'arm': arrange_table})
     workload = make_workload(robots, tasks, seed, rooms)
     options = WorldOptions(seed=seed, noise=noise)
     verdicts: dict[str, Verdict] = {}
     world = World(
-        [Bay(robot.name, rooms[robot]) for robot in robots],
+        [
+            Bay(robot.name, rooms[robot], 'arm' if robot.skill_set == 'arm' else 'drone')
+            for robot in robots
+        ],
         options,
         on_verdict=lambda verdict: verdicts.update({verdict.key: verdict}),
     )
@@ -114,8 +119,13 @@ async def _serve(
     world: World, serving: Serving, workload: tuple[TimedTask, ...], options: WorldOptions
 ) -> dict[str, str]:
     clock = LoopClock()
-    drivers = {robot: WorldDriver(world, robot, clock) for robot in world.robots}
-    living = asyncio.create_task(live(drivers.values(), clock))
+    reach = ArmReach()
+    flying = {
+        robot: WorldDriver(world, robot, clock) for robot in world.robots if robot not in world.arms
+    }
+    arms = {robot: ArmDriver(world, robot, clock, reach) for robot in world.arms}
+    living = asyncio.create_task(live(world, flying.values(), clock))
+    able = {robot: find_skill_set('arm' if robot in arms else 'tello') for robot in world.robots}
     plans = {task.key: _OBSERVATION.sub('', task.sample.plan) for task in workload}
 
     def plan_of(request: GenerationRequest) -> str:
@@ -128,7 +138,7 @@ async def _serve(
     )
     errors: dict[str, str] = {}
     async with running_fleet(
-        engine, world.robots, TELLO, clock, drivers=drivers, limits=_LIMITS
+        engine, world.robots, able, clock, drivers={**flying, **arms}, limits=_LIMITS
     ) as planner:
 
         async def do(task: TimedTask, number: int) -> None:
@@ -137,9 +147,14 @@ async def _serve(
             record = Task(
                 task.key,
                 task.robot,
-                TELLO.name,
+                task.sample.skill_set,
                 task.sample.instruction,
-                survey(task.sample.scene, options, number),
+                survey(
+                    task.sample.scene,
+                    options,
+                    number,
+                    body='arm' if task.robot in arms else 'drone',
+                ),
                 task.utility,
                 when_busy='queue',
                 task_kind=task.kind,
@@ -163,6 +178,6 @@ def busy_world(robots: int, seed: int = 0) -> tuple[World, list[WorldDriver]]:
     """Return a world of so many drones in furnished bays, for timing it."""
     rng = random.Random(seed)
     names = tuple(Robot(f'drone_{number + 1}', 'tello') for number in range(robots))
-    rooms = make_rooms(names, rng.randrange(1 << 30), arrange)
+    rooms = make_rooms(names, rng.randrange(1 << 30), {'tello': arrange})
     world = World([Bay(robot.name, rooms[robot]) for robot in names])
     return world, [WorldDriver(world, robot.name, LoopClock()) for robot in names]

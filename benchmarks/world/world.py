@@ -3,11 +3,11 @@
 Speed: worlds of 8, 32 and 100 drones fly moves, with cameras that look five times a second; one
 thread. The real-time factor is the time that passes in the world over the processor's time.
 
-Success: 32 drones share one engine that writes the right plans at the pace of an 8B model on an
-RTX 4090, two at once, and get 100 tasks in bursts; two worlds make 200 tasks. Served segment by
-segment by least loss, and as whole plans first come, first served. Then both again with cameras
-that miss and mistake 10 % and 30 % of what they see: the planner knows only what a survey by them
-tells, and a plan that names what it does not know is refused.
+Success: 24 drones and 8 arms share one engine that writes the right plans at the pace of an 8B
+model on an RTX 4090, two at once, and get 100 tasks in bursts; two worlds make 200 tasks. Served
+segment by segment by least loss, and as whole plans first come, first served. Then both again with
+cameras that miss and mistake 10 % and 30 % of what they see: the planner knows only what a survey
+by them tells, and a plan that names what it does not know is refused.
 """
 
 from __future__ import annotations

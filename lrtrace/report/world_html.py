@@ -24,8 +24,8 @@ MOST_NAME = 24
 WIDTH, HEIGHT, MARGIN = 360, 280, 26
 """Size of a picture and what is left free at its edges, in units of its own."""
 
-LEAST_M = 5.0
-"""A picture shows at least so much of the room in each direction (m)."""
+LEAST_M, LEAST_TABLE_M = 5.0, 1.6
+"""A picture shows at least so much of the room in each direction (m), or of an arm's table."""
 
 AROUND_M = 8.0
 """Things farther from the robot's path than this (m) are left out."""
@@ -100,7 +100,9 @@ class _Map:
         shown = [here, *moment.path_m, *self._things.values()]
         shown += [] if way is None else [way.at(moment.pose.at_s), way.end_m]
         lows, highs = zip(*((min(one), max(one)) for one in zip(*shown, strict=True)), strict=True)
-        spans = [max(high - low, LEAST_M) for low, high in zip(lows, highs, strict=True)]
+        # What flies has a view, an arm's hand has none.
+        least_m = LEAST_M if moment.view_m else LEAST_TABLE_M
+        spans = [max(high - low, least_m) for low, high in zip(lows, highs, strict=True)]
         self._scale = min((WIDTH - 2 * MARGIN) / spans[0], (HEIGHT - 2 * MARGIN) / spans[1])
         self._middle = tuple((low + high) / 2 for low, high in zip(lows, highs, strict=True))
         self._taken: list[tuple[float, float, float, float]] = []

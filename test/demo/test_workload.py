@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import pytest
 
-from timely_llm_ros.demo.workload import BURST_SPREAD_S, fleet, make_workload, ros_fleet
+from timely_llm_ros.demo.workload import (
+    BURST_SPREAD_S,
+    fleet,
+    make_workload,
+    ros_fleet,
+)
 from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.skills import Scene, SceneObject
 from timely_llm_ros.utility import NORMAL, URGENT
 
 
@@ -74,3 +81,20 @@ def test_robots_are_asked_for_what_their_skill_sets_have() -> None:
         assert task.expected_execution_s > 0
     assert kinds['rover'] == {'look_for', 'check_on', 'find_tool'}
     assert 'evade_animal' in kinds['tello']
+
+
+@pytest.mark.parametrize('seed', range(5))
+def test_a_drone_before_a_thing_is_not_asked_to_get_out_of_a_way_forwards(seed: int) -> None:
+    (robot,) = fleet(1)
+    room = Scene(
+        (
+            SceneObject('person_1', 'person', 'red', x_m=-2.0),
+            SceneObject('pole_1', 'pole', 'red', x_m=2.0),
+            SceneObject('dog_1', 'dog', 'red', 'under', 'table', x_m=1.0, y_m=3.0),
+            SceneObject('pen_1', 'pen', 'red', 'on', 'desk', x_m=3.0, y_m=-1.0),
+        )
+    )
+    tasks = make_workload((robot,), 40, seed, {robot: room})
+    flown = [task.sample.plan for task in itertools.dropwhile(lambda it: it.sample.urgent, tasks)]
+    assert any('move_backward' in plan for plan in flown)
+    assert not any('move_forward' in plan for plan in flown)

@@ -12,10 +12,10 @@ from timely_llm_ros.demo.world_bodies import WorldBodies
 from timely_llm_ros.demo.world_verdict import WorldVerdict, verdict_line
 from timely_llm_ros.drivers import create_driver, read_options
 from timely_llm_ros.skills.loading import find_skill_set
-from timely_llm_ros.world import EventLog, WorldTask, arrange, read_bays
+from timely_llm_ros.world import EventLog, WorldTask, arrange, arrange_table, read_bays
 
 ROBOTS = fleet(5)
-ROOMS = make_rooms(ROBOTS, 0, arrange)
+ROOMS = make_rooms(ROBOTS, 0, {'tello': arrange, 'arm': arrange_table})
 
 
 @pytest.fixture
@@ -25,11 +25,15 @@ def bodies(tmp_path: Path) -> WorldBodies:
 
 def test_each_driver_knows_the_address_that_the_world_gives_its_drone(bodies: WorldBodies) -> None:
     entries = json.loads((bodies.folder / 'drivers.yaml').read_text())
+    arm = entries.pop('arm_1')
+    assert arm.pop('driver') == 'ros'
+    assert (arm['calls_file'], arm['perception']) == ('moveit', 'topic')
     ((_, command),) = bodies.commands()
     bays = read_bays(Path(command[command.index('--bays') + 1]))
     row = command[command.index('--row') + 1]
-    assert list(entries) == [bay.robot for bay in bays] == [robot.name for robot in ROOMS]
-    for number, bay in enumerate(bays, 2):
+    assert [*entries, 'arm_1'] == [bay.robot for bay in bays] == [robot.name for robot in ROOMS]
+    assert [bay.body for bay in bays] == ['drone'] * 4 + ['arm']
+    for number, bay in enumerate(bays[:-1], 2):
         entry = entries[bay.robot]
         assert entry['address'] == f'{row}.{number}'
         assert entry.pop('perception') == 'topic'
@@ -43,12 +47,15 @@ def test_the_world_has_the_things_that_tasks_are_about(bodies: WorldBodies) -> N
         if task.robot in bays:
             assert bays[task.robot] == task.sample.scene
             judged = WorldTask(**(bodies.judged(task) or {}))
-            assert set(judged.targets) | {judged.danger} - {''} <= set(bays[task.robot].names)
-            assert judged.targets or judged.danger
+            assert set(judged.things) <= set(bays[task.robot].names)
+            assert judged.things
 
 
-def test_arms_and_tasks_that_are_refused_are_not_judged(bodies: WorldBodies) -> None:
-    tasks = with_budgets(make_workload(ROBOTS, 20, 0, ROOMS))
+def test_arms_without_a_body_and_tasks_that_are_refused_are_not_judged(tmp_path: Path) -> None:
+    rooms = make_rooms(ROBOTS, 0, {'tello': arrange})
+    bodies = WorldBodies(ROBOTS, tmp_path, rooms)
+    assert bodies.note.endswith('drone_4; simulated: arm_1')
+    tasks = with_budgets(make_workload(ROBOTS, 20, 0, rooms))
     unjudged = [task for task in tasks if bodies.judged(task) is None]
     assert {task.robot for task in unjudged if not task.impossible} == {'arm_1'}
     assert any(task.impossible for task in unjudged)

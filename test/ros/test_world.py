@@ -3,26 +3,145 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-from geometry_msgs.msg import PoseStamped
+import pytest
+from geometry_msgs.msg import Point, PoseStamped
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from std_msgs.msg import String
 from support.loopback import free_addresses
 from support.robots.worlds import SCENE
+from support.ros.calls_fleet import CallsFleet
+from support.ros.fleet import Fleet
 from support.ros.programs import wait_for
 from timely_llm_ros.msg import Detections
+from timely_llm_ros.msg import SceneObject as SceneObjectMessage
 
-from timely_llm_ros.world import Bay, write_bays
+from timely_llm_ros.execution import SegmentCode
+from timely_llm_ros.skills import Scene, SceneObject
+from timely_llm_ros.world import Bay, arrange_table, write_bays
+from tools import robot_interfaces
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from support.ros.ros_client import Client
 
+TABLE = arrange_table(
+    Scene(
+        (
+            SceneObject('block_1', 'block', 'red'),
+            SceneObject('block_2', 'block', 'blue'),
+            SceneObject('block_3', 'block', 'green'),
+        )
+    )
+)
+
 BEST_EFFORT = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
+
+
+def start_world(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    """Start a world of the bays in a folder."""
+    command = [sys.executable, '-m', 'timely_llm_ros.world', '--bays', str(folder / 'bays.json')]
+    return subprocess.Popen(
+        [*command, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+
+
+class TableFleet(CallsFleet):
+    """An arm of a world, whose actions the driver ``ros`` calls."""
+
+    def start_executor(self, robots: list[str]) -> Any:
+        if not hasattr(self, 'world'):
+            write_bays(self.folder / 'bays.json', [Bay(self._robot, TABLE, 'arm')])
+            self.world = start_world(self.folder, '--namespace', self.namespace)
+        return Fleet.start_executor(self, robots)
+
+    def tell(self, **command: object) -> None:
+        assert self.world.stdin is not None
+        self.world.stdin.write(json.dumps(command) + '\n')
+        self.world.stdin.flush()
+
+    def close(self) -> None:
+        super().close()
+        with self.world as world:
+            assert world.stdin is not None
+            world.stdin.close()
+
+
+@pytest.fixture
+def table(client: Client, tmp_path: Path) -> Iterator[TableFleet]:
+    for package in ('control_msgs', 'shape_msgs', 'moveit_msgs'):
+        robot_interfaces.install(package)
+    fleet = TableFleet(
+        client,
+        tmp_path,
+        'arm_1',
+        skill_set='arm',
+        calls='moveit',
+        driver={'perception': 'topic'},
+        executor={'planner_timeout_s': 0.0, 'timeout_margin_s': 60.0},
+        start_planner=False,
+    )
+    fleet.wait_ready()
+    yield fleet
+    fleet.close()
+
+
+def test_an_arm_builds_a_tower_from_what_its_camera_sees(table: TableFleet) -> None:
+    """The third block goes on the second, which is no more where the plan's scene has it."""
+    lines: list[str] = []
+    table.client.node.create_subscription(
+        String, table.name('world_events'), lambda message: lines.append(message.data), 10
+    )
+    stacked = [['block_2', 'block_1'], ['block_3', 'block_2']]
+    task = {'key': 't1', 'robot': 'arm_1', 'kind': 'stack', 'stacked': stacked}
+    table.tell(begin=task)
+    wait_for(lambda: any('"task"' in line for line in lines), 'the task begun')
+    scene = [
+        SceneObjectMessage(
+            name=item.name, kind=item.kind, position=Point(x=item.x_m, y=item.y_m, z=item.z_m)
+        )
+        for item in TABLE.objects
+    ]
+    text = 'pick(block_2);place(block_1);pick(block_3);place(block_2);home;'
+    result = table.segment('arm_1', text=text, objects=scene).result()[1]
+    assert result.error_code == SegmentCode.NONE, result.error_msg
+    table.tell(end='t1')
+    wait_for(lambda: any('verdict' in line for line in lines), 'the verdict')
+    (verdict,) = (json.loads(line) for line in lines if 'verdict' in line)
+    assert verdict['detail'] == 'succeeded: block_2 on block_1, block_3 on block_2'
+
+
+def test_an_arm_that_is_stopped_holds_and_can_be_told_to_go_on(table: TableFleet) -> None:
+    item = TABLE.objects[0]
+    scene = [
+        SceneObjectMessage(
+            name=item.name, kind=item.kind, position=Point(x=item.x_m, y=item.y_m, z=item.z_m)
+        )
+    ]
+    goal = table.segment('arm_1', text=f'pick({item.name});home;', objects=scene)
+    heard: list[Any] = []
+    table.client.node.create_subscription(
+        PoseStamped,
+        table.name('arm_1/pose'),
+        lambda message: heard.append(message.pose.position),
+        BEST_EFFORT,
+    )
+    wait_for(lambda: heard and heard[-1].z < heard[0].z - 0.05, 'the hand on its way')
+    assert table.stop_robot('arm_1').success
+    assert goal.result()[1].error_code != SegmentCode.NONE
+    wait_for(lambda: len(heard) > 6 and math.dist(at(heard[-6]), at(heard[-1])) < 0.002, 'rest')
+    result = table.segment('arm_1', text=f'pick({item.name});home;', objects=scene).result()[1]
+    assert result.error_code == SegmentCode.NONE, result.error_msg
+
+
+def at(place: Point) -> tuple[float, float, float]:
+    return place.x, place.y, place.z
 
 
 def test_the_world_tells_and_judges(client: Client, tmp_path: Path) -> None:
@@ -37,13 +156,8 @@ def test_the_world_tells_and_judges(client: Client, tmp_path: Path) -> None:
     )
     write_bays(tmp_path / 'bays.json', [Bay('judged_1', SCENE)])
     row = free_addresses(1)[0].rpartition('.')[0]
-    command = [
-        sys.executable, '-m', 'timely_llm_ros.world', '--bays', str(tmp_path / 'bays.json'),
-        '--row', row, '--events', str(tmp_path / 'world.jsonl'),
-    ]  # fmt: skip
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as world:
+    events_file = tmp_path / 'world.jsonl'
+    with start_world(tmp_path, '--row', row, '--events', str(events_file)) as world:
         assert world.stdin is not None
         try:
             wait_for(lambda: {'pose', 'detections'} <= set(heard), 'pose and detections')
@@ -59,6 +173,6 @@ def test_the_world_tells_and_judges(client: Client, tmp_path: Path) -> None:
         finally:
             world.stdin.close()
     assert world.returncode == 0
-    events = [json.loads(line) for line in (tmp_path / 'world.jsonl').read_text().splitlines()]
+    events = [json.loads(line) for line in events_file.read_text().splitlines()]
     assert [event['event'] for event in events] == ['task', 'verdict']
     assert events[1]['detail'].startswith('failed: key_1')

@@ -65,7 +65,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default='simulated',
         help='mock flies mock robots through the real drivers: 4 Tellos and 1 arm by default; ros '
         'does with mocks of what Aerostack2, Nav2 and MoveIt offer: 2 drones, 2 rovers, 2 arms; '
-        'world flies 6 drones in a room with physics, which judges whether tasks succeeded',
+        'world has 6 drones and 2 arms in a room with physics, which judges whether they succeed',
     )
     parser.add_argument(
         '--robots',

@@ -35,7 +35,7 @@ from timely_llm_ros.demo.workload import (
     ros_fleet,
     with_budgets,
 )
-from timely_llm_ros.demo.world_bodies import WorldBodies, require_world
+from timely_llm_ros.demo.world_bodies import WorldBodies, room_makers
 from timely_llm_ros.demo.world_verdict import verdict_line
 from timely_llm_ros.engines.tokens import find_model
 from timely_llm_ros.errors import ConfigurationError, TimelyError
@@ -114,10 +114,7 @@ def _make_folder(output: Path | None) -> Path:
 def _rooms(options: DemoOptions, robots: tuple[Robot, ...]) -> dict[Robot, Scene]:
     if options.drivers != 'world':
         return {}
-    require_world()
-    from timely_llm_ros.world import arrange
-
-    return make_rooms(robots, options.seed, arrange)
+    return make_rooms(robots, options.seed, room_makers())
 
 
 def _bodies(

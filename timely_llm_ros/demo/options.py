@@ -30,8 +30,8 @@ class DemoOptions:
         pace_s: Least duration of an engine step (s); 0 for as fast as the model goes.
         servers: Addresses of model servers for engine ``openai``; none to start one.
         drivers: What moves the robots: nothing (``simulated``), or real drivers, behind which are
-            mock robots (``mock``), mocks of ROS interfaces (``ros``) or drones of a world with
-            physics (``world``).
+            mock robots (``mock``), mocks of ROS interfaces (``ros``) or drones and arms of a
+            world with physics (``world``).
         output: Folder for traces, logs and the report; made.
         live: Whether to draw the live view; else lines are printed now and then.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -43,7 +44,7 @@ ROOM_OBJECTS = 10
 """Objects of a room."""
 
 SLOWER, SETTLES_S = 1.1, 3.0
-"""A drone with a body takes so many times as long as its skills' models say, and this much more
+"""A robot with a body takes so many times as long as its skills' models say, and this much more
 (s): it stands still after each move before the next one begins."""
 
 LEFT_OUT = ('check_for',)
@@ -146,22 +147,43 @@ def ros_fleet(robots: int) -> tuple[Robot, ...]:
 
 
 def make_rooms(
-    robots: tuple[Robot, ...], seed: int, arrange: Callable[[Scene], Scene]
+    robots: tuple[Robot, ...], seed: int, arrange: Mapping[str, Callable[[Scene], Scene]]
 ) -> dict[Robot, Scene]:
-    """Return a scene around each drone in which every kind of task can be asked for.
+    """Return a scene around each robot in which every kind of task can be asked for.
 
     Args:
         robots: The fleet.
         seed: Of the scenes.
-        arrange: Lays a scene out as the world has room for it.
+        arrange: By skill set, lays a scene out as the world has room for it; robots with another
+            one get no room.
     """
     rng = random.Random(f'rooms {seed}')
-    kinds = [kind.number for kind in kinds_of('tello') if kind.name not in LEFT_OUT]
     return {
-        robot: arrange(sample_scene(rng, kinds, ROOM_OBJECTS))
+        robot: arrange[robot.skill_set](_room(rng, robot.skill_set))
         for robot in robots
-        if robot.skill_set == 'tello'
+        if robot.skill_set in arrange
     }
+
+
+def _room(rng: random.Random, skill_set: str) -> Scene:
+    kinds = [kind.number for kind in kinds_of(skill_set) if kind.name not in LEFT_OUT]
+    scene = sample_scene(rng, kinds, ROOM_OBJECTS)
+    for _ in range(MAX_DRAWS if skill_set == 'arm' else 0):
+        # An arm clears away all that lies on a desk: little should.
+        if max(_shortest_s(rng, scene, kind) for kind in kinds) <= LONGEST_S:
+            break
+        scene = sample_scene(rng, kinds, ROOM_OBJECTS)
+    return scene
+
+
+def _shortest_s(rng: random.Random, scene: Scene, kind: int) -> float:
+    """Return how long the shortest of some tasks of a kind should take (s)."""
+    skill_set = find_skill_set(KINDS[kind].skill_set)
+    plans = [one.plan for one in (ask(rng, scene, kind) for _ in range(5)) if one is not None]
+    return min(
+        (expected_execution_s(parse(plan, skill_set, scene), skill_set, scene) for plan in plans),
+        default=math.inf,
+    )
 
 
 def make_workload(
@@ -250,7 +272,8 @@ class _RoomDeck(_Deck):
     def __init__(self, rng: random.Random, skill_set: str, room: Scene) -> None:
         super().__init__(rng, skill_set)
         self._room = room
-        self._at = (0.0, 0.0)
+        self._at: tuple[float, float] | None = None
+        """Where the thing is to which it went last; None where it went to none."""
 
     def draw(self) -> tuple[TaskSample, float]:
         sample, execution_s = super().draw()
@@ -261,11 +284,18 @@ class _RoomDeck(_Deck):
 
     def _sample(self, number: int) -> tuple[TaskSample, float]:
         sample = None
-        while sample is None:
-            sample = ask(self._rng, self._room, number)
+        for _ in range(MAX_DRAWS):
+            found = ask(self._rng, self._room, number)
             # What is asked for may not be there: then something else is asked for.
             number = self._rng.choice(self._kinds[KINDS[number].urgent]).number
-        x_m, y_m = self._at
+            sample = sample or found
+            # A drone that flew to a thing stands before it, and gets out of no way forwards.
+            if found is not None and (self._at is None or 'move_forward' not in found.plan):
+                sample = found
+                break
+        if sample is None:
+            raise ConfigurationError(f'room of {len(self._room.objects)} objects: nothing to ask')
+        x_m, y_m = self._at or (0.0, 0.0)
         from_here = Scene(
             tuple(
                 replace(item, x_m=item.x_m - x_m, y_m=item.y_m - y_m) for item in self._room.objects

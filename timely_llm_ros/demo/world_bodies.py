@@ -1,4 +1,4 @@
-"""Bodies in a world with physics: the real Tello driver flies drones in it, and it judges tasks."""
+"""Bodies in a world with physics: real drivers move drones and arms in it, and it judges tasks."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import sys
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from timely_llm_ros.demo.bodies import Bodies, tello_entry
+from timely_llm_ros.demo.bodies import LINK_TIMEOUT_S, ROS_BODIES, Bodies, tello_entry
 from timely_llm_ros.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from timely_llm_ros.demo.workload import Robot, TimedTask
@@ -40,14 +40,31 @@ def require_world() -> None:
             )
 
 
+def room_makers() -> dict[str, Callable[[Scene], Scene]]:
+    """Return by skill set how a scene is laid out for robots that have a body in the world.
+
+    Arms have one where the types of MoveIt's actions are installed.
+
+    Raises:
+        ConfigurationError: What a world needs is not installed.
+    """
+    require_world()
+    from timely_llm_ros.world import arrange, arrange_table
+
+    found: dict[str, Callable[[Scene], Scene]] = {'tello': arrange}
+    if all(importlib.util.find_spec(package) for package in ROS_BODIES['arm'][1]):
+        found['arm'] = arrange_table
+    return found
+
+
 @dataclass(frozen=True)
 class WorldBodies(Bodies):
-    """Drones of a world; arms are simulated by the time that their skills take.
+    """Robots of a world; those without a room in it are simulated by the time that skills take.
 
     Attributes:
         robots: The fleet.
         folder: Where the drivers' options, the world and what happens in it are written.
-        rooms: What is around each drone.
+        rooms: What is around each robot.
         seed: Of the world.
         row: First three bytes of the drones' addresses.
 
@@ -70,19 +87,39 @@ class WorldBodies(Bodies):
 
         entries = {
             robot.name: tello_entry(f'{self.row}.{number}', f'{self.row}.1', perception='topic')
-            for number, robot in enumerate(self.rooms, 2)
+            for number, robot in enumerate(self._drones, 2)
+        }
+        entries |= {
+            robot.name: {
+                'driver': 'ros',
+                'calls_file': ROS_BODIES[robot.skill_set][0],
+                'perception': 'topic',
+                'server_limit_s': 60.0,
+                'answer_limit_s': LINK_TIMEOUT_S,
+            }
+            for robot in self._arms
         }
         # JSON is YAML.
         self._drivers.write_text(json.dumps(entries, indent=1), encoding='utf-8')
-        write_bays(self._bays, [Bay(robot.name, scene) for robot, scene in self.rooms.items()])
+        bays = [
+            Bay(robot.name, scene, 'arm' if robot in self._arms else 'drone')
+            for robot, scene in self.rooms.items()
+        ]
+        write_bays(self._bays, bays)
 
     @property
     def note(self) -> str:
         """What a trace says that the robots are."""
-        drones = [robot.name for robot in self.rooms]
-        others = [robot.name for robot in self.robots if robot not in self.rooms]
-        text = f'drones of a world with physics behind the Tello driver: {", ".join(drones)}'
-        return f'{text}; simulated: {", ".join(others)}' if others else text
+        parts = {
+            'drones of a world with physics behind the Tello driver': self._drones,
+            'arms of it behind the driver ros, as under MoveIt': self._arms,
+            'simulated': [robot for robot in self.robots if robot not in self.rooms],
+        }
+        return '; '.join(
+            f'{what}: {", ".join(robot.name for robot in robots)}'
+            for what, robots in parts.items()
+            if robots
+        )
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -104,18 +141,25 @@ class WorldBodies(Bodies):
 
     def groups(self, robots: Sequence[Robot]) -> Sequence[tuple[str, Sequence[Robot]]]:
         """Return one executor for all drones, which share two ports, and one for each other."""
-        drones = [robot for robot in robots if robot in self.rooms]
-        others = [robot for robot in robots if robot not in self.rooms]
+        drones = [robot for robot in robots if robot in self._drones]
+        others = [robot for robot in robots if robot not in self._drones]
         return [('drones', drones), *((robot.name, (robot,)) for robot in others)]
 
     def judged(self, task: TimedTask) -> dict[str, Any] | None:
         """Return what the world has to know of a task to judge it; None where it cannot."""
         from timely_llm_ros.world import WorldTask
 
-        drones = {robot.name for robot in self.rooms}
-        if task.robot not in drones or task.impossible:
+        if task.robot not in {robot.name for robot in self.rooms} or task.impossible:
             return None
         return asdict(WorldTask.of(task.key, task.robot, task.sample))
+
+    @property
+    def _drones(self) -> list[Robot]:
+        return [robot for robot in self.rooms if robot.skill_set == 'tello']
+
+    @property
+    def _arms(self) -> list[Robot]:
+        return [robot for robot in self.rooms if robot.skill_set == 'arm']
 
     @property
     def _drivers(self) -> Path:

@@ -22,6 +22,10 @@ class Perception(Protocol):
         """
         ...
 
+    def locate(self, scene: Scene) -> Scene:
+        """Return the scene with its objects where the robot saw them last, as far as it did."""
+        ...
+
     async def take_picture(self) -> None:
         """Have a picture taken.
 
@@ -37,6 +41,10 @@ class NoPerception:
     async def look(self, scene: Scene) -> frozenset[str]:  # noqa: ARG002 (as the protocol has it)
         """Raise ``SkillFailedError``."""
         raise _blind()
+
+    def locate(self, scene: Scene) -> Scene:
+        """Return the scene as it is."""
+        return scene
 
     async def take_picture(self) -> None:
         """Raise ``SkillFailedError``."""
@@ -66,6 +74,10 @@ class SimulatedPerception:
     async def look(self, scene: Scene) -> frozenset[str]:
         """Draw which objects are seen."""
         return frozenset(name for name in scene.names if self._random.random() < self._probability)
+
+    def locate(self, scene: Scene) -> Scene:
+        """Return the scene as it is."""
+        return scene
 
     async def take_picture(self) -> None:
         """Count the picture."""

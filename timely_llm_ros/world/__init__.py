@@ -1,4 +1,4 @@
-"""A simulated room with physics: drones fly, people walk, cameras see, and the world judges."""
+"""A simulated room with physics: drones fly, arms grip, people walk, and the world judges."""
 
 from timely_llm_ros.world.aircraft import WorldAircraft
 from timely_llm_ros.world.bays_file import read_bays, write_bays
@@ -6,10 +6,12 @@ from timely_llm_ros.world.camera import survey
 from timely_llm_ros.world.event_log import EventLog
 from timely_llm_ros.world.judge import Verdict, WorldTask
 from timely_llm_ros.world.layout import arrange
-from timely_llm_ros.world.options import Bay, WorldOptions
+from timely_llm_ros.world.move_group import MoveGroup
+from timely_llm_ros.world.options import Bay, Body, WorldOptions
+from timely_llm_ros.world.table import ArmReach, arrange_table
 from timely_llm_ros.world.world import World
 
 __all__ = [
-    'Bay', 'EventLog', 'Verdict', 'World', 'WorldAircraft', 'WorldOptions',
-    'WorldTask', 'arrange', 'read_bays', 'survey', 'write_bays',
+    'ArmReach', 'Bay', 'Body', 'EventLog', 'MoveGroup', 'Verdict', 'World', 'WorldAircraft',
+    'WorldOptions', 'WorldTask', 'arrange', 'arrange_table', 'read_bays', 'survey', 'write_bays',
 ]  # fmt: skip

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.command_line import make_parser, run_command
+from timely_llm_ros.command_line import add_namespace, make_parser, run_command
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.nodes.bodies import serve_bodies
 from timely_llm_ros.processes import take_precedence
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _DESCRIPTION = """\
-A room with physics in real time. Each drone in it is a mock Tello on an address of this machine;
-ROS topics tell where it is and what it sees. Tasks to judge come on the input, as lines of JSON.
+A room with physics in real time. Each drone in it is a mock Tello on an address of this machine,
+each arm one under MoveIt, with its actions; ROS topics tell where they are and what they see. Tasks
+to judge come on the input, as lines of JSON.
 """
 
 _EXAMPLES = """\
@@ -40,11 +41,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         'python -m timely_llm_ros.world', description=_DESCRIPTION, examples=_EXAMPLES
     )
     add = parser.add_argument
-    add('--bays', type=Path, required=True, metavar='FILE', help='JSON: objects by robot')
+    add('--bays', type=Path, required=True, metavar='FILE', help='JSON: body and objects by robot')
     add('--row', default='127.0.9', help='first three bytes of addresses (default: %(default)s)')
     add('--events', type=Path, metavar='FILE', help='append what happens, as JSON lines')
     add('--seed', type=int, default=0, help='of wind, walks and eyesight (default: 0)')
     add('--noise', type=float, default=0.0, help='share of misses and of mistakes (default: 0)')
+    add_namespace(parser)
     parser.set_defaults(run=_run)
     return run_command(parser, arguments)
 
@@ -52,14 +54,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(given: argparse.Namespace) -> int:
     take_precedence()
     bays = read_bays(given.bays)
-    addresses = {bay.robot: f'{given.row}.{number}' for number, bay in enumerate(bays, 2)}
+    drones = [bay.robot for bay in bays if bay.body == 'drone']
+    addresses = {robot: f'{given.row}.{number}' for number, robot in enumerate(drones, 2)}
     options = WorldOptions(seed=given.seed, noise=given.noise)
     try:
         file = given.events.open('a', encoding='utf-8') if given.events else None
     except OSError as err:
         raise ConfigurationError(f'events {str(given.events)!r}: {err.strerror}') from err
     program = WorldProgram(bays, options, addresses, file)
-    return serve_bodies(tuple(addresses), program.world.picture, program.serve)
+    world = program.world
+    return serve_bodies(world.robots, world.picture, program.serve, program.arms, given.namespace)
 
 
 if __name__ == '__main__':

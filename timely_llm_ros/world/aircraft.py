@@ -47,7 +47,7 @@ class WorldAircraft:
                 speed = (np.array(aim[:3]) - np.array(self._aim[:3])) / step_s
             self._aim, self._aimed_s = aim, now_s
             drones.speeds_m_s[number] = np.clip(speed, -MOST_SPEED_M_S, MOST_SPEED_M_S)
-        x_m, y_m = world.room.origins[self._robot]
+        x_m, y_m, _ = world.room.origins[self._robot]
         drones.aims_m[number] = (x_m + aim.x_m, y_m + aim.y_m, aim.z_m + HALF_M[2])
         drones.yaws_rad[number] = -math.radians(aim.yaw_deg)
         drones.motors[number] = motors

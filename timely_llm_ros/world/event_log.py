@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-EventKind = Literal['hit', 'near', 'wreck', 'task', 'verdict', 'danger']
-"""``hit``: a drone touched something. ``near``: it came too near to a person. ``wreck``: it turned
-over. ``task``: one began. ``verdict``: the world judged one. ``danger``: somebody set out to where
-a drone is."""
+EventKind = Literal['hit', 'near', 'wreck', 'grip', 'let_go', 'fall', 'task', 'verdict', 'danger']
+"""``hit``: a drone or an arm's hand touched something. ``near``: a drone came too near to a person.
+``wreck``: it turned over. ``grip``: an arm's fingers closed on something, or on ``nothing``.
+``let_go``: they opened. ``fall``: something fell off a table. ``task``: one began. ``verdict``: the
+world judged one. ``danger``: somebody set out to where a drone is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from timely_llm_ros.options import check_options, option
 
 if TYPE_CHECKING:
     from timely_llm_ros.skills import Scene
+
+
+Body = Literal['drone', 'arm']
+"""What a robot of the world is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +43,14 @@ class WorldOptions:
 
 @dataclass(frozen=True, slots=True)
 class Bay:
-    """The part of the room in which one drone flies.
+    """The part of the room in which one robot is.
 
     Attributes:
-        robot: Name of the drone.
-        scene: What is there; positions are from the drone's start.
+        robot: Its name.
+        scene: What is there; positions are from the drone's start, or from the arm's base.
+        body: What the robot is.
     """
 
     robot: str
     scene: Scene
+    body: Body = 'drone'

@@ -1,4 +1,4 @@
-"""The world in real time: mock Tellos in it, ROS topics of what they see, and tasks to judge."""
+"""The world in real time: mock Tellos and arms in it, ROS topics of what they see, and a judge."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from timely_llm_ros.nodes.bodies import ShownThing
 from timely_llm_ros.sample_tasks import ANIMALS, PEOPLE
 from timely_llm_ros.world.aircraft import WorldAircraft
 from timely_llm_ros.world.judge import WorldTask
+from timely_llm_ros.world.move_group import MoveGroup
+from timely_llm_ros.world.table import TABLE_HALF_M, ArmReach
 from timely_llm_ros.world.world import World
 
 if TYPE_CHECKING:
@@ -26,10 +28,21 @@ if TYPE_CHECKING:
     from timely_llm_ros.world.event_log import WorldEvent
     from timely_llm_ros.world.options import Bay, WorldOptions
 
+TICK_S = 0.02
+"""How often the world lives on at least (s)."""
+
 PERIOD_S = 0.1
 """How often poses are told; things, and what each robot sees, every second time (s)."""
 
 _PERSON, _ANIMAL, _THING = (0.9, 0.45, 0.2), (0.85, 0.7, 0.2), (0.45, 0.6, 0.8)
+_WOOD = (0.75, 0.65, 0.5)
+_PAINTS = {
+    'red': (0.8, 0.15, 0.15), 'blue': (0.15, 0.3, 0.8), 'green': (0.15, 0.6, 0.25),
+    'yellow': (0.95, 0.85, 0.2), 'black': (0.1, 0.1, 0.1), 'white': (0.95, 0.95, 0.95),
+    'brown': (0.45, 0.3, 0.15), 'grey': (0.5, 0.5, 0.5), 'purple': (0.5, 0.2, 0.6),
+    'pink': (0.95, 0.6, 0.7),
+}  # fmt: skip
+"""Of things that have the color of their attribute."""
 
 
 class WorldProgram:
@@ -54,6 +67,8 @@ class WorldProgram:
             robot: MockTello(address, airframe=WorldAircraft(self.world, robot))
             for robot, address in addresses.items()
         }
+        reach = ArmReach()
+        self.arms = {robot: MoveGroup(self.world, robot, reach) for robot in self.world.arms}
         self._file = events
         self._topics: BodyTopics | None = None
 
@@ -65,7 +80,8 @@ class WorldProgram:
             for mock in self._mocks.values():
                 await mock.start()
             print(f'world of {", ".join(self.world.robots)}', flush=True)
-            tasks = [asyncio.create_task(self._tell()), asyncio.create_task(self._obey(stop))]
+            works = (self._live(), self._tell(), self._obey(stop))
+            tasks = [asyncio.create_task(work) for work in works]
             await stop.wait()
         finally:
             for task in tasks:
@@ -83,8 +99,7 @@ class WorldProgram:
         try:
             match json.loads(line):
                 case {'begin': dict(fields)}:
-                    fields['targets'] = tuple(fields.get('targets', ()))
-                    self.world.begin(WorldTask(**fields))
+                    self.world.begin(WorldTask(**{name: _fixed(it) for name, it in fields.items()}))
                 case {'end': str(key), **more}:
                     self.world.end(key, str(more.get('plan', '')))
                 case _:
@@ -100,13 +115,23 @@ class WorldProgram:
                 print(f'error: {err}', file=sys.stderr, flush=True)
         stop.set()
 
+    async def _live(self) -> None:
+        # Drones let time pass too, each time that they are steered.
+        assert self._topics is not None  # noqa: S101 (it is set before)
+        loop = asyncio.get_running_loop()
+        began_s = loop.time() - self.world.now_s
+        while True:
+            self.world.advance(loop.time() - began_s)
+            self._topics.advance()
+            await asyncio.sleep(TICK_S)
+
     async def _tell(self) -> None:
         world, topics = self.world, self._topics
         assert topics is not None  # noqa: S101 (it is set before)
         for turn in itertools.count():
             for number, robot in enumerate(world.robots):
-                place_m = world.drones.positions_m[number].tolist()
-                topics.tell_pose(robot, place_m, world.pose_of(robot)[3])
+                heading_rad = 0.0 if robot in world.arms else world.pose_of(robot)[3]
+                topics.tell_pose(robot, world.place_of(robot), heading_rad)
                 if (turn + number) % 2 == 0:
                     seen = world.cameras[robot].look()
                     topics.tell_detections(
@@ -122,9 +147,18 @@ class WorldProgram:
             for thing in in_bay.values():
                 kind, shape = thing.item.kind, thing.shape
                 color = _PERSON if kind in PEOPLE else _ANIMAL if kind in ANIMALS else _THING
+                color = _PAINTS.get(thing.item.attribute, color)
                 at: Any = self.world.data.xpos[thing.body].tolist()
                 size_m = (2 * shape.radius_m, 2 * shape.radius_m, shape.height_m)
                 shown.append(ShownThing(thing.item.name, tuple(at), size_m, shape.is_cube, color))
+        for robot, table in self.world.tables.items():
+            arm, wide_m = table.arm, 2 * TABLE_HALF_M
+            x_m, y_m, z_m = arm.base_m.tolist()
+            size_m = (wide_m, wide_m, 0.04)
+            shown += [
+                ShownThing(f'{robot} table', (x_m, y_m, z_m - 0.02), size_m, True, _WOOD),
+                ShownThing(robot, (0.0, 0.0, 0.0), (0.08, 0.0, 0.0), points_m=arm.chain_m),
+            ]
         return shown
 
     def _on_event(self, event: WorldEvent) -> None:
@@ -135,6 +169,11 @@ class WorldProgram:
             self._file.flush()
         if self._topics is not None:
             self._topics.tell_event(line)
+
+
+def _fixed(value: Any) -> Any:
+    """Return a value of JSON with tuples for lists."""
+    return tuple(map(_fixed, value)) if isinstance(value, list) else value
 
 
 async def _lines(source: TextIO) -> AsyncIterator[bytes]:

@@ -1,4 +1,4 @@
-"""Builds the room: floor, furniture, things, whoever walks, and the drones, as a MuJoCo model."""
+"""Builds the room: floor, furniture, things, walkers, drones and arms, as a MuJoCo model."""
 
 from __future__ import annotations
 
@@ -16,8 +16,17 @@ from timely_llm_ros.world.shapes import (
     SUPPORT_M,
     TABLE_M,
     TABLE_THICK_M,
+    Thing,
     height_of,
     shape_of,
+)
+from timely_llm_ros.world.table import TABLE_M as ARM_TABLE_M
+from timely_llm_ros.world.table import (
+    add_arm,
+    add_grips,
+    add_table,
+    add_table_thing,
+    table_shape_of,
 )
 
 if TYPE_CHECKING:
@@ -25,7 +34,6 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.skills import SceneObject
     from timely_llm_ros.world.options import Bay
-    from timely_llm_ros.world.shapes import Shape
 
 STEP_S = 0.004
 """Step of the physics (s)."""
@@ -44,68 +52,79 @@ CYLINDER, BOX, PLANE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Thing:
-    """One thing of a bay, as the model has it.
-
-    Attributes:
-        item: What its scene says of it.
-        shape: Its size.
-        body: Number of its body.
-        mocap: Number by which one that walks is moved, -1 for what lies.
-        home_m: Where its middle is at first (m, in the room).
-    """
-
-    item: SceneObject
-    shape: Shape
-    body: int
-    mocap: int
-    home_m: tuple[float, float, float]
-
-
 @dataclass(frozen=True)
 class Room:
     """A room with everything in it.
 
     Attributes:
         model: As MuJoCo simulates it.
-        origins: Where each drone starts (m), by robot.
+        origins: Where each drone starts, and where each arm's base is (m), by robot.
         things: By robot and name.
         drone_bodies: Number of each drone's body, by robot.
     """
 
     model: mujoco.MjModel
-    origins: Mapping[str, tuple[float, float]]
+    origins: Mapping[str, tuple[float, float, float]]
     things: Mapping[str, Mapping[str, Thing]]
     drone_bodies: Mapping[str, int]
 
 
 def build_room(bays: Sequence[Bay]) -> Room:
-    """Return a room with a bay for each drone."""
+    """Return a room with a bay for each robot."""
     spec = mujoco.MjSpec()
     spec.option.timestep = STEP_S
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     # What lies still costs nothing.
     spec.option.enableflags |= mujoco.mjtEnableBit.mjENBL_SLEEP
     spec.worldbody.add_geom(name='floor', type=PLANE, size=[0, 0, 1])
-    origins = {bay.robot: bay_origin(place, len(bays)) for place, bay in enumerate(bays)}
-    for bay in bays:
-        add_drone(spec, bay.robot, origins[bay.robot])
-    homes = {bay.robot: _add_things(spec, bay, origins[bay.robot]) for bay in bays}
+    corners = {bay.robot: bay_origin(place, len(bays)) for place, bay in enumerate(bays)}
+    # The rotors first: drones are reckoned all at once.
+    drones = [bay.robot for bay in bays if bay.body == 'drone']
+    for robot in drones:
+        add_drone(spec, robot, corners[robot])
+    homes = {
+        bay.robot: (_add_things if bay.body == 'drone' else _add_table)(
+            spec, bay, corners[bay.robot]
+        )
+        for bay in bays
+    }
     model = spec.compile()
     things = {
-        robot: {item.name: _thing(model, robot, item, home) for item, home in in_bay}
-        for robot, in_bay in homes.items()
+        bay.robot: {
+            item.name: _thing(model, bay, item, home_m) for item, home_m in homes[bay.robot]
+        }
+        for bay in bays
     }
-    drones = {bay.robot: model.body(bay.robot).id for bay in bays}
-    return Room(model, origins, things, drones)
+    origins = {
+        bay.robot: (*corners[bay.robot], ARM_TABLE_M if bay.body == 'arm' else 0.0) for bay in bays
+    }
+    return Room(model, origins, things, {robot: model.body(robot).id for robot in drones})
 
 
 def _thing(
-    model: mujoco.MjModel, robot: str, item: SceneObject, home_m: tuple[float, float, float]
+    model: mujoco.MjModel, bay: Bay, item: SceneObject, home_m: tuple[float, float, float]
 ) -> Thing:
-    body = model.body(f'{robot}/{item.name}').id
-    return Thing(item, shape_of(item), body, int(model.body_mocapid[body]), home_m)
+    body = model.body(f'{bay.robot}/{item.name}').id
+    shape = (shape_of if bay.body == 'drone' else table_shape_of)(item)
+    return Thing(item, shape, body, int(model.body_mocapid[body]), home_m)
+
+
+def _add_table(
+    spec: mujoco.MjSpec, bay: Bay, origin: tuple[float, float]
+) -> list[tuple[SceneObject, tuple[float, float, float]]]:
+    """Add an arm, its table and what lies there."""
+    add_table(spec, origin)
+    add_arm(spec, bay.robot, (*origin, ARM_TABLE_M))
+    found = []
+    for item in bay.scene.objects:
+        shape = table_shape_of(item)
+        z_m = ARM_TABLE_M + shape.height_m / 2
+        home_m = (origin[0] + item.x_m, origin[1] + item.y_m, z_m)
+        add_table_thing(spec, f'{bay.robot}/{item.name}', shape, home_m)
+        found.append((item, home_m))
+    light = [item.name for item, _ in found if table_shape_of(item).mass_kg]
+    add_grips(spec, bay.robot, [f'{bay.robot}/{name}' for name in light])
+    return found
 
 
 def _add_things(

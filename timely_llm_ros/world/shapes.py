@@ -46,6 +46,25 @@ class Shape:
     is_cube: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """One thing of a bay, as the model has it.
+
+    Attributes:
+        item: What its scene says of it.
+        shape: Its size.
+        body: Number of its body.
+        mocap: Number by which one that walks is moved, -1 for what lies.
+        home_m: Where its middle is at first (m, in the room).
+    """
+
+    item: SceneObject
+    shape: Shape
+    body: int
+    mocap: int
+    home_m: tuple[float, float, float]
+
+
 _PERSON = Shape(0.18, 1.7, walks=True)
 _CHILD = Shape(0.14, 1.0, walks=True)
 _ANIMAL = Shape(0.14, 0.35, walks=True)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     import mujoco
 
-    from timely_llm_ros.world.room import Thing
+    from timely_llm_ros.world.shapes import Thing
 
 WALK_M_S = 1.0
 """How fast somebody comes (m/s)."""

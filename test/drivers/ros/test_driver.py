@@ -35,6 +35,9 @@ class OneCup:
     async def look(self, scene: Scene) -> frozenset[str]:
         return frozenset(['cup_1'])
 
+    def locate(self, scene: Scene) -> Scene:
+        return scene
+
     def __init__(self) -> None:
         self.pictures = 0
 

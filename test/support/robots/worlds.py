@@ -47,7 +47,7 @@ def fly(
     async def main() -> list[object]:
         clock = LoopClock()
         driver = WorldDriver(world, robot, clock)
-        living = asyncio.create_task(live([driver], clock))
+        living = asyncio.create_task(live(world, [driver], clock))
         await driver.connect()
         if task is not None:
             world.begin(task)

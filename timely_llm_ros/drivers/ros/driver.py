@@ -132,7 +132,7 @@ class RosDriver:
             raise SkillFailedError(
                 f'skill {call.skill!r}: expected one of skill set {self._skill_set.name!r}'
             )
-        filling, value = Filling(call, scene), None
+        filling, value = Filling(call, self._perception.locate(scene)), None
         for step in self._calls.skills[call.skill]:
             value = await self._do(step, filling)
         return value

@@ -1,4 +1,7 @@
-"""The topics of simulated bodies. Whoever simulates them calls this; it knows nothing of how."""
+"""The topics of simulated bodies, and the actions of arms.
+
+Whoever simulates them calls this; it knows nothing of how.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,14 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from std_msgs.msg import Header, String
 
 from timely_llm_ros.msg import Detections
+from timely_llm_ros.nodes.bodies.arm_actions import ArmActions
 from timely_llm_ros.ros import run
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
+    from timely_llm_ros.nodes.bodies.arm_actions import ArmBody
     from timely_llm_ros.ros import RosThread
 
 FRAME = 'world'
@@ -27,18 +32,22 @@ FRAME = 'world'
 
 _LATEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 
-_CYLINDER, _CUBE = 3, 1
+_CYLINDER, _CUBE, _LINES = 3, 1, 4
 """Shapes of ``visualization_msgs/Marker``."""
 
 
 class ShownThing(NamedTuple):
-    """One thing as a page or RViz shows it: its middle and its size (m)."""
+    """One thing as a page or RViz shows it: its middle and its size (m).
+
+    Where it has points (m, from its middle) it is the line through them, as wide as its size says.
+    """
 
     name: str
     at_m: tuple[float, float, float]
     size_m: tuple[float, float, float]
     is_box: bool = False
     color: tuple[float, float, float] = (0.6, 0.6, 0.6)
+    points_m: tuple[tuple[float, float, float], ...] = ()
 
 
 class BodyTopics(Node):  # type: ignore[misc]
@@ -50,12 +59,22 @@ class BodyTopics(Node):  # type: ignore[misc]
         ros: The thread that serves this node.
         robots: Names of the robots.
         on_picture: Called on the loop with the name of a robot that takes a picture.
+        arms: Those of the robots that serve the actions of an arm.
+        namespace: Of the fleet.
+
+    Raises:
+        ConfigurationError: A package with an arm's types is not installed.
     """
 
     def __init__(
-        self, ros: RosThread, robots: Iterable[str], on_picture: Callable[[str], None]
+        self,
+        ros: RosThread,
+        robots: Iterable[str],
+        on_picture: Callable[[str], None],
+        arms: Mapping[str, ArmBody],
+        namespace: str,
     ) -> None:
-        super().__init__('world')
+        super().__init__('world', namespace=namespace)
         self._ros, self._on_picture = ros, on_picture
         self._poses, self._detections = {}, {}
         for robot in robots:
@@ -64,11 +83,17 @@ class BodyTopics(Node):  # type: ignore[misc]
             self.create_subscription(
                 Header, f'{robot}/take_picture', partial(self._hear_picture, robot), 10
             )
+        self._arms = [ArmActions(self, ros, robot, arm) for robot, arm in arms.items()]
         self._events = self.create_publisher(String, 'world_events', 100)
         self._markers = None
         if importlib.util.find_spec('visualization_msgs') is not None:
             kind = import_module('visualization_msgs.msg').MarkerArray
             self._markers = self.create_publisher(kind, 'world_markers', 1)
+
+    def advance(self) -> None:
+        """End the motions of arms that have ended."""
+        for arm in self._arms:
+            arm.advance()
 
     def tell_pose(self, robot: str, at_m: Sequence[float], heading_rad: float) -> None:
         """Tell where a robot is in the room."""
@@ -98,7 +123,8 @@ class BodyTopics(Node):  # type: ignore[misc]
         for number, thing in enumerate(things):
             marker = kinds.Marker(ns='world', id=number, text=thing.name)
             marker.header = self._header(FRAME)
-            marker.type = _CUBE if thing.is_box else _CYLINDER
+            marker.type = _LINES if thing.points_m else _CUBE if thing.is_box else _CYLINDER
+            marker.points = [Point(x=x_m, y=y_m, z=z_m) for x_m, y_m, z_m in thing.points_m]
             place, size, color = marker.pose.position, marker.scale, marker.color
             place.x, place.y, place.z = thing.at_m
             size.x, size.y, size.z = thing.size_m
@@ -124,7 +150,8 @@ def serve_bodies(
     robots: Sequence[str],
     on_picture: Callable[[str], None],
     serve: Callable[[BodyTopics, asyncio.Event], Awaitable[int]],
-    arguments: Sequence[str] = (),
+    arms: Mapping[str, ArmBody],
+    namespace: str = '',
 ) -> int:
     """Run what simulates bodies until SIGINT or SIGTERM; return the exit code.
 
@@ -132,12 +159,13 @@ def serve_bodies(
         robots: Names of the robots.
         on_picture: Called with the name of a robot that takes a picture.
         serve: Simulates them, until the event is set.
-        arguments: Of ROS.
+        arms: Those of the robots that serve the actions of an arm.
+        namespace: Of the fleet.
     """
 
     async def start(ros: RosThread, stop: asyncio.Event) -> int:
-        topics = BodyTopics(ros, robots, on_picture)
+        topics = BodyTopics(ros, robots, on_picture, arms, namespace)
         ros.start(topics)
         return await serve(topics, stop)
 
-    return run('world', ['world', *arguments], start)
+    return run('world', ['world'], start)

@@ -136,8 +136,10 @@ export function drawThing(camera, thing, at) {
   const [r, g, b, alpha] = thing.color;
   const color = `rgb(${Math.round(r * 255)} ${Math.round(g * 255)} ${Math.round(b * 255)})`;
   const [place, heading] = [at(thing.at), thing.at[3]];
-  if (thing.shape === 'line') camera.stroke(thing.points.map(at), color, 2);
-  else if (thing.shape === 'ball') ball(camera, place, thing.size[0] / 2, color);
+  if (thing.shape === 'line') {
+    const points = thing.points.map(at), scale = points.length ? camera.project(points[0])?.scale || 0 : 0;
+    camera.stroke(points, color, Math.max(2, thing.size[0] * scale));
+  } else if (thing.shape === 'ball') ball(camera, place, thing.size[0] / 2, color);
   else if (thing.shape === 'cylinder') {
     const [x, y, z] = place, half = thing.size[2] / 2, radius = thing.size[0] / 2;
     camera.pen.globalAlpha = alpha;

@@ -77,7 +77,11 @@ export class World {
     if (robot.pose) {
       const { at, t } = robot.pose, before = robot.before;
       const share = before && t > before.t ? Math.min(1, Math.max(0, (now - t) / Math.min(1, t - before.t))) : 1;
-      return { at: before ? mix(before.at, at, share) : at, hand: null };
+      const here = before ? mix(before.at, at, share) : at;
+      if (robot.body !== 'arm') return { at: here, hand: null };
+      // An arm's pose is that of its hand: it stands where that was at first.
+      robot.base = robot.base || [at[0], at[1], 0, 0];
+      return { at: robot.base, hand: here };
     }
     const { way } = robot;
     if (!way) return { at: [0, 0, 0, 0], hand: null };
