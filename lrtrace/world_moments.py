@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
 POSE = 'geometry_msgs/msg/PoseStamped'
 
-MISHAPS = ('wreck', 'hit', 'near')
-"""Events of a world that happen to a robot, the worst first."""
-
 MOST_MOMENTS, MOST_POSES, MOST_THINGS, MOST_MARKS = 1000, 3000, 60, 20
 """No more is kept: moments of a trace, and of a task poses, things and mishaps."""
 
@@ -45,7 +42,7 @@ class Pose(NamedTuple):
 
 
 class Mishap(NamedTuple):
-    """One of :data:`MISHAPS`, with whom, and where the robot was."""
+    """A ``wreck``, a ``hit`` or ``near``, with whom, and where the robot was."""
 
     event: str
     what: str
@@ -253,22 +250,25 @@ def _numbers(value: object, count: int) -> tuple[float, ...] | None:
 
 
 def worst_first(moments: Sequence[WorldMoment], most: int) -> list[WorldMoment]:
-    """Return so many moments in the order of time: wrecks, then failures, then other mishaps.
+    """Return so many moments in the order of time: wrecks, then failures, then what was touched.
 
-    Where there is room left, who came towards a robot and then the kinds of task that are not
-    shown yet come before the others.
+    Where there is room left, the kinds of task that are not shown yet come before those in which
+    somebody came towards a robot, then those in which a person was near, and then all others.
     """
     shown: set[str] = set()
     ranked = []
     for moment in moments:
         events = {one.event for one in moment.mishaps}
-        rank = 5 if moment.kind not in shown else 6
+        ranks = (
+            'wreck' in events,
+            not moment.succeeded,
+            'hit' in events,
+            moment.kind not in shown,
+            moment.way is not None,
+            'near' in events,
+            True,
+        )
         shown.add(moment.kind)
-        if moment.way is not None:
-            rank = 4
-        for place, event in enumerate(MISHAPS):
-            if event in events:
-                rank = min(rank, 0 if event == 'wreck' else place + 1)
-        ranked.append((rank if moment.succeeded else min(rank, 1), moment))
+        ranked.append((ranks.index(True), moment))
     ranked.sort(key=lambda one: one[0])
     return sorted((moment for _, moment in ranked[:most]), key=lambda one: one.pose.at_s)

@@ -24,7 +24,7 @@ MOST_NAME = 24
 WIDTH, HEIGHT, MARGIN = 360, 280, 26
 """Size of a picture and what is left free at its edges, in units of its own."""
 
-LEAST_M, LEAST_TABLE_M = 5.0, 1.6
+LEAST_M, LEAST_TABLE_M = 5.0, 1.2
 """A picture shows at least so much of the room in each direction (m), or of an arm's table."""
 
 AROUND_M = 8.0

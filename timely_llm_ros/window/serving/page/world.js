@@ -3,6 +3,8 @@
 import { Camera } from './camera.js';
 import { ball, colorOf, drawRobot, drawThing, ring, shadow } from './bodies.js';
 
+// Where an arm's hand is at rest, from its base.
+const REST = [0.31, 0, 0.49];
 const STAGE = 10, GAP = 1.6, MOST_TRAIL = 60, MOST_LABELS = 40, FRAME_MS = 33;
 
 export const PHASES = {
@@ -79,17 +81,17 @@ export class World {
       const share = before && t > before.t ? Math.min(1, Math.max(0, (now - t) / Math.min(1, t - before.t))) : 1;
       const here = before ? mix(before.at, at, share) : at;
       if (robot.body !== 'arm') return { at: here, hand: null };
-      // An arm's pose is that of its hand: it stands where that was at first.
-      robot.base = robot.base || [at[0], at[1], 0, 0];
-      return { at: robot.base, hand: here };
+      // An arm's pose is that of its hand, which is at rest at first.
+      robot.base = robot.base || at.map((value, axis) => value - (REST[axis] || 0));
+      return { at: [robot.base[0], robot.base[1], 0, 0], hand: here.map((value, axis) => value - robot.base[axis]) };
     }
     const { way } = robot;
     if (!way) return { at: [0, 0, 0, 0], hand: null };
     const share = smooth(way.lasts_s > 0 ? Math.min(1, Math.max(0, (now - way.t) / way.lasts_s)) : 1);
     if (way.from) return { at: mix(way.from, way.to, share), hand: null };
     // An arm goes to its object and rests afterwards where it is.
-    robot.hand = robot.hand || [0.35, 0, 0.5];
-    const to = way.reaches || [0.35, 0, 0.5];
+    robot.hand = robot.hand || REST;
+    const to = way.reaches || REST;
     robot.hand = robot.hand.map((value, axis) => value + (to[axis] - value) * 0.12);
     return { at: [0, 0, 0, 0], hand: robot.hand, reaches: way.reaches };
   }
@@ -172,7 +174,9 @@ export class World {
       if (place[2] > 0.1) camera.stroke([[place[0], place[1], 0], place], color.soft, 0.8);
       if (reaches && hand) camera.stroke([place, on(reaches)], tone, 1);
     });
-    const reach = hand && hand.map((value, axis) => (axis === 2 ? 0.35 + Math.max(0, value) * stage.scale * 0.35 : on(hand)[axis]));
+    // In a room that all share, arms are drawn as much too large as everybody.
+    const far = stage.common ? 3.2 * stage.size : stage.scale;
+    const reach = hand && [place[0] + hand[0] * far, place[1] + hand[1] * far, 0.35 + Math.max(0, hand[2]) * far * 0.35];
     add(place, () => drawRobot(camera, robot.body, place, at[3], reach || place, stage.size, look, time + robot.name.length));
     this.spots.push({ x: seen.x, y: seen.y, radius: Math.max(16, stage.size * 0.6 * seen.scale), name: robot.name });
     const task = fleet.taskOf(robot);
