@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 from geometry_msgs.msg import Point, PoseStamped
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from std_msgs.msg import String
@@ -22,7 +23,7 @@ from timely_llm_ros.msg import SceneObject as SceneObjectMessage
 
 from timely_llm_ros.execution import SegmentCode
 from timely_llm_ros.skills import Scene, SceneObject
-from timely_llm_ros.world import Bay, arrange_table, write_bays
+from timely_llm_ros.world import ArmReach, Bay, arrange_table, write_bays
 from tools import robot_interfaces
 
 if TYPE_CHECKING:
@@ -52,25 +53,31 @@ def start_world(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
-class TableFleet(CallsFleet):
-    """An arm of a world, whose actions the driver ``ros`` calls."""
+class TrajectoryFleet(Fleet):
+    """An arm of a world."""
+
+    world: subprocess.Popen[str]
 
     def start_executor(self, robots: list[str]) -> Any:
         if not hasattr(self, 'world'):
-            write_bays(self.folder / 'bays.json', [Bay(self._robot, TABLE, 'arm')])
+            write_bays(self.folder / 'bays.json', [Bay('arm_1', TABLE, 'arm')])
             self.world = start_world(self.folder, '--namespace', self.namespace)
         return Fleet.start_executor(self, robots)
-
-    def tell(self, **command: object) -> None:
-        assert self.world.stdin is not None
-        self.world.stdin.write(json.dumps(command) + '\n')
-        self.world.stdin.flush()
 
     def close(self) -> None:
         super().close()
         with self.world as world:
             assert world.stdin is not None
             world.stdin.close()
+
+
+class TableFleet(TrajectoryFleet, CallsFleet):
+    """The same, whose actions the driver ``ros`` calls."""
+
+    def tell(self, **command: object) -> None:
+        assert self.world.stdin is not None
+        self.world.stdin.write(json.dumps(command) + '\n')
+        self.world.stdin.flush()
 
 
 @pytest.fixture
@@ -138,6 +145,73 @@ def test_an_arm_that_is_stopped_holds_and_can_be_told_to_go_on(table: TableFleet
     wait_for(lambda: len(heard) > 6 and math.dist(at(heard[-6]), at(heard[-1])) < 0.002, 'rest')
     result = table.segment('arm_1', text=f'pick({item.name});home;', objects=scene).result()[1]
     assert result.error_code == SegmentCode.NONE, result.error_msg
+
+
+JOINTED_ARM = """
+name: jointed
+description: an arm that moves between poses
+safe_action: stop
+skills:
+  pick:
+    description: pick it up
+    arguments: {target: {kind: object}}
+    duration: {model: constant, seconds: 3.0}
+  home: {description: go to rest, duration: {model: constant, seconds: 2.0}}
+  stop: {description: stop, duration: {model: constant, seconds: 0.3}}
+"""
+
+
+def test_the_driver_for_trajectories_moves_the_same_arm(client: Client, tmp_path: Path) -> None:
+    item = TABLE.objects[0]
+    reach = ArmReach()
+    names = [f'panda_joint{number}' for number in range(1, 8)]
+    finger = 'panda_finger_joint1'
+
+    def pose(z_m: float) -> dict[str, float]:
+        joints = reach.solve((item.x_m, item.y_m, z_m))
+        assert joints is not None
+        return dict(zip(names, joints, strict=True))
+
+    poses = {
+        'joints': {
+            **{name: {'max_velocity': 3.0} for name in names},
+            finger: {'max_velocity': 0.1},
+        },
+        'poses': {
+            'over': {**pose(0.3), finger: 0.04},
+            'at': pose(0.125),
+            'closed': {finger: 0.0},
+            'home': dict(zip(names, (0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785), strict=True)),
+        },
+        'skills': {'pick': ['over', 'at', 'closed', 'over']},
+    }
+    (tmp_path / 'poses.yaml').write_text(yaml.safe_dump(poses), encoding='utf-8')
+    (skills := tmp_path / 'jointed.yaml').write_text(JOINTED_ARM, encoding='utf-8')
+    entry = {'driver': 'trajectory', 'poses_file': str(tmp_path / 'poses.yaml'), 'speed': 1.0}
+    drivers = tmp_path / 'drivers.yaml'
+    drivers.write_text(yaml.safe_dump({'arm_1': {**entry, 'state_limit_s': 5.0}}), 'utf-8')
+    fleet = TrajectoryFleet(
+        client,
+        tmp_path,
+        robots={'arm_1': str(skills)},
+        executor={
+            'drivers_file': str(drivers), 'planner_timeout_s': 0.0, 'timeout_margin_s': 60.0,
+        },
+        start_planner=False,
+    )  # fmt: skip
+    try:
+        fleet.wait_ready()
+        lines: list[str] = []
+        client.node.create_subscription(
+            String, fleet.name('world_events'), lambda message: lines.append(message.data), 10
+        )
+        scene = [SceneObjectMessage(name=item.name, kind=item.kind)]
+        text = f'pick({item.name});home;'
+        result = fleet.segment('arm_1', text=text, objects=scene, skill_set='jointed').result()[1]
+        assert result.error_code == SegmentCode.NONE, result.error_msg
+        wait_for(lambda: any('"grip"' in line and item.name in line for line in lines), 'the grip')
+    finally:
+        fleet.close()
 
 
 def at(place: Point) -> tuple[float, float, float]:

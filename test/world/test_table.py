@@ -19,8 +19,9 @@ from support.robots.tables import REACH, SCENE, make_table, verdicts, work
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.sample_tasks import ask, kinds_of, sample_scene
 from timely_llm_ros.skills import Scene, SceneObject
-from timely_llm_ros.world import MoveGroup, World, WorldTask, arrange_table
+from timely_llm_ros.world import JointController, MoveGroup, World, WorldTask, arrange_table
 
+NAMES = [*(f'panda_joint{number}' for number in range(1, 8)), 'panda_finger_joint1']
 TOWER = WorldTask('t1', 'a1', 'stack', stacked=(('block_2', 'block_1'),))
 
 
@@ -118,6 +119,59 @@ def test_an_arm_that_is_stopped_stays_where_it_is() -> None:
     assert math.dist(before[:2], (0.0, 0.5)) > 0.1
     world.advance(3.0)
     assert math.dist(before, arm.hold_m) < 0.01
+
+
+def trajectory(lasts_s: float = 1.0, **joints: float) -> Any:
+    """A trajectory of one point; joints that are not named stay at rest."""
+    rest = dict(zip(NAMES, (*make_table().arms['a1'].rest_rad, 0.04), strict=True))
+    goal = {**rest, **joints}
+    time = SimpleNamespace(sec=int(lasts_s), nanosec=round(lasts_s % 1 * 1e9))
+    point = SimpleNamespace(positions=list(goal.values()), time_from_start=time)
+    return SimpleNamespace(joint_names=list(goal), points=[point])
+
+
+def test_joints_follow_trajectories_and_fingers_close_on_what_is_there() -> None:
+    world = make_table()
+    arm, group = world.arms['a1'], MoveGroup(world, 'a1', REACH)
+    controller = JointController(arm, lambda: world.now_s, group.grip)
+    item = SCENE.get('block_1')
+    assert item is not None
+    joints = REACH.solve((item.x_m, item.y_m, 0.125))
+    assert joints is not None
+    goal = dict(zip(NAMES, joints, strict=False))
+    assert controller.follow(trajectory(1.5, **goal))
+    world.advance(0.75)
+    names, positions, speeds = controller.joints()
+    assert names == NAMES
+    assert max(map(abs, speeds)) > 0.1
+    world.advance(2.0)
+    names, positions, speeds = controller.joints()
+    assert positions[:7] == pytest.approx(joints, abs=0.01)
+    assert max(map(abs, speeds)) < 0.02
+    assert controller.follow(trajectory(0.5, **goal, panda_finger_joint1=0.0))
+    assert arm.held == 'block_1'
+
+
+@pytest.mark.parametrize('wrong', ['a joint less', 'a joint twice', 'no point', 'no time', 'short'])
+def test_a_trajectory_that_the_real_controller_drops_is_dropped(wrong: str) -> None:
+    world = make_table()
+    arm = world.arms['a1']
+    controller = JointController(arm, lambda: world.now_s, lambda _: None)
+    asked = trajectory(panda_joint1=1.0)
+    match wrong:
+        case 'a joint less':
+            asked.joint_names.pop()
+        case 'a joint twice':
+            asked.joint_names[1] = asked.joint_names[0]
+        case 'no point':
+            asked.points.clear()
+        case 'no time':
+            asked.points[0].time_from_start.sec = 0
+        case 'short':
+            asked.points[0].positions.pop()
+    assert not controller.follow(asked)
+    world.advance(1.5)
+    assert arm.joints_rad.tolist() == pytest.approx(arm.rest_rad, abs=0.001)
 
 
 def test_a_block_is_carried_where_the_hand_goes() -> None:

@@ -8,10 +8,11 @@ from timely_llm_ros.world.judge import Verdict, WorldTask
 from timely_llm_ros.world.layout import arrange
 from timely_llm_ros.world.move_group import MoveGroup
 from timely_llm_ros.world.options import Bay, Body, WorldOptions
-from timely_llm_ros.world.table import ArmReach, arrange_table
+from timely_llm_ros.world.table import ArmReach, JointController, arrange_table
 from timely_llm_ros.world.world import World
 
 __all__ = [
-    'ArmReach', 'Bay', 'Body', 'EventLog', 'MoveGroup', 'Verdict', 'World', 'WorldAircraft',
-    'WorldOptions', 'WorldTask', 'arrange', 'arrange_table', 'read_bays', 'survey', 'write_bays',
+    'ArmReach', 'Bay', 'Body', 'EventLog', 'JointController', 'MoveGroup', 'Verdict', 'World',
+    'WorldAircraft', 'WorldOptions', 'WorldTask', 'arrange', 'arrange_table', 'read_bays', 'survey',
+    'write_bays',
 ]  # fmt: skip

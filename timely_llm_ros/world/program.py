@@ -17,7 +17,7 @@ from timely_llm_ros.sample_tasks import ANIMALS, PEOPLE
 from timely_llm_ros.world.aircraft import WorldAircraft
 from timely_llm_ros.world.judge import WorldTask
 from timely_llm_ros.world.move_group import MoveGroup
-from timely_llm_ros.world.table import TABLE_HALF_M, ArmReach
+from timely_llm_ros.world.table import TABLE_HALF_M, ArmReach, JointController
 from timely_llm_ros.world.world import World
 
 if TYPE_CHECKING:
@@ -68,7 +68,14 @@ class WorldProgram:
             for robot, address in addresses.items()
         }
         reach = ArmReach()
-        self.arms = {robot: MoveGroup(self.world, robot, reach) for robot in self.world.arms}
+        groups = {robot: MoveGroup(self.world, robot, reach) for robot in self.world.arms}
+        self.arms = {
+            robot: (
+                group,
+                JointController(self.world.arms[robot], lambda: self.world.now_s, group.grip),
+            )
+            for robot, group in groups.items()
+        }
         self._file = events
         self._topics: BodyTopics | None = None
 

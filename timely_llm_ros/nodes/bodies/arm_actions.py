@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from rclpy.action import GoalResponse
 
-from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.ros import DeferredActionServer
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.ros import RosThread
 
 TYPES = ('control_msgs', 'moveit_msgs')
-"""The packages that have to be installed."""
+"""The packages that have the types."""
 
 PREEMPTED = -7
 """Of ``moveit_msgs/MoveItErrorCodes``."""
@@ -59,15 +58,9 @@ class ArmActions:
         ros: The thread that serves it.
         robot: Name of the arm, which goes before the actions' names.
         arm: Does what is asked for.
-
-    Raises:
-        ConfigurationError: A package with a type is not installed.
     """
 
     def __init__(self, node: Node, ros: RosThread, robot: str, arm: ArmBody) -> None:
-        for package in TYPES:
-            if importlib.util.find_spec(package) is None:
-                raise ConfigurationError(f'arm {robot!r}: expected {package} to be installed')
         self._ros, self._arm = ros, arm
         motion = import_module('moveit_msgs.action').MoveGroup
         gripper = import_module('control_msgs.action').GripperCommand
@@ -77,6 +70,11 @@ class ArmActions:
         self._grips = self._serve(
             node, gripper, f'{robot}/panda_hand_controller/gripper_cmd', self._grip, lambda _: None
         )
+
+    @staticmethod
+    def there() -> bool:
+        """Return whether the actions' types are installed."""
+        return all(importlib.util.find_spec(package) for package in TYPES)
 
     def advance(self) -> None:
         """End the motion under way, if it has ended; called on the loop, again and again."""

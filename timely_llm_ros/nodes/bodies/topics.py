@@ -1,4 +1,4 @@
-"""The topics of simulated bodies, and the actions of arms.
+"""The topics of simulated bodies, and the interfaces of arms.
 
 Whoever simulates them calls this; it knows nothing of how.
 """
@@ -18,6 +18,7 @@ from std_msgs.msg import Header, String
 
 from timely_llm_ros.msg import Detections
 from timely_llm_ros.nodes.bodies.arm_actions import ArmActions
+from timely_llm_ros.nodes.bodies.arm_joints import ArmJoints
 from timely_llm_ros.ros import run
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from timely_llm_ros.nodes.bodies.arm_actions import ArmBody
+    from timely_llm_ros.nodes.bodies.arm_joints import JointedBody
     from timely_llm_ros.ros import RosThread
 
 FRAME = 'world'
@@ -59,11 +61,9 @@ class BodyTopics(Node):  # type: ignore[misc]
         ros: The thread that serves this node.
         robots: Names of the robots.
         on_picture: Called on the loop with the name of a robot that takes a picture.
-        arms: Those of the robots that serve the actions of an arm.
+        arms: Those of the robots that are arms: how each is moved by actions where MoveIt's types
+            are installed, and how by trajectories.
         namespace: Of the fleet.
-
-    Raises:
-        ConfigurationError: A package with an arm's types is not installed.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class BodyTopics(Node):  # type: ignore[misc]
         ros: RosThread,
         robots: Iterable[str],
         on_picture: Callable[[str], None],
-        arms: Mapping[str, ArmBody],
+        arms: Mapping[str, tuple[ArmBody, JointedBody]],
         namespace: str,
     ) -> None:
         super().__init__('world', namespace=namespace)
@@ -83,7 +83,12 @@ class BodyTopics(Node):  # type: ignore[misc]
             self.create_subscription(
                 Header, f'{robot}/take_picture', partial(self._hear_picture, robot), 10
             )
-        self._arms = [ArmActions(self, ros, robot, arm) for robot, arm in arms.items()]
+        self._actions = [
+            ArmActions(self, ros, robot, arm)
+            for robot, (arm, _) in arms.items()
+            if ArmActions.there()
+        ]
+        self._joints = [ArmJoints(self, ros, robot, arm) for robot, (_, arm) in arms.items()]
         self._events = self.create_publisher(String, 'world_events', 100)
         self._markers = None
         if importlib.util.find_spec('visualization_msgs') is not None:
@@ -91,9 +96,11 @@ class BodyTopics(Node):  # type: ignore[misc]
             self._markers = self.create_publisher(kind, 'world_markers', 1)
 
     def advance(self) -> None:
-        """End the motions of arms that have ended."""
-        for arm in self._arms:
-            arm.advance()
+        """Tell where joints of arms are, and end the motions that have ended."""
+        for joints in self._joints:
+            joints.tell()
+        for actions in self._actions:
+            actions.advance()
 
     def tell_pose(self, robot: str, at_m: Sequence[float], heading_rad: float) -> None:
         """Tell where a robot is in the room."""
@@ -150,7 +157,7 @@ def serve_bodies(
     robots: Sequence[str],
     on_picture: Callable[[str], None],
     serve: Callable[[BodyTopics, asyncio.Event], Awaitable[int]],
-    arms: Mapping[str, ArmBody],
+    arms: Mapping[str, tuple[ArmBody, JointedBody]],
     namespace: str = '',
 ) -> int:
     """Run what simulates bodies until SIGINT or SIGTERM; return the exit code.
@@ -159,7 +166,7 @@ def serve_bodies(
         robots: Names of the robots.
         on_picture: Called with the name of a robot that takes a picture.
         serve: Simulates them, until the event is set.
-        arms: Those of the robots that serve the actions of an arm.
+        arms: Those of the robots that are arms, see :class:`BodyTopics`.
         namespace: Of the fleet.
     """
 

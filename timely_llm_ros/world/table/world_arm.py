@@ -65,6 +65,7 @@ class WorldArm:
         self.base_m = np.array(base_m)
         joints = [model.joint(f'{robot}/{name}').id for name in JOINTS]
         self._places = model.jnt_qposadr[joints]
+        self._speeds = model.jnt_dofadr[joints]
         self._motors = [model.actuator(f'{robot}/{name}').id for name in JOINTS]
         self.hand = model.body(f'{robot}/hand').id
         self._links = [model.body(f'{robot}/{name}_link').id for name in JOINTS]
@@ -91,6 +92,11 @@ class WorldArm:
     def joints_rad(self) -> Any:
         """Where each joint is."""
         return self._data.qpos[self._places]
+
+    @property
+    def speeds_rad_s(self) -> Any:
+        """How fast each joint turns."""
+        return self._data.qvel[self._speeds]
 
     @property
     def hold_m(self) -> Any:
