@@ -131,7 +131,6 @@ def test_an_arm_that_is_stopped_holds_and_can_be_told_to_go_on(table: TableFleet
             name=item.name, kind=item.kind, position=Point(x=item.x_m, y=item.y_m, z=item.z_m)
         )
     ]
-    goal = table.segment('arm_1', text=f'pick({item.name});home;', objects=scene)
     heard: list[Any] = []
     table.client.node.create_subscription(
         PoseStamped,
@@ -139,7 +138,10 @@ def test_an_arm_that_is_stopped_holds_and_can_be_told_to_go_on(table: TableFleet
         lambda message: heard.append(message.pose.position),
         BEST_EFFORT,
     )
-    wait_for(lambda: heard and heard[-1].z < heard[0].z - 0.05, 'the hand on its way')
+    wait_for(lambda: heard, 'the hand at rest')
+    # Long enough to be stopped in, on a busy machine too.
+    goal = table.segment('arm_1', text=f'pick({item.name});open_gripper;' * 6, objects=scene)
+    wait_for(lambda: heard[-1].z < heard[0].z - 0.05, 'the hand on its way')
     assert table.stop_robot('arm_1').success
     assert goal.result()[1].error_code != SegmentCode.NONE
     wait_for(lambda: len(heard) > 6 and math.dist(at(heard[-6]), at(heard[-1])) < 0.002, 'rest')
