@@ -60,7 +60,7 @@ setup-indy:
 
 demo: $(if $(filter mock,$(ROBOTS))$(MODEL),setup-dev,setup)
 	@$(if $(filter ros,$(ROBOTS)),$(RUN) -m tools.robot_interfaces)
-	@$(if $(filter world,$(ROBOTS)),$(RUN) -m tools.robot_interfaces control_msgs shape_msgs moveit_msgs)
+	@$(if $(filter world,$(ROBOTS)),$(RUN) -m tools.robot_interfaces visualization_msgs control_msgs shape_msgs moveit_msgs)
 	@$(VENV)/timely-llm demo $(if $(ROBOTS),--drivers $(ROBOTS)) $(if $(ENGINE),--engine $(ENGINE)) $(if $(MODEL),--model $(MODEL)) $(ARGS)
 
 test: setup-dev

@@ -82,7 +82,7 @@ class TableFleet(TrajectoryFleet, CallsFleet):
 
 @pytest.fixture
 def table(client: Client, tmp_path: Path) -> Iterator[TableFleet]:
-    for package in ('control_msgs', 'shape_msgs', 'moveit_msgs'):
+    for package in ('visualization_msgs', 'control_msgs', 'shape_msgs', 'moveit_msgs'):
         robot_interfaces.install(package)
     fleet = TableFleet(
         client,
@@ -101,6 +101,12 @@ def table(client: Client, tmp_path: Path) -> Iterator[TableFleet]:
 
 def test_an_arm_builds_a_tower_from_what_its_camera_sees(table: TableFleet) -> None:
     """The third block goes on the second, which is no more where the plan's scene has it."""
+    from visualization_msgs.msg import MarkerArray
+
+    shown: list[Any] = []
+    table.client.node.create_subscription(
+        MarkerArray, table.name('world_markers'), lambda message: shown.append(message.markers), 1
+    )
     lines: list[str] = []
     table.client.node.create_subscription(
         String, table.name('world_events'), lambda message: lines.append(message.data), 10
@@ -122,6 +128,11 @@ def test_an_arm_builds_a_tower_from_what_its_camera_sees(table: TableFleet) -> N
     wait_for(lambda: any('verdict' in line for line in lines), 'the verdict')
     (verdict,) = (json.loads(line) for line in lines if 'verdict' in line)
     assert verdict['detail'] == 'succeeded: block_2 on block_1, block_3 on block_2'
+    things = {marker.text: marker for marker in shown[-1]}
+    assert set(things) == {*TABLE.names, 'arm_1', 'arm_1 table'}
+    below, above = (things[name].pose.position for name in ('block_1', 'block_3'))
+    assert at(above) == pytest.approx((below.x, below.y, below.z + 0.1), abs=0.02)
+    assert len(things['arm_1'].points) == 10
 
 
 def test_an_arm_that_is_stopped_holds_and_can_be_told_to_go_on(table: TableFleet) -> None:
