@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.pages.writing import measured, read, table
 
-ATTACKS = ('chaos_1', 'chaos_2')
+ATTACKS = ('chaos_1', 'chaos_2', 'chaos_3')
 """The files of results with attacks."""
 
 
