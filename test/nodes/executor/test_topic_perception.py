@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
@@ -84,7 +85,7 @@ def test_what_does_not_tell_where_an_object_is_moves_none(
 
 def test_a_place_is_remembered_for_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
     eyes, now_s = Eyes(), 10.0
-    monkeypatch.setattr(topic_perception.time, 'monotonic', lambda: now_s)
+    monkeypatch.setattr(time, 'monotonic', lambda: now_s)
     eyes.hear(('cup_1', 0.9, 0.7))
     now_s += topic_perception.REMEMBERS_S - 0.1
     assert eyes.places()[0] == 0.7
