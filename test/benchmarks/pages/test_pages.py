@@ -75,9 +75,13 @@ def anchors(text: str) -> set[str]:
 def test_the_overview_has_ten_figures_and_every_missed_target() -> None:
     assert len(list(headlines())) == 10 - 1, 'and the demo, which writes no file'
     text = (FOLDER / 'README.md').read_text(encoding='utf-8')
+    kept: dict[str, bool] = {}
     for path in RESULTS.glob('*.json'):
         for target in json.loads(path.read_text(encoding='utf-8')).get('targets', []):
-            assert target['ok'] is (f'| {target["name"]} |' not in text)
+            # Attacks with other seeds have targets of one name.
+            kept[target['name']] = kept.get(target['name'], True) and target['ok']
+    for name, ok in kept.items():
+        assert ok is (f'| {name} |' not in text)
     assert text.count('\n| [') == len(list(missed()))
 
 
