@@ -21,7 +21,8 @@ from timely_llm_ros.sample_tasks import ask, kinds_of, sample_scene
 from timely_llm_ros.skills import Scene, SceneObject
 from timely_llm_ros.world import JointController, MoveGroup, World, WorldTask, arrange_table
 
-NAMES = [*(f'panda_joint{number}' for number in range(1, 8)), 'panda_finger_joint1']
+JOINTS = [f'panda_joint{number}' for number in range(1, 8)]
+NAMES = [*JOINTS, 'panda_finger_joint1']
 TOWER = WorldTask('t1', 'a1', 'stack', stacked=(('block_2', 'block_1'),))
 
 
@@ -91,6 +92,8 @@ def test_the_hand_comes_to_rest_where_it_should_and_points_down(
         (request((1.2, 0.0, 0.3)), -31),
         (request((0.0, 0.0, 0.3)), -31),
         (request(joints={'panda_joint1': 0.1}), -10),
+        (request(joints=dict.fromkeys(JOINTS, math.nan)), -10),
+        (request((0.5, math.nan, 0.3)), -10),
         (request(), -10),
         (SimpleNamespace(goal_constraints=[]), -10),
     ],
@@ -152,7 +155,9 @@ def test_joints_follow_trajectories_and_fingers_close_on_what_is_there() -> None
     assert arm.held == 'block_1'
 
 
-@pytest.mark.parametrize('wrong', ['a joint less', 'a joint twice', 'no point', 'no time', 'short'])
+@pytest.mark.parametrize(
+    'wrong', ['a joint less', 'a joint twice', 'no point', 'no time', 'short', 'no number']
+)
 def test_a_trajectory_that_the_real_controller_drops_is_dropped(wrong: str) -> None:
     world = make_table()
     arm = world.arms['a1']
@@ -169,6 +174,8 @@ def test_a_trajectory_that_the_real_controller_drops_is_dropped(wrong: str) -> N
             asked.points[0].time_from_start.sec = 0
         case 'short':
             asked.points[0].positions.pop()
+        case 'no number':
+            asked.points[0].positions[0] = math.nan
     assert not controller.follow(asked)
     world.advance(1.5)
     assert arm.joints_rad.tolist() == pytest.approx(arm.rest_rad, abs=0.001)
@@ -272,6 +279,21 @@ def test_a_task_that_waits_has_the_one_before_judged_at_once_and_a_tidy_table() 
 def test_a_task_about_what_is_not_there_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"'t1': 'block_9': expected something in the bay"):
         make_table().begin(WorldTask('t1', 'a1', 'stack', stacked=(('block_9', 'block_1'),)))
+
+
+@pytest.mark.parametrize('pair', [('block_1',), ('block_1', 'block_2', 'block_3'), 'ab'])
+def test_a_task_whose_pairs_are_none_is_refused(pair: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"'t1': .*expected two names"):
+        WorldTask('t1', 'a1', 'stack', stacked=(pair,))
+
+
+@pytest.mark.parametrize('speed', [0.0, -1.0, math.nan, 7.0])
+def test_a_speed_out_of_range_is_full_speed(speed: float) -> None:
+    world = make_table()
+    group = MoveGroup(world, 'a1', REACH)
+    assert group.start(request((0.0, 0.5, 0.3), speed=speed)) is None
+    assert finish(world, group) == 1
+    assert 0.2 < world.now_s < 1.5
 
 
 def test_a_table_has_room_for_so_much() -> None:

@@ -93,6 +93,17 @@ def tello_entry(address: str, local_address: str, *, perception: str) -> dict[st
     }
 
 
+def ros_entry(skill_set: str, *, perception: str) -> dict[str, Any]:
+    """Return the options by which the driver ``ros`` moves a robot of the demo."""
+    return {
+        'driver': 'ros',
+        'calls_file': ROS_BODIES[skill_set][0],
+        'perception': perception,
+        'server_limit_s': 60.0,
+        'answer_limit_s': LINK_TIMEOUT_S,
+    }
+
+
 @dataclass(frozen=True)
 class MockBodies(Bodies):
     """Mock robots behind the real drivers, on addresses of this machine.
@@ -205,14 +216,7 @@ class RosBodies(Bodies):
                         '`make demo ROBOTS=ros` builds the part of it that is used here'
                     )
         entries = {
-            robot.name: {
-                'driver': 'ros',
-                'calls_file': ROS_BODIES[robot.skill_set][0],
-                'perception': 'simulated',
-                'server_limit_s': 60.0,
-                'answer_limit_s': LINK_TIMEOUT_S,
-            }
-            for robot in self.robots
+            robot.name: ros_entry(robot.skill_set, perception='simulated') for robot in self.robots
         }
         # JSON is YAML.
         self.file.write_text(json.dumps(entries, indent=1), encoding='utf-8')

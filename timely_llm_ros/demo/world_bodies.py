@@ -9,7 +9,7 @@ import sys
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from timely_llm_ros.demo.bodies import LINK_TIMEOUT_S, ROS_BODIES, Bodies, tello_entry
+from timely_llm_ros.demo.bodies import ROS_BODIES, Bodies, ros_entry, tello_entry
 from timely_llm_ros.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -90,14 +90,7 @@ class WorldBodies(Bodies):
             for number, robot in enumerate(self._drones, 2)
         }
         entries |= {
-            robot.name: {
-                'driver': 'ros',
-                'calls_file': ROS_BODIES[robot.skill_set][0],
-                'perception': 'topic',
-                'server_limit_s': 60.0,
-                'answer_limit_s': LINK_TIMEOUT_S,
-            }
-            for robot in self._arms
+            robot.name: ros_entry(robot.skill_set, perception='topic') for robot in self._arms
         }
         # JSON is YAML.
         self._drivers.write_text(json.dumps(entries, indent=1), encoding='utf-8')

@@ -14,6 +14,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.sample_tasks import CONTAINERS, KINDS
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ _WIPED = re.compile(r'wipe\((\w+)\)')
 @dataclass(frozen=True, slots=True)
 class WorldTask:
     """A task as the world sees it.
+
+    Raises:
+        ConfigurationError: What is stacked or stored is no pair of names.
 
     Attributes:
         key: Its name.
@@ -55,6 +59,11 @@ class WorldTask:
     stacked: tuple[tuple[str, str], ...] = ()
     stored: tuple[tuple[str, str], ...] = ()
     wiped: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for pair in (*self.stacked, *self.stored):
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                raise ConfigurationError(f'task {self.key!r}: {pair!r}: expected two names')
 
     @property
     def things(self) -> tuple[str, ...]:

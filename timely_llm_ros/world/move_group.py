@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.world.table import ArmReach
     from timely_llm_ros.world.world import World
 
-SUCCESS, CONTROL_FAILED, PREEMPTED, INVALID_GOAL, NO_IK_SOLUTION = 1, -4, -7, -10, -31
+SUCCESS, CONTROL_FAILED, INVALID_GOAL, NO_IK_SOLUTION = 1, -4, -10, -31
 """Of ``moveit_msgs/MoveItErrorCodes``."""
 
 CLOSED_M = 0.02
@@ -44,10 +44,9 @@ class MoveGroup:
         joints = self._goal(request)
         if isinstance(joints, int):
             return joints
-        speed = min(
-            request.max_velocity_scaling_factor or 1.0,
-            request.max_acceleration_scaling_factor or 1.0,
-        )
+        factors = (request.max_velocity_scaling_factor, request.max_acceleration_scaling_factor)
+        # As MoveIt has it: what is out of range asks for full speed.
+        speed = min(factor if 0 < factor <= 1 else 1.0 for factor in factors)
         self._arm.move(self._world.now_s, joints, self._arm.least_s(joints, speed))
         return None
 
@@ -77,7 +76,7 @@ class MoveGroup:
         (goal,) = request.goal_constraints
         if goal.joint_constraints:
             angles = {one.joint_name: one.position for one in goal.joint_constraints}
-            if set(angles) != set(JOINTS):
+            if set(angles) != set(JOINTS) or not all(map(math.isfinite, angles.values())):
                 return INVALID_GOAL
             return [angles[name] for name in JOINTS]
         poses = [
@@ -88,6 +87,8 @@ class MoveGroup:
         if len(poses) != 1 or not all(map(_points_down, goal.orientation_constraints)):
             return INVALID_GOAL
         place = poses[0].position
+        if not all(map(math.isfinite, (place.x, place.y, place.z))):
+            return INVALID_GOAL
         return self._reach.solve((place.x, place.y, place.z)) or NO_IK_SOLUTION
 
 

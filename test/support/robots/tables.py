@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from support.robots.worlds import do_calls
+
 from benchmarks.world import ArmDriver, live
 from timely_llm_ros.clock import LoopClock
-from timely_llm_ros.errors import SkillFailedError
-from timely_llm_ros.skills import Call, Scene, SceneObject, parse
+from timely_llm_ros.skills import Scene, SceneObject
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.virtual_time import run_virtual
 from timely_llm_ros.world import ArmReach, Bay, World, WorldOptions, arrange_table
@@ -49,14 +50,8 @@ def work(
         if task is not None:
             world.begin(task)
         await clock.sleep(0.1)
-        values: list[object] = []
         try:
-            for call in parse(plan, ARM, scene) if plan else ():
-                assert isinstance(call, Call)
-                try:
-                    values.append(await driver.execute(call, scene))
-                except SkillFailedError as err:
-                    values.append(err)
+            values = await do_calls(driver, plan, ARM, scene)
             if task is not None:
                 world.end(task.key)
         finally:

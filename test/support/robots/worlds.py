@@ -14,6 +14,8 @@ from timely_llm_ros.virtual_time import run_virtual
 from timely_llm_ros.world import Bay, World, WorldOptions
 
 if TYPE_CHECKING:
+    from benchmarks.world import ArmDriver
+    from timely_llm_ros.skills import SkillSet
     from timely_llm_ros.world import WorldTask
 
 TELLO = find_skill_set('tello')
@@ -30,6 +32,20 @@ SCENE = Scene(
 
 def make_world(scene: Scene = SCENE, robot: str = 'd1', **options: float) -> World:
     return World([Bay(robot, scene)], WorldOptions(**options))  # type: ignore[arg-type]
+
+
+async def do_calls(
+    driver: WorldDriver | ArmDriver, plan: str, skill_set: SkillSet, scene: Scene
+) -> list[object]:
+    """Have a driver do a plan without blocks; return values, or why calls failed."""
+    values: list[object] = []
+    for call in parse(plan, skill_set, scene) if plan else ():
+        assert isinstance(call, Call)
+        try:
+            values.append(await driver.execute(call, scene))
+        except SkillFailedError as err:
+            values.append(err)
+    return values
 
 
 def fly(
@@ -52,14 +68,8 @@ def fly(
         if task is not None:
             world.begin(task)
         await clock.sleep(late_s)
-        values: list[object] = []
         try:
-            for call in parse(plan, TELLO, scene) if plan else ():
-                assert isinstance(call, Call)
-                try:
-                    values.append(await driver.execute(call, scene))
-                except SkillFailedError as err:
-                    values.append(err)
+            values = await do_calls(driver, plan, TELLO, scene)
             if task is not None:
                 world.end(task.key)
             await clock.sleep(stay_s)

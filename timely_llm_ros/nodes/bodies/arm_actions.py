@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 TYPES = ('control_msgs', 'moveit_msgs')
 """The packages that have the types."""
 
-PREEMPTED = -7
-"""Of ``moveit_msgs/MoveItErrorCodes``."""
-
 RESULTS_KEPT_S = 60
 
 
@@ -65,6 +62,7 @@ class ArmActions:
         motion = import_module('moveit_msgs.action').MoveGroup
         gripper = import_module('control_msgs.action').GripperCommand
         self._motion_result, self._gripper_result = motion.Result, gripper.Result
+        self._preempted = motion.Result().error_code.PREEMPTED
         self._goal: ServerGoalHandle | None = None
         self._motions = self._serve(node, motion, f'{robot}/move_action', self._move, self._stop)
         self._grips = self._serve(
@@ -96,7 +94,7 @@ class ArmActions:
 
     def _move(self, goal: ServerGoalHandle) -> None:
         if self._goal is not None:
-            self._end(PREEMPTED)
+            self._end(self._preempted)
         self._goal = goal
         code = self._arm.start(goal.request.request)
         if code is not None:
@@ -105,7 +103,7 @@ class ArmActions:
     def _stop(self, goal: ServerGoalHandle) -> None:
         if goal is self._goal:
             self._arm.stop()
-            self._end(PREEMPTED)
+            self._end(self._preempted)
 
     def _end(self, code: int) -> None:
         goal, self._goal = self._goal, None

@@ -5,6 +5,7 @@ It knows the fields of the messages and not ROS.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.world.table.arm_shape import JOINTS
@@ -40,8 +41,8 @@ class JointController:
         """Begin a ``JointTrajectory``, of which only the last point counts.
 
         Returns:
-            Whether it was taken: like the real controller's, one that does not name every joint
-            once is dropped without a word.
+            Whether it was taken: as by the real controller, one that does not name every joint
+            once, or holds a number that is none, is dropped without a word.
         """
         names = list(trajectory.joint_names)
         if not trajectory.points or sorted(names) != sorted((*JOINTS, FINGER)):
@@ -49,6 +50,8 @@ class JointController:
         point = trajectory.points[-1]
         lasts_s = point.time_from_start.sec + 1e-9 * point.time_from_start.nanosec
         if len(point.positions) != len(names) or lasts_s <= 0:
+            return False
+        if not all(map(math.isfinite, point.positions)):
             return False
         goal = dict(zip(names, point.positions, strict=True))
         self._arm.move(self._now_s(), [goal[name] for name in JOINTS], lasts_s)

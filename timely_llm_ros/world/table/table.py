@@ -85,7 +85,7 @@ class Table:
         return found
 
     def stands_on(self, upper: str, lower: str) -> bool:
-        """Return whether a block stands on another one and on nothing else."""
+        """Return whether a block stands on another one, and nobody holds it."""
         ahead_m, aside_m, above_m = np.subtract(self.place_m(upper), self.place_m(lower))
         height_m = (self.things[upper].shape.height_m + self.things[lower].shape.height_m) / 2
         return (
@@ -112,7 +112,7 @@ class TableWatch(TaskWatch):
     def look(self) -> None:
         """Note where the hand is."""
         arm = self.table.arm
-        if arm.is_open:
+        if arm.is_open or arm.held:
             return
         x_m, y_m, z_m = arm.hold_m.tolist()
         for name in self.task.wiped:
