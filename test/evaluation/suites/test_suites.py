@@ -25,7 +25,7 @@ from timely_llm_ros.evaluation.suites import (
     suite_folder,
     travel,
 )
-from timely_llm_ros.evaluation.suites.archives import BDDL, EAI
+from timely_llm_ros.evaluation.suites.archives import BDDL, EAI, LIBERO
 from timely_llm_ros.evaluation.suites.igibson_stand_in import stand_in
 from timely_llm_ros.evaluation.suites.suite import as_word
 from timely_llm_ros.skills import is_word, parse
@@ -46,6 +46,12 @@ TASKS = {
     'behavior': (
         'bottling_fruit_0_Wainscott_0_int_0_2021-05-24_19-46-46',
         'cleaning_stove_0_Wainscott_0_int_0_2021-09-11_12-51-07',
+    ),
+    # Into a drawer that has to be opened and closed; a switch; one bowl on the other.
+    'libero': (
+        'libero_90/KITCHEN_SCENE10_put_the_black_bowl_in_the_top_drawer_of_the_cabinet',
+        'libero_10/KITCHEN_SCENE3_turn_on_the_stove_and_put_the_moka_pot_on_it',
+        'libero_90/KITCHEN_SCENE2_stack_the_black_bowl_at_the_front_on_the_black_bowl_in_the_middle',
     ),
 }
 WRONG_WORD = 'preserving_food_0_Rs_int_0_2021-08-25_15-53-33'
@@ -95,6 +101,8 @@ def test_the_judge_sees_that_a_plan_lacks_its_end(name: str) -> None:
     [
         ('behavior', '[{"action": "OPEN", "object": __import__("os").getcwd()}]'),
         ('behavior', '[{"action": "OPEN", "object": "nothing_1"}]'),
+        ('libero', 'pick(nothing_1);'),
+        ('libero', 'if(is_visible(plate_1)){pick(plate_1);}'),
         ('virtualhome', '{"FLY": ["cupboard", "229"]}'),
         ('virtualhome', '{"OPEN": ["cupboard"]}'),
         ('virtualhome', '{"OPEN": ["cupboard", "229"'),
@@ -120,13 +128,51 @@ def test_a_right_plan_with_a_misspelt_word_is_refused_by_both_sides() -> None:
 
 @needs_archives
 def test_a_suite_has_its_tasks_and_a_scene_with_all_that_a_plan_may_name() -> None:
-    assert [len(suite(name).names()) for name in SUITES] == [342, 100]
+    assert [len(suite(name).names()) for name in SUITES] == [342, 100, 130]
     task = suite('virtualhome').task('27_2')
     assert len(task.shown.objects) < 10 < len(task.scene.objects)
     assert 'soap_1002 is on washing_machine_1001' in task.instruction
     washer = task.shown.get('washing_machine_1001')
     assert washer is not None
     assert washer.kind == 'washing_machine'
+
+
+@needs_archives
+def test_every_goal_of_libero_is_reached_by_its_plan_and_not_without_the_last_call() -> None:
+    own = suite('libero')
+    for name in own.names():
+        calls = [f'{call};' for call in own.task(name).gold.split(';')[:-1]]
+        assert own.judge(name, ''.join(calls)).success, name
+        begun = own.judge(name, ''.join(calls[:-1]))
+        assert not begun.success, name
+        assert begun.met < begun.goals, name
+
+
+DRAWER = 'wooden_cabinet_1_top_region'
+
+
+@needs_archives
+@pytest.mark.parametrize(
+    ('plan', 'why'),
+    [
+        ('pick(wooden_cabinet_1);', 'wooden_cabinet_1 cannot be carried'),
+        ('place_on(plate_1);', 'the gripper holds nothing'),
+        ('pick(plate_1);pick(akita_black_bowl_1);', 'the gripper holds plate_1'),
+        ('pick(plate_1);place_on(plate_1);', 'plate_1 is what the gripper holds'),
+        ('pick(akita_black_bowl_1);place_on(plate_1);pick(plate_1);', 'akita_black_bowl_1 is on'),
+        (f'pick(plate_1);place_in({DRAWER});', f'{DRAWER} is closed'),
+        (f'pick(plate_1);open({DRAWER});', 'the gripper holds plate_1'),
+        ('open(plate_1);', 'plate_1 is no drawer and no door'),
+        ('turn_on(plate_1);', 'plate_1 has no switch'),
+    ],
+)
+def test_what_a_gripper_cannot_do_ends_a_plan(plan: str, why: str) -> None:
+    name = 'libero_90/KITCHEN_SCENE1_open_the_top_drawer_of_the_cabinet'
+    verdict = suite('libero').judge(name, plan)
+    assert not verdict.refused
+    assert not verdict.executable
+    assert not verdict.success
+    assert why in verdict.errors[0]
 
 
 @needs_archives
@@ -166,7 +212,7 @@ def test_a_model_is_evaluated_on_a_suite(tmp_path: Path) -> None:
 def test_an_archive_that_is_missing_or_another_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=f'{EAI}: expected this archive; pip download'):
         SuiteArchives(tmp_path)
-    for name in (EAI, BDDL):
+    for name in (EAI, BDDL, LIBERO):
         (tmp_path / name).write_bytes(b'something else')
     with pytest.raises(ConfigurationError, match=f'{EAI}: SHA-256 .*, expected '):
         SuiteArchives(tmp_path)

