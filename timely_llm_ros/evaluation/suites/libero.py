@@ -152,7 +152,7 @@ def _read(text: str) -> list[Any]:
 
 def _typed(words: list[str]) -> dict[str, str]:
     """Return the type of each name in ``name name - type ...``."""
-    found, names = {}, list[str]()
+    found, names = dict[str, str](), list[str]()
     rest = iter(words)
     for word in rest:
         if word != '-':
