@@ -26,6 +26,9 @@ FILE_SHA256 = 'b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53'
 WEIGHTS_SHA256 = 'd42eb47fa5d88977c526c2b0fc5bb6c414038b58149e51461c39197126422229'
 """Of the names, shapes and bytes of all weights, which no version of a library changes."""
 
+END = '<|im_end|>'
+"""The token that ends what a role says; transformers 5.17 takes another one from the file."""
+
 CONTEXT = 'Pick up the red cup, then'
 TOLERANCE = 0.05
 """Largest difference of a logit that rounding the weights to float16 may make."""
@@ -112,6 +115,8 @@ def convert(file: Path, out: Path) -> None:
         file.parent, dtype=torch.float32, **options
     )
     tokenizer: Any = transformers.AutoTokenizer.from_pretrained(file.parent, **options)
+    if tokenizer.eos_token != END:
+        fail(f'tokenizer: it ends texts by {tokenizer.eos_token!r}, expected {END!r}')
     config = loaded.config.to_dict()
     # A model that was loaded from a GGUF file cannot be saved, so another one gets its weights.
     for key in ('quantization_config', '_name_or_path'):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import subprocess
 import sys
 import time
 from dataclasses import dataclass
@@ -45,10 +46,21 @@ def machine() -> dict[str, Any]:
     return {
         'cpu': cpu,
         'cores': os.cpu_count(),
+        'gpu': _gpu(),
         'load': os.getloadavg()[0],
         'system': f'{platform.system()} {platform.machine()}',
         'python': platform.python_version(),
     }
+
+
+def _gpu() -> str:
+    """Return the name of the machine's first GPU; empty without one."""
+    asked = ['nvidia-smi', '--query-gpu=name', '--format=csv,noheader']
+    try:
+        done = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=20)
+    except (OSError, subprocess.SubprocessError):
+        return ''
+    return done.stdout.partition('\n')[0].strip()
 
 
 def command() -> str:

@@ -30,6 +30,7 @@ from timely_llm_ros.engines import (
 )
 from timely_llm_ros.engines.core import CoreOptions, EngineCore
 from timely_llm_ros.engines.tokens import find_model
+from timely_llm_ros.engines.torch import TorchConfig
 from timely_llm_ros.engines.torch.compute import TorchBackend, load_model
 from timely_llm_ros.evaluation.plans import Written, draw_cases, judge
 from timely_llm_ros.prompts import load_prompts
@@ -46,7 +47,9 @@ if TYPE_CHECKING:
 SHIPPED = 'timely-planner'
 BATCHES = (1, 8)
 MOST_TOKENS = 200
-KV_TOKENS = 65_536
+KV_TOKENS = 4096
+"""For each generation at once."""
+
 RESAMPLES = 2000
 """Times that pieces are drawn anew for a standard error."""
 
@@ -74,20 +77,23 @@ COLUMNS = {
 class Server:
     """Serves tasks one way, at most ``batch`` at a time, and keeps what came of them."""
 
-    def __init__(self, path: str, loaded: LoadedModel, batch: int, *, fast_forward: bool) -> None:
+    def __init__(
+        self, path: str, loaded: LoadedModel, batch: int, kv_tokens: int, *, fast_forward: bool
+    ) -> None:
         self.plans: dict[str, tuple[Written, tuple[int, ...]]] = {}
         """Each task's plan, and its token ids."""
         self.first_s: list[float] = []
-        """CPU time from each task's coming to its first segment (s)."""
+        """Time from each task's coming to its first segment (s)."""
         self.steps = 0
         """Steps made."""
         self.chosen = 0
         """Tokens that the model chose, the ends of plans included."""
         self.decoding_s = 0.0
-        """CPU time of full steps without a prompt's tokens (s)."""
+        """Time of full steps without a prompt's tokens (s)."""
         self.decoded = 0
         """Tokens that these brought."""
         self._batch = batch
+        self._clock = time.process_time if loaded.device.type == 'cpu' else time.perf_counter
         self._prompts = load_prompts('auto', path)
         self._backend = TorchBackend(loaded, fast_forward=fast_forward)
         self._core = EngineCore(
@@ -95,15 +101,16 @@ class Server:
             CoreOptions(
                 policy='fcfs',
                 max_running=batch,
-                max_kv_tokens=loaded.pool.capacity // len(BATCHES),
+                max_kv_tokens=kv_tokens,
                 context_limit=loaded.context_limit,
+                prefill_chunk=TorchConfig(device=loaded.device.type).chunk,
                 scheduling=SchedulingOptions(admission='fixed'),
             ),
         )
 
     def serve(self, cases: Sequence[Case]) -> float:
-        """Have these planned; return how much CPU time it took (s)."""
-        core, clock = self._core, time.process_time
+        """Have these planned; return how long it took (s)."""
+        core, clock = self._core, self._clock
         began_s = clock()
         waiting = iter(cases)
         live: dict[str, tuple[Case, float]] = {}
@@ -158,6 +165,8 @@ def main(given: Sequence[str] | None = None) -> None:
         default=20,
         help='of each of the eleven kinds with 10 objects, fewer with more (%(default)s)',
     )
+    parser.add_argument('--batches', nargs='+', type=COUNT, default=list(BATCHES))
+    parser.add_argument('--device', default='cpu', help='where torch computes (%(default)s)')
     parser.add_argument('--threads', type=COUNT, default=1)
     options = parser.parse_args(given)
     figures: dict[str, Any] = {}
@@ -166,15 +175,23 @@ def main(given: Sequence[str] | None = None) -> None:
     for name in (SHIPPED, *options.models):
         path = find_model(name)
         # A copy for each way, so that neither finds what the other has compiled.
-        copies = [load_model(path, max_kv_tokens=KV_TOKENS, threads=options.threads) for _ in '12']
-        rows = [
-            _measure(path, copies, objects, _tasks(options.tasks, objects), batch)
-            for objects in options.objects
-            for batch in BATCHES
+        copies = [
+            load_model(
+                path,
+                max_kv_tokens=KV_TOKENS * max(options.batches) * len(options.batches),
+                device=options.device,
+                threads=options.threads,
+            )
+            for _ in '12'
         ]
-        figures[Path(path).name] = rows
+        rows = figures[Path(path).name] = []
+        for objects in options.objects:
+            for batch in options.batches:
+                tasks = _tasks(options.tasks, objects)
+                rows.append(_measure(path, copies, objects, tasks, batch, max(options.batches)))
         targets += _targets(Path(path).name, rows)
-    save('first_action', {'models': figures}, targets, path=options.json)
+        found = {'device': options.device, 'models': figures}
+        save('first_action', found, targets, path=options.json)
 
 
 def _tasks(tasks: int, objects: int) -> int:
@@ -183,18 +200,19 @@ def _tasks(tasks: int, objects: int) -> int:
 
 
 def _measure(
-    path: str, copies: Sequence[LoadedModel], objects: int, tasks: int, batch: int
+    path: str, copies: Sequence[LoadedModel], objects: int, tasks: int, batch: int, largest: int
 ) -> dict[str, Any]:
     """Have tasks in scenes of that size planned both ways, and return what was found."""
     cases = draw_cases((objects,), tasks, 'held_out')
     random.Random(objects).shuffle(cases)
     old, new = (
-        Server(path, loaded, batch, fast_forward=forward)
+        Server(path, loaded, batch, KV_TOKENS * largest, fast_forward=forward)
         for loaded, forward in zip(copies, (False, True), strict=True)
     )
     took_s: list[tuple[float, float]] = []
-    for start in range(0, len(cases), PIECE):
-        piece = cases[start : start + PIECE]
+    size = max(PIECE, 4 * batch)
+    for start in range(0, len(cases), size):
+        piece = cases[start : start + size]
         # Whoever goes first changes, because the second one finds warm caches.
         turns = (old, new) if len(took_s) % 2 else (new, old)
         took = {server: server.serve(piece) for server in turns}
@@ -257,7 +275,7 @@ def _targets(model: str, rows: Sequence[dict[str, Any]]) -> list[Target]:
         Target(f'{model}: valid plans', mean('valid', 'plans'), '>=', 1.0),
     ]
     for row in rows:
-        if row['batch'] == max(BATCHES):
+        if row['batch'] == max(one['batch'] for one in rows):
             name = f'{model}, {row["objects"]} objects, batch {row["batch"]}: times as many plans'
             found.append(Target(name, row['gain'], '>=', GAIN))
     return found

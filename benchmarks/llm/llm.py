@@ -43,7 +43,8 @@ WANTED = [
 ]
 """Least share of a model's plans that are so."""
 MOST_TOKENS = 200
-KV_TOKENS = 24_576
+KV_TOKENS = 3072
+"""For each plan at once."""
 
 
 def main(given: Sequence[str] | None = None) -> None:
@@ -52,6 +53,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument('--tasks', type=COUNT, default=5, help='per kind and size (%(default)s)')
     parser.add_argument('--shipped-tasks', type=COUNT, default=SHIPPED_TASKS)
     parser.add_argument('--batch', type=COUNT, default=8)
+    parser.add_argument('--device', default='cpu', help='where torch computes (%(default)s)')
     parser.add_argument('--threads', type=COUNT, default=1)
     options = parser.parse_args(given)
     figures: dict[str, Any] = {}
@@ -83,7 +85,12 @@ def _measure(
 ) -> Iterator[dict[str, Any]]:
     path = find_model(name)
     prompts = load_prompts('auto', path)
-    loaded = load_model(path, max_kv_tokens=KV_TOKENS, threads=options.threads)
+    loaded = load_model(
+        path,
+        max_kv_tokens=KV_TOKENS * options.batch,
+        device=options.device,
+        threads=options.threads,
+    )
     found: dict[str, Any] = {'parameters': loaded.info.parameters}
     for grammar in ('off', 'on'):
         cases = draw_cases(sizes, tasks, 'held_out')

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 MEASURED_BY = {
     'scheduling': (
-        'scheduling', 'scale', 'thousands', 'overhead', 'first_action', 'warm_scenes',
-        'written_ahead',
+        'scheduling', 'scale', 'thousands', 'overhead', 'first_action', 'first_action_gpu',
+        'warm_scenes', 'written_ahead',
     ),
     'overload': ('overload', 'overload_10', 'overload_recovery'),
     'field': ('field_wid1', 'field_wid2', 'kept'),

@@ -19,8 +19,8 @@ import asyncio
 import random
 import statistics
 from collections import deque
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import Progress
@@ -29,7 +29,7 @@ from benchmarks.common import COUNT, FROM_ZERO, Number, arguments, running_fleet
 from benchmarks.timelyllm.systems import WAYS, Served, Way, show, targets
 from benchmarks.workloads import WORKLOADS, compose
 from timely_llm_ros.clock import WallClock
-from timely_llm_ros.engines import create_engine
+from timely_llm_ros.engines import GenerationEnded, create_engine
 from timely_llm_ros.engines.simulated import find_hardware
 from timely_llm_ros.engines.torch import TorchConfig
 from timely_llm_ros.planner import Task, TaskEnded
@@ -46,13 +46,19 @@ from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.utility import TimeUtility
 
 if TYPE_CHECKING:
-    from timely_llm_ros.evaluation import Workload, WorkloadTask
+    from collections.abc import Sequence
+
+    from timely_llm_ros.engines import EngineEvent
+    from timely_llm_ros.evaluation import Workload
     from timely_llm_ros.planner import PlannerEvent, TaskResult
+    from timely_llm_ros.skills import Scene
 
 OBJECTS = (4, 12)
 """How many objects a scene has."""
 
 KINDS_SERVED = (1, 3, 4, 5, 6, 7, 8)
+LONGEST_S = 600.0
+"""Longest that jobs may take when all have come (s)."""
 
 
 def scaled(skill_set: SkillSet, factor: float) -> SkillSet:
@@ -90,98 +96,130 @@ def draw_samples(workload: Workload, seed: int) -> list[TaskSample]:
     return [sample_task(rng, numbers[task.kind], rng.randint(*OBJECTS)) for task in workload.tasks]
 
 
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A task that comes at its time, for whichever robot is free.
+
+    Attributes:
+        at_s: When it comes, after the fleet has started (s).
+        instruction: What it asks for.
+        scene: What there is.
+        utility: What its response is worth.
+        kind: Its kind.
+    """
+
+    at_s: float
+    instruction: str
+    scene: Scene
+    utility: TimeUtility
+    kind: str
+
+
 class Fleet:
-    """Serves a workload once, in real time."""
+    """Serves jobs once, in real time, on so many robots of one skill set."""
 
     def __init__(
-        self,
-        workload: Workload,
-        samples: list[TaskSample],
-        way: Way,
-        batch: int,
-        factor: float,
-        skill_set: SkillSet,
+        self, jobs: Sequence[Job], robots: int, skill_set: SkillSet, engine: TorchConfig, seed: int
     ) -> None:
-        self._workload, self._samples, self._factor = workload, samples, factor
-        self._skill_set = skill_set
-        self._engine = create_engine(
-            TorchConfig(
-                mode=way.mode,
-                policy=way.policy,
-                max_running=batch,
-                scheduling=way.scheduling,
-            )
-        )
-        self._random = random.Random(workload.seed)
-        self._free = [f'robot_{number}' for number in range(workload.robots)]
+        self._jobs, self._skill_set = jobs, skill_set
+        self._engine = create_engine(engine)
+        self._random = random.Random(seed)
+        self._free = [f'robot_{number}' for number in range(robots)]
         self._pending: deque[int] = deque()
         self.results: dict[int, TaskResult] = {}
+        self.token_ids: dict[int, tuple[int, ...]] = {}
+        """What was generated for each job."""
         self._start_s = 0.0
         self._ended = asyncio.Event()
 
     async def serve(self) -> None:
-        """Serve all tasks."""
+        """Serve all jobs."""
         clock = WallClock()
         async with running_fleet(
-            self._engine, self._free, self._skill_set, clock, on_event=self._see
+            self._engine,
+            self._free,
+            self._skill_set,
+            clock,
+            on_event=self._see,
+            on_engine_event=self._see_engine,
         ) as self._planner:
             self._start_s = clock.now()
-            for number, task in enumerate(self._workload.tasks):
-                await clock.sleep(self._came_s(task) - clock.now())
+            for number, job in enumerate(self._jobs):
+                await clock.sleep(self._start_s + job.at_s - clock.now())
                 self._pending.append(number)
                 self._assign()
-            async with asyncio.timeout(120):
+            async with asyncio.timeout(LONGEST_S):
                 await self._ended.wait()
-
-    def _came_s(self, task: WorkloadTask) -> float:
-        return self._start_s + task.at_s * self._factor
 
     def _assign(self) -> None:
         while self._pending and self._free:
             number = self._pending.popleft()
-            sample, task = self._samples[number], self._workload.tasks[number]
-            utility = self._workload.groups[task.group]
+            job = self._jobs[number]
             self._planner.submit(
                 self._planner.prepare(
                     Task(
                         str(number),
                         self._free.pop(self._random.randrange(len(self._free))),
                         self._skill_set.name,
-                        sample.instruction,
-                        sample.scene,
-                        TimeUtility(
-                            utility.expected_response_s * self._factor,
-                            utility.slope_per_s / self._factor,
-                            utility.peak,
-                        ),
-                        task_kind=task.kind,
+                        job.instruction,
+                        job.scene,
+                        job.utility,
+                        task_kind=job.kind,
                     )
                 ),
-                received_s=self._came_s(task),
+                received_s=self._start_s + job.at_s,
             )
 
     def _see(self, event: PlannerEvent) -> None:
         if isinstance(event, TaskEnded):
             self.results[int(event.task_id)] = event.result
             self._free.append(event.robot)
-            if len(self.results) == len(self._samples):
+            if len(self.results) == len(self._jobs):
                 self._ended.set()
             elif self._pending:
                 asyncio.get_running_loop().call_soon(self._assign)
 
+    def _see_engine(self, event: EngineEvent) -> None:
+        if isinstance(event, GenerationEnded):
+            self.token_ids[int(event.generation_id)] = event.token_ids
 
-async def task_cost_s(workload: Workload, samples: list[TaskSample], skill_set: SkillSet) -> float:
-    """Return how long the engine alone takes for one task's plan (s), in the mean."""
-    alone = replace(
-        workload,
-        tasks=tuple(replace(task, at_s=0.0) for task in workload.tasks[: len(samples)]),
-        robots=1,
-    )
+
+def jobs_of(workload: Workload, samples: Sequence[TaskSample], factor: float) -> list[Job]:
+    """Return a workload's tasks with all times multiplied."""
+    return [
+        Job(
+            task.at_s * factor,
+            sample.instruction,
+            sample.scene,
+            TimeUtility(
+                utility.expected_response_s * factor, utility.slope_per_s / factor, utility.peak
+            ),
+            task.kind,
+        )
+        for task, sample in zip(workload.tasks, samples, strict=True)
+        if (utility := workload.groups[task.group])
+    ]
+
+
+async def task_cost_s(jobs: Sequence[Job], skill_set: SkillSet, engine: TorchConfig) -> float:
+    """Return how long the engine alone takes for one job's plan (s), in the mean."""
     # One robot whose actions take no time: one generation after the other.
-    fleet = Fleet(alone, samples, WAYS[0], 1, 1.0, scaled(skill_set, 0.0))
+    alone = [replace(job, at_s=0.0) for job in jobs]
+    fleet = Fleet(alone, 1, scaled(skill_set, 0.0), served_as(WAYS[0], engine, 1), 0)
     await fleet.serve()
     # All came at once, so the last one's response is the time that all took.
-    return max(result.response_s or 0.0 for result in fleet.results.values()) / len(samples)
+    return max(result.response_s or 0.0 for result in fleet.results.values()) / len(jobs)
+
+
+def served_as(way: Way, engine: TorchConfig, batch: int) -> TorchConfig:
+    """Return an engine's options for a way to serve."""
+    return replace(
+        engine,
+        mode=way.mode,
+        policy=way.policy,
+        max_running=batch,
+        scheduling=way.scheduling,
+    )
 
 
 def paper_cost_s(workload: Workload) -> float:
@@ -220,27 +258,44 @@ def summarise(way: Way, batch: int, workload: Workload, fleet: Fleet) -> Served:
     )
 
 
-async def run(minutes: float, batches: list[int], seed: int, path: str | None) -> None:
+async def measure(
+    engine: TorchConfig, minutes: float, batches: Sequence[int], seed: int, *, alone: int = 40
+) -> tuple[dict[str, Any], list[Served], dict[tuple[str, int], Fleet]]:
+    """Serve the workload every way; return the figures, what they are of, and the fleets.
+
+    Args:
+        engine: The engine, its way to serve aside.
+        minutes: How long tasks come, each way.
+        batches: The largest batches.
+        seed: Of the workload.
+        alone: Tasks by which it is measured what one costs.
+    """
     spec = replace(WORKLOADS['wid1'], kinds=KINDS_SERVED)
     skill_set = find_skill_set('tello')
     whole = compose(spec, seed)
-    cost_s = await task_cost_s(whole, draw_samples(whole, seed)[:40], skill_set)
+    first = jobs_of(whole, draw_samples(whole, seed), 1.0)[:alone]
+    cost_s = await task_cost_s(first, skill_set, engine)
     factor = cost_s / paper_cost_s(whole)
     workload = compose(replace(spec, duration_s=60.0 * minutes / factor), seed)
     samples = draw_samples(workload, seed)
     robots = scaled(skill_set, execution_factor(workload, samples, skill_set, factor))
+    jobs = jobs_of(workload, samples, factor)
     print(
         f"a task costs the engine {1000 * cost_s:.1f} ms, the paper's "
-        f'{1000 * paper_cost_s(whole):.0f} ms; {len(workload.tasks)} tasks in {minutes:g} min'
+        f'{1000 * paper_cost_s(whole):.0f} ms; {len(jobs)} tasks in {minutes:g} min',
+        flush=True,
     )
     served: list[Served] = []
+    fleets: dict[tuple[str, int], Fleet] = {}
     with Progress(console=Console(stderr=True)) as progress:
         bar = progress.add_task('', total=len(WAYS) * len(batches))
         for batch in batches:
             for way in WAYS:
                 progress.update(bar, description=f'{way.name}, batch {batch}')
-                fleet = Fleet(workload, samples, way, batch, factor, robots)
+                options = served_as(way, engine, batch)
+                fleet = Fleet(jobs, workload.robots, robots, options, seed)
                 await fleet.serve()
+                fleets[way.name, batch] = fleet
                 one = summarise(way, batch, workload, fleet)
                 served.append(one)
                 progress.console.print(
@@ -249,21 +304,16 @@ async def run(minutes: float, batches: list[int], seed: int, path: str | None) -
                 )
                 progress.advance(bar)
     served.sort(key=lambda one: [way.name for way in WAYS].index(one.way))
-    show(served, factor)
-    save(
-        'contention',
-        {
-            'time_factor': factor,
-            'task_cost_s': cost_s,
-            'paper_task_cost_s': paper_cost_s(whole),
-            'tasks': len(workload.tasks),
-            'minutes': minutes,
-            'seed': seed,
-            'served': [asdict(one) for one in served],
-        },
-        targets(served),
-        path=path,
-    )
+    figures = {
+        'time_factor': factor,
+        'task_cost_s': cost_s,
+        'paper_task_cost_s': paper_cost_s(whole),
+        'tasks': len(jobs),
+        'minutes': minutes,
+        'seed': seed,
+        'served': [asdict(one) for one in served],
+    }
+    return figures, served, fleets
 
 
 def main() -> None:
@@ -274,7 +324,11 @@ def main() -> None:
     parser.add_argument('--batches', type=COUNT, nargs='+', default=[4, 12])
     parser.add_argument('--seed', type=FROM_ZERO, default=0)
     options = parser.parse_args()
-    asyncio.run(run(options.minutes, options.batches, options.seed, options.json))
+    figures, served, _ = asyncio.run(
+        measure(TorchConfig(), options.minutes, options.batches, options.seed)
+    )
+    show(served, f'wid1 on the embedded model, times scaled by {figures["time_factor"]:.4f}')
+    save('contention', figures, targets(served), path=options.json)
 
 
 if __name__ == '__main__':

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +33,11 @@ from timely_llm_ros.engines import (
     SegmentGenerated,
     create_engine,
 )
+from timely_llm_ros.engines.tokens import find_model
 from timely_llm_ros.engines.torch import TorchConfig
+from timely_llm_ros.prompts import load_prompts
 from timely_llm_ros.sample_tasks import KINDS, TaskSample, sample_task
 from timely_llm_ros.scheduling import SchedulingOptions, ServingMode
-from timely_llm_ros.skills import build_prompt
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.utility import NORMAL
 
@@ -49,15 +51,16 @@ ROBOTS = (Robot('drone_1', 'tello'), Robot('arm_1', 'arm'))
 class Generator:
     """An engine and the means to generate plans with it."""
 
-    def __init__(self, mode: ServingMode, policy: str, max_running: int) -> None:
-        self._engine = create_engine(
-            TorchConfig(
-                mode=mode,
-                policy=policy,
-                max_running=max_running,
-                scheduling=SchedulingOptions(admission='feasible', interrupts=True),
-            )
+    def __init__(self, engine: TorchConfig, mode: ServingMode, max_running: int) -> None:
+        options = replace(
+            engine,
+            mode=mode,
+            policy='fcfs',
+            max_running=max_running,
+            scheduling=SchedulingOptions(admission='feasible', interrupts=True),
         )
+        self._engine = create_engine(options)
+        self._prompts = load_prompts('auto', find_model(options.model_path))
         self._left = 0
         self._tokens = 0
         self._done = asyncio.Event()
@@ -84,7 +87,7 @@ class Generator:
             self._engine.submit(
                 GenerationRequest(
                     generation_id=f'{self._count}',
-                    prompt=build_prompt(skill_set, sample.scene, sample.instruction),
+                    prompt=self._prompts.build(skill_set, sample.scene, sample.instruction),
                     skill_set=skill_set,
                     scene=sample.scene,
                     utility=NORMAL,
@@ -117,7 +120,12 @@ def cpu_time_s(pid: int) -> float:
 
 
 async def segmentation(
-    pairs: int, rounds: int, plans: int, max_running: int, progress: Progress
+    engine: TorchConfig,
+    pairs: int,
+    rounds: int,
+    plans: int,
+    max_running: int,
+    progress: Progress,
 ) -> dict[str, Any]:
     """Generate the same plans both ways, in turns; return times and the overhead.
 
@@ -138,7 +146,9 @@ async def segmentation(
     found: dict[ServingMode, list[tuple[float, float, int]]] = {'segmented': [], 'whole_plan': []}
     bar = progress.add_task(f'{max_running} at once', total=pairs)
     for _ in range(pairs):
-        for name, best in (await _one_pair(list(found), rounds, groups, max_running)).items():
+        for name, best in (
+            await _one_pair(engine, list(found), rounds, groups, max_running)
+        ).items():
             found[name].append(best)
         progress.advance(bar)
     time_s, cpu_s = (
@@ -168,10 +178,14 @@ async def segmentation(
 
 
 async def _one_pair(
-    names: list[ServingMode], rounds: int, groups: list[list[TaskSample]], max_running: int
+    engine: TorchConfig,
+    names: list[ServingMode],
+    rounds: int,
+    groups: list[list[TaskSample]],
+    max_running: int,
 ) -> dict[ServingMode, tuple[float, float, int]]:
     """Return the time, the CPU time (s) and the tokens of one fresh worker each way."""
-    generators = {name: Generator(name, 'fcfs', max_running) for name in names}
+    generators = {name: Generator(engine, name, max_running) for name in names}
     for generator in generators.values():
         await generator.start()
         await generator.generate([sample for group in groups for sample in group])
@@ -308,7 +322,11 @@ def main() -> None:
     options = parser.parse_args()
     with Progress(console=Console(stderr=True)) as progress:
         costs = [
-            asyncio.run(segmentation(options.pairs, options.rounds, options.plans, batch, progress))
+            asyncio.run(
+                segmentation(
+                    TorchConfig(), options.pairs, options.rounds, options.plans, batch, progress
+                )
+            )
             for batch in dict.fromkeys((1, options.batch))
         ]
     for cost in costs:

@@ -83,9 +83,9 @@ def best_of(served: list[Served]) -> dict[str, Served]:
     return best
 
 
-def show(served: list[Served], factor: float) -> None:
+def show(served: list[Served], title: str) -> None:
     """Print the table."""
-    table = Table(title=f'wid1 on the embedded model, times scaled by {factor:.4f}')
+    table = Table(title=title)
     for head in ('way', 'batch', 'tasks', 'U urgent', 'U normal', 'mean U', 'R urgent', 'R normal'):
         table.add_column(head, justify='left' if head == 'way' else 'right')
     best = best_of(served).values()

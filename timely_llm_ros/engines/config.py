@@ -48,7 +48,7 @@ class EngineConfig:
     prefill_chunk: int = option(
         0,
         'Most prompt tokens in one engine step, with vllm all tokens of a step; 0 for 128, with '
-        'vllm 2048. Fewer let urgent tasks begin sooner, more take less time in all.',
+        'vllm or on a GPU 2048. Fewer let urgent tasks begin sooner, more take less time in all.',
         minimum=0,
         maximum=65536,
     )

@@ -91,11 +91,12 @@ def read(name: str) -> Recorded:
     """Return what the file of a name holds."""
     content = json.loads((FOLDER / f'{name}.json').read_text(encoding='utf-8'))
     machine = content['machine']
+    gpu = f' with an {found}' if (found := machine.get('gpu')) else ''
     return Recorded(
         name,
         content['date'][:10],
         present_command(content['command']),
-        f'{machine["cores"]}-core {machine["cpu"]}',
+        f'{machine["cores"]}-core {machine["cpu"]}{gpu}',
         machine['load'],
         content['figures'],
         tuple(

@@ -11,6 +11,9 @@ from timely_llm_ros.engines.tokens import Sampling
 from timely_llm_ros.options import option
 from timely_llm_ros.scheduling import SchedulingOptions
 
+GPU_CHUNK = 2048
+"""What ``prefill_chunk`` 0 stands for where no CPU computes: vLLM's."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TorchConfig(StepOptions, LocalOptions, ModelConfig):
@@ -19,6 +22,12 @@ class TorchConfig(StepOptions, LocalOptions, ModelConfig):
     name: ClassVar[str] = 'torch'
 
     device: str = option('cpu', 'Where torch computes, e.g. cpu or cuda.')
+
+    @property
+    def chunk(self) -> int:
+        """Most prompt tokens in one step; elsewhere than on a CPU a step hardly grows with them."""
+        on_cpu = self.device.partition(':')[0] == 'cpu'
+        return super().chunk if on_cpu else self.prefill_chunk or GPU_CHUNK
 
     @classmethod
     def from_json(cls, text: str) -> TorchConfig:
