@@ -50,7 +50,8 @@ def test_the_doctor_looks_at_every_program_and_skill_set_that_ships() -> None:
     assert programs.text.startswith('executor, planner, recorder, replay, window in ')
     (skill_sets,) = doctor_command.check_skill_sets()
     assert (
-        skill_sets.text == 'arm, behavior, chatbot, libero, nav2, ros2_control, rover, tello, virtualhome'
+        skill_sets.text
+        == 'arm, behavior, chatbot, libero, nav2, ros2_control, rover, tello, virtualhome'
     )
 
 

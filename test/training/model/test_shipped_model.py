@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 import torch
+from safetensors import safe_open
 from transformers import AutoTokenizer, LlamaForCausalLM
 
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.skills.prompt import build_prompt
 from timely_llm_ros.training.model.evaluate import MODEL_LIMIT_BYTES, Examiner, held_out_tasks
+from timely_llm_ros.training.model.export import model_card
+from timely_llm_ros.training.model.network import NetworkShape
 from timely_llm_ros.training.model.tokenizer import EOS_ID
 
 if TYPE_CHECKING:
@@ -37,6 +42,16 @@ def test_it_says_how_it_came_about() -> None:
     training = json.loads((FOLDER / 'training.json').read_text())
     assert training['command'].endswith(f'--seed {training["seed"]}')
     assert training['steps'] > 0
+
+
+def test_its_card_is_the_one_that_an_export_writes() -> None:
+    config = json.loads((FOLDER / 'config.json').read_text())
+    shape = NetworkShape(**{item.name: config[item.name] for item in fields(NetworkShape)})
+    with safe_open(FOLDER / 'model.safetensors', 'pt') as file:
+        names = list(file.keys())
+        parameters = sum(math.prod(file.get_slice(name).get_shape()) for name in names)
+    card = (FOLDER / 'README.md').read_text('utf-8')
+    assert card == model_card('timely-planner', shape, parameters)
 
 
 def test_the_tokenizer_fits_the_weights_and_the_skill_sets() -> None:

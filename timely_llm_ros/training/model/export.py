@@ -21,6 +21,32 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.training.model.network import NetworkShape, PlannerNetwork
 
+CARD = """---
+license: apache-2.0
+library_name: transformers
+pipeline_tag: text-generation
+tags: [robotics, planning]
+---
+# {name}
+
+A small language model of timely_llm_ros that plans for robots: from a skill set, a scene and an
+instruction it writes a plan in that package's plan language. It knows the skill sets `tello` and
+`arm` and their words, and is no chat model.
+
+| | |
+|---|---|
+| architecture | Llama with attention biases: {layers} layers, width {width}, {heads} heads, \
+{kv_heads} KV heads, FFN {ffn}, tied embeddings |
+| size | {parameters:.1f} M parameters, bfloat16 |
+| context | {context:,} tokens |
+| data | tasks and right plans that `timely_llm_ros.sample_tasks` draws; held-out words and scenes \
+are not among them |
+| training | from random weights, by `make model`: `training.json` |
+
+Its accuracy, its limits and what it was trained on: `docs/model_card.md` of timely_llm_ros.
+"""
+"""The model card of Hugging Face."""
+
 _MATRICES = {
     'q': 'self_attn.q_proj.weight',
     'k': 'self_attn.k_proj.weight',
@@ -77,6 +103,20 @@ def llama_config(shape: NetworkShape) -> dict[str, Any]:
     }
 
 
+def model_card(name: str, shape: NetworkShape, parameters: int) -> str:
+    """Return the content of ``README.md``."""
+    return CARD.format(
+        name=name,
+        layers=shape.num_hidden_layers,
+        width=shape.hidden_size,
+        heads=shape.num_attention_heads,
+        kv_heads=shape.num_key_value_heads,
+        ffn=shape.intermediate_size,
+        parameters=parameters / 1e6,
+        context=shape.max_position_embeddings,
+    )
+
+
 def export(network: PlannerNetwork, folder: Path, training: Mapping[str, Any]) -> None:
     """Write the model folder; an existing one is replaced only when the new one is whole.
 
@@ -92,6 +132,9 @@ def export(network: PlannerNetwork, folder: Path, training: Mapping[str, Any]) -
         generation = {'do_sample': False, 'eos_token_id': EOS_ID, 'pad_token_id': PAD_ID}
         _write_json(fresh / 'generation_config.json', generation)
         _write_json(fresh / 'training.json', training)
+        parameters = sum(it.numel() for it in network.parameters())
+        card = model_card(folder.name, network.shape, parameters)
+        (fresh / 'README.md').write_text(card, encoding='utf-8')
         write_tokenizer(fresh, max_length=network.shape.max_position_embeddings)
         fresh.chmod(0o755)
         for path in fresh.iterdir():
