@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.budget import EvictionRule
     from timely_llm_ros.engines.core import EvictionMethod
     from timely_llm_ros.engines.torch.compute import LoadedModel
-    from timely_llm_ros.sample_tasks import TaskSample
+    from timely_llm_ros.skills import Scene, SkillSet
 
 SIZES = (40, 60, 90, 130, 200)
 """Objects per scene: long prompts, which is where eviction can matter."""
@@ -42,13 +42,32 @@ skill_set = cache(find_skill_set)
 _CALL = re.compile(r'[^;{}]+')
 
 
+def skill_f1(plan: str, right: str) -> float:
+    """Return the F1 of a plan's calls, each with its arguments, against those of the right one."""
+    got, wanted = (Counter(map(str.strip, _CALL.findall(text))) for text in (plan, right))
+    common = (got & wanted).total()
+    return 2 * common / (got.total() + wanted.total()) if common else 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A task in a held-out scene and its prompt."""
+    """What is to be generated, and what would be right.
+
+    Attributes:
+        number: Its place.
+        prompt: What the model reads.
+        skills: What a plan may use.
+        scene: What it may name.
+        right: The right plan or answer.
+        score: Says what one is worth beside the right one, from 0 to 1.
+    """
 
     number: int
-    sample: TaskSample
     prompt: Prompt
+    skills: SkillSet
+    scene: Scene
+    right: str
+    score: Callable[[str, str], float] = skill_f1
 
 
 def make_jobs(
@@ -65,16 +84,10 @@ def make_jobs(
         sample = sample_task(rng, rng.choice(numbers), rng.choice(SIZES), scenes='held_out')
         if '#' in sample.plan or tokens(sample.plan) < least_tokens:
             continue
-        prompt = build_prompt(skill_set(sample.skill_set), sample.scene, sample.instruction)
-        jobs.append(Job(len(jobs), sample, prompt))
+        skills = skill_set(sample.skill_set)
+        prompt = build_prompt(skills, sample.scene, sample.instruction)
+        jobs.append(Job(len(jobs), prompt, skills, sample.scene, sample.plan))
     return jobs
-
-
-def skill_f1(plan: str, right: str) -> float:
-    """Return the F1 of a plan's calls, each with its arguments, against those of the right one."""
-    got, wanted = (Counter(map(str.strip, _CALL.findall(text))) for text in (plan, right))
-    common = (got & wanted).total()
-    return 2 * common / (got.total() + wanted.total()) if common else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +144,12 @@ class Server:
 
     def fixed_tokens(self, job: Job) -> int:
         """Return the length of a prompt's shared beginning (tokens)."""
-        return len(self._texts.encode(job.prompt.fixed, beginning=True))
+        return len(self._texts.fixed_ids(job.prompt))
 
     def prompt_tokens(self, job: Job) -> int:
         """Return the length of a job's prompt (tokens)."""
-        return self.fixed_tokens(job) + len(self._texts.encode(job.prompt.body))
+        fixed = self.fixed_tokens(job)
+        return fixed + len(self._texts.body_ids(job.prompt, beginning=not fixed))
 
     def prepare(self, job: Job) -> None:
         """Compile a job's grammar and compute the beginning of its prompt that others share."""
@@ -146,13 +160,12 @@ class Server:
         return self._serve(job, rule, most_tokens=self._max_tokens)
 
     def _serve(self, job: Job, rule: EvictionRule | None, *, most_tokens: int) -> Outcome:
-        sample = job.sample
         arrival_s = time.monotonic()
         request = GenerationRequest(
             'job',
             job.prompt,
-            skill_set(sample.skill_set),
-            sample.scene,
+            job.skills,
+            job.scene,
             NORMAL,
             arrival_s,
             max_tokens=most_tokens,
@@ -184,14 +197,14 @@ class Server:
             core.apply(Resume('job', 'true'))
         total_s = time.monotonic() - arrival_s
         text = ''.join(texts)
-        exact = ended.reason == 'stop' and _plain(text) == _plain(sample.plan)
+        exact = ended.reason == 'stop' and _plain(text) == _plain(job.right)
         return Outcome(
             total_s,
             prefill_s,
             ended.tokens + 1,
             evicted,
             exact,
-            skill_f1(text, sample.plan),
+            job.score(text, job.right),
             steps_s,
         )
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import statistics
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from timely_llm_ros.budget import FixedEviction
 
@@ -20,9 +20,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from benchmarks.timebill.jobs import Job, Outcome, Server
-    from timely_llm_ros.prediction.lengths import LengthDistribution, ResponseLengthModel
+    from timely_llm_ros.prediction.lengths import LengthDistribution
 
 Item = TypeVar('Item')
+
+
+class Predictor(Protocol):
+    """Says how long an answer to a prompt will be."""
+
+    def predict(self, fixed: str, body: str) -> LengthDistribution: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +76,7 @@ def record(
     jobs: Sequence[Job],
     grid: Sequence[float],
     rng: random.Random,
-    rlp: ResponseLengthModel,
+    rlp: Predictor,
     *,
     times: int,
 ) -> tuple[list[Recorded], float]:

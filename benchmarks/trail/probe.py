@@ -20,7 +20,6 @@ from timely_llm_ros.engines.tokens import PREDICTORS, SHIPPED_MODEL, find_model
 from timely_llm_ros.engines.torch import RARE
 from timely_llm_ros.engines.torch.compute import find_method
 from timely_llm_ros.prediction.lengths import EVERY, read_probe, read_rlp
-from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.training import LONGEST, generate_samples, remaining_lengths
 from timely_llm_ros.utility import NORMAL
 
@@ -121,8 +120,8 @@ def long_requests(loaded: LoadedModel, count: int, seed: int) -> list[Generation
         GenerationRequest(
             f'{job.number}',
             job.prompt,
-            find_skill_set(job.sample.skill_set),
-            job.sample.scene,
+            job.skills,
+            job.scene,
             NORMAL,
             0.0,
             max_tokens=LONGEST,
