@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.pages.writing import read, table
+from benchmarks.pages.writing import measured, read, table
 from benchmarks.timelyllm import PAPER_MS, PAPER_PERCENT, PAPER_US, tolerance
 from benchmarks.workloads import PROFILES
 
@@ -31,7 +31,8 @@ def context() -> dict[str, Any]:
         'bounds': bounds(),
         'segmentation': segmentation(),
         'choosing': choosing(),
-        'contention': contention(),
+        'contention': contention(read('contention').figures['served']),
+        'general': _general() if measured('llm_serving') else {},
         'reference': reference,
         'factor': read('contention').figures['time_factor'],
         'ours': {name: _ours(name) for name in ('wid1', 'wid2')},
@@ -212,8 +213,22 @@ def choosing() -> str:
     )
 
 
-def contention() -> str:
-    """Return what each way gives on the embedded model in real time."""
+def _general() -> dict[str, Any]:
+    """Return what a general model's part names."""
+    found = read('llm_serving').figures
+    chats = table(
+        ('chats in', 'batch', 'first response, mean (s)', 'longest (s)'),
+        (
+            (way, row['batch'], f'{row["response_s"]:.1f}', f'{row["longest_s"]:.1f}')
+            for way, rows in found['chats'].items()
+            for row in rows
+        ),
+    )
+    return {**found, 'ways': contention(found['contention']['served']), 'chats': chats}
+
+
+def contention(served: Iterable[dict[str, Any]]) -> str:
+    """Return what each way gives on a real model in real time."""
     return table(
         (
             'way', 'batch', 'U urgent', 'U normal', 'mean utility', 'R urgent (ms)',
@@ -226,7 +241,7 @@ def contention() -> str:
                 *(f'{row[key]:.3f}' for key in ('urgent', 'normal', 'utility')),
                 *(f'{1000 * row[f"{group}_response_s"]:.0f}' for group in ('urgent', 'normal')),
             )
-            for row in read('contention').figures['served']
+            for row in served
         ),
     )  # fmt: skip
 

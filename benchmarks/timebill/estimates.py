@@ -22,13 +22,17 @@ REQUEST_ROUNDS = 6
 """Whole requests measured per round of the profile: one takes a twentieth of a second."""
 
 
-def time_sizes(loaded: Any, repeats: int, chunk: int) -> Timings:
-    """Measure the sizes of long scenes."""
-    from timely_llm_ros.engines.torch.compute import TorchStopwatch
-
-    plan = ProfilePlan(
+def long_scenes(repeats: int) -> ProfilePlan:
+    """Return the sizes of prompts with long scenes."""
+    return ProfilePlan(
         (250, 500, 1000, 2000, 3000), (64, 256, 1024, 2048, 3072), (1,), repeats, step_visits=3
     )
+
+
+def time_sizes(loaded: Any, plan: ProfilePlan, chunk: int) -> Timings:
+    """Measure prompts and steps of those sizes."""
+    from timely_llm_ros.engines.torch.compute import TorchStopwatch
+
     return measure(plan, TorchStopwatch(loaded, prefill_chunk=chunk, steps=24))
 
 

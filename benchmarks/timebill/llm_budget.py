@@ -28,6 +28,7 @@ from timely_llm_ros.engines.tokens import find_model
 from timely_llm_ros.engines.torch import TorchConfig
 from timely_llm_ros.engines.torch.compute import find_method, load_model
 from timely_llm_ros.prediction.lengths import LengthDistribution
+from timely_llm_ros.prediction.times import ProfilePlan
 from timely_llm_ros.prompts import load_prompts
 from timely_llm_ros.skills import Scene
 from timely_llm_ros.skills.loading import find_skill_set
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
     from timely_llm_ros.prompts import Prompts
 
 GRID = (0.0, 0.25, 0.5, 0.75, 0.95)
+PROMPTS, CONTEXTS = (800, 1400, 2100), (512, 1280, 2048)
+"""Sizes by which times are learned (tokens)."""
+
 KV_TOKENS, MAX_TOKENS = 16_384, 160
 BUCKET = 8
 """Lengths (tokens) that count as one."""
@@ -89,12 +93,15 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument('--jobs', type=COUNT, default=21, help='(default: %(default)s)')
     parser.add_argument('--learned', type=COUNT, default=15, help='answers before (%(default)s)')
     parser.add_argument('--visits', type=COUNT, default=1, help='timings of each (%(default)s)')
-    parser.add_argument('--repeats', type=COUNT, default=4, help='of the profile (%(default)s)')
+    parser.add_argument(
+        '--repeats', type=COUNT, default=2, help='of the profile, before and after (%(default)s)'
+    )
     parser.add_argument('--seed', type=FROM_ZERO, default=1)
     options = parser.parse_args(given)
     path, chunk = find_model(options.model), TorchConfig().chunk
     loaded, prompts = load_model(path, max_kv_tokens=KV_TOKENS), load_prompts('auto', path)
-    before = time_sizes(loaded, -(-options.repeats // 2), chunk)
+    plan = ProfilePlan(PROMPTS, CONTEXTS, (1,), options.repeats, step_visits=2)
+    before = time_sizes(loaded, plan, chunk)
     server = Server(loaded, find_method('snapkv'), max_tokens=MAX_TOKENS, chunk=chunk)
     questions = draw_questions(options.jobs, options.seed)
     others = draw_questions(options.learned, options.seed + 1000)
@@ -108,7 +115,7 @@ def main(given: Sequence[str] | None = None) -> None:
         lengths.observe(job.prompt.body, server.serve(job, None).length)
     rng = random.Random(options.seed)
     recorded, evicting_token_s = record(server, jobs, GRID, rng, lengths, times=options.visits)
-    after = time_sizes(loaded, -(-options.repeats // 2), chunk)
+    after = time_sizes(loaded, plan, chunk)
     profiled, estimator = profile(loaded, (before, after), options.repeats, chunk)
     estimates = Estimates.of(profiled)
     budgets_s = budgets_of(recorded)

@@ -38,7 +38,14 @@ from benchmarks.timebill.approaches import (
     told,
 )
 from benchmarks.timebill.checks import coverage, effects, leverage
-from benchmarks.timebill.estimates import COVERAGE, Estimates, factors, profile, time_sizes
+from benchmarks.timebill.estimates import (
+    COVERAGE,
+    Estimates,
+    factors,
+    long_scenes,
+    profile,
+    time_sizes,
+)
 from benchmarks.timebill.figures import draw, table
 from benchmarks.timebill.jobs import Server, make_jobs
 from benchmarks.timebill.record import progress, record
@@ -220,7 +227,7 @@ def make_record(options: argparse.Namespace) -> Record:
     grid = QUICK_GRID if quick else GRID
     path = find_model(SHIPPED_MODEL)
     loaded = load_model(path, max_kv_tokens=KV_TOKENS)
-    before = time_sizes(loaded, -(-repeats // 2), CHUNK)
+    before = time_sizes(loaded, long_scenes(-(-repeats // 2)), CHUNK)
     server = Server(loaded, find_method(options.eviction), max_tokens=MAX_TOKENS, chunk=CHUNK)
     steps = step_table(
         server, CONTEXTS[1::2] if quick else CONTEXTS, kv_tokens=KV_TOKENS, rounds=1 if quick else 3
@@ -234,7 +241,7 @@ def make_record(options: argparse.Namespace) -> Record:
     recorded, evicting_token_s = record(
         server, jobs, grid, random.Random(options.seed), rlp, times=times
     )
-    after = time_sizes(loaded, -(-repeats // 2), CHUNK)
+    after = time_sizes(loaded, long_scenes(-(-repeats // 2)), CHUNK)
     profiled, estimator = profile(loaded, (before, after), repeats, CHUNK)
     ours = TimeBill(grid, Estimates.of(profiled))
     clock = live(server, ours, jobs, recorded, budgets_of(recorded)[3])
