@@ -104,45 +104,46 @@ export class World {
     const box = [0, 0, 0, 0];
     if (placed.length || things.length) {
       const points = [...placed.map((robot) => robot.pose.at), ...things.map((thing) => thing.at)];
-      const reach = Math.max(2, ...points.map(([x, y]) => Math.max(Math.abs(x), Math.abs(y)))) * 1.1;
-      // Bounds only grow, since a floor that breathes makes dizzy.
-      this.reach = Math.min(200, Math.max(this.reach || 0, Math.ceil(reach)));
-      all.push({ x: 0, y: 0, scale: 1, half: this.reach, robots: placed, things, common: true, size: Math.max(0.5, this.reach / 14) });
-      box.splice(0, 4, -this.reach, -this.reach, this.reach, this.reach);
+      this.room = roomFor(points, this.room);
+      const [left, bottom, right, top] = this.room;
+      const size = Math.max(0.5, Math.max(right - left, top - bottom) / 28);
+      all.push({ x: 0, y: 0, scale: 1, box: this.room, robots: placed, things, common: true, size });
+      box.splice(0, 4, ...this.room);
     }
     const wide = Math.min(2.4, this.camera.width / Math.max(1, this.camera.height));
     const columns = Math.max(1, Math.round(Math.sqrt(others.length * wide * 0.85)));
     // Stages that move take no trails with them.
     if (columns !== this.columns) this.trails.clear();
     this.columns = columns;
-    const base = all.length ? this.reach + GAP + STAGE / 2 : 0;
+    const base = all.length ? this.room[2] + GAP + STAGE / 2 : 0;
     others.forEach((robot, index) => {
       const x = base + (index % columns) * (STAGE + GAP), y = -Math.floor(index / columns) * (STAGE + GAP);
       const far = robot.scene.map((item) => Math.max(Math.abs(item[5]), Math.abs(item[6])));
       const near = robot.body === 'arm' ? 0.8 : 2;
       const way = robot.way?.to ? Math.max(Math.abs(robot.way.to[0]), Math.abs(robot.way.to[1])) : 0;
       robot.reach = Math.min(2000, Math.max(near, ...far, way));
-      all.push({ x, y, scale: STAGE / 2.25 / robot.reach, half: STAGE / 2, robots: [robot], things: [], size: 1.7, robot });
-      box[0] = Math.min(box[0], x - STAGE / 2);
-      box[1] = Math.min(box[1], y - STAGE / 2);
-      box[2] = Math.max(box[2], x + STAGE / 2);
-      box[3] = Math.max(box[3], y + STAGE / 2);
+      const own = [x - STAGE / 2, y - STAGE / 2, x + STAGE / 2, y + STAGE / 2];
+      all.push({ x, y, scale: STAGE / 2.25 / robot.reach, box: own, robots: [robot], things: [], size: 1.7, robot });
+      box.splice(0, 4, ...box.map((edge, side) => (side < 2 ? Math.min : Math.max)(edge, own[side])));
     });
     return { all, box };
   }
 
   #floor(stage) {
     const { camera, color } = this;
-    const { x, y, half } = stage;
-    const corners = (grow) => [[-1, -1], [1, -1], [1, 1], [-1, 1]].map(([a, b]) => [x + a * (half + grow), y + b * (half + grow), 0]);
+    const { x, y, box: [left, bottom, right, top] } = stage;
+    const corners = [[left, bottom, 0], [right, bottom, 0], [right, top, 0], [left, top, 0]];
     const chosen = stage.robot && stage.robot.name === this.selected;
-    camera.fill(corners(0), stage.robot?.halted ? `color-mix(in srgb, ${color.missed} 13%, ${color.card})` : color.card);
-    const step = niceStep(half / 5 / stage.scale) * stage.scale;
-    for (let at = -Math.floor(half / step) * step; at <= half; at += step) {
-      camera.stroke([[x + at, y - half, 0], [x + at, y + half, 0]], color.line, 0.6);
-      camera.stroke([[x - half, y + at, 0], [x + half, y + at, 0]], color.line, 0.6);
-    }
-    camera.stroke(corners(0), chosen ? color.accent : color.line, chosen ? 2.5 : 1.2, true);
+    camera.fill(corners, stage.robot?.halted ? `color-mix(in srgb, ${color.missed} 13%, ${color.card})` : color.card);
+    const step = niceStep(Math.max(right - left, top - bottom) / 10 / stage.scale) * stage.scale;
+    // Lines are where the stage's own numbers are round.
+    const lines = (from, to, zero) => {
+      const first = Math.ceil((from - zero) / step), count = Math.floor((to - zero) / step) - first + 1;
+      return Array.from({ length: Math.max(0, count) }, (_, index) => zero + (first + index) * step);
+    };
+    for (const at of lines(left, right, x)) camera.stroke([[at, bottom, 0], [at, top, 0]], color.line, 0.6);
+    for (const at of lines(bottom, top, y)) camera.stroke([[left, at, 0], [right, at, 0]], color.line, 0.6);
+    camera.stroke(corners, chosen ? color.accent : color.line, chosen ? 2.5 : 1.2, true);
   }
 
   #thing(stage, thing, now, add, labels) {
@@ -270,6 +271,20 @@ export class World {
     const near = this.spots.map((spot) => ({ ...spot, away: Math.hypot(spot.x - x, spot.y - y) })).filter((spot) => spot.away < spot.radius + 8);
     return near.sort((one, other) => one.away - other.away)[0]?.name || '';
   }
+}
+
+// The floor under these points, with some room around them: left, bottom, right, top (m). It only grows, since a
+// floor that breathes makes dizzy.
+function roomFor(points, before) {
+  const [xs, ys] = [0, 1].map((axis) => points.map((point) => point[axis]));
+  const edges = (values) => {
+    const least = Math.min(...values), most = Math.max(...values);
+    const room = Math.max(2 - (most - least) / 2, 0.5, 0.1 * (most - least));
+    return [Math.max(-200, Math.floor(least - room)), Math.min(200, Math.ceil(most + room))];
+  };
+  const [left, right] = edges(xs), [bottom, top] = edges(ys);
+  const [l, b, r, t] = before || [left, bottom, right, top];
+  return [Math.min(left, l), Math.min(bottom, b), Math.max(right, r), Math.max(top, t)];
 }
 
 function readColors() {
