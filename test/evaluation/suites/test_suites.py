@@ -176,6 +176,21 @@ def test_what_a_gripper_cannot_do_ends_a_plan(plan: str, why: str) -> None:
 
 
 @needs_archives
+@given(data=st.data())
+def test_no_plan_breaks_the_judge(data: st.DataObject) -> None:
+    own = suite('libero')
+    name = data.draw(st.sampled_from(TASKS['libero']))
+    targets = st.sampled_from([item.name for item in own.task(name).scene.objects])
+    skills = st.sampled_from([it for it in own.skill_set.skills if it != 'stop'])
+    calls = data.draw(st.lists(st.tuples(skills, targets), min_size=1, max_size=12))
+    plan = ''.join(f'{skill}({target});' for skill, target in calls)
+    verdict = own.judge(name, plan)
+    assert not verdict.refused
+    assert 0 <= verdict.met <= verdict.goals
+    assert verdict.success == (verdict.executable and verdict.met == verdict.goals)
+
+
+@needs_archives
 def test_a_written_plan_counts_as_far_as_it_is_valid() -> None:
     own = suite('virtualhome')
     (case,) = suite_cases(own, 1)

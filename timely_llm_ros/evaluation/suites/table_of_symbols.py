@@ -86,17 +86,17 @@ class Table:
         above = sorted(name for name, (_, place) in self.at.items() if place == target)
         if above:
             raise CannotError(f'{above[0]} is on it')
-        if (door := self.shut(self.at[target][1])) != '':
+        if target in self.at and (door := self.shut(self.at[target][1])):
             raise CannotError(f'{door} is closed')
         self.held = target
-        del self.at[target]
+        self.at.pop(target, None)
 
     def _place(self, how: Relation, target: str) -> None:
         if not self.held:
             raise CannotError('the gripper holds nothing')
         if target == self.held:
             raise CannotError(f'{target} is what the gripper holds')
-        if (door := self.shut(target)) != '':
+        if door := self.shut(target):
             raise CannotError(f'{door} is closed')
         self.at[self.held] = how, target
         self.held = ''
