@@ -15,7 +15,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from benchmarks.common import COUNT, FROM_ZERO, Target, arguments, save
+from benchmarks.common import COUNT, FROM_ZERO, Number, Target, arguments, save
 from benchmarks.timebill.approaches import Approach, Overrun, TimeBill, fixed, oracle
 from benchmarks.timebill.checks import coverage
 from benchmarks.timebill.documents import draw_questions, word_f1
@@ -94,7 +94,10 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument('--learned', type=COUNT, default=15, help='answers before (%(default)s)')
     parser.add_argument('--visits', type=COUNT, default=1, help='timings of each (%(default)s)')
     parser.add_argument(
-        '--repeats', type=COUNT, default=2, help='of the profile, before and after (%(default)s)'
+        '--repeats',
+        type=Number(3),
+        default=3,
+        help='of the profile, each time (%(default)s)',
     )
     parser.add_argument('--seed', type=FROM_ZERO, default=1)
     options = parser.parse_args(given)
