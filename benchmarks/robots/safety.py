@@ -344,8 +344,10 @@ def main() -> None:
     for load in dict.fromkeys((0, options.load)):
         beside = f', load {load}' if load else ''
         with busy(load), tempfile.TemporaryDirectory() as folder:
+            print(f'load {load}: faults of Tellos, some minutes ...', flush=True)
             for kind, found in asyncio.run(measure(options.trials, Path(folder))).items():
                 figures[f'{kind}{beside}'] = found
+            print(f'load {load}: faults of arms, some minutes ...', flush=True)
             for kind, result in asyncio.run(arms.measure(options.trials)).items():
                 figures[f'{kind}{beside}'] = row(arms.KINDS[kind], *result)
     print(f'{"fault":<44}{"median":>9}{"p95":>9}{"worst":>9}  counted')
