@@ -20,7 +20,7 @@ from timely_llm_ros.skills import Call, Scene, SceneObject, parse
 from timely_llm_ros.skills.loading import find_skill_set
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from timely_llm_ros.evaluation.suites.archives import SuiteArchives
 
@@ -61,7 +61,7 @@ class Libero:
     def task(self, name: str) -> SuiteTask:
         """Return a task."""
         start = self._start(name)
-        scene = Scene(tuple(_objects(start.table)))
+        scene = _scene(start.table)
         gold = ''.join(f'{skill}({target});' for skill, target in _right_plan(start))
         return SuiteTask(name, start.instruction, scene, scene, gold)
 
@@ -73,7 +73,7 @@ class Libero:
         """Carry a plan out up to what cannot be done, and ask LIBERO's predicates of the goal."""
         start = self._start(name)
         table = copy.deepcopy(start.table)
-        calls = self._calls(name, answer)
+        calls = self._calls(answer, _scene(start.table))
         if not calls:
             met = self._met(start, table)
             return SuiteVerdict('parsing', False, (), met, len(start.goal), False)
@@ -91,10 +91,10 @@ class Libero:
         """Return what it says of the right plan, which is ours and not LIBERO's."""
         return self.judge(name, self.task(name).gold)
 
-    def _calls(self, name: str, answer: str) -> list[Call]:
-        """Return a plan's calls; none where it is no list of calls in the task's scene."""
+    def _calls(self, answer: str, scene: Scene) -> list[Call]:
+        """Return a plan's calls; none where it is no list of calls in the scene."""
         try:
-            statements = parse(answer, self.skill_set, self.task(name).scene) if answer else ()
+            statements = parse(answer, self.skill_set, scene) if answer else ()
         except TimelyError:
             return []
         calls = [it for it in statements if isinstance(it, Call)]
@@ -163,22 +163,23 @@ def _typed(words: list[str]) -> dict[str, str]:
     return found
 
 
-def _objects(table: Table) -> Iterator[SceneObject]:
+def _scene(table: Table) -> Scene:
+    found = []
     for name, kind in table.kinds.items():
-        state = ''
-        if kind == 'flat_stove':
-            state = 'on' if name in table.running else 'off'
         relation, place = table.at.get(name, ('on', 'floor'))
-        yield SceneObject(name, kind, _state(table, name) or state or 'plain', relation, place)
+        found.append(SceneObject(name, kind, _state(table, name), relation, place))
     for name, owner in table.regions.items():
-        part = name.removeprefix(f'{owner}_')
-        yield SceneObject(name, as_word(part), _state(table, name) or 'plain', 'in', owner)
+        part = as_word(name.removeprefix(f'{owner}_'))
+        found.append(SceneObject(name, part, _state(table, name), 'in', owner))
+    return Scene(tuple(found))
 
 
 def _state(table: Table, name: str) -> str:
-    if table.door(name) != name:
-        return ''
-    return 'open' if name in table.opened else 'closed'
+    if table.has_switch(name):
+        return 'on' if name in table.running else 'off'
+    if table.door(name) == name:
+        return 'open' if name in table.opened else 'closed'
+    return 'plain'
 
 
 def _right_plan(start: _Start) -> list[tuple[str, str]]:

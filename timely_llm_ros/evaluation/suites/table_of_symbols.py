@@ -17,6 +17,9 @@ DRAWERS = {'wooden_cabinet', 'white_cabinet'}
 DOORS = {'microwave'}
 """Kinds of fixture that open as a whole, with what is in them."""
 
+SWITCHED = {'flat_stove'}
+"""Kinds of fixture with a switch."""
+
 _LEVELS = ('top_region', 'middle_region', 'bottom_region')
 
 
@@ -58,6 +61,10 @@ class Table:
         """Return the door that keeps a gripper from a place; empty where none does."""
         door = self.door(place)
         return '' if door in self.opened else door
+
+    def has_switch(self, name: str) -> bool:
+        """Return whether a thing can be turned on."""
+        return self.kinds.get(name) in SWITCHED
 
     def do(self, skill: str, target: str) -> None:
         """Carry a call out.
@@ -109,7 +116,7 @@ class Table:
 
     def _switch(self, target: str, *, on: bool) -> None:
         self._require_free()
-        if self.kinds.get(target) != 'flat_stove':
+        if not self.has_switch(target):
             raise CannotError(f'{target} has no switch')
         (self.running.add if on else self.running.discard)(target)
 
