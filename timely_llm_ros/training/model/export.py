@@ -125,14 +125,13 @@ def export(network: PlannerNetwork, folder: Path, training: Mapping[str, Any]) -
     folder.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix=f'.{folder.name}-', dir=folder.parent))
     try:
-        save_file(
-            hugging_face_weights(network), fresh / 'model.safetensors', metadata={'format': 'pt'}
-        )
+        weights = hugging_face_weights(network)
+        save_file(weights, fresh / 'model.safetensors', metadata={'format': 'pt'})
         _write_json(fresh / 'config.json', llama_config(network.shape))
         generation = {'do_sample': False, 'eos_token_id': EOS_ID, 'pad_token_id': PAD_ID}
         _write_json(fresh / 'generation_config.json', generation)
         _write_json(fresh / 'training.json', training)
-        parameters = sum(it.numel() for it in network.parameters())
+        parameters = sum(it.numel() for it in weights.values())
         card = model_card(folder.name, network.shape, parameters)
         (fresh / 'README.md').write_text(card, encoding='utf-8')
         write_tokenizer(fresh, max_length=network.shape.max_position_embeddings)
