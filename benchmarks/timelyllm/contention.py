@@ -186,18 +186,13 @@ class Fleet:
 
 def jobs_of(workload: Workload, samples: Sequence[TaskSample], factor: float) -> list[Job]:
     """Return a workload's tasks with all times multiplied."""
+    worth = {
+        name: TimeUtility(one.expected_response_s * factor, one.slope_per_s / factor, one.peak)
+        for name, one in workload.groups.items()
+    }
     return [
-        Job(
-            task.at_s * factor,
-            sample.instruction,
-            sample.scene,
-            TimeUtility(
-                utility.expected_response_s * factor, utility.slope_per_s / factor, utility.peak
-            ),
-            task.kind,
-        )
+        Job(task.at_s * factor, sample.instruction, sample.scene, worth[task.group], task.kind)
         for task, sample in zip(workload.tasks, samples, strict=True)
-        if (utility := workload.groups[task.group])
     ]
 
 

@@ -118,13 +118,21 @@ async def _chats(
     ]
     ways = {one.name: one for one in WAYS}
     found: dict[str, list[dict[str, Any]]] = {told: [] for told in CHAT_WAYS}
+    # All at once, whole, at each batch: as fast as the engine can.
+    took_s = [
+        max(
+            await _ask(
+                questions,
+                [0.0] * len(questions),
+                served_as(ways[CHAT_WAYS['whole answers']], engine, batch),
+            )
+        )
+        for batch in batches
+    ]
+    gap_s = min(took_s) / len(questions) / CHAT_LOAD
+    rng = random.Random(seed)
+    at_s = list(itertools.accumulate(gap_s * rng.expovariate(1.0) for _ in questions))
     for batch in batches:
-        whole = served_as(ways[CHAT_WAYS['whole answers']], engine, batch)
-        # All at once: as fast as the engine can.
-        took_s = max(await _ask(questions, [0.0] * count, whole), default=0.0)
-        rng = random.Random(seed)
-        gap_s = took_s / count / CHAT_LOAD
-        at_s = list(itertools.accumulate(gap_s * rng.expovariate(1.0) for _ in questions))
         for told, name in CHAT_WAYS.items():
             response_s = await _ask(questions, at_s, served_as(ways[name], engine, batch))
             found[told].append(
