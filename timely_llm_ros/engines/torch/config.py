@@ -25,7 +25,7 @@ class TorchConfig(StepOptions, LocalOptions, ModelConfig):
 
     @property
     def chunk(self) -> int:
-        """Most prompt tokens in one step; elsewhere than on a CPU a step hardly grows with them."""
+        """Most prompt tokens in one step: more where no CPU computes."""
         on_cpu = self.device.partition(':')[0] == 'cpu'
         return super().chunk if on_cpu else self.prefill_chunk or GPU_CHUNK
 
