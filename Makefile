@@ -70,11 +70,8 @@ test-ros: setup-dev
 	@$(RUN) -m pytest -n auto --dist loadfile --no-loadscope-reorder test/ros $(ARGS)
 
 coverage: setup-dev
-	@$(RUN) -m coverage erase
-	@$(RUN) -m coverage run -m pytest -q -n auto --dist loadfile --no-loadscope-reorder \
-	  --hypothesis-profile few -m 'not ros and not engines' \
+	@$(RUN) -m coverage run -m pytest -q --hypothesis-profile few -m 'not ros and not engines' \
 	  $(addprefix --ignore=test/,demo engines/vllm training) $(ARGS)
-	@$(RUN) -m coverage combine -q
 	@$(RUN) -m coverage json -q -o - | $(RUN) tools/coverage_by_room.py
 
 fuzz: setup-dev
