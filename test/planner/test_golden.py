@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from timely_llm_ros.planner import SegmentStarted, TaskStatus
-from timely_llm_ros.planner.timeline import Timeline
+from timely_llm_ros.planner.delivery import Timeline
 from timely_llm_ros.testing import Script, acts, make_fleet
 from timely_llm_ros.utility import TimeUtility
 from timely_llm_ros.virtual_time import run_virtual

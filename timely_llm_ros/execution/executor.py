@@ -310,11 +310,12 @@ class SegmentExecutor:
 
     def _conclude(self, job: SegmentJob, outcome: SegmentOutcome) -> None:
         self._running = None
+        # Before those behind it end, which say only that it did not succeed.
+        job.outcome.set_result(outcome)
         if not outcome.succeeded and job.plan_id == self._plan.plan_id:
             error = outcome.ending.message
             text = f'segment {outcome.index} of its plan did not succeed: {error}'
             self._halt_plan(Ending(SegmentCode.CANCELED, text))
-        job.outcome.set_result(outcome)
 
     def _halt_plan(self, ending: Ending) -> None:
         """Halt everything of the plan in hand, and have no plan."""

@@ -19,6 +19,7 @@ from timely_llm_ros.planner.planner import Planner
 from timely_llm_ros.planner.prepared_task import PreparedTask
 from timely_llm_ros.planner.task import Task, TaskFeedback, TaskPhase, TaskResult, TaskStatus
 from timely_llm_ros.planner.task_handle import TaskHandle
+from timely_llm_ros.planner.tries import Tries
 from timely_llm_ros.planner.worth import AdmissionState, Expectation
 
 __all__ = [
@@ -26,5 +27,5 @@ __all__ = [
     'CallStarted', 'Expectation', 'PhaseChanged', 'Planner', 'PlannerConfig',
     'PlannerEvent', 'PreparedTask', 'SegmentEnded', 'SegmentReady', 'SegmentStarted',
     'Task', 'TaskAccepted', 'TaskEnded', 'TaskFeedback', 'TaskHandle', 'TaskPhase', 'TaskResult',
-    'TaskStatus', 'client_weights',
+    'TaskStatus', 'Tries', 'client_weights',
 ]  # fmt: skip

@@ -66,6 +66,14 @@ class PlannerConfig:
     stop_limit_s: float = option(
         5.0, 'How long a robot may take to confirm that it stopped (s).', minimum=0.1, maximum=60.0
     )
+    replans: int = option(
+        0,
+        'How often a goal whose skill failed on its robot is planned again, from what is known of '
+        'the surroundings then, within its time budget where it has one.',
+        minimum=0,
+        maximum=16,
+        live=True,
+    )
     fallback_after_s: float = option(
         0.0,
         'A robot does the fallback plan of its skill set when the engine fails under its task, or '

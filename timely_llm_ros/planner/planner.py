@@ -37,6 +37,7 @@ from timely_llm_ros.planner.task_group import TaskGroup
 from timely_llm_ros.planner.task_handle import TaskHandle
 from timely_llm_ros.planner.task_prompts import TaskPrompts, WarmScenes
 from timely_llm_ros.planner.task_run import TaskRun
+from timely_llm_ros.planner.tries import Tries
 from timely_llm_ros.prediction.lengths import EmpiricalLengths
 
 if TYPE_CHECKING:
@@ -197,6 +198,10 @@ class Planner:
             return task
         return self._gate.choose(task, self._robots, self._queues, distance_m)
 
+    def tries(self, task: Task, came_s: float) -> Tries:
+        """Return what says whether a task that came then (s) is planned again where it fails."""
+        return Tries(task, came_s, self._config.replans)
+
     def prepare(self, task: Task) -> PreparedTask:
         """Check whether a task can be served now, and work out how; nothing waits for it yet.
 
@@ -217,7 +222,8 @@ class Planner:
         link = require_robot(self._robots, task.robot)
         queue = self._queues.get(task.robot)
         takes_over = self._gate.takes_over(task, queue)
-        if not takes_over:
+        if not (takes_over or task.goal_id):
+            # A further plan has the place of the one before it.
             self._gate.require_room(task.robot, queue)
         prompt = self.prompts.build(skill_set, task.scene, task.instruction, task.history)
         max_tokens = self._config.max_tokens

@@ -49,6 +49,7 @@ class Task:
         alternatives: Further robots that may do it, each with its skill set; the planner gives it
             to whichever is expected to earn most.
         why_robot: Why ``robot`` does it, where the planner chose it.
+        goal_id: Id of the task before which a skill failed, where this is another plan for that.
         history: What was said in a chat before, by user and assistant in turn; see
             ``read_messages``.
 
@@ -70,6 +71,7 @@ class Task:
     client: str = ''
     alternatives: tuple[tuple[str, str], ...] = ()
     why_robot: str = ''
+    goal_id: str = ''
     history: tuple[Message, ...] = ()
 
     def __post_init__(self) -> None:
@@ -160,6 +162,8 @@ class TaskResult:
         eviction_ratio: Share of the prompt's KV that was evicted.
         generation_s: From the task's arrival to the end of its generation, whatever ended it.
         budget: What was decided for its time budget, where that was planned.
+        skill_failed: Whether its robot could not do a skill, or not within its limit.
+        replans: How many further plans were made because a skill failed; see ``Tries``.
     """
 
     ending: Ending
@@ -174,6 +178,8 @@ class TaskResult:
     eviction_ratio: float = 0.0
     generation_s: float = 0.0
     budget: TaskBudget | None = None
+    skill_failed: bool = False
+    replans: int = 0
 
     @property
     def status(self) -> TaskStatus:

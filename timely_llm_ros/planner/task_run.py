@@ -337,6 +337,7 @@ class TaskRun:
             eviction_ratio=self._evicted,
             generation_s=self._generation_s,
             budget=None if self._prepared.budgeted is None else self._prepared.budgeted.budget,
+            skill_failed=self._delivery.skill_failed,
         )
         self.result.set_result(result)
         self._touch()

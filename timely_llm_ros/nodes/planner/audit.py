@@ -75,7 +75,7 @@ class PlannerAudit:
         self._note('engine loaded', engine=info.engine, model=info.model)
 
     def asked(self, task: Task) -> None:
-        """Note a goal that is a task."""
+        """Note a goal that is a task, or is planned again."""
         self._note(
             'asked',
             task=task.task_id,
@@ -84,6 +84,7 @@ class PlannerAudit:
             skill_set=task.skill_set,
             kind=task.task_kind,
             objects=len(task.scene.objects),
+            **({'again': task.goal_id} if task.goal_id else {}),
             **_clipped('instruction', task.instruction),
         )
 

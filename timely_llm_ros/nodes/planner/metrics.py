@@ -36,6 +36,11 @@ FALLBACKS = Metric(
     'counter',
     'Tasks whose robots did a fallback plan, because no engine answered.',
 )
+REPLANS = Metric(
+    'timely_planner_replans_total',
+    'counter',
+    'Further plans of goals whose skill failed on its robot; each is a task of its own here.',
+)
 RESPONSES = Metric(
     'timely_planner_response_seconds',
     'histogram',
@@ -139,6 +144,7 @@ def planner_samples(
         REFUSED: [((word,), topics.refusals[code]) for code, word in REASONS.items()],
         ENDED: [((word,), topics.endings[code]) for code, word in REASONS.items()],
         FALLBACKS: [((), topics.counts['fallbacks'])],
+        REPLANS: [((), topics.counts['replans'])],
         RESPONSES: [(key, _distribution(one.counts, one.total_s)) for key, one in responses],
         IN_TIME: [(key, one.in_time) for key, one in responses],
         UTILITY: [((), topics.utility)],

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import uuid
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -22,6 +24,8 @@ from timely_llm_ros.ros.conversions import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rclpy.action.server import ServerGoalHandle
     from rclpy.node import Node
 
@@ -31,11 +35,23 @@ if TYPE_CHECKING:
     from timely_llm_ros.nodes.planner.robot_scenes import RobotScenes
     from timely_llm_ros.nodes.planner.spans import PlannerSpans
     from timely_llm_ros.nodes.planner.topics import PlannerTopics
-    from timely_llm_ros.planner import Planner, PlannerEvent, Task, TaskHandle, TaskResult
+    from timely_llm_ros.planner import Planner, PlannerEvent, Task, TaskHandle, TaskResult, Tries
     from timely_llm_ros.ros import RosThread, SolePublisher
     from timely_llm_ros.utility import TimeUtility
 
 _logger = logging.getLogger(__name__)
+
+
+@contextmanager
+def _faults_as_errors(task: Task) -> Iterator[None]:
+    """Have faults of the planner end a goal as its refusals do."""
+    try:
+        yield
+    except TimelyError:
+        raise
+    except Exception as err:
+        _logger.exception('task %s', task.task_id)
+        raise TimelyError(f'fault in the planner: {err!r}') from err
 
 
 @dataclass(slots=True)
@@ -43,6 +59,7 @@ class _Goal:
     """One accepted goal. Loop's thread only."""
 
     goal: ServerGoalHandle
+    tries: Tries
     feedback: FeedbackThrottle
     handle: TaskHandle | None = None
 
@@ -86,6 +103,7 @@ class TaskServer:
         self._heartbeat, self._audit, self._scenes = heartbeat, audit, scenes
         self._spans = spans
         self._goals: dict[str, _Goal] = {}
+        """By id of the task that serves them now."""
         self._taken: tuple[Task, float]
         """The task of the goal that rclpy is about to accept, and when it came; ROS thread only."""
         self._node, self._result_timeout_s, self._clock = node, result_timeout_s, clock
@@ -167,23 +185,42 @@ class TaskServer:
             self._end(event.task_id, event.result)
 
     def _submit(self, goal: ServerGoalHandle, task: Task, received_s: float) -> None:
-        throttle = FeedbackThrottle(self._ros.loop, partial(self._feed_back, task.task_id))
-        entry = self._goals[task.task_id] = _Goal(goal, throttle)
         self._audit.asked(task)
         try:
-            self._audit.require()
-            planner = self._require_planner()
-            task = planner.choose(task, partial(self._scenes.distance_m, task))
-            task = self._scenes.complete(task)
-            prepared = planner.prepare(task)
-            entry.handle = planner.submit(
-                prepared, received_s=received_s, on_feedback=lambda _: throttle.ask()
-            )
+            with _faults_as_errors(task):
+                self._audit.require()
+                planner = self._require_planner()
+                task = planner.choose(task, partial(self._scenes.distance_m, task))
+                feedback = FeedbackThrottle(self._ros.loop, lambda: self._feed_back(entry))
+                entry = _Goal(goal, planner.tries(task, received_s), feedback)
+                self._begin(planner, entry, task, received_s)
         except TimelyError as err:
             self._refuse(goal, task, err, received_s)
-        except Exception as err:
-            _logger.exception('task %s', task.task_id)
-            self._refuse(goal, task, TimelyError(f'fault in the planner: {err!r}'), received_s)
+
+    def _begin(self, planner: Planner, entry: _Goal, task: Task, received_s: float) -> None:
+        self._goals[task.task_id] = entry
+        prepared = planner.prepare(self._scenes.complete(task))
+        entry.handle = planner.submit(
+            prepared, received_s=received_s, on_feedback=lambda _: entry.feedback.ask()
+        )
+
+    def _begins_again(self, entry: _Goal, result: TaskResult) -> bool:
+        """Have a goal planned again from what its robot knows now, if it is to be."""
+        now_s = self._clock.now()
+        task = entry.tries.next(result, now_s, str(uuid.uuid4()))
+        if task is None or self.planner is None:
+            return False
+        _logger.info('planned again as task %s: %s', task.task_id, result.ending.message)
+        self._audit.asked(task)
+        try:
+            with _faults_as_errors(task):
+                self._audit.require()
+                self._begin(self.planner, entry, task, now_s)
+        except TimelyError as err:
+            self._goals.pop(task.task_id, None)
+            entry.tries.refused(err)
+            return False
+        return True
 
     def _refuse(
         self, goal: ServerGoalHandle, task: Task, error: TimelyError, received_s: float
@@ -205,15 +242,15 @@ class TaskServer:
         result = PlanTask.Result(error_code=error.code, error_msg=str(error))
         self._ros.call(self._finish, goal, result, False)
 
-    def _cancel(self, task_id: str) -> None:
-        entry = self._goals.get(task_id)
-        if entry is not None and entry.handle is not None:
-            self._audit.cancel_asked(task_id)
-            entry.handle.cancel()
+    def _cancel(self, goal_id: str) -> None:
+        for entry in self._goals.values():
+            if entry.handle is not None and uuid_text(entry.goal.goal_id) == goal_id:
+                self._audit.cancel_asked(entry.handle.task.task_id)
+                entry.handle.cancel()
+                return
 
-    def _feed_back(self, task_id: str) -> None:
-        entry = self._goals.get(task_id)
-        if entry is not None and entry.handle is not None:
+    def _feed_back(self, entry: _Goal) -> None:
+        if entry.handle is not None:
             message = task_feedback_message(entry.handle.feedback)
             task = entry.handle.task
             message.robot, message.why_robot = task.robot, task.why_robot
@@ -221,8 +258,9 @@ class TaskServer:
 
     def _end(self, task_id: str, result: TaskResult) -> None:
         entry = self._goals.pop(task_id, None)
-        if entry is None:
+        if entry is None or self._begins_again(entry, result):
             return
+        result = entry.tries.result
         entry.feedback.close()
         if not result.ending.succeeded:
             _logger.info('task %s ended: %s', task_id, result.ending.message)

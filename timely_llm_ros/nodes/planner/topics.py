@@ -128,6 +128,7 @@ class PlannerTopics:
         match event:
             case TaskAccepted():
                 self.counts['accepted'] += 1
+                self.counts['replans'] += bool(task.goal_id)
                 message.event = TaskEvent.ACCEPTED
                 message.scene = scene_messages(task.scene)
                 message.history = [said.content for said in task.history]
@@ -211,6 +212,7 @@ class PlannerTopics:
     def _message(self, task_id: str, task: Task) -> TaskEvent:
         message = TaskEvent(
             plan_id=uuid_message(task_id),
+            goal_id=uuid_message(task.goal_id or task_id),
             robot=task.robot,
             skill_set=task.skill_set,
             task_kind=task.task_kind,

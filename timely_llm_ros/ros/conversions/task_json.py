@@ -112,6 +112,7 @@ def result_json(status: int, result: PlanTask.Result) -> dict[str, Any]:
         'utility': result.utility if math.isfinite(result.utility) else 0.0,
         'tokens': result.tokens,
         'segments': result.segments,
+        'replans': result.replans,
         'eviction_ratio': result.eviction_ratio,
         'generation_s': conversions.seconds(result.generation_time),
         'predicted_tokens': result.predicted_tokens,

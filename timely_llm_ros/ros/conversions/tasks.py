@@ -287,7 +287,7 @@ def expectation_fields(expected: Expectation) -> dict[str, Any]:
 
 def task_result_message(result: TaskResult) -> PlanTask.Result:
     """Return a task's result message."""
-    return PlanTask.Result(utility=result.utility, **result_fields(result))
+    return PlanTask.Result(utility=result.utility, replans=result.replans, **result_fields(result))
 
 
 def result_fields(result: TaskResult) -> dict[str, Any]:

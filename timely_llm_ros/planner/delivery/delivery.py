@@ -16,8 +16,8 @@ from timely_llm_ros.errors import (
     TimelyError,
 )
 from timely_llm_ros.execution import SegmentCode, SegmentOutcome
+from timely_llm_ros.planner.delivery.timeline import Timeline
 from timely_llm_ros.planner.events import CallStarted, SegmentEnded, SegmentStarted
-from timely_llm_ros.planner.timeline import Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from timely_llm_ros.skills import Segment, SkillSet
 
 _logger = logging.getLogger(__name__)
+
+SKILL_FAILURES = (SegmentCode.SKILL_FAILED, SegmentCode.DRIVER_TIMEOUT)
+"""How a segment ends that its robot could not do, though nobody wanted it to stop."""
 
 _CANCELED = Ending(SegmentCode.CANCELED, 'cancelled')
 
@@ -76,6 +79,8 @@ class Delivery:
         self.timeline = Timeline(received_s)
         self.touched_robot = False
         """Whether anything was sent to the robot."""
+        self.skill_failed = False
+        """Whether the robot could not do a segment; see ``SKILL_FAILURES``."""
         self._task, self._link, self._context = task, link, context
         self._skill_set = skill_set
         self._robot_free = robot_free
@@ -233,6 +238,7 @@ class Delivery:
             return
         if item.approval is not None:
             self._context.approvals.withdraw(item.approval)
+        self.skill_failed |= outcome.ending.code in SKILL_FAILURES
         now_s = self._context.clock.now()
         if outcome.calls and not self.timeline.has_started(outcome.index):
             # Its progress was lost on the way.
