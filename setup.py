@@ -125,7 +125,7 @@ setup(
         'metrics': ['prometheus-client>=0.20'],
         'otel': ['opentelemetry-sdk>=1.27', 'opentelemetry-exporter-otlp-proto-http>=1.27'],
         'docs': ['mkdocs>=1.6,<2', 'mkdocs-material>=9.7', 'mkdocstrings[python]>=1'],
-        'world': ['mujoco-core>=4', 'numpy'],
+        'world': ['mujoco-core>=4', 'numpy', 'PyOpenGL>=3.1'],
         'indy': ['neuromeka>=3.5'],
         'py_trees': ['py_trees>=2.2'],
         'tello': ['djitellopy>=2.5,<3'],

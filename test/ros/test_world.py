@@ -6,13 +6,16 @@ import json
 import math
 import subprocess
 import sys
+from ctypes.util import find_library
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 from geometry_msgs.msg import Point, PoseStamped
 from rclpy.qos import QoSProfile, ReliabilityPolicy
-from std_msgs.msg import String
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import Image
+from std_msgs.msg import Header, String
 from support.loopback import free_addresses
 from support.robots.worlds import SCENE
 from support.ros.calls_fleet import CallsFleet
@@ -233,9 +236,16 @@ def at(place: Point) -> tuple[float, float, float]:
 
 def test_the_world_tells_and_judges(client: Client, tmp_path: Path) -> None:
     heard: dict[str, Any] = {}
-    for kind, topic in ((PoseStamped, 'pose'), (Detections, 'detections')):
+    topics = (
+        (PoseStamped, '/judged_1/pose', BEST_EFFORT),
+        (Detections, '/judged_1/detections', BEST_EFFORT),
+        (Clock, '/clock', BEST_EFFORT),
+        # Of a picture's many datagrams one may be lost, and all of it with that.
+        (Image, '/judged_1/image', 10),
+    )
+    for kind, topic, qos in topics:
         client.node.create_subscription(
-            kind, f'/judged_1/{topic}', lambda m, t=topic: heard.update({t: m}), BEST_EFFORT
+            kind, topic, lambda m, t=topic: heard.update({t.rpartition('/')[2]: m}), qos
         )
     lines: list[str] = []
     client.node.create_subscription(
@@ -244,13 +254,25 @@ def test_the_world_tells_and_judges(client: Client, tmp_path: Path) -> None:
     write_bays(tmp_path / 'bays.json', [Bay('judged_1', SCENE)])
     row = free_addresses(1)[0].rpartition('.')[0]
     events_file = tmp_path / 'world.jsonl'
-    with start_world(tmp_path, '--row', row, '--events', str(events_file)) as world:
+    options = ('--row', row, '--events', str(events_file), '--clock')
+    with start_world(tmp_path, *options) as world:
         assert world.stdin is not None
         try:
-            wait_for(lambda: {'pose', 'detections'} <= set(heard), 'pose and detections')
+            wait_for(lambda: {'pose', 'detections', 'clock'} <= set(heard), 'its topics')
+            # Its time begins when it does.
+            wait_for(lambda: 1 <= heard['clock'].clock.sec < 1000, 'a second of its time')
+            wait_for(lambda: 1 <= heard['pose'].header.stamp.sec < 1000, 'a pose of its time')
             place = heard['pose'].pose.position
             assert (round(place.x, 2), round(place.y, 2), round(place.z, 1)) == (0.0, 0.0, 0.0)
             assert set(heard['detections'].labels) <= {item.kind for item in SCENE.objects}
+            look = client.node.create_publisher(Header, '/judged_1/take_picture', 10)
+            wait_for(look.get_subscription_count, 'its camera')
+            look.publish(Header())
+            if find_library('EGL') or find_library('OSMesa'):
+                wait_for(lambda: 'image' in heard, 'a picture')
+                image = heard['image']
+                assert (image.encoding, image.step) == ('rgb8', 3 * image.width)
+                assert len(image.data) == image.height * image.step
             task = {'key': 't1', 'robot': 'judged_1', 'kind': 'look_for', 'targets': ['key_1']}
             world.stdin.write('nonsense\n')
             world.stdin.write(json.dumps({'begin': task}) + '\n')

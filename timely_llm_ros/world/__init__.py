@@ -2,8 +2,8 @@
 
 from timely_llm_ros.world.aircraft import WorldAircraft
 from timely_llm_ros.world.bays_file import read_bays, write_bays
-from timely_llm_ros.world.camera import survey
 from timely_llm_ros.world.event_log import EventLog
+from timely_llm_ros.world.eyes import survey
 from timely_llm_ros.world.judge import Verdict, WorldTask
 from timely_llm_ros.world.layout import arrange
 from timely_llm_ros.world.move_group import MoveGroup

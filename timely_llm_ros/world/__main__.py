@@ -46,6 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add('--events', type=Path, metavar='FILE', help='append what happens, as JSON lines')
     add('--seed', type=int, default=0, help='of wind, walks and eyesight (default: 0)')
     add('--noise', type=float, default=0.0, help='share of misses and of mistakes (default: 0)')
+    add('--clock', action='store_true', help='publish /clock, for nodes with use_sim_time')
     add_namespace(parser)
     parser.set_defaults(run=_run)
     return run_command(parser, arguments)
@@ -63,7 +64,14 @@ def _run(given: argparse.Namespace) -> int:
         raise ConfigurationError(f'events {str(given.events)!r}: {err.strerror}') from err
     program = WorldProgram(bays, options, addresses, file)
     world = program.world
-    return serve_bodies(world.robots, world.picture, program.serve, program.arms, given.namespace)
+    return serve_bodies(
+        world.robots,
+        program.picture,
+        program.serve,
+        program.arms,
+        given.namespace,
+        clock=given.clock,
+    )
 
 
 if __name__ == '__main__':

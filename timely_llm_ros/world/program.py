@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from timely_llm_ros.drivers.tello.mock import MockTello
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.nodes.bodies import ShownThing
-from timely_llm_ros.sample_tasks import ANIMALS, PEOPLE
 from timely_llm_ros.world.aircraft import WorldAircraft
+from timely_llm_ros.world.colors import WOOD, color_of
+from timely_llm_ros.world.eyes import Photographer
 from timely_llm_ros.world.judge import WorldTask
 from timely_llm_ros.world.move_group import MoveGroup
 from timely_llm_ros.world.table import TABLE_HALF_M, ArmReach, JointController
@@ -33,16 +34,6 @@ TICK_S = 0.02
 
 PERIOD_S = 0.1
 """How often poses are told; things, and what each robot sees, every second time (s)."""
-
-_PERSON, _ANIMAL, _THING = (0.9, 0.45, 0.2), (0.85, 0.7, 0.2), (0.45, 0.6, 0.8)
-_WOOD = (0.75, 0.65, 0.5)
-_PAINTS = {
-    'red': (0.8, 0.15, 0.15), 'blue': (0.15, 0.3, 0.8), 'green': (0.15, 0.6, 0.25),
-    'yellow': (0.95, 0.85, 0.2), 'black': (0.1, 0.1, 0.1), 'white': (0.95, 0.95, 0.95),
-    'brown': (0.45, 0.3, 0.15), 'grey': (0.5, 0.5, 0.5), 'purple': (0.5, 0.2, 0.6),
-    'pink': (0.95, 0.6, 0.7),
-}  # fmt: skip
-"""Of things that have the color of their attribute."""
 
 
 class WorldProgram:
@@ -77,6 +68,8 @@ class WorldProgram:
             for robot, group in groups.items()
         }
         self._file = events
+        self._photographer = Photographer(self.world.model, self.world.data)
+        self._taking: set[asyncio.Task[None]] = set()
         self._topics: BodyTopics | None = None
 
     async def serve(self, topics: BodyTopics, stop: asyncio.Event) -> int:
@@ -95,7 +88,24 @@ class WorldProgram:
                 task.cancel()
             for mock in self._mocks.values():
                 await mock.close()
+            self._photographer.close()
         return 0
+
+    def picture(self, robot: str) -> None:
+        """Note that a robot takes a picture, and publish it where somebody wants it."""
+        self.world.picture(robot)
+        if self._topics is not None and self._topics.wants_picture(robot):
+            taking = asyncio.get_running_loop().create_task(self._take(robot, self._topics))
+            self._taking.add(taking)
+            taking.add_done_callback(self._taking.discard)
+
+    async def _take(self, robot: str, topics: BodyTopics) -> None:
+        try:
+            pixels = await self._photographer.take(self.world.cameras[robot])
+        except ConfigurationError as err:
+            print(f'error: {err}', file=sys.stderr, flush=True)
+        else:
+            topics.tell_picture(robot, pixels.tobytes(), pixels.shape[1])
 
     def obey(self, line: str) -> None:
         """Do what a line asks for: ``{"begin": {a task}}`` or ``{"end": "its key"}``.
@@ -129,7 +139,7 @@ class WorldProgram:
         began_s = loop.time() - self.world.now_s
         while True:
             self.world.advance(loop.time() - began_s)
-            self._topics.advance()
+            self._topics.advance(self.world.now_s)
             await asyncio.sleep(TICK_S)
 
     async def _tell(self) -> None:
@@ -152,9 +162,7 @@ class WorldProgram:
         shown = []
         for in_bay in self.world.room.things.values():
             for thing in in_bay.values():
-                kind, shape = thing.item.kind, thing.shape
-                color = _PERSON if kind in PEOPLE else _ANIMAL if kind in ANIMALS else _THING
-                color = _PAINTS.get(thing.item.attribute, color)
+                shape, color = thing.shape, color_of(thing.item)
                 at: Any = self.world.data.xpos[thing.body].tolist()
                 size_m = (2 * shape.radius_m, 2 * shape.radius_m, shape.height_m)
                 shown.append(ShownThing(thing.item.name, tuple(at), size_m, shape.is_cube, color))
@@ -163,7 +171,7 @@ class WorldProgram:
             x_m, y_m, z_m = arm.base_m.tolist()
             size_m = (wide_m, wide_m, 0.04)
             shown += [
-                ShownThing(f'{robot} table', (x_m, y_m, z_m - 0.02), size_m, True, _WOOD),
+                ShownThing(f'{robot} table', (x_m, y_m, z_m - 0.02), size_m, True, WOOD),
                 ShownThing(robot, (0.0, 0.0, 0.0), (0.08, 0.0, 0.0), points_m=arm.chain_m),
             ]
         return shown

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import mujoco
 
 from timely_llm_ros.world.airframe_shape import add_drone
+from timely_llm_ros.world.colors import add_surroundings, paint
 from timely_llm_ros.world.layout import bay_origin
 from timely_llm_ros.world.shapes import (
     BESIDE_M,
@@ -76,7 +77,8 @@ def build_room(bays: Sequence[Bay]) -> Room:
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     # What lies still costs nothing.
     spec.option.enableflags |= mujoco.mjtEnableBit.mjENBL_SLEEP
-    spec.worldbody.add_geom(name='floor', type=PLANE, size=[0, 0, 1])
+    tiles = add_surroundings(spec)
+    spec.worldbody.add_geom(name='floor', type=PLANE, size=[0, 0, 1], material=tiles)
     corners = {bay.robot: bay_origin(place, len(bays)) for place, bay in enumerate(bays)}
     # The rotors first: drones are reckoned all at once.
     drones = [bay.robot for bay in bays if bay.body == 'drone']
@@ -95,6 +97,7 @@ def build_room(bays: Sequence[Bay]) -> Room:
         }
         for bay in bays
     }
+    paint(model, (thing for in_bay in things.values() for thing in in_bay.values()))
     origins = {
         bay.robot: (*corners[bay.robot], ARM_TABLE_M if bay.body == 'arm' else 0.0) for bay in bays
     }

@@ -10,9 +10,9 @@ import numpy as np
 
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.sample_tasks import PEOPLE
-from timely_llm_ros.world.camera import RANGE_M, WIDE_RAD, Camera
 from timely_llm_ros.world.drones import WRECK_TILT, Drones
 from timely_llm_ros.world.event_log import EventLog
+from timely_llm_ros.world.eyes import RANGE_M, WIDE_RAD, Camera
 from timely_llm_ros.world.judge import FlightWatch
 from timely_llm_ros.world.options import WorldOptions
 from timely_llm_ros.world.room import STEP_S, build_room

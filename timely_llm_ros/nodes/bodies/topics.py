@@ -7,13 +7,18 @@ from __future__ import annotations
 
 import importlib.util
 import math
+from array import array
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from geometry_msgs.msg import Point, PoseStamped
 from rclpy.node import Node
+from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.time import Time
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import Image
 from std_msgs.msg import Header, String
 
 from timely_llm_ros.msg import Detections
@@ -53,7 +58,9 @@ class ShownThing(NamedTuple):
 
 
 class BodyTopics(Node):  # type: ignore[misc]
-    """Publishes ``pose`` and ``detections`` of robots, ``world_markers`` and ``world_events``.
+    """Publishes what simulated robots see and where they are, and what happens to them.
+
+    These are ``pose``, ``detections`` and ``image`` of each, ``world_markers``, ``world_events``.
 
     Markers are published where visualization_msgs is installed. Methods are called from the loop.
 
@@ -64,6 +71,7 @@ class BodyTopics(Node):  # type: ignore[misc]
         arms: Those of the robots that are arms: how each is moved by actions where MoveIt's types
             are installed, and how by trajectories.
         namespace: Of the fleet.
+        clock: Whether it publishes ``/clock`` too, and stamps messages by it.
     """
 
     def __init__(
@@ -73,11 +81,16 @@ class BodyTopics(Node):  # type: ignore[misc]
         on_picture: Callable[[str], None],
         arms: Mapping[str, tuple[ArmBody, JointedBody]],
         namespace: str,
+        *,
+        clock: bool = False,
     ) -> None:
-        super().__init__('world', namespace=namespace)
+        sim_time = Parameter('use_sim_time', value=clock)
+        super().__init__('world', namespace=namespace, parameter_overrides=[sim_time])
+        self._clock_topic = self.create_publisher(Clock, '/clock', _LATEST) if clock else None
         self._ros, self._on_picture = ros, on_picture
-        self._poses, self._detections = {}, {}
+        self._poses, self._detections, self._pictures = {}, {}, {}
         for robot in robots:
+            self._pictures[robot] = self.create_publisher(Image, f'{robot}/image', 1)
             self._poses[robot] = self.create_publisher(PoseStamped, f'{robot}/pose', _LATEST)
             self._detections[robot] = self.create_publisher(Detections, f'{robot}/detections', 1)
             self.create_subscription(
@@ -95,8 +108,10 @@ class BodyTopics(Node):  # type: ignore[misc]
             kind = import_module('visualization_msgs.msg').MarkerArray
             self._markers = self.create_publisher(kind, 'world_markers', 1)
 
-    def advance(self) -> None:
-        """Tell where joints of arms are, and end the motions that have ended."""
+    def advance(self, now_s: float) -> None:
+        """Tell the time (s) and where joints of arms are, and end the motions that have ended."""
+        if self._clock_topic is not None:
+            self._clock_topic.publish(Clock(clock=Time(seconds=now_s).to_msg()))
         for joints in self._joints:
             joints.tell()
         for actions in self._actions:
@@ -120,6 +135,18 @@ class BodyTopics(Node):  # type: ignore[misc]
         message.scores = [float(score) for _, score, _ in seen]
         message.positions = [Point(x=x_m, y=y_m, z=z_m) for _, _, (x_m, y_m, z_m) in seen]
         self._detections[robot].publish(message)
+
+    def wants_picture(self, robot: str) -> bool:
+        """Return whether anybody subscribes to a robot's pictures."""
+        return bool(self._pictures[robot].get_subscription_count())
+
+    def tell_picture(self, robot: str, pixels: bytes, width: int) -> None:
+        """Show a picture that a robot took: bytes of red, green, blue, row by row from the top."""
+        row = 3 * width
+        message = Image(height=len(pixels) // row, width=width, encoding='rgb8', step=row)
+        message.header = self._header(f'{robot}/camera')
+        message.data = array('B', pixels)
+        self._pictures[robot].publish(message)
 
     def tell_things(self, things: Iterable[ShownThing]) -> None:
         """Tell where the things of the room are."""
@@ -159,6 +186,8 @@ def serve_bodies(
     serve: Callable[[BodyTopics, asyncio.Event], Awaitable[int]],
     arms: Mapping[str, tuple[ArmBody, JointedBody]],
     namespace: str = '',
+    *,
+    clock: bool = False,
 ) -> int:
     """Run what simulates bodies until SIGINT or SIGTERM; return the exit code.
 
@@ -168,10 +197,11 @@ def serve_bodies(
         serve: Simulates them, until the event is set.
         arms: Those of the robots that are arms, see :class:`BodyTopics`.
         namespace: Of the fleet.
+        clock: Whether their time is published, see :class:`BodyTopics`.
     """
 
     async def start(ros: RosThread, stop: asyncio.Event) -> int:
-        topics = BodyTopics(ros, robots, on_picture, arms, namespace)
+        topics = BodyTopics(ros, robots, on_picture, arms, namespace, clock=clock)
         ros.start(topics)
         return await serve(topics, stop)
 

@@ -155,6 +155,12 @@ class Camera:
             )
         return told
 
+    def view(self) -> tuple[Any, Any, Any]:
+        """Return where it is (m, in the room), and the directions of its view and of its top."""
+        eye, frame = self._mount()
+        ahead, _, above = self._axes @ frame.T
+        return eye, ahead, above
+
     def _mount(self) -> tuple[Any, Any]:
         """Return where the camera is (m, in the room) and how what carries it is turned."""
         if self._drone < 0:
