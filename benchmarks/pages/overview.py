@@ -32,7 +32,8 @@ MEASURED_BY = {
     'tasks': ('tasks', 'tasks_models'),
     'robots': (
         'safety', 'deaths', 'server_deaths', 'fleet_stop', 'soak', 'chaos_1', 'chaos_2', 'chaos_3',
-        'envelope', 'durations', 'scene', 'world', *filter(measured, ('planners', 'fleet')),
+        'envelope', 'durations', 'scene', 'world', 'libero',
+        *filter(measured, ('planners', 'fleet')),
     ),
     'recorder': ('recorder_kills', 'recorder', 'report', 'replay'),
     'llm': ('llm',),
