@@ -213,7 +213,8 @@ def test_a_killed_server_fails_the_task_and_the_robot_is_back_with_it(planned: N
     planned.servers.wait_event('goal', 'drive_on_heading', before)
     planned.servers.kill()
     status, result = goal.result()
-    assert (status, result.error_code) == (ABORTED, PlanTask.Result.EXECUTION_FAILED)
+    assert (status, result.error_code) == (ABORTED, PlanTask.Result.ROBOT_UNAVAILABLE)
+    assert "segment 0, 'drive(300);'" in result.error_msg
     assert 'drive_on_heading' in result.error_msg
     planned.servers.restart()
     planned.servers.command('seconds 0.1')
