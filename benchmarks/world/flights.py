@@ -44,7 +44,7 @@ MAX_RUNNING = 2
 AFTER_S = 12.0
 """How long the world lives on after the last task: whoever comes towards a drone arrives (s)."""
 
-_LIMITS = ExecutorLimits(progress_period_s=None, timeout_margin_s=60.0)
+LIMITS = ExecutorLimits(progress_period_s=None, timeout_margin_s=60.0)
 _OBSERVATION = re.compile(r'#[^ ]* ')
 
 
@@ -138,7 +138,7 @@ async def _serve(
     )
     errors: dict[str, str] = {}
     async with running_fleet(
-        engine, world.robots, able, clock, drivers={**flying, **arms}, limits=_LIMITS
+        engine, world.robots, able, clock, drivers={**flying, **arms}, limits=LIMITS
     ) as planner:
 
         async def do(task: TimedTask, number: int) -> None:

@@ -22,10 +22,10 @@ from rich.progress import track
 from benchmarks.common import Target, arguments, running_fleet, save
 from benchmarks.world.arm_driver import ArmDriver
 from benchmarks.world.driver import live
+from benchmarks.world.flights import LIMITS
 from timely_llm_ros.clock import LoopClock
 from timely_llm_ros.engines.simulated import SimulatedConfig, SimulatedEngine
 from timely_llm_ros.evaluation.suites import Libero, SuiteArchives, suite_folder
-from timely_llm_ros.execution import ExecutorLimits
 from timely_llm_ros.planner import Task
 from timely_llm_ros.sample_tasks import CONTAINERS
 from timely_llm_ros.skills import Scene, SceneObject
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 ARM = 'arm_1'
 _CALL = re.compile(r'(\w+)\((\w+)\);')
-_LIMITS = ExecutorLimits(progress_period_s=None, timeout_margin_s=60.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +110,10 @@ async def _do(laid: Laid) -> Verdict:
     found: list[Verdict] = []
     clock, arm = LoopClock(), find_skill_set('arm')
     world = World([Bay(ARM, laid.scene, 'arm')], on_verdict=found.append)
-
     living = asyncio.create_task(live(world, (), clock))
     engine = SimulatedEngine(SimulatedConfig(plan_text=lambda _: laid.plan))
     drivers = {ARM: ArmDriver(world, ARM, clock, ArmReach())}
-    async with running_fleet(engine, [ARM], arm, clock, drivers=drivers, limits=_LIMITS) as planner:
+    async with running_fleet(engine, [ARM], arm, clock, drivers=drivers, limits=LIMITS) as planner:
         world.begin(WorldTask('t', ARM, 'sort', stored=laid.stored))
         task = Task('t', ARM, 'arm', laid.instruction, laid.scene, NORMAL)
         await planner.submit(planner.prepare(task)).result()

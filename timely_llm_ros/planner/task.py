@@ -49,7 +49,7 @@ class Task:
         alternatives: Further robots that may do it, each with its skill set; the planner gives it
             to whichever is expected to earn most.
         why_robot: Why ``robot`` does it, where the planner chose it.
-        goal_id: Id of the task before which a skill failed, where this is another plan for that.
+        goal_id: Id of the goal's first task, where this is a further plan for that goal.
         history: What was said in a chat before, by user and assistant in turn; see
             ``read_messages``.
 

@@ -175,7 +175,7 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
                 self._exit_code = 1
                 self._stop.set()
             for number, link in enumerate(self.links.values()):
-                # To be asked is most of what a robot costs that does nothing.
+                # Each look costs, and a robot that does nothing has little to say.
                 if link.busy or (turn + number) % 2 == 0:
                     link.check()
             now_s = self._ros.loop.time()
