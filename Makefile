@@ -40,8 +40,9 @@ help:
 	@echo 'TORCH_INDEX_URL=...  where torch comes from, e.g. the index of its CPU builds'
 	@echo 'ENGINE=vllm        set up vLLM too (its CPU build, about 500 MB), and plan the demo with it'
 	@echo 'ENGINE=openai      the same, with vLLM as a server'
-	@echo 'ROBOTS=...         the demo through real drivers: mock (Tellos and an Indy) or ros (robots of'
-	@echo '                   Aerostack2, Nav2 and MoveIt), all of them mocks; world: robots with physics'
+	@echo 'ROBOTS=...         the demo with other robots than drones with physics: world gives arms bodies'
+	@echo '                   too, simulated nobody; mock (Tellos and an Indy) and ros (robots of Aerostack2,'
+	@echo '                   Nav2 and MoveIt) are mocks behind real drivers'
 	@echo 'MODEL=...          fly the demo on a model: smollm2 or smollm2-tuned, once the former is made,'
 	@echo '                   or a folder'
 	@echo 'ARGS=...           passed on to the demo, the tests and the benchmarks'
@@ -58,10 +59,12 @@ setup-indy:
 	@command -v $(PYTHON) >/dev/null || { echo 'error: no "$(PYTHON)" on the PATH: expected Python 3.11 or later' >&2; exit 1; }
 	@$(PYTHON) tools/bootstrap.py --indy
 
+# Types that no wheel has. Those of the arms' actions are left to who asks for the world: they take a minute.
 demo: $(if $(filter mock,$(ROBOTS))$(MODEL),setup-dev,setup)
 	@$(if $(filter ros,$(ROBOTS)),$(RUN) -m tools.robot_interfaces)
 	@$(if $(filter world,$(ROBOTS)),$(RUN) -m tools.robot_interfaces visualization_msgs control_msgs shape_msgs moveit_msgs)
-	@$(VENV)/timely-llm demo $(if $(ROBOTS),--drivers $(ROBOTS)) $(if $(ENGINE),--engine $(ENGINE)) $(if $(MODEL),--model $(MODEL)) $(ARGS)
+	@$(if $(ROBOTS)$(MODEL),,$(RUN) -m tools.robot_interfaces visualization_msgs)
+	@$(VENV)/timely-llm demo --drivers $(or $(ROBOTS),$(if $(MODEL),simulated,world)) $(if $(ENGINE),--engine $(ENGINE)) $(if $(MODEL),--model $(MODEL)) $(ARGS)
 
 test: setup-dev
 	@$(RUN) -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)

@@ -183,7 +183,7 @@ def explain(title: str, text: str, log_name: str) -> NoReturn:
 
 def pip(python: Path = PYTHON) -> list[str]:
     """Return the beginning of every command that installs packages."""
-    return [str(python), '-m', 'pip', 'install', '--progress-bar', 'off']
+    return [str(python), '-m', 'pip', 'install', '--progress-bar', 'off', '--no-compile']
 
 
 def requirements(name: str) -> str:
@@ -299,7 +299,15 @@ def bootstrap(distro: str, *, with_dev: bool, with_vllm: bool) -> None:
         download_suites(python)
     if with_vllm:
         install_vllm(state)
-    wanted = digest('msg', 'action', 'srv', 'package.xml', 'CMakeLists.txt', 'tools/interfaces.py')
+    wanted = digest(
+        'msg',
+        'action',
+        'srv',
+        'package.xml',
+        'CMakeLists.txt',
+        'tools/interfaces.py',
+        'tools/wheels.cmake',
+    )
     if state.get('interfaces') != wanted:
         command = [str(python), str(ROOT / 'tools' / 'interfaces.py')]
         run('ROS interfaces', command, 'interfaces.log')

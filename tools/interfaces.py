@@ -52,6 +52,7 @@ def build_interfaces(
         f'-DCMAKE_INSTALL_PREFIX={prefix}', f'-DPYTHON_INSTALL_DIR={python_dir}',
         f'-DPython3_EXECUTABLE={sys.executable}', '-DCMAKE_BUILD_TYPE=Release',
         '-DTIMELY_INTERFACES_ONLY=ON', '-DBUILD_TESTING=OFF', f'-DPACKAGE={package}',
+        f'-DCMAKE_PROJECT_INCLUDE={Path(__file__).with_name("wheels.cmake")}',
     ]  # fmt: skip
     for command in (
         configure,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from timely_llm_ros.cli.serve_command import vllm_obstacle
 from timely_llm_ros.cli.shared import add_fields, read_fields
-from timely_llm_ros.demo import PACE_S, ROBOTS, DemoOptions, run_demo
+from timely_llm_ros.demo import FLEETS, PACE_S, DemoOptions, run_demo
 from timely_llm_ros.engines.openai import ServerOptions
 from timely_llm_ros.engines.tokens import (
     SHIPPED_MODEL,
@@ -61,7 +61,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         '--drivers',
-        choices=tuple(ROBOTS),
+        choices=tuple(FLEETS),
         default='simulated',
         help='mock flies mock robots through the real drivers: 4 Tellos and 1 arm by default; ros '
         'does with mocks of what Aerostack2, Nav2 and MoveIt offer: 2 drones, 2 rovers, 2 arms; '
@@ -71,6 +71,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         '--robots',
         type=int,
         help='size of the fleet (default: 8; 5 with --drivers mock, 6 with ros)',
+    )
+    parser.add_argument(
+        '--tasks', type=int, help='tasks per run (default: 24; 16 with --drivers world)'
     )
     parser.add_argument(
         '--pace',
@@ -117,12 +120,14 @@ def _run(options: argparse.Namespace) -> int:
         pace_s = 0.0
     if not 0 <= pace_s <= 10:
         raise ConfigurationError(f'--pace {pace_s!r}: expected 0 to 10 seconds')
+    robots, tasks = FLEETS[options.drivers]
     console = Console(highlight=False)
     demo = read_fields(
         options,
         DemoOptions,
         model=str(Path(find_model(options.model)).resolve()) if options.model else '',
-        robots=ROBOTS[options.drivers] if options.robots is None else options.robots,
+        robots=robots if options.robots is None else options.robots,
+        tasks=tasks if options.tasks is None else options.tasks,
         servers=ServerOptions(tuple(options.server)).urls if options.server else (),
         pace_s=pace_s,
         output=options.output,

@@ -14,8 +14,13 @@ if TYPE_CHECKING:
 DriverKind = Literal['simulated', 'mock', 'ros', 'world']
 """What moves the demo's robots."""
 
-ROBOTS: dict[DriverKind, int] = {'simulated': 8, 'mock': 5, 'ros': 6, 'world': 8}
-"""Size of the fleet where none is given."""
+FLEETS: dict[DriverKind, tuple[int, int]] = {
+    'simulated': (8, 24),
+    'mock': (5, 24),
+    'ros': (6, 24),
+    'world': (8, 16),
+}
+"""Robots, and tasks per run, where none are given; flights of a world take longer."""
 
 PACE_S = 0.0217
 """Decode step (s) of an 8B model on an RTX 4090: TimelyLLM, Table 1."""
@@ -27,6 +32,7 @@ class DemoOptions:
 
     Attributes:
         robots: Size of the fleet.
+        tasks: Tasks per run.
         pace_s: Least duration of an engine step (s); 0 for as fast as the model goes.
         servers: Addresses of model servers for engine ``openai``; none to start one.
         drivers: What moves the robots: nothing (``simulated``), or real drivers, behind which are
@@ -49,10 +55,10 @@ class DemoOptions:
         'folder of a language model, or the name of one in models/, that plans in place of the '
         'shipped one',
     )
-    tasks: int = option(24, 'tasks per run')
     seed: int = option(0, 'of tasks and robots', minimum=0, maximum=2**31 - 1)
     batch: int = option(2, 'most generations that the engine runs at once', minimum=1, maximum=1024)
     robots: int = 8
+    tasks: int = 24
     pace_s: float = PACE_S
     servers: tuple[str, ...] = ()
     drivers: DriverKind = 'simulated'

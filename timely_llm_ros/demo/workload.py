@@ -25,6 +25,9 @@ MAX_DRONES, MAX_ARMS = 12, 4
 BURST_PERIOD_S = 19.0
 """Tasks arrive in bursts this far apart (s): every robot that should be free by then gets one."""
 
+BURST_PERIOD_OF_ROOMS_S = 25.0
+"""The same for robots with bodies, which take longer (s)."""
+
 BURST_SPREAD_S = 0.6
 """The tasks of a burst arrive within this time (s)."""
 
@@ -210,7 +213,7 @@ def make_workload(
     found: list[TimedTask] = []
     burst = 0
     while len(found) < tasks:
-        start_s = burst * BURST_PERIOD_S
+        start_s = burst * (BURST_PERIOD_OF_ROOMS_S if rooms else BURST_PERIOD_S)
         ready = [robot for robot in robots if free_s[robot] <= start_s]
         rng.shuffle(ready)
         for robot in ready[: tasks - len(found)]:

@@ -117,12 +117,13 @@ class WorldBodies(Bodies):
     @property
     def parameters(self) -> dict[str, Any]:
         """Parameters of every executor."""
-        return {'drivers_file': str(self._drivers)}
+        # A drone that an urgent task led upwards takes longer to land than one that stayed low.
+        return {'drivers_file': str(self._drivers), 'timeout_margin_s': 15.0}
 
     @property
     def recorded_topics(self) -> Sequence[str]:
         """Topics that the trace has beside those of the fleet."""
-        return ('/world_events', '*/pose', '*/detections')
+        return ('/world_events', '/world_markers', '*/pose', '*/detections')
 
     def commands(self) -> Sequence[tuple[str, list[str]]]:
         """Return the program of the world."""

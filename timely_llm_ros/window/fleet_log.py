@@ -15,7 +15,7 @@ MOST_TASKS = 300
 
 MOST_EVENTS_OF_A_TASK = 600
 MOST_STATES = 4000
-"""States that are remembered: a robot has three, and robots come by name from anybody."""
+"""States that are remembered: a robot has four, and robots come by name from anybody."""
 
 SAMPLE_PERIOD_S, MOST_SAMPLES = 0.2, 1800
 """The engine's load is remembered twice in this time (s), and so many of these are."""
@@ -38,6 +38,9 @@ class FleetLog:
         kind = event['event']
         if kind in _OF_ROBOTS:
             self._keep(kind, event['robot'], event)
+            if kind == 'pose' and ('start', event['robot']) not in self._states:
+                # What a robot knows lies so from there.
+                self._keep('start', event['robot'], event)
         elif kind == 'unapproved':
             self._keep(kind, '', event)
         elif kind == 'things':

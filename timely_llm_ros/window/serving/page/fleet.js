@@ -28,7 +28,7 @@ export class Fleet {
     if (!robot) {
       robot = {
         name, skillSet: '', body: '', state: 'unknown', call: '', segment: 0, plan: '', halted: false, inactive: false, queued: 0,
-        pose: null, before: null, way: null, done: 0, failed: 0, log: [], open: [], scene: [],
+        pose: null, before: null, start: null, way: null, done: 0, failed: 0, log: [], open: [], scene: [],
       };
       this.robots.set(name, robot);
       this.robots = new Map([...this.robots].sort((one, other) => numbers.compare(one[0], other[0])));
@@ -50,6 +50,7 @@ export class Fleet {
         const robot = this.robot(event.robot);
         robot.before = robot.pose;
         robot.pose = { at: event.at, t: event.t };
+        robot.start = robot.start || event.at;
         return undefined;
       }
       case 'way': this.robot(event.robot).way = event; return undefined;

@@ -162,7 +162,7 @@ export class World {
     const tone = color[PHASES[phase] || 'wait'];
     const chosen = robot.name === this.selected;
     const crowd = fleet.robots.size > 16;
-    if (stage.robot || chosen) this.#scene(robot, on, chosen || !crowd, add, labels);
+    if (stage.robot || chosen) this.#scene(robot, (one) => on(stage.robot ? one : fromStart(robot, one)), chosen || !crowd, add, labels);
     const seen = camera.project(place);
     if (!seen) return;
     const look = {
@@ -271,6 +271,13 @@ export class World {
     const near = this.spots.map((spot) => ({ ...spot, away: Math.hypot(spot.x - x, spot.y - y) })).filter((spot) => spot.away < spot.radius + 8);
     return near.sort((one, other) => one.away - other.away)[0]?.name || '';
   }
+}
+
+// Where something is that lies so from where the robot started, which is where it was when it was heard first.
+function fromStart(robot, [x, y, z]) {
+  const [x0, y0, z0, heading] = robot.body === 'arm' && robot.base ? [...robot.base, 0] : robot.start;
+  const [cos, sin] = [Math.cos(heading), Math.sin(heading)];
+  return [x0 + x * cos - y * sin, y0 + x * sin + y * cos, robot.body === 'arm' ? z0 + z : z];
 }
 
 // The floor under these points, with some room around them: left, bottom, right, top (m). It only grows, since a
