@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -276,12 +277,44 @@ def bootstrap(distro: str, *, with_dev: bool, with_vllm: bool) -> None:
         shutil.rmtree(venv, ignore_errors=True)
         run('virtual environment', [sys.executable, '-m', 'venv', str(venv)], 'venv.log')
         state = {'version': version}
-    wanted = digest(*(f'requirements/{name}.txt' for name in (distro, 'runtime', 'constraints')))
+    wanted = digest(*(f'requirements/{name}.txt' for name in (distro, 'building', 'constraints')))
+    if state.get('ros') != wanted:
+        title = f'ROS 2 {distro.capitalize()} (about 100 MB)'
+        files = ['-r', requirements(distro), '-r', requirements('building')]
+        run(title, [*pip(python), *files], 'pip-ros.log')
+        state['ros'] = wanted
+        save(state, path)
+    # The compiler works while pip waits for the network and the disk.
+    with ThreadPoolExecutor(1) as beside:
+        compiled = beside.submit(compile_interfaces, python, state.get('interfaces'))
+        install_packages(python, state, path, with_dev=with_dev, with_vllm=with_vllm)
+        state['interfaces'] = compiled.result()
+    wanted = digest('scripts')
+    if state.get('programs') != wanted:
+        install_programs(venv)
+        state['programs'] = wanted
+    save(state, path)
+
+
+def compile_interfaces(python: Path, done: object) -> str:
+    """Build the ROS interfaces, unless the state that was done says so; return the new one."""
+    tools = ('tools/interfaces.py', 'tools/wheels.cmake')
+    wanted = digest('msg', 'action', 'srv', 'package.xml', 'CMakeLists.txt', *tools)
+    if done != wanted:
+        command = [str(python), str(ROOT / 'tools' / 'interfaces.py')]
+        run('ROS interfaces', command, 'interfaces.log')
+    return wanted
+
+
+def install_packages(
+    python: Path, state: State, path: Path, *, with_dev: bool, with_vllm: bool
+) -> None:
+    """Bring the packages beside ROS up to date, step by step."""
+    wanted = digest('requirements/runtime.txt', 'requirements/constraints.txt')
     if state.get('runtime') != wanted:
         install_torch(python)
-        files = ['-r', requirements(distro), '-r', requirements('runtime')]
-        title = f'ROS 2 {distro.capitalize()} and the other packages (about 1 GB)'
-        run(title, [*pip(python), *files], 'pip-runtime.log')
+        command = [*pip(python), '-r', requirements('runtime')]
+        run('the other packages (about 900 MB)', command, 'pip-runtime.log')
         state['runtime'] = wanted
         save(state, path)
     wanted = digest('requirements/world.txt', 'requirements/constraints.txt')
@@ -299,24 +332,6 @@ def bootstrap(distro: str, *, with_dev: bool, with_vllm: bool) -> None:
         download_suites(python)
     if with_vllm:
         install_vllm(state)
-    wanted = digest(
-        'msg',
-        'action',
-        'srv',
-        'package.xml',
-        'CMakeLists.txt',
-        'tools/interfaces.py',
-        'tools/wheels.cmake',
-    )
-    if state.get('interfaces') != wanted:
-        command = [str(python), str(ROOT / 'tools' / 'interfaces.py')]
-        run('ROS interfaces', command, 'interfaces.log')
-        state['interfaces'] = wanted
-    wanted = digest('scripts')
-    if state.get('programs') != wanted:
-        install_programs(venv)
-        state['programs'] = wanted
-    save(state, path)
 
 
 def bootstrap_indy() -> None:
