@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import time
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from timely_llm_ros.cli import doctor_command
-from timely_llm_ros.processes import clear_dead_ports, dead_ports
+from timely_llm_ros.processes import clear_shared_memory, dead_ports
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,8 +35,26 @@ def test_only_half_made_ports_are_removed(tmp_path: Path, age_s: float) -> None:
     assert dead_ports(tmp_path) == [dead]
     (finding,) = doctor_command.check_shared_memory(tmp_path)
     assert (finding.level, finding.mend) == ('note', f'rm {dead}')
-    clear_dead_ports(tmp_path)
+    clear_shared_memory(tmp_path)
     assert not dead.exists()
     assert len(list(tmp_path.iterdir())) == 5
     (finding,) = doctor_command.check_shared_memory(tmp_path)
     assert finding.level == 'ok'
+
+
+def test_memory_that_nobody_locks_any_more_is_removed(tmp_path: Path) -> None:
+    then_s = time.time() - 60.0
+    dead, alive, young, other = (
+        tmp_path / f'fastdds_{name}' for name in ('0' * 16, 'a' * 16, '1' * 16, 'port7413')
+    )
+    for memory in (dead, alive, young, other):
+        lock = memory.with_name(f'{memory.name}_el')
+        for path in (memory, lock):
+            path.write_bytes(b'x')
+            if memory is not young:
+                os.utime(path, (then_s, then_s))
+    with alive.with_name(f'{alive.name}_el').open('rb') as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        clear_shared_memory(tmp_path)
+        left = {path.name.removesuffix('_el') for path in tmp_path.iterdir()}
+    assert left == {alive.name, young.name, other.name}

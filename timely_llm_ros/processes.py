@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
+import re
 import resource
 import signal
 import sys
@@ -37,7 +39,9 @@ LEAST_FILES = 64
 """Open files that a program needs; a planner, a robot's executor and a recorder have 25 at most."""
 
 _MAKING_S = 5.0
-"""Nobody takes so long to make a port."""
+"""Nobody takes so long to make a port, or to lock memory of its own."""
+
+_SEGMENT = re.compile('fastdds_[0-9a-f]{16}')
 
 # Loaded here: a child between fork and exec must not load libraries.
 _LIBC = ctypes.CDLL(None) if sys.platform == 'linux' else None
@@ -61,12 +65,26 @@ def dead_ports(folder: Path = SHARED_MEMORY) -> list[Path]:
     return found
 
 
-def clear_dead_ports(folder: Path = SHARED_MEMORY) -> None:
-    """Remove half made ports of Fast DDS, so that whoever needs one makes it anew."""
+def clear_shared_memory(folder: Path = SHARED_MEMORY) -> None:
+    """Remove what programs of Fast DDS left that were killed, or ended without it.
+
+    Whoever needs a half made port makes it anew. Nobody needs the memory that a participant had for
+    its own messages: its lock is free since that process has ended. What belongs to another user is
+    left to that user.
+    """
     for path in dead_ports(folder):
-        # Another user's are for that user.
         with suppress(OSError):
             path.unlink()
+    now_s = time.time()
+    for lock in folder.glob('fastdds_*_el'):
+        memory = lock.with_name(lock.name.removesuffix('_el'))
+        if not _SEGMENT.fullmatch(memory.name):
+            continue
+        with suppress(OSError), lock.open('rb') as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if abs(now_s - memory.stat().st_mtime) > _MAKING_S:
+                memory.unlink()
+                lock.unlink()
 
 
 def require_files() -> None:
@@ -92,7 +110,7 @@ def prepare_for_dds() -> None:
     memory waits by the wall clock, so that messages are late for as long as that is set back.
     Its sockets are to have more room than a system gives by default.
     """
-    clear_dead_ports()
+    clear_shared_memory()
     if not any(map(os.environ.get, _PROFILES)):
         os.environ.setdefault(TRANSPORTS, f'UDPv4?sockets_size={SOCKET_BYTES // 10**6}MB')
 

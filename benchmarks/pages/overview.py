@@ -31,8 +31,8 @@ MEASURED_BY = {
     'vllm': ('vllm', 'first_action_vllm'),
     'tasks': ('tasks', 'tasks_models'),
     'robots': (
-        'safety', 'deaths', 'server_deaths', 'fleet_stop', 'soak', 'chaos_1', 'chaos_2', 'chaos_3',
-        'envelope', 'durations', 'scene', 'world', 'libero',
+        'safety', 'deaths', 'server_deaths', 'fleet_stop', 'window', 'soak', 'chaos_1', 'chaos_2',
+        'chaos_3', 'envelope', 'durations', 'scene', 'world', 'libero',
         *filter(measured, ('planners', 'fleet')),
     ),
     'recorder': ('recorder_kills', 'recorder', 'report', 'replay'),

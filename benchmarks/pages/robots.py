@@ -19,6 +19,7 @@ def context() -> dict[str, Any]:
         'deaths': deaths(),
         'server_deaths': server_deaths(),
         'fleet_stop': fleet_stop(),
+        'window': window(),
         'growth': growth(),
         'attacks': attacks(),
         'refusals': refusals(),
@@ -148,6 +149,24 @@ def fleet_stop() -> str:
             )
             for case, row in read('fleet_stop').figures.items()
             if isinstance(row, dict)
+        ),
+    )
+
+
+def window() -> str:
+    """Return how often the window's page is told of robots and draws them, by its screen."""
+    return table(
+        ('screen', 'updates per s', 'poses per robot and s', 'drawn per s', "server's core"),
+        (
+            (
+                screen,
+                *(
+                    f'{row[key]:.1f}'
+                    for key in ('updates_per_s', 'poses_per_robot_per_s', 'draws_per_s')
+                ),
+                f'{100 * row["server_cores"]:.0f} %',
+            )
+            for screen, row in read('window').figures['screens'].items()
         ),
     )
 

@@ -41,8 +41,9 @@ if TYPE_CHECKING:
     from timely_llm_ros.prompts import Prompts
 
 GRID = (0.0, 0.25, 0.5, 0.75, 0.95)
-PROMPTS, CONTEXTS = (800, 1400, 2100), (512, 1280, 2048)
-"""Sizes by which times are learned (tokens)."""
+PROMPTS, CONTEXTS = (128, 256, 512, 800, 1100, 1400, 1750, 2100), (512, 1280, 2048)
+"""Sizes by which times are learned (tokens). Of prompts more than a fit has coefficients, and small
+ones too: half of what is held out has half of its prompt cached."""
 
 KV_TOKENS, MAX_TOKENS = 16_384, 160
 BUCKET = 8

@@ -198,6 +198,32 @@ def test_results_are_kept_up_to_a_number(client: Client) -> None:
     pair.close()
 
 
+def test_a_result_is_kept_until_it_was_asked_for(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(action_server, 'ASKED_WITHIN_S', 0)
+    monkeypatch.setattr(action_server, 'UNASKED_S', 3600)
+    pair = Pair(client, 'helpers/unasked', result_timeout_s=3600)
+    sent: list[Any] = []
+    request = ExecuteSegment.Goal(segment=SkillSegment(text='unasked'))
+    client.call(lambda: pair.action.send_goal_async(request).add_done_callback(sent.append))
+    handle = wait_for(lambda: sent, 'answer')[0].result()
+    goals = [pair.send() for _ in range(RESULTS_KEPT + 5)]
+    wait_for(lambda: len(pair.goals) == len(goals) + 1, 'goals')
+    for taken in pair.goals:
+        pair.finish(taken, succeeded=True)
+    for goal in goals:
+        goal.result()
+    client.do(pair.server._forget)
+    assert len(pair.server._goal_handles) == len(goals) + 1
+    late: list[Any] = []
+    client.call(lambda: handle.get_result_async().add_done_callback(late.append))
+    assert wait_for(lambda: late, 'result')[0].result().result.value == 'done'
+    client.do(pair.server._forget)
+    assert len(pair.server._goal_handles) == RESULTS_KEPT
+    pair.close()
+
+
 def test_service_answers_later(client: Client) -> None:
     waiting: list[Any] = []
     service = client.do(

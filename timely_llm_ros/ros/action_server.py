@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-RESULTS_KEPT = 50
-"""Most results that are kept. Each is in every status message, which every client reads."""
+RESULTS_KEPT, UNASKED_KEPT = 50, 256
+"""Most results that are kept, and while nobody has asked for the oldest. Each is in every status
+message, which every client reads."""
 
 OTHERS_KEPT = 256
 """Goals for other servers of the name that are remembered."""
@@ -36,8 +37,9 @@ MEET_LIMIT_S = 0.5
 MEET_PERIOD_S = 0.02
 """How often it is looked for meanwhile (s)."""
 
-ASKED_WITHIN_S = 2
-"""Results are kept that long whatever their number, for clients that are about to ask (s)."""
+ASKED_WITHIN_S, UNASKED_S = 2, 10
+"""Results are kept that long whatever their number, for clients that are about to ask (s), and so
+long while nobody has: a client whose machine is busy asks late."""
 
 
 class DeferredActionServer(ActionServer):  # type: ignore[misc]
@@ -90,8 +92,10 @@ class DeferredActionServer(ActionServer):  # type: ignore[misc]
 
         self._ages = _Ages(node)
         self._timeout_ns = result_timeout_s * 10**9
-        self._ended: deque[tuple[int, int]] = deque()
-        """When the goals ended (ns), by the clock of the results' ages and really."""
+        self._ended: deque[tuple[int, bytes]] = deque()
+        """When goals ended, by the clock of the results' ages (ns), and their ids."""
+        self._asked: set[bytes] = set()
+        """Goals whose result somebody has asked for."""
         super().__init__(
             self._ages,
             action_type,
@@ -116,6 +120,10 @@ class DeferredActionServer(ActionServer):  # type: ignore[misc]
         """Serve what has arrived; a fault is logged, for rclpy's executor would die of it."""
         try:
             self._drop_others(taken_data)
+            if 'result' in taken_data:
+                # Of goals that are there alone: anybody may ask for any.
+                asked = {bytes(taken_data['result'][1].goal_id.uuid)}
+                self._asked |= asked & self._goal_handles.keys()
             if 'goal' in taken_data and not self._hears(taken_data['goal'][1].goal):
                 self._early.append((time.monotonic(), taken_data.pop('goal')))
                 self._meeting.reset()
@@ -178,7 +186,7 @@ class DeferredActionServer(ActionServer):  # type: ignore[misc]
         """End a goal: SUCCEEDED, CANCELED if a client asked for that, or ABORTED."""
         if not goal.is_active:
             return
-        self._ages.advance()
+        ended_ns = self._ages.set()
         if succeeded:
             goal.succeed()
         elif goal.is_cancel_requested:
@@ -186,7 +194,7 @@ class DeferredActionServer(ActionServer):  # type: ignore[misc]
         else:
             goal.abort()
         super().notify_execute(goal, lambda _: result)
-        self._ended.append((self._ages.now_ns, time.monotonic_ns()))
+        self._ended.append((ended_ns, bytes(goal.goal_id.uuid)))
 
     def destroy(self) -> None:
         """End the server and what belongs to it."""
@@ -197,22 +205,30 @@ class DeferredActionServer(ActionServer):  # type: ignore[misc]
     def _forget(self) -> None:
         """Drop results that are too old, and the oldest of too many."""
         ended = self._ended
-        self._ages.advance()
-        asked_ns = time.monotonic_ns() - ASKED_WITHIN_S * 10**9
-        while len(ended) > RESULTS_KEPT and ended[0][1] < asked_ns:
+        at_ns = now_ns = self._ages.set()
+        while len(ended) > RESULTS_KEPT and self._is_old(now_ns, *ended[0]):
             # Later than it is, by what makes the oldest too old.
-            self._ages.advance(ended.popleft()[0] + self._timeout_ns + 1)
-        while ended and ended[0][0] + self._timeout_ns < self._ages.now_ns:
+            at_ns = max(at_ns, ended.popleft()[0] + self._timeout_ns + 1)
+        while ended and ended[0][0] + self._timeout_ns < at_ns:
             ended.popleft()
+        self._ages.set(at_ns)
         # rclpy raises where it may tell of none.
         for goal in self._handle.expire_goals(len(self._goal_handles) or 1):
             goal_id = bytes(goal.goal_id.uuid)
+            self._asked.discard(goal_id)
             self._goal_handles.pop(goal_id).destroy()
             self.remove_future(self._result_futures.pop(goal_id))
+        self._ages.set()
+
+    def _is_old(self, now_ns: int, ended_ns: int, goal_id: bytes) -> bool:
+        """Return whether a result may go because there are too many."""
+        unasked = goal_id not in self._asked and len(self._ended) <= UNASKED_KEPT
+        kept_s = UNASKED_S if unasked else ASKED_WITHIN_S
+        return ended_ns < now_ns - kept_s * 10**9
 
 
 class _Ages:
-    """A node with a clock of its own, by which results grow old: it can be set forward.
+    """A node with a clock of its own, by which results grow old: it can be set forward for a while.
 
     rclpy drops results by age alone, as told by the clock of the node.
     """
@@ -221,8 +237,7 @@ class _Ages:
         self._of = node
         self._clock = ROSClock()
         self._clock._set_ros_time_is_active(True)  # noqa: SLF001 (rclpy has no public way)
-        self._ahead_ns = self.now_ns = 0
-        self.advance()
+        self.set()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._of, name)
@@ -230,13 +245,12 @@ class _Ages:
     def get_clock(self) -> ROSClock:
         return self._clock
 
-    def advance(self, at_least_ns: int = 0) -> None:
-        """Set the clock to the present time, or later."""
-        real_ns = time.monotonic_ns()
-        self._ahead_ns = max(self._ahead_ns, at_least_ns - real_ns)
-        self.now_ns = real_ns + self._ahead_ns
-        now = Time(nanoseconds=self.now_ns, clock_type=ClockType.ROS_TIME)
+    def set(self, at_least_ns: int = 0) -> int:
+        """Set the clock to the present time, or later; return it (ns)."""
+        now_ns = max(time.monotonic_ns(), at_least_ns)
+        now = Time(nanoseconds=now_ns, clock_type=ClockType.ROS_TIME)
         self._clock.set_ros_time_override(now)
+        return now_ns
 
 
 def _is_among(endpoints: Iterable[Any], client: bytes) -> bool:
