@@ -26,8 +26,7 @@ from rich.console import Console
 from rich.progress import Progress
 from timely_llm_ros.msg import RobotState
 
-from benchmarks.common import COUNT, Number, Target, arguments, save
-from benchmarks.common.browser import Browser
+from benchmarks.common import COUNT, Browser, Number, Target, arguments, save
 from timely_llm_ros.demo import Children, node_command
 from timely_llm_ros.processes import prepare_for_dds
 from timely_llm_ros.ros import STATE_QOS

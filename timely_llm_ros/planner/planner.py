@@ -29,6 +29,7 @@ from timely_llm_ros.planner.budgets import Budgets
 from timely_llm_ros.planner.config import PlannerConfig
 from timely_llm_ros.planner.context import EngineEar, PlannerContext
 from timely_llm_ros.planner.events import tell
+from timely_llm_ros.planner.experience import Experience
 from timely_llm_ros.planner.gate import Gate, require_known, require_robot
 from timely_llm_ros.planner.permission import Approvals
 from timely_llm_ros.planner.prepared_task import PreparedTask
@@ -38,7 +39,6 @@ from timely_llm_ros.planner.task_handle import TaskHandle
 from timely_llm_ros.planner.task_prompts import TaskPrompts, WarmScenes
 from timely_llm_ros.planner.task_run import TaskRun
 from timely_llm_ros.planner.tries import Tries
-from timely_llm_ros.prediction.lengths import EmpiricalLengths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -97,10 +97,8 @@ class Planner:
         self._engine = engine
         self._robots, self._skill_sets, self._clock = robots, skill_sets, clock
         self._on_event, self._on_engine_event_seen = on_event, on_engine_event
-        self._times, self._predictor = times, predictor or EmpiricalLengths()
+        self._times, self._experience = times, Experience(predictor)
         self._budgets: Budgets | None = None
-        self._shortest_s: dict[str, float] = {}
-        """Least engine time of a whole plan so far, by skill set."""
         self._group = TaskGroup()
         self._gate = Gate(clock, self._config, allows)
         self.approvals = Approvals(
@@ -152,7 +150,9 @@ class Planner:
             raise
         times = self._times or info.times
         if times is not None and self._config.budgets is not None:
-            self._budgets = Budgets(info, times, self._predictor, self._config, self.prompts)
+            self._budgets = Budgets(
+                info, times, self._experience.predictor, self._config, self.prompts
+            )
         self._engine_ready = self._open = True
         self.warm_scenes.engine_ready(info)
         self._background.engine_ready()
@@ -237,7 +237,7 @@ class Planner:
             prompt,
             max_tokens,
             budgeted,
-            self._predicted(prompt),
+            self._expected_tokens(prompt),
             self._gate.judge(task, None if takes_over else queue),
             takes_over,
         )
@@ -297,13 +297,8 @@ class Planner:
         """Return how a task is generated within its time budget, where that can be planned."""
         if self._budgets is not None:
             return self._budgets.decide(task, skill_set, prompt)
-        if task.time_budget_s is not None and self._config.learns_least_time:
-            least_s = self._shortest_s.get(task.skill_set, 0.0)
-            if least_s > task.time_budget_s:
-                raise TaskRefusedError(
-                    f'time budget {task.time_budget_s:g} s: '
-                    f'expected at least the estimated {least_s:.3f} s of generation'
-                )
+        if self._config.learns_least_time:
+            self._experience.require_time(task)
         return None
 
     def generate(self, task: BackgroundTask) -> BackgroundHandle:
@@ -317,12 +312,11 @@ class Planner:
             raise ShutdownError(f'background task {task.task_id}: the planner is not running')
         return self._background.submit(task)
 
-    def _predicted(self, prompt: Prompt) -> float | None:
+    def _expected_tokens(self, prompt: Prompt) -> float | None:
         """Return a plan's expected length (tokens) where the engine is to be told."""
         if not self._config.predicts_lengths:
             return None
-        found = self._predictor.predict(prompt.fixed, prompt.body)
-        return float(found.predicted(self._config.max_tokens))
+        return self._experience.expected_tokens(prompt, self._config.max_tokens)
 
     def _begin(self, run: TaskRun) -> None:
         if self._open and not self._engine_ready:
@@ -361,7 +355,10 @@ class Planner:
                 self._background.on_event(event)
                 run = self._runs.get(event.generation_id)
                 if run is not None and event.reason == 'stop':
-                    self._learn(run, event)
+                    self._experience.learn(run.task.skill_set, run.prompt, event)
+                    if self._budgets is not None:
+                        tokens, forwarded = event.tokens + 1, event.forwarded
+                        self._budgets.learn(run.task.skill_set, tokens, forwarded)
                     self._gate.on_plan(run)
                 self._of_generation(event.generation_id, lambda run: run.on_generation_ended(event))
             case EvictionDecided():
@@ -382,16 +379,6 @@ class Planner:
             case EngineStateChanged() if self._budgets is not None:
                 self._budgets.on_engine_event(event)
         tell(self._on_engine_event_seen, event)
-
-    def _learn(self, run: TaskRun, event: GenerationEnded) -> None:
-        """Remember how long a whole plan was and how much engine time it took."""
-        if isinstance(self._predictor, EmpiricalLengths):
-            self._predictor.observe(run.prompt.fixed, run.prompt.body, event.tokens + 1)
-        skill_set = run.task.skill_set
-        if self._budgets is not None:
-            self._budgets.learn(skill_set, event.tokens + 1, event.forwarded)
-        shortest_s = self._shortest_s.get(skill_set, event.generation_s)
-        self._shortest_s[skill_set] = min(shortest_s, event.generation_s)
 
     def _of_generation(self, generation_id: str, handle: Callable[[TaskRun], None]) -> None:
         if (run := self._runs.get(generation_id)) is None:
