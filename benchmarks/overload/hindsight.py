@@ -1,7 +1,7 @@
 """What admission could earn if it knew everything: who is taken is searched for, draw by draw.
 
     .venv/bin/python -m benchmarks.overload.hindsight [--loads 1 3 10 20] [--seeds 3]
-        [--duration 8] [--tries 1000] [--robots 150 10]
+        [--duration 8] [--tries 1000] [--robots 150]
 
 The bound of ``make bench-overload`` is a linear program that no schedule may reach. Here is the
 other side: a set of tasks to take, found by simulated annealing from the set that our way served,
@@ -11,7 +11,6 @@ a longer search finds more; but what it earns can be earned, by whoever knows wh
 
 from __future__ import annotations
 
-import itertools
 import random
 import statistics
 from dataclasses import replace
@@ -86,16 +85,18 @@ def main() -> None:
     parser.add_argument('--seeds', type=COUNT, default=3, help='draws (%(default)s)')
     parser.add_argument('--duration', type=POSITIVE, default=8.0, help='of each (s)')
     parser.add_argument('--tries', type=COUNT, default=1000, help='of each search (%(default)s)')
-    parser.add_argument('--robots', type=COUNT, nargs='+', default=[150, 10])
+    parser.add_argument('--robots', type=COUNT, default=150)
     options = parser.parse_args()
     times, rows = find_hardware('toy').step_time, []
     with Progress(console=Console(stderr=True)) as progress:
-        total = len(options.robots) * len(options.loads) * options.seeds * options.tries
+        total = len(options.loads) * options.seeds * options.tries
         task = progress.add_task('sets of tasks tried', total=total)
-        for robots, load in itertools.product(options.robots, options.loads):
+        for load in options.loads:
             ours, found, bounds = [], [], []
             for seed in range(options.seeds):
-                workload = overload(load, robots=robots, duration_s=options.duration, seed=seed)
+                workload = overload(
+                    load, robots=options.robots, duration_s=options.duration, seed=seed
+                )
                 earned, best = search(
                     workload, options.duration, options.tries, lambda: progress.advance(task)
                 )
@@ -105,7 +106,6 @@ def main() -> None:
                 bounds.append(bound / options.duration)
             rows.append(
                 {
-                    'robots': robots,
                     'load': load,
                     'ours': statistics.fmean(ours),
                     'hindsight': statistics.fmean(found),
@@ -113,11 +113,11 @@ def main() -> None:
                 }
             )
             print(
-                f'{robots} robots, load {load:g}: ours {rows[-1]["ours"]:.2f}, in hindsight '
+                f'load {load:g}: ours {rows[-1]["ours"]:.2f}, in hindsight '
                 f'{rows[-1]["hindsight"]:.2f}, bound {rows[-1]["bound"]:.2f}',
                 flush=True,
             )
-    sizes = {'seeds': options.seeds, 'tries': options.tries}
+    sizes = {'robots': options.robots, 'seeds': options.seeds, 'tries': options.tries}
     figures = {**sizes, 'duration_s': options.duration, 'rows': rows}
     save('overload_hindsight', figures, [], path=options.json)
 

@@ -99,7 +99,6 @@ def hindsight() -> str:
     """Return what was earned by whoever knew what would come, beside ours and the bound."""
     rows = [
         (
-            one['robots'],
             f'{one["load"]:g}',
             *(f'{one[key]:.2f}' for key in ('ours', 'hindsight', 'bound')),
             f'{one["ours"] / one["hindsight"]:.2f}',
@@ -108,7 +107,7 @@ def hindsight() -> str:
         for one in read('overload_hindsight').figures['rows']
     ]
     head = (
-        'robots', 'load', 'ours', 'in hindsight', 'bound', 'ours, share of hindsight',
+        'load', 'ours', 'in hindsight', 'bound', 'ours, share of hindsight',
         'hindsight, share of the bound',
     )  # fmt: skip
     return table(head, rows)
