@@ -299,7 +299,7 @@ def bootstrap(distro: str, *, with_dev: bool, with_vllm: bool) -> None:
 
 def compile_interfaces(python: Path, done: object) -> str:
     """Build the ROS interfaces, unless the state that was done says so; return the new one."""
-    tools = ('tools/interfaces.py', 'tools/wheels.cmake')
+    tools = ('tools/interfaces.py', 'tools/wheels.cmake', 'tools/dead_paths.cmake')
     wanted = digest('msg', 'action', 'srv', 'package.xml', 'CMakeLists.txt', *tools)
     if done != wanted:
         command = [str(python), str(ROOT / 'tools' / 'interfaces.py')]

@@ -1,18 +1,9 @@
-# What a build of interfaces needs beside ROS packages that come as Python wheels. CMake reads it after
-# project(), and runs it at the end of the package.
+# How interfaces are built beside ROS packages that come as Python wheels. CMake reads it after project(), and
+# runs it at the end of the package.
 cmake_language(DEFER DIRECTORY "${CMAKE_SOURCE_DIR}" CALL adapt_to_wheels)
 
 function(adapt_to_wheels)
-  # They export include paths of the machine that built them, and CMake refuses imported targets with dead
-  # paths.
-  get_property(imported_targets DIRECTORY PROPERTY IMPORTED_TARGETS)
-  foreach(target IN LISTS imported_targets)
-    get_target_property(include_paths ${target} INTERFACE_INCLUDE_DIRECTORIES)
-    if(include_paths MATCHES "/opt/python/cp")
-      list(FILTER include_paths EXCLUDE REGEX "^/opt/python/cp")
-      set_target_properties(${target} PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${include_paths}")
-    endif()
-  endforeach()
+  include("${CMAKE_CURRENT_FUNCTION_LIST_DIR}/dead_paths.cmake")
 
   # Half of the time goes into headers that each generated file includes again. These may share them; C files
   # may not, whose static names are the same, nor C++ introspection, whose order matters.
