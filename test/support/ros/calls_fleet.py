@@ -126,8 +126,16 @@ class CallsFleet(Fleet):
         self.servers.command('seconds 60')
         before = len(self.servers.events)
         # Of a segment that came before both had met, nobody hears any more.
-        wait_for(lambda: begin().is_answered(ASK_AGAIN_S), 'answer to a segment')
-        self.servers.wait_event('goal', action, before)
+        goals: list[Goal] = []
+
+        def is_answered() -> bool:
+            goals.append(begin())
+            return goals[-1].is_answered(ASK_AGAIN_S)
+
+        wait_for(is_answered, 'answer to a segment')
+        goal = goals[-1]
+        wait_for(lambda: goal.answer or ('goal', action) in self.servers.names(before), 'a goal')
+        assert goal.answer is None, goal.answer
         executor = self.executors[0]
         os.kill(executor.children[0] if victim == 'worker' else executor.pid, signal.SIGKILL)
         self.servers.wait_event('canceled', action, before)
