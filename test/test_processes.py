@@ -53,8 +53,8 @@ def test_memory_that_nobody_locks_any_more_is_removed(tmp_path: Path) -> None:
             path.write_bytes(b'x')
             if memory is not young:
                 os.utime(path, (then_s, then_s))
-    with alive.with_name(f'{alive.name}_el').open('rb') as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with alive.with_name(f'{alive.name}_el').open('rb') as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
         clear_shared_memory(tmp_path)
         left = {path.name.removesuffix('_el') for path in tmp_path.iterdir()}
     assert left == {alive.name, young.name, other.name}
