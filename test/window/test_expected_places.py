@@ -12,7 +12,7 @@ from timely_llm_ros.window import ExpectedPlaces
 
 Event = dict[str, Any]
 
-SCENE = [['cat_2', 'cat', 'black', 'on', 'sofa', 3.0, 0.0, 0.0]]
+SCENE = [['cat_2', 'cat', 'black', 'on', 'sofa', 3.0, 0.0, 0.0, '']]
 
 
 def state(call: str, *, segment: int = 0, phase: str = 'executing', **more: Any) -> Event:
@@ -73,11 +73,11 @@ def test_a_robot_stops_short_of_what_it_approaches() -> None:
 
 def test_an_arm_reaches_for_the_last_object_that_a_call_names() -> None:
     places = ExpectedPlaces()
-    places.take(accepted([*SCENE, ['bin_1', 'bin', 'red', 'on', 'table', 0.4, 0.2, 0.1]]))
+    places.take(accepted([*SCENE, ['bin_1', 'bin', 'red', 'on', 'table', 0.4, 0.2, 0.1, '']]))
     found = places.take(state('sort_into(cat_2,bin_1)', skill_set='arm', robot='r'))
     assert not ways(found)
     other = ExpectedPlaces()
-    other.take({**accepted([*SCENE, ['bin_1', 'bin', 'red', 'on', 'table', 0.4, 0.2, 0.1]]),
+    other.take({**accepted([*SCENE, ['bin_1', 'bin', 'red', 'on', 'table', 0.4, 0.2, 0.1, '']]),
                 'skill_set': 'arm'})  # fmt: skip
     body_and_way = other.take(state('sort_into(cat_2,bin_1)', skill_set='arm'))
     (way,) = ways(body_and_way)

@@ -33,6 +33,14 @@ def test_of_a_state_the_last_is_kept_and_of_a_task_everything_in_order() -> None
     assert told == [(1.0, 'accepted'), (3.0, 'segment_started'), (4.0, 'land')]
 
 
+def test_of_where_a_robot_is_the_first_is_kept_too() -> None:
+    """What it knows lies so from there."""
+    log = FleetLog()
+    for t in (1.0, 2.0, 3.0):
+        log.take({'event': 'pose', 'robot': 'r', 'at': [t, 0.0, 0.0, 0.0], 't': t})
+    assert [event['at'][0] for event in log.events()] == [1.0, 3.0]
+
+
 def test_tasks_that_ended_are_forgotten_before_those_that_go_on() -> None:
     log = FleetLog()
     log.take(task('goes_on', 'accepted', 0.0))

@@ -170,7 +170,7 @@ def _named(call: Call, scene: Scene) -> SceneObject | None:
 
 def _scene(objects: list[list[Any]]) -> Scene:
     known: dict[str, SceneObject] = {}
-    for name, kind, *_, x_m, y_m, z_m in objects:
+    for name, kind, _, _, _, x_m, y_m, z_m, _ in objects:
         try:
             known[name] = SceneObject(name, kind, x_m=x_m, y_m=y_m, z_m=z_m)
         except TimelyError:

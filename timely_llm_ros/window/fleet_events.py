@@ -145,11 +145,13 @@ def things_event(source: str, message: Any) -> Event:
 
 
 def scene_object(item: Any) -> list[Any]:
-    """Return a ``msg/SceneObject``: name, kind, attribute, relation, support, x, y, z (m)."""
+    """Return a ``SceneObject``: name, kind, attribute, relation, support, x, y, z (m) and frame."""
     at = item.position
     place = [round(value, 3) for value in (at.x, at.y, at.z)]
     words = (item.name, item.kind, item.attribute, item.relation, item.support)
-    return [*map(_text, words), *place]
+    # Older traces have no frames.
+    frame = item.header.frame_id if hasattr(item, 'header') else ''
+    return [*map(_text, words), *place, _text(frame)]
 
 
 def plan_of(message: Any) -> str:

@@ -100,8 +100,10 @@ class Chromium:
         )  # fmt: skip
 
     def evaluate(self, expression: str) -> Any:
-        """Return the value of an expression in the page; None where it cannot be had."""
-        told = self.call('Runtime.evaluate', expression=expression, returnByValue=True)
+        """Return the value of an expression in the page, awaited; None where it cannot be had."""
+        told = self.call(
+            'Runtime.evaluate', expression=expression, returnByValue=True, awaitPromise=True
+        )
         return told['result'].get('value')
 
     def wait(self, expression: str, limit_s: float = LIMIT_S) -> Any:

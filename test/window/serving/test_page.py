@@ -208,6 +208,17 @@ def test_robots_move(browser: Chromium, window: Window) -> None:
     assert not browser.messages
 
 
+def test_what_a_robot_knows_lies_from_where_it_started(browser: Chromium, window: Window) -> None:
+    shown(browser, window, robots=0)
+    # It started at x 10 m with its nose to the left, and a thing is 1 m before it.
+    robots = ('{ start: [10, 0, 0, Math.PI / 2] }', "{ body: 'arm', base: [10, 0, 0.5] }")
+    places = [
+        browser.evaluate(f"import('/world.js').then((it) => it.fromStart({robot}, [1, 0, 0.2]))")
+        for robot in robots
+    ]
+    assert places == [pytest.approx([10, 1, 0.2]), pytest.approx([11, 0, 0.7])]
+
+
 def test_what_robots_answer_is_shown_for_each(browser: Chromium, window: Window) -> None:
     window.tell(robot('drone_1'), robot('drone_2'))
     shown(browser, window)
@@ -234,7 +245,7 @@ def test_a_task_in_words_is_asked_for(browser: Chromium, window: Window) -> None
 
 
 def test_no_text_of_a_fleet_runs_as_script(browser: Chromium, window: Window) -> None:
-    scene = [[HOSTILE, HOSTILE, HOSTILE, 'on', HOSTILE, 1.0, 1.0, 0.0]]
+    scene = [[HOSTILE, HOSTILE, HOSTILE, 'on', HOSTILE, 1.0, 1.0, 0.0, HOSTILE]]
     window.tell(
         robot(HOSTILE, HOSTILE, 'executing', PLAN),
         {'event': 'body', 'robot': HOSTILE, 'is': '__proto__'},

@@ -162,7 +162,7 @@ export class World {
     const tone = color[PHASES[phase] || 'wait'];
     const chosen = robot.name === this.selected;
     const crowd = fleet.robots.size > 16;
-    if (stage.robot || chosen) this.#scene(robot, (one) => on(stage.robot ? one : fromStart(robot, one)), chosen || !crowd, add, labels);
+    if (stage.robot || chosen) this.#scene(robot, (one, frame) => on(stage.robot || frame ? one : fromStart(robot, one)), chosen || !crowd, add, labels);
     const seen = camera.project(place);
     if (!seen) return;
     const look = {
@@ -194,8 +194,8 @@ export class World {
 
   #scene(robot, on, named, add, labels) {
     const { camera } = this;
-    for (const [name, kind, attribute, , , x, y, z] of robot.scene.slice(0, 120)) {
-      const place = on([x, y, z]), radius = 0.2;
+    for (const [name, kind, attribute, , , x, y, z, frame] of robot.scene.slice(0, 120)) {
+      const place = on([x, y, z], frame), radius = 0.2;
       add(place, () => {
         shadow(camera, place, radius * 1.1);
         ball(camera, [place[0], place[1], place[2] + radius], radius, colorOf(attribute, kind));
@@ -273,8 +273,8 @@ export class World {
   }
 }
 
-// Where something is that lies so from where the robot started, which is where it was when it was heard first.
-function fromStart(robot, [x, y, z]) {
+// Where something is that has no frame: it lies so from where the robot started, which is where it was heard first.
+export function fromStart(robot, [x, y, z]) {
   const [x0, y0, z0, heading] = robot.body === 'arm' && robot.base ? [...robot.base, 0] : robot.start;
   const [cos, sin] = [Math.cos(heading), Math.sin(heading)];
   return [x0 + x * cos - y * sin, y0 + x * sin + y * cos, robot.body === 'arm' ? z0 + z : z];
