@@ -22,13 +22,12 @@ from rich.progress import Progress
 from benchmarks.common import COUNT, POSITIVE, arguments, save
 from benchmarks.overload.goodput_bound import greatest_goodput
 from benchmarks.overload.overload import OURS, TAKES_ALL, ways
-from benchmarks.overload.serving import overload, serve
+from benchmarks.overload.serving import goodput, overload, serve
 from timely_llm_ros.engines.simulated import find_hardware
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from benchmarks.overload.serving import Outcome
     from timely_llm_ros.evaluation import Workload
 
 MAX_RUNNING = 8
@@ -41,11 +40,6 @@ CHANGED = (1, 1, 2, 3, 4)
 
 HEAT = 0.02
 """How much less a try may earn at first and be gone on with, in the mean (utility/s)."""
-
-
-def goodput(outcomes: Sequence[Outcome], duration_s: float) -> float:
-    """Return the positive utility per second."""
-    return sum(max(0.0, one.utility) for one in outcomes) / duration_s
 
 
 def search(

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from benchmarks.common import COUNT, POSITIVE, Target, arguments, save
 from benchmarks.overload.goodput_bound import greatest_goodput
 from benchmarks.overload.named_bound import greatest_named
-from benchmarks.overload.serving import Way, overload, serve
+from benchmarks.overload.serving import Way, goodput, overload, serve
 from benchmarks.workloads import System
 from lrtrace.statistics import percentile
 from timely_llm_ros.engines.simulated import find_hardware
@@ -101,7 +101,7 @@ def earned(
     for seed in seeds:
         workload = overload(load, duration_s=duration_s, robots=robots, seed=seed)
         outcomes = serve(workload, way)
-        goodputs.append(sum(max(0.0, one.utility) for one in outcomes) / duration_s)
+        goodputs.append(goodput(outcomes, duration_s))
         tasks = [(one.robot, one.task) for one in outcomes]
         named.append(greatest_named(tasks, workload.groups, times) / duration_s)
         found += outcomes

@@ -21,7 +21,7 @@ from timely_llm_ros.skills import Scene, SkillSet
 from timely_llm_ros.virtual_time import run_virtual
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from timely_llm_ros.engines import Engine
     from timely_llm_ros.evaluation import Workload, WorkloadTask
@@ -134,6 +134,11 @@ def serve(
     plans = {str(number): shape.plan(task) for number, task in enumerate(workload.tasks)}
     engine = way.system.engine(find_hardware(hardware), plans)
     return run_virtual(_Fleet(workload, way, shape, on_event).serve(engine))
+
+
+def goodput(outcomes: Iterable[Outcome], duration_s: float) -> float:
+    """Return the positive utility per second."""
+    return sum(max(0.0, one.utility) for one in outcomes) / duration_s
 
 
 class _Fleet:

@@ -144,6 +144,7 @@ def main(given: Sequence[str] | None = None) -> None:
         'seed': options.seed,
         'prompt_tokens': [min(tokens), statistics.median(tokens), max(tokens)],
         'answer_tokens': statistics.fmean(it.tried[0].length for it in recorded),
+        'prompt_sizes': PROMPTS,
         'estimator': estimator,
         'factors': factors(estimates, recorded, GRID),
         'evicting_ms': 1e3 * evicting_token_s * statistics.median(tokens),
