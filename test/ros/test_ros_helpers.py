@@ -201,9 +201,10 @@ def test_results_are_kept_up_to_a_number(client: Client) -> None:
 def test_a_result_is_kept_until_it_was_asked_for(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pair = Pair(client, 'helpers/unasked', result_timeout_s=3600)
+    # Only now: its timer's period is a part of it.
     monkeypatch.setattr(action_server, 'ASKED_WITHIN_S', 0)
     monkeypatch.setattr(action_server, 'UNASKED_S', 3600)
-    pair = Pair(client, 'helpers/unasked', result_timeout_s=3600)
     sent: list[Any] = []
     request = ExecuteSegment.Goal(segment=SkillSegment(text='unasked'))
     client.call(lambda: pair.action.send_goal_async(request).add_done_callback(sent.append))
