@@ -81,9 +81,10 @@ def clear_shared_memory(folder: Path = SHARED_MEMORY) -> None:
         if not _SEGMENT.fullmatch(memory.name):
             continue
         with suppress(OSError), lock.open('rb') as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if abs(now_s - memory.stat().st_mtime) > _MAKING_S:
-                memory.unlink()
+            # Before it is locked: whoever makes it finds it free.
+            if abs(now_s - lock.stat().st_mtime) > _MAKING_S:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                memory.unlink(missing_ok=True)
                 lock.unlink()
 
 

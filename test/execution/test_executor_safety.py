@@ -318,3 +318,52 @@ def test_a_robot_is_made_safe_before_it_takes_anything() -> None:
         return [note.event for note in bench.journal]
 
     assert run_virtual(main()) == ['safe', 'start', 'end']
+
+
+@pytest.mark.parametrize('lost', [2, 3])
+def test_a_robot_that_has_just_been_found_is_asked_three_times(lost: int) -> None:
+    async def main() -> list[str]:
+        bench = Bench()
+        takes = bench.driver.safe
+        asked = 0
+
+        async def deaf_at_first() -> None:
+            nonlocal asked
+            asked += 1
+            if asked <= lost:
+                raise RobotUnavailableError('no answer')
+            await takes()
+
+        bench.driver.safe = deaf_at_first  # type: ignore[method-assign]
+        if lost < 3:
+            await bench.executor.start()
+        else:
+            with pytest.raises(RobotUnavailableError, match='safe action'):
+                await bench.executor.start()
+        assert bench.executor.connected == (lost < 3)
+        assert asked == 3
+        return [note.event for note in bench.journal]
+
+    assert run_virtual(main()) == ['safe'] * (lost < 3)
+
+
+def test_an_executor_that_goes_down_asks_no_robot_again() -> None:
+    async def main() -> None:
+        bench = Bench()
+        asked = 0
+
+        async def deaf() -> None:
+            nonlocal asked
+            asked += 1
+            await asyncio.sleep(0.5)
+            raise RobotUnavailableError('no answer')
+
+        bench.driver.safe = deaf  # type: ignore[method-assign]
+        start = asyncio.get_running_loop().create_task(bench.executor.start())
+        await asyncio.sleep(0.1)
+        await bench.executor.close()
+        with pytest.raises(RobotUnavailableError):
+            await start
+        assert asked == 1
+
+    run_virtual(main())

@@ -31,12 +31,21 @@ if TYPE_CHECKING:
 
 Result = PlanTask.Result
 ROBOTS = ('drone_1', 'drone_2', 'drone_3')
-PORTS = {program: free_port() for program in ('planner', 'executor')}
 AT_ONCE = TimeUtility(expected_response=Duration(nanosec=1_000_000), slope_per_s=-0.01, peak=1.0)
 
 
 @pytest.fixture(scope='module')
-def fleet(start_fleet: Callable[..., Fleet], tmp_path_factory: pytest.TempPathFactory) -> Fleet:
+def ports() -> dict[str, int]:
+    """Return where planner and executor tell their metrics."""
+    return {'planner': free_port(), 'executor': free_port()}
+
+
+@pytest.fixture(scope='module')
+def fleet(
+    start_fleet: Callable[..., Fleet],
+    tmp_path_factory: pytest.TempPathFactory,
+    ports: dict[str, int],
+) -> Fleet:
     folder = tmp_path_factory.mktemp('files')
     envelope = {'driver': 'simulated', 'envelope': {'maximum_height_m': 2.0}}
     files = {
@@ -50,17 +59,17 @@ def fleet(start_fleet: Callable[..., Fleet], tmp_path_factory: pytest.TempPathFa
         planner={
             'access_file': str(folder / 'access'),
             'max_kv_tokens': 600,
-            'metrics_port': PORTS['planner'],
+            'metrics_port': ports['planner'],
             'robot_timeout_s': 2.0,
         },
-        executor={'drivers_file': str(folder / 'drivers'), 'metrics_port': PORTS['executor']},
+        executor={'drivers_file': str(folder / 'drivers'), 'metrics_port': ports['executor']},
     )
 
 
 @pytest.fixture
-def watch(fleet: Fleet) -> Watch:
+def watch(fleet: Fleet, ports: dict[str, int]) -> Watch:
     del fleet
-    return Watch(**PORTS)
+    return Watch(**ports)
 
 
 def wait_each_fires(watch: Watch, *alerts: str) -> None:
@@ -83,14 +92,16 @@ def test_tasks_that_are_refused_or_fail(fleet: Fleet, watch: Watch) -> None:
     wait_each_fires(watch, 'TimelyForbiddenGoals', 'TimelyOutOfEnvelope', 'TimelyTasksFail')
 
 
-def test_more_is_asked_than_the_engine_can_do(fleet: Fleet, watch: Watch) -> None:
+def test_more_is_asked_than_the_engine_can_do(
+    fleet: Fleet, watch: Watch, ports: dict[str, int]
+) -> None:
     def plan(robot: str, calls: int) -> Goal:
         return fleet.plan('delay(100);' * calls, robot, utility=AT_ONCE)
 
     plan('drone_1', 12).result()
     # Prometheus has to see a class of tasks before it can say what came since.
     late = ('expected_response_s', '0.001')
-    wait_for(lambda: any(late in labels for _, labels in scrape(PORTS['planner'])), 'its class')
+    wait_for(lambda: any(late in labels for _, labels in scrape(ports['planner'])), 'its class')
     watch.look()
     for _ in range(10):
         for robot in ROBOTS[:2]:

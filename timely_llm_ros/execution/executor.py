@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from timely_llm_ros.errors import Ending, RobotUnavailableError
 from timely_llm_ros.execution.driver import EmergencyDriver
 from timely_llm_ros.execution.fence import Fence
-from timely_llm_ros.execution.limits import ExecutorLimits
+from timely_llm_ros.execution.limits import SAFE_ATTEMPTS, ExecutorLimits
 from timely_llm_ros.execution.plan_in_hand import PlanInHand, came_twice
 from timely_llm_ros.execution.robot_link import SegmentCode, SegmentOutcome
 from timely_llm_ros.execution.segment_job import SegmentJob
@@ -112,12 +112,17 @@ class SegmentExecutor:
         if self._closing:
             raise RobotUnavailableError('robot: expected its executor not to go down')
         await self.driver.connect()
-        async with self._driver_lock:
-            owed = self._owes_safe_action
-            await self._make_safe()
-            if self._owes_safe_action:
-                raise RobotUnavailableError('robot: expected it to take its safe action')
-            self._connected, self._was_made_safe = True, owed
+        owed = self._owes_safe_action
+        # What a server that has just been found is asked may be lost until it has found its client.
+        for _ in range(SAFE_ATTEMPTS):
+            async with self._driver_lock:
+                if self._released:
+                    break
+                await self._make_safe()
+                if not self._owes_safe_action:
+                    self._connected, self._was_made_safe = True, owed
+                    return
+        raise RobotUnavailableError('robot: expected it to take its safe action')
 
     async def close(self) -> bool:
         """Bring the robot to its safe action and release it; idempotent.

@@ -21,6 +21,7 @@ import traceback
 from typing import TYPE_CHECKING, NoReturn
 
 from timely_llm_ros.errors import ConfigurationError
+from timely_llm_ros.execution.limits import SAFE_ATTEMPTS
 from timely_llm_ros.processes import take_precedence
 from timely_llm_ros.silence import Silence
 
@@ -38,9 +39,6 @@ EXIT_HUNG = 71
 
 FORWARDED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """The guard passes these signals on to the worker."""
-
-SAFE_ATTEMPTS = 3
-"""How often the safe action is tried before giving up."""
 
 SAFE_LIMIT_S = 10.0
 """How long one attempt may take (s), opening the driver included."""

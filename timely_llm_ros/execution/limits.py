@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from timely_llm_ros.options import option
 
+SAFE_ATTEMPTS = 3
+"""How often the safe action is tried before giving up, where nobody else goes on trying."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorLimits:

@@ -8,6 +8,7 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 import yaml
+from support import process_table
 from support.ros.fleet import Fleet
 from support.ros.mock_servers import MockServers
 from support.ros.programs import ROOT, wait_for
@@ -120,7 +121,7 @@ class CallsFleet(Fleet):
         if self.executors[0].process.poll() is not None:
             heard = len(self.states[self._robot])
             self.executors[0] = self.start_executor([self._robot])
-            wait_for(
+            self.wait_executors(
                 lambda: len(self.states[self._robot]) > heard and not self.is_lost, 'robot back'
             )
         self.servers.command('seconds 60')
@@ -137,9 +138,12 @@ class CallsFleet(Fleet):
         wait_for(lambda: goal.answer or ('goal', action) in self.servers.names(before), 'a goal')
         assert goal.answer is None, goal.answer
         executor = self.executors[0]
-        os.kill(executor.children[0] if victim == 'worker' else executor.pid, signal.SIGKILL)
+        worker = executor.children[0]
+        os.kill(worker if victim == 'worker' else executor.pid, signal.SIGKILL)
         self.servers.wait_event('canceled', action, before)
         executor.wait()
+        # One whose guard was killed answers until it is gone.
+        process_table.wait_gone([worker])
         return executor.output
 
     def close(self) -> None:

@@ -29,6 +29,7 @@ from timely_llm_ros.srv import DescribeSkills
 from timely_llm_ros.ros.action_client import GoalClient
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from rcl_interfaces.msg import ParameterValue
@@ -95,13 +96,23 @@ class Fleet:
     def wait_ready(self) -> None:
         """Wait until every program has met this client and, where it starts by itself, serves."""
         for robot in self.robots:
-            wait_for(partial(self.states.get, robot), f'state of {robot}')
+            self.wait_executors(partial(self.states.get, robot), f'state of {robot}')
             wait_for(self.execute_segment[robot].server_is_ready, f'executor of {robot}')
         if self.planner is not None:
             wait_for(lambda: self.catalogue, 'catalogue', self._start_limit_s)
             wait_for(self.plan_task.server_is_ready, 'planner', self._start_limit_s)
             if self._planner_parameters.get('autostart', True):
                 self.wait_planning()
+
+    def wait_executors(self, condition: Callable[[], Any], what: str) -> None:
+        """Wait for something that executors do; one that has ended does nothing any more."""
+
+        def checked() -> Any:
+            for executor in self.executors:
+                assert executor.process.poll() is None, executor.output
+            return condition()
+
+        wait_for(checked, what)
 
     def name(self, relative: str) -> str:
         return f'/{self.namespace}/{relative}'
