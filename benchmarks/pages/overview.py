@@ -23,7 +23,8 @@ MEASURED_BY = {
     'timelyllm': (
         'timelyllm_fig5', 'timelyllm_fig6', 'timelyllm_fig7', 'timelyllm_admission',
         'timelyllm_fig8', 'timelyllm_fig9', 'timelyllm_fig10', 'timelyllm_bounds',
-        'timelyllm_tables45', 'contention', 'reference', *filter(measured, ('llm_serving',)),
+        'timelyllm_tables45', 'contention', 'reference',
+        *filter(measured, ('llm_serving', 'llm_segmentation')),
     ),
     'timebill': ('timebill', 'rlp', *filter(measured, ('llm_budget',))),
     'trail': ('trail', 'calibration', 'llm_lengths'),

@@ -19,6 +19,7 @@ def context() -> dict[str, Any]:
         'thousands': fleets('thousands'),
         'segmentation': read('overhead').figures['segmentation'],
         'token_to_action_ms': _ms(delivery['token_to_action_s']),
+        'first_ms': ', '.join(f'{1000 * one:.0f}' for one in delivery['first_segments_s']),
         'bare_topic_ms': _ms(delivery['bare_topic_s']),
         'engine_step_ms': f'{1000 * delivery["engine_step_s"]:.1f}',
         'forwarded': forwarded(),

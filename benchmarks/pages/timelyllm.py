@@ -33,6 +33,7 @@ def context() -> dict[str, Any]:
         'choosing': choosing(),
         'contention': contention(read('contention').figures['served']),
         'general': _general() if measured('llm_serving') else {},
+        'cost': read('llm_segmentation').figures if measured('llm_segmentation') else {},
         'reference': reference,
         'factor': read('contention').figures['time_factor'],
         'ours': {name: _ours(name) for name in ('wid1', 'wid2')},

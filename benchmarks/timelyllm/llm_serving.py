@@ -14,15 +14,13 @@ import itertools
 import random
 import statistics
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from rich.console import Console
-from rich.progress import Progress
 
 from benchmarks.common import COUNT, FROM_ZERO, Number, Target, arguments, save
 from benchmarks.llm import draw_questions
+from benchmarks.timelyllm import segmentation
 from benchmarks.timelyllm.contention import Fleet, Job, measure, served_as
-from benchmarks.timelyllm.overhead import segmentation
 from benchmarks.timelyllm.systems import WAYS, best_of, show, targets
 from timely_llm_ros.engines.tokens import Sampling, find_model
 from timely_llm_ros.engines.torch import TorchConfig
@@ -31,6 +29,7 @@ from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.utility import NORMAL
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
 OPEN_FORMS = ('question', 'paragraph', 'page')
@@ -48,6 +47,9 @@ CHAT_LOAD = 0.9
 RESPONSE = 0.25
 """Longest first response in sentences, over that of whole answers, that is wanted."""
 
+PLANS, ROUNDS = 12, 5
+"""Plans that are written both ways, and how often, to see what segmentation costs."""
+
 OVERHEAD = 2.0
 """Most of the time that segmentation may take (%)."""
 
@@ -62,13 +64,27 @@ def main(given: Sequence[str] | None = None) -> None:
     )
     parser.add_argument('--batches', type=COUNT, nargs='+', default=[4, 12])
     parser.add_argument('--chats', type=COUNT, default=24, help='(default: %(default)s)')
-    parser.add_argument('--pairs', type=Number(2), default=2, help='of workers, for the cost')
     parser.add_argument('--threads', type=COUNT, default=1)
     parser.add_argument('--seed', type=FROM_ZERO, default=0)
+    parser.add_argument('--cost', action='store_true', help='only what segmentation costs')
     options = parser.parse_args(given)
     plans = TorchConfig(
         model_path=find_model(options.model), device=options.device, threads=options.threads
     )
+    if not options.cost:
+        _serve(plans, options)
+    cost = segmentation.measure(plans, ROUNDS, PLANS, PLANS)
+    segmentation.show(cost)
+    save(
+        'llm_segmentation',
+        {'model': options.model, 'device': options.device, **cost},
+        [Target('overhead of segmentation (%)', cost['overhead_percent'], '<=', OVERHEAD)],
+        path=options.json and Path(options.json).with_name('llm_segmentation.json'),
+    )
+
+
+def _serve(plans: TorchConfig, options: argparse.Namespace) -> None:
+    """Serve plans and chats in every way, and save what came of it."""
     figures, served, fleets = asyncio.run(
         measure(plans, options.minutes, options.batches, options.seed, alone=12)
     )
@@ -80,8 +96,6 @@ def main(given: Sequence[str] | None = None) -> None:
         if way != WAYS[0].name
         for number, ids in fleet.token_ids.items()
     ]
-    with Progress(console=Console(stderr=True)) as progress:
-        cost = asyncio.run(segmentation(plans, options.pairs, 2, 12, 4, progress))
     chat = replace(plans, model_path=find_model(options.chat_model), sampling=SAMPLING)
     chats = asyncio.run(_chats(chat, options.batches, options.chats, options.seed))
     best = {way: min(rows, key=lambda it: it['response_s']) for way, rows in chats.items()}
@@ -90,7 +104,6 @@ def main(given: Sequence[str] | None = None) -> None:
         *targets(served),
         Target('share of plans with the tokens of whole plans', statistics.fmean(same), '>=', 1.0),
         Target('chats: first response in sentences over whole answers', ratio, '<=', RESPONSE),
-        Target('overhead of segmentation (%)', cost['overhead_percent'], '<=', OVERHEAD),
     ]
     ahead = best_of(served)
     save(
@@ -102,7 +115,6 @@ def main(given: Sequence[str] | None = None) -> None:
             'best': {way: asdict(one) for way, one in ahead.items()},
             'plans_compared': len(same),
             'chats': chats,
-            'segmentation': cost,
         },
         found,
         path=options.json,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -83,8 +84,12 @@ LIFECYCLE = {
 
 @pytest.mark.usefixtures('fleets')
 def test_the_action_of_each_fleet_has_one_server(ros2: Ros2) -> None:
+    def has_one(site: str) -> bool:
+        return 'Action servers: 1' in ros2.run('action', 'info', f'/{site}/plan_task')
+
+    # The command looks for half a second, however many it has found by then.
     for site in NAMESPACES:
-        assert 'Action servers: 1' in ros2.run('action', 'info', f'/{site}/plan_task')
+        wait_for(partial(has_one, site), f'one server of {site}')
     listed = ros2.run('action', 'list', '-t')
     assert f'/site_b/plan_task [{PLAN_TASK}]' in listed
 

@@ -12,7 +12,7 @@ from rcl_interfaces.msg import Log, ParameterType, ParameterValue
 from rclpy.qos import ReliabilityPolicy
 from support.process_table import is_running
 from support.ros.programs import Program, wait_for
-from support.ros.ros_client import ABORTED, SUCCEEDED
+from support.ros.ros_client import ABORTED, ASK_AGAIN_S, SUCCEEDED
 from timely_llm_ros.action import PlanTask
 from timely_llm_ros.msg import TaskEvent
 
@@ -265,3 +265,23 @@ def test_two_fleets_do_not_meet(start_fleet: Callable[..., Fleet]) -> None:
         assert fleet.started() == [plan[:-1]]
         fleet.wait_event(goal, TaskEvent.ENDED)
         assert {event.instruction for event in fleet.events} == {plan}
+
+
+def test_a_goal_that_comes_before_its_robot_was_met_waits_for_it(
+    start_fleet: Callable[..., Fleet],
+) -> None:
+    fleet = start_fleet(robots={'drone_1': 'tello', 'arm_1': 'arm'}, together=False)
+    for robot, skill_set, plan in (
+        ('drone_1', '', 'delay(100);'), ('arm_1', '', 'home;'), ('', 'tello', 'delay(100);'),
+    ):  # fmt: skip
+        assert fleet.planner is not None
+        fleet.planner.signal(signal.SIGINT)
+        fleet.planner.wait()
+        wait_for(lambda: not fleet.plan_task.server_is_ready(), 'end of the planner')
+        fleet.planner = fleet.start_planner()
+        wait_for(fleet.plan_task.server_is_ready, 'the next planner')
+        goal = fleet.plan(plan, robot, skill_set=skill_set)
+        # It is there before it is active, and may not have met who asks.
+        while not goal.is_answered(ASK_AGAIN_S) or not goal.accepted:
+            goal = fleet.plan(plan, robot, skill_set=skill_set)
+        assert goal.result()[0] == SUCCEEDED, goal.result()[1]

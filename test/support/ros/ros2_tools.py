@@ -83,17 +83,26 @@ class Ros2:
     def run(self, *arguments: str, errors: bool = False, limit_s: float = LIMIT_S) -> str:
         """Run a command to its end; return what it printed, with ``errors`` its errors too.
 
+        It looks for nodes for half a second. One that found none is run again.
+
         Raises:
             AssertionError: It failed.
         """
-        done = subprocess.run(
-            [*ROS2, *arguments],
-            env=self.environment,
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=limit_s,
-            check=False,
+
+        def found() -> subprocess.CompletedProcess[str] | None:
+            done = subprocess.run(
+                [*ROS2, *arguments],
+                env=self.environment,
+                cwd=self.folder,
+                capture_output=True,
+                text=True,
+                timeout=limit_s,
+                check=False,
+            )
+            return None if 'Node not found' in done.stdout + done.stderr else done
+
+        done: subprocess.CompletedProcess[str] = wait_for(
+            found, f'node for ros2 {" ".join(arguments)}'
         )
         assert done.returncode == 0, f'ros2 {" ".join(arguments)}:\n{done.stdout}\n{done.stderr}'
         return done.stdout + done.stderr if errors else done.stdout

@@ -130,6 +130,7 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             audit=self._audit,
             spans=self._spans,
             scenes=self._scenes,
+            links=self.links,
         )
         self._changes = ParameterChanges(self)
         set_level(self, self.parameters.log_level)

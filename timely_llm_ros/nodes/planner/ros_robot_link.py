@@ -47,6 +47,10 @@ listens for as long before it speaks."""
 FOUND_S = 5.0
 """An executor that has been heard for so long is there, whatever rclpy says of its action (s)."""
 
+MEET_S = 3.0
+"""How long after its start a planner may not have met the executors that are there (s): what Fast
+DDS has lost of their meeting is sent again after as long."""
+
 ANSWER_S = 10.0
 """How long an executor may take to answer a segment (s); a segment that is lost has no answer."""
 
@@ -105,6 +109,7 @@ class RosRobotLink:
         self.found = ''
         """The plan of another planner that the robot had when it was met; '' for none."""
         self._server_seen = False
+        self._begun_s = time.monotonic()
         self._sent: set[_SentSegment] = set()
         self._stopping: set[asyncio.Future[None]] = set()
 
@@ -138,6 +143,13 @@ class RosRobotLink:
             ready: bool = self._client.server_is_ready()
             self._server_seen = ready or time.monotonic() - self._met_s > FOUND_S
         return self._server_seen and self._phase != RobotState.LOST
+
+    @property
+    def unmet(self) -> bool:
+        """Whether its executor may be there and only not be met yet."""
+        if self._executor:
+            return not (self.silent or self._server_seen or self._phase == RobotState.LOST)
+        return time.monotonic() - self._begun_s < MEET_S
 
     def check(self) -> None:
         """Hear the executor, and give up what is under way if it is lost; called regularly."""

@@ -13,6 +13,7 @@ from rclpy.action import GoalResponse
 
 from timely_llm_ros.action import PlanTask
 from timely_llm_ros.errors import ShutdownError, TimelyError
+from timely_llm_ros.nodes.planner.ros_robot_link import CHECK_PERIOD_S
 from timely_llm_ros.planner import TaskEnded, TaskStatus
 from timely_llm_ros.ros import DeferredActionServer, FeedbackThrottle
 from timely_llm_ros.ros.conversions import (
@@ -24,7 +25,7 @@ from timely_llm_ros.ros.conversions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from rclpy.action.server import ServerGoalHandle
     from rclpy.node import Node
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.nodes.planner.audit import PlannerAudit
     from timely_llm_ros.nodes.planner.catalogue import Catalogue
     from timely_llm_ros.nodes.planner.robot_scenes import RobotScenes
+    from timely_llm_ros.nodes.planner.ros_robot_link import RosRobotLink
     from timely_llm_ros.nodes.planner.spans import PlannerSpans
     from timely_llm_ros.nodes.planner.topics import PlannerTopics
     from timely_llm_ros.planner import Planner, PlannerEvent, Task, TaskHandle, TaskResult, Tries
@@ -79,6 +81,7 @@ class TaskServer:
         audit: Told of everything that is asked.
         spans: Told of goals that are not taken.
         scenes: What robots know, for tasks that come without a scene.
+        links: The robots.
     """
 
     def __init__(
@@ -95,13 +98,14 @@ class TaskServer:
         audit: PlannerAudit,
         spans: PlannerSpans,
         scenes: RobotScenes,
+        links: Mapping[str, RosRobotLink],
     ) -> None:
         self.planner: Planner | None = None
         """The planner that gets the tasks; None while goals are rejected."""
         self.default_utility = default_utility
         self._ros, self._catalogue, self._topics = ros, catalogue, topics
         self._heartbeat, self._audit, self._scenes = heartbeat, audit, scenes
-        self._spans = spans
+        self._spans, self._links = spans, links
         self._goals: dict[str, _Goal] = {}
         """By id of the task that serves them now."""
         self._taken: tuple[Task, float]
@@ -185,6 +189,9 @@ class TaskServer:
             self._end(event.task_id, event.result)
 
     def _submit(self, goal: ServerGoalHandle, task: Task, received_s: float) -> None:
+        if self.planner is not None and self._awaits_robot(task):
+            self._ros.loop.call_later(CHECK_PERIOD_S, self._submit, goal, task, received_s)
+            return
         self._audit.asked(task)
         try:
             with _faults_as_errors(task):
@@ -196,6 +203,14 @@ class TaskServer:
                 self._begin(planner, entry, task, received_s)
         except TimelyError as err:
             self._refuse(goal, task, err, received_s)
+        if goal.is_cancel_requested:
+            self._cancel(task.task_id)
+
+    def _awaits_robot(self, task: Task) -> bool:
+        """Return whether it has come before any robot that can take it has been met."""
+        names = [task.robot, *(robot for robot, _ in task.alternatives)]
+        links = [self._links[name] for name in names]
+        return not any(link.available for link in links) and any(link.unmet for link in links)
 
     def _begin(self, planner: Planner, entry: _Goal, task: Task, received_s: float) -> None:
         self._goals[task.task_id] = entry
