@@ -290,6 +290,19 @@ def test_an_answer_that_is_lost_is_asked_for_again(on_robot: Any) -> None:
     on_robot(body)
 
 
+def test_what_was_asked_too_often_is_heard_before_anything_else_is_asked(on_robot: Any) -> None:
+    async def body(bench: Bench) -> None:
+        bench.robot.slow_s = 0.15
+        began_s = asyncio.get_running_loop().time()
+        assert await bench.executor.stop()
+        # Asked at 0 s and at 0.1 s: the second cancel must not meet the next goal.
+        assert asyncio.get_running_loop().time() - began_s == pytest.approx(0.25)
+        assert bench.robot.log.count(SAFE[0]) == 2
+        bench.robot.slow_s = 0.0
+
+    on_robot(body)
+
+
 @pytest.mark.parametrize('fault', ['refused', 'answered no'])
 def test_a_server_that_does_not_want_to_stop_is_not_taken_for_safe(
     on_robot: Any, fault: str

@@ -164,6 +164,7 @@ class FakeRobot:
         silent: Names whose servers do not answer.
         refuses: Whether cancels of everything are refused.
         lost: So many of the next answers get lost.
+        slow_s: After so long answers come (s).
         stubborn: Whether a goal that is cancelled goes on.
         on_goal: Says what becomes of a goal.
         answer: What services answer: the fields of the response.
@@ -177,6 +178,7 @@ class FakeRobot:
         self.silent: set[str] = set()
         self.refuses = self.stubborn = False
         self.lost = 0
+        self.slow_s = 0.0
         self.on_goal = on_goal
         self.answer: dict[str, Any] = {'ok': True}
         self.runs: list[Run] = []
@@ -217,6 +219,15 @@ class FakeRobot:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if self.lost:
             self.lost -= 1
-        elif endpoint.name not in self.silent | self.absent:
+        elif endpoint.name in self.silent | self.absent:
+            pass
+        elif self.slow_s:
+            asyncio.get_running_loop().call_later(self.slow_s, _answer, future, answer)
+        else:
             future.set_result(answer)
         return future
+
+
+def _answer(future: asyncio.Future[Any], answer: Any) -> None:
+    if not future.cancelled():
+        future.set_result(answer)

@@ -326,18 +326,25 @@ async def _answer(answer: asyncio.Future[Any], endpoint: Endpoint, limit_s: floa
 
 
 async def _asked(ask: Callable[[], asyncio.Future[Any]], endpoint: Endpoint, limit_s: float) -> Any:
-    """Ask again and again; return the first answer."""
+    """Ask again and again until there is an answer; return the latest.
+
+    What was asked after that is waited for: late, it would cancel what the robot does next. A
+    server hears one client's requests in turn, so it has heard all those before.
+    """
     loop = asyncio.get_running_loop()
     end_s = loop.time() + limit_s
-    asked: set[asyncio.Future[Any]] = set()
+    asked: list[asyncio.Future[Any]] = []
     try:
         while (left_s := end_s - loop.time()) > 1e-6:
-            asked.add(ask())
+            asked.append(ask())
             done, _ = await asyncio.wait(
                 asked, timeout=min(left_s, ASK_PERIOD_S), return_when=asyncio.FIRST_COMPLETED
             )
             if done:
-                return done.pop().result()
+                answered = max(map(asked.index, done))
+                if later := asked[answered + 1 :]:
+                    await asyncio.wait(later, timeout=max(0.0, end_s - loop.time()))
+                return asked[answered].result()
     finally:
         for future in asked:
             future.cancel()
