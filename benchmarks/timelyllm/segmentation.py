@@ -13,12 +13,17 @@ from typing import IO, TYPE_CHECKING, Any
 
 from rich.progress import track
 
-from timely_llm_ros.engines import GenerationEnded, GenerationRequest, SegmentGenerated
-from timely_llm_ros.engines.commands import Resume, Submit
+from timely_llm_ros.engines import (
+    GenerationEnded,
+    GenerationRequest,
+    Resume,
+    SegmentGenerated,
+    Submit,
+)
 from timely_llm_ros.engines.core import LanedCore
 from timely_llm_ros.engines.tokens import find_model
+from timely_llm_ros.engines.torch import frame
 from timely_llm_ros.engines.torch.compute import TorchBackend, load_model
-from timely_llm_ros.engines.torch.wire import frame
 from timely_llm_ros.prompts import load_prompts
 from timely_llm_ros.sample_tasks import TaskSample, sample_task
 from timely_llm_ros.scheduling import SchedulingOptions, ServingMode
