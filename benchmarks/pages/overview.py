@@ -34,7 +34,7 @@ MEASURED_BY = {
     'robots': (
         'safety', 'deaths', 'server_deaths', 'fleet_stop', 'window', 'soak', 'chaos_1', 'chaos_2',
         'chaos_3', 'envelope', 'durations', 'scene', 'world', 'libero',
-        *filter(measured, ('planners', 'fleet')),
+        'ros', *filter(measured, ('planners', 'fleet')),
     ),
     'recorder': ('recorder_kills', 'recorder', 'report', 'replay'),
     'llm': ('llm',),

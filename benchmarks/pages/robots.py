@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.pages.writing import measured, read, table
+from lrtrace.statistics import percentile
 
 ATTACKS = ('chaos_1', 'chaos_2', 'chaos_3')
 """The files of results with attacks."""
@@ -27,9 +28,35 @@ def context() -> dict[str, Any]:
         'scene': scene(),
         'world': world(),
         'worst_ms': worst_ms(),
+        'programs': programs(),
         'planners': planners() if measured('planners') else '',
         'many_robots': many_robots() if measured('fleet') else '',
     }
+
+
+def programs() -> str:
+    """Return what fleets cost by how many programs their executors are."""
+    return table(
+        (
+            'robots', 'executors', 'all up', 'idle planner', 'planner', 'executors',
+            'bare action p50 / p99 (ms)', 'segment p50 / p99 (ms)',
+        ),
+        (
+            (
+                row['robots'],
+                row['executor programs'],
+                f'{row["up (s)"]:.1f} s',
+                f'{100 * row["planner, idle (cores)"]:.1f} % of a core',
+                f'{row["planner (MB)"]:.0f} MB',
+                f'{row["executors (MB)"]:.0f} MB',
+                *(
+                    ' / '.join(f'{1000 * percentile(times_s, part):.2f}' for part in (0.5, 0.99))
+                    for times_s in row['latencies (s)'].values()
+                ),
+            )
+            for row in read('ros').figures.values()
+        ),
+    )  # fmt: skip
 
 
 def planners() -> str:

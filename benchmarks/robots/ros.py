@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,6 +51,7 @@ IDLE_S = 20.0
 SETTLE_S = 5.0
 """From the last task to the begin of the idle time (s)."""
 GOAL_LIMIT_S = 10.0
+MEETINGS = 3
 TICK_S = 1.0 / os.sysconf('SC_CLK_TCK')
 BARE = 'bare_action'
 TEXT = 'delay(100);'
@@ -175,6 +177,20 @@ class Sender:
         self._until(result)
         return sent_s, result.result().result
 
+    def meet(self, client: ActionClient, robot: str) -> None:
+        """Send segments until one has its result: the others came before both had met.
+
+        Raises:
+            TimeoutError: None had.
+        """
+        for _ in range(MEETINGS):
+            with suppress(TimeoutError):
+                self.send(client, robot)
+                # What was sent before it, and is heard late, must not begin among the others.
+                time.sleep(SETTLE_S)
+                return
+        raise TimeoutError(f'{MEETINGS} goals: expected an answer to one')
+
     def _until(self, future: Any) -> None:
         self.executor.spin_until_future_complete(future, GOAL_LIMIT_S)
         if not future.done():
@@ -208,6 +224,8 @@ def latencies(fleet: FleetUnderTest, goals: int) -> dict[str, list[float]]:
     robot, sender = fleet.robots[0], Sender()
     try:
         bare, ours = sender.client(BARE), sender.client(f'{robot}/execute_segment')
+        for client in (bare, ours):
+            sender.meet(client, robot)
         found: dict[str, list[float]] = {'bare': [], 'segment': []}
         for _ in range(goals):
             sent_s, result = sender.send(bare, robot)
