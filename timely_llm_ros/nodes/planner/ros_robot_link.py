@@ -47,9 +47,9 @@ listens for as long before it speaks."""
 FOUND_S = 5.0
 """An executor that has been heard for so long is there, whatever rclpy says of its action (s)."""
 
-MEET_S = 5.0
+MEET_S = 10.0
 """How long after its start a planner may not have met the executors that are there (s): what Fast
-DDS has lost of their meeting is sent again after up to 3 s."""
+DDS has lost of their meeting is sent again after up to 3 s, and may be lost again."""
 
 ANSWER_S = 10.0
 """How long an executor may take to answer a segment (s); a segment that is lost has no answer."""
