@@ -12,7 +12,7 @@ from rcl_interfaces.msg import Log, ParameterType, ParameterValue
 from rclpy.qos import ReliabilityPolicy
 from support.process_table import is_running
 from support.ros.programs import Program, wait_for
-from support.ros.ros_client import ABORTED, ASK_AGAIN_S, SUCCEEDED
+from support.ros.ros_client import ABORTED, ASK_AGAIN_S, CANCELED, SUCCEEDED
 from timely_llm_ros.action import PlanTask
 from timely_llm_ros.msg import TaskEvent
 
@@ -285,3 +285,22 @@ def test_a_goal_that_comes_before_its_robot_was_met_waits_for_it(
         while not goal.is_answered(ASK_AGAIN_S) or not goal.accepted:
             goal = fleet.plan(plan, robot, skill_set=skill_set)
         assert goal.result()[0] == SUCCEEDED, goal.result()[1]
+
+
+def test_a_goal_that_waits_for_its_robot_ends_when_it_is_cancelled(
+    start_fleet: Callable[..., Fleet],
+) -> None:
+    fleet = start_fleet(start_planner=False)
+    for executor in fleet.executors:
+        executor.signal(signal.SIGINT)
+        executor.wait()
+    fleet.planner = fleet.start_planner()
+    wait_for(fleet.plan_task.server_is_ready, 'the planner')
+    waits = fleet.plan('delay(100);')
+    while not waits.is_answered(ASK_AGAIN_S) or not waits.accepted:
+        waits = fleet.plan('delay(100);')
+    goal = fleet.plan('delay(100);')
+    goal.cancel()
+    assert goal.result()[0] in (CANCELED, ABORTED)
+    assert waits.answer is None, 'both ended because the robot did not come'
+    assert waits.result()[1].error_code == Result.ROBOT_UNAVAILABLE

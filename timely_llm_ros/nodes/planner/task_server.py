@@ -189,7 +189,7 @@ class TaskServer:
             self._end(event.task_id, event.result)
 
     def _submit(self, goal: ServerGoalHandle, task: Task, received_s: float) -> None:
-        if self.planner is not None and self._awaits_robot(task):
+        if not goal.is_cancel_requested and self.planner is not None and self._awaits_robot(task):
             self._ros.loop.call_later(CHECK_PERIOD_S, self._submit, goal, task, received_s)
             return
         self._audit.asked(task)
