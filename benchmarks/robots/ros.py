@@ -11,9 +11,11 @@ monotonic clock.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import os
+import re
 import sys
 import tempfile
 import time
@@ -301,10 +303,23 @@ def targets(figures: dict[str, dict[str, Any]]) -> list[Target]:
     return found
 
 
+def fleet_size(text: str) -> str:
+    """Return the text if it is robots x programs.
+
+    Raises:
+        argparse.ArgumentTypeError: It is not.
+    """
+    if not re.fullmatch('[1-9][0-9]*x[1-9][0-9]*', text):
+        raise argparse.ArgumentTypeError(f'{text!r}: expected robots x programs, such as 32x16')
+    return text
+
+
 def main() -> None:
     """Measure every fleet, one after the other."""
     parser = arguments(__doc__)
-    parser.add_argument('--fleets', nargs='+', default=FLEETS, metavar='ROBOTSxPROGRAMS')
+    parser.add_argument(
+        '--fleets', type=fleet_size, nargs='+', default=FLEETS, metavar='ROBOTSxPROGRAMS'
+    )
     parser.add_argument(
         '--goals', type=COUNT, default=300, help='goals of each kind (default: 300)'
     )
