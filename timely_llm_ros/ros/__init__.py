@@ -31,6 +31,7 @@ from timely_llm_ros.ros.robot_entry import RobotEntry, robot_entries
 from timely_llm_ros.ros.ros_thread import SPIN_S, RosThread, TaskExecutor
 from timely_llm_ros.ros.sole_publisher import (
     EPOCH,
+    NEW_S,
     IdentifiedSubscription,
     SolePublisher,
     same_program,
@@ -42,6 +43,7 @@ from timely_llm_ros.ros.topics import (
     EVENTS_QOS,
     HEARTBEAT_QOS,
     HEARTBEAT_TOPIC,
+    REST_PERIOD_S,
     SEGMENTS_QOS,
     STATE_QOS,
     TASK_EVENTS_TOPIC,
@@ -56,6 +58,8 @@ __all__ = [
     'HEARTBEAT_TOPIC',
     'LEVELS',
     'METRICS_PERIOD_S',
+    'NEW_S',
+    'REST_PERIOD_S',
     'SEGMENTS_QOS',
     'SPIN_S',
     'STATE_QOS',

@@ -165,6 +165,11 @@ class SolePublisher:
             self._hear()
         return self._gid
 
+    @property
+    def new(self) -> bool:
+        """Whether this program has claimed the name only lately."""
+        return time.monotonic() < self._new_until_s
+
     def _hear(self) -> None:
         with self._hearing:
             for message, gid, number in self._heard.take_numbered():
@@ -211,7 +216,7 @@ class SolePublisher:
             older = number - self._published if number else 0
             newer = older > ALIKE or (older >= -ALIKE and gid < self._gid)
             leaves = newer or waited_s > LEAVE_S
-            if leaves and now_s < self._new_until_s and self._servers() > 1:
+            if leaves and self.new and self._servers() > 1:
                 return self._doubled()
         return ''
 

@@ -13,9 +13,9 @@ import pytest
 
 from timely_llm_ros.execution import ExecutorState, SegmentCode, SegmentOutcome
 from timely_llm_ros.nodes.executor import robot_server
-from timely_llm_ros.nodes.executor.robot_server import LATE_S, REST_PERIOD_S, RobotServer, _Taken
+from timely_llm_ros.nodes.executor.robot_server import LATE_S, WORK_PERIOD_S, RobotServer, _Taken
 from timely_llm_ros.nodes.planner.parameters import PlannerParameters
-from timely_llm_ros.ros import declarations
+from timely_llm_ros.ros import REST_PERIOD_S, declarations
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +34,7 @@ def server_at_rest(
     monkeypatch: pytest.MonkeyPatch, period_s: float
 ) -> tuple[RobotServer, Any, MagicMock, Clock]:
     """Return a server, its executor, what it publishes with, and its clock."""
-    states = MagicMock()
+    states = MagicMock(new=False)
     monkeypatch.setattr(robot_server, 'SolePublisher', lambda *_, **__: states)
     clock = Clock()
     executor: Any = SimpleNamespace(state=IDLE, skill_set=SimpleNamespace(name='tello'))
@@ -59,10 +59,15 @@ def test_a_state_is_published_when_it_changes_and_else_as_a_rare_sign_of_life(
 
     assert published(0.0) == 1
     assert published(REST_PERIOD_S / 2) == 0
-    executor.state = replace(IDLE, phase='lost')
+    executor.state = replace(IDLE, phase='safe')
     assert published(0.0) == 1
     assert published(REST_PERIOD_S / 2) == 0
     assert published(REST_PERIOD_S / 2) == 1
+    for phase in ('executing', 'waiting', 'lost'):
+        executor.state = replace(IDLE, phase=phase)
+        assert published(0.0) == 1
+        assert published(WORK_PERIOD_S / 2) == 0
+        assert published(WORK_PERIOD_S / 2) == 1
 
 
 def test_a_state_tells_a_halt_from_an_executor_that_is_not_active(
@@ -86,12 +91,18 @@ def test_a_state_tells_a_halt_from_an_executor_that_is_not_active(
 
 
 @pytest.mark.parametrize('period_s', [0.02, 0.1, 0.3, 0.4])
+@pytest.mark.parametrize('new', ['nobody', 'the executor', 'a planner'])
 def test_a_robot_at_rest_is_heard_of_in_time_at_any_period(
-    monkeypatch: pytest.MonkeyPatch, period_s: float
+    monkeypatch: pytest.MonkeyPatch, period_s: float, new: str
 ) -> None:
     server, _, publish, clock = server_at_rest(monkeypatch, period_s)
+    if new == 'the executor':
+        server._states.new = True  # type: ignore[misc]
+    elif new == 'a planner':
+        server.planner.heard(b'planner')
+    wanted_s = REST_PERIOD_S if new == 'nobody' else WORK_PERIOD_S
     heard_s = []
-    for _ in range(100):
+    for _ in range(300):
         before = publish.call_count
         server.publish_change()
         if publish.call_count > before:
@@ -99,15 +110,15 @@ def test_a_robot_at_rest_is_heard_of_in_time_at_any_period(
         clock.now_s += period_s
     gaps_s = [later - earlier for earlier, later in pairwise(heard_s)]
     assert gaps_s
-    assert max(gaps_s) <= REST_PERIOD_S + LATE_S
-    assert min(gaps_s) > REST_PERIOD_S / 2
+    assert max(gaps_s) <= wanted_s + LATE_S
+    assert min(gaps_s) > wanted_s / 2
 
 
-def test_a_robot_at_rest_is_heard_of_before_a_planner_may_miss_it() -> None:
+def test_a_robot_is_heard_of_before_a_planner_may_miss_it() -> None:
     limit = declarations(PlannerParameters)['robot_timeout_s']
     assert limit.option.minimum is not None
-    assert limit.option.minimum > REST_PERIOD_S
-    assert limit.default > 2 * REST_PERIOD_S
+    assert limit.option.minimum > WORK_PERIOD_S
+    assert limit.default > 2 * WORK_PERIOD_S
 
 
 def test_a_robot_that_is_connected_by_now_is_not_connected_again(

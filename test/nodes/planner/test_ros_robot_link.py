@@ -13,7 +13,8 @@ from timely_llm_ros.msg import RobotState
 from timely_llm_ros import silence
 from timely_llm_ros.errors import RobotUnavailableError
 from timely_llm_ros.nodes.planner import ros_robot_link
-from timely_llm_ros.nodes.planner.ros_robot_link import FOUND_S, RosRobotLink
+from timely_llm_ros.nodes.planner.ros_robot_link import FOUND_S, NEWCOMER_S, RosRobotLink
+from timely_llm_ros.ros import REST_PERIOD_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,9 +40,15 @@ def link(clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> Any:
     return made
 
 
-def live(link: Any, clock: SimpleNamespace, executor: bytes, for_s: float) -> None:
+def live(
+    link: Any,
+    clock: SimpleNamespace,
+    executor: bytes,
+    for_s: float,
+    phase: int = RobotState.EXECUTING,
+) -> None:
     """Let an executor speak for a while; b'' for none."""
-    state = RobotState(phase=RobotState.IDLE)
+    state = RobotState(phase=phase)
     link._states.take.return_value = [(state, executor)] if executor else []
     end_s = clock.s + for_s
     while clock.s < end_s:
@@ -58,16 +65,40 @@ def test_an_executor_that_is_heard_is_there_whatever_the_graph_says(
     assert link.available
 
 
-@pytest.mark.parametrize('away_s', [0.9, 3.0])
+@pytest.mark.parametrize(
+    ('phase', 'limit_s'),
+    [
+        (RobotState.EXECUTING, LIMIT_S),
+        (RobotState.WAITING, LIMIT_S),
+        (RobotState.LOST, LIMIT_S),
+        (RobotState.IDLE, LIMIT_S + REST_PERIOD_S),
+        (RobotState.SAFE, LIMIT_S + REST_PERIOD_S),
+    ],
+)
+@pytest.mark.parametrize('late_s', [-0.1, 2.0])
 @pytest.mark.parametrize('after', [b'one', b'two'])
 def test_one_that_was_away_is_found_anew(
-    link: Any, clock: SimpleNamespace, away_s: float, after: bytes
+    link: Any, clock: SimpleNamespace, phase: int, limit_s: float, late_s: float, after: bytes
 ) -> None:
     live(link, clock, b'one', FOUND_S + 0.5)
     assert link.available
-    live(link, clock, b'', away_s)
+    live(link, clock, b'one', 0.1, phase)
+    live(link, clock, b'', limit_s + late_s - 0.1)
+    assert link.silent == (late_s > 0)
     live(link, clock, after, 0.5)
-    assert link.available == (after == b'one' and away_s < LIMIT_S)
+    assert link.available == (after == b'one' and late_s < 0)
+
+
+def test_nobody_takes_the_place_of_an_executor_whose_robot_rests(
+    link: Any, clock: SimpleNamespace
+) -> None:
+    live(link, clock, b'one', 1.0, RobotState.IDLE)
+    live(link, clock, b'', NEWCOMER_S + 0.1)
+    live(link, clock, b'two', 0.2)
+    assert link._executor == b'one'
+    live(link, clock, b'', REST_PERIOD_S)
+    live(link, clock, b'two', 0.2)
+    assert link._executor == b'two'
 
 
 @pytest.fixture

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import time
 from copy import copy
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.execution import SegmentCode
-from timely_llm_ros.ros import same_program
+from timely_llm_ros.ros import NEW_S, same_program
 from timely_llm_ros.silence import Silence
 
 if TYPE_CHECKING:
@@ -39,14 +41,23 @@ class PlannerWatch:
         self._planner = b''
         self._heard: dict[bytes, Silence] = {}
         """Every planner that was heard, the last one last."""
+        self._met_s = -math.inf
+        """When the newest of them was first heard (s)."""
         self._stopping: asyncio.Task[bool] | None = None
+
+    @property
+    def new(self) -> bool:
+        """Whether a planner has come only lately."""
+        return time.monotonic() - self._met_s < NEW_S
 
     def heard(self, planner: bytes) -> bool:
         """Note a heartbeat; return whether it is of the planner that the robot works for.
 
         Whose the segments in hand are, which were sent by hand, nobody knows: any planner will do.
         """
-        silence = self._heard.pop(planner, None) or Silence(most_s=4 * PERIOD_S)
+        silence = self._heard.pop(planner, None)
+        if silence is None:
+            silence, self._met_s = Silence(most_s=4 * PERIOD_S), time.monotonic()
         silence.heard()
         self._heard[planner] = silence
         if len(self._heard) > MOST_PLANNERS:

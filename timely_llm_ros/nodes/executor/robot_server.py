@@ -19,6 +19,7 @@ from timely_llm_ros.msg import RobotState
 from timely_llm_ros.nodes.executor.planner_watch import PERIOD_S, PlannerWatch
 from timely_llm_ros.nodes.executor.stop_services import StopServices
 from timely_llm_ros.ros import (
+    REST_PERIOD_S,
     STATE_QOS,
     DeferredActionServer,
     SolePublisher,
@@ -46,8 +47,9 @@ INTRODUCTION_S = 0.5
 RECONNECT_PERIOD_S = 2.0
 """How often a lost connection to the robot is tried again (s)."""
 
-REST_PERIOD_S = 0.4
-"""How often a state that does not change is published (s); ``robot_timeout_s`` is longer."""
+WORK_PERIOD_S = 0.4
+"""How often the state of a robot is published that has a plan or no contact, though it does not
+change (s); ``robot_timeout_s`` is longer."""
 
 LATE_S = 0.02
 """By how much a state may be published later than that (s), since no timer is exact."""
@@ -202,8 +204,11 @@ class RobotServer:
         """
         state = self.executor.state
         unheard_s = self._ros.loop.time() - self._published_s
+        # It is soon known to a planner that is new, and new itself to another program of its name.
+        rests = state.phase in ('idle', 'safe') and not (self.planner.new or self._states.new)
+        period_s = REST_PERIOD_S if rests else WORK_PERIOD_S
         # The next call would come too late.
-        due = unheard_s + self._state_period_s > REST_PERIOD_S + LATE_S
+        due = unheard_s + self._state_period_s > period_s + LATE_S
         if (state, self.stops.halted, self.stops.active) != self._published or due:
             self._publish(state)
 

@@ -17,7 +17,13 @@ from unique_identifier_msgs.msg import UUID
 from timely_llm_ros.action import ExecuteSegment
 from timely_llm_ros.errors import RobotUnavailableError
 from timely_llm_ros.msg import RobotState, SkillSegment
-from timely_llm_ros.ros import SEGMENTS_QOS, STATE_QOS, GoalClient, IdentifiedSubscription
+from timely_llm_ros.ros import (
+    REST_PERIOD_S,
+    SEGMENTS_QOS,
+    STATE_QOS,
+    GoalClient,
+    IdentifiedSubscription,
+)
 from timely_llm_ros.ros.conversions import (
     outcome_record,
     progress_record,
@@ -41,8 +47,8 @@ CHECK_PERIOD_S = 0.05
 """How often links must be checked (s); half as often while they are not busy."""
 
 NEWCOMER_S = 0.8
-"""Silence of an executor (s) after which another may take its place; one that is started anew
-listens for as long before it speaks."""
+"""Silence of an executor (s) after which another may take its place, where its robot does not rest;
+one that is started anew listens for as long before it speaks."""
 
 FOUND_S = 5.0
 """An executor that has been heard for so long is there, whatever rclpy says of its action (s)."""
@@ -75,7 +81,8 @@ class RosRobotLink:
         robot: Name of the robot: its namespace, relative to the node's.
         skill_set: The robot's skills.
         heartbeat: What the planner publishes, by which executors know it.
-        silence_limit_s: Silence of the executor (s) that counts as its loss.
+        silence_limit_s: Silence of the executor (s) that counts as its loss; ``REST_PERIOD_S`` more
+            while the robot rests.
     """
 
     def __init__(
@@ -123,7 +130,12 @@ class RosRobotLink:
     @property
     def silent(self) -> bool:
         """Whether its executor has given no sign of life for too long."""
-        return self._silence.look() > self.silence_limit_s
+        return self._silence.look() > self.silence_limit_s + self._rest_s
+
+    @property
+    def _rest_s(self) -> float:
+        """How much longer its executor may be silent because the robot rests (s)."""
+        return REST_PERIOD_S if self._phase in (RobotState.IDLE, RobotState.SAFE) else 0.0
 
     @property
     def phase(self) -> int:
@@ -156,7 +168,7 @@ class RosRobotLink:
         for message, executor in self._states.take():
             self._on_state(message, executor)
         if self.silent:
-            self._give_up(f'no sign of life for {self.silence_limit_s:g} s')
+            self._give_up(f'no sign of life for {self.silence_limit_s + self._rest_s:g} s')
 
     def _give_up(self, problem: str) -> None:
         if self._sent or self._stopping:
@@ -170,7 +182,7 @@ class RosRobotLink:
 
     def _on_state(self, message: RobotState, executor: bytes) -> None:
         if executor != self._executor:
-            if self._silence.look() < NEWCOMER_S:
+            if self._silence.look() < NEWCOMER_S + self._rest_s:
                 self._states.report(executor, f'the executor {self._executor.hex()}')
                 return
             self._give_up('its executor was started anew')
