@@ -108,10 +108,14 @@ class MockAction:
         goal.handle.publish_feedback(feedback)
 
     def _on_goal(self, goal: Any) -> GoalResponse:
-        self._note('goal' if self._servers.takes else 'rejected', goal=_plain(goal))
-        return GoalResponse.ACCEPT if self._servers.takes else GoalResponse.REJECT
+        if self._servers.takes:
+            return GoalResponse.ACCEPT
+        self._note('rejected', goal=_plain(goal))
+        return GoalResponse.REJECT
 
     def _on_accepted(self, handle: ServerGoalHandle) -> None:
+        # Its client has been answered by now: whoever waits for this may kill the server.
+        self._note('goal', goal=_plain(handle.request))
         if self._goal is not None:
             self._end(succeeded=False)
         self._goal = _Goal(handle, time.monotonic(), self._servers.seconds)
