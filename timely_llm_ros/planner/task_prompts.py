@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from timely_llm_ros.engines.tokens import PromptSize, common_start
 from timely_llm_ros.errors import InvalidTaskError, TimelyError
-from timely_llm_ros.prompts import TersePrompts, load_prompts
+from timely_llm_ros.prompts import TersePrompts, load_prompts, untaught
 from timely_llm_ros.skills import Scene
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ class TaskPrompts:
         self.tokens: dict[str, int] = {}
         """Tokens that all tasks of a skill set share, by its name, where the model's template was
         rendered for it by :meth:`load`."""
+        self.untaught: dict[str, list[str]] = {}
+        """Skills that the model has never seen, by the skill set that has them; known for models
+        that were trained here."""
 
     async def load(
         self, template: str, info: EngineInfo, skill_sets: Mapping[str, SkillSet]
@@ -48,6 +51,11 @@ class TaskPrompts:
             for name, adapter in info.adapters.items()
         }
         self._size, self._context = PromptSize(info), info.context_tokens
+        self.untaught = {
+            name: skills
+            for name, skill_set in skill_sets.items()
+            if name not in self._own and (skills := untaught(skill_set, folder))
+        }
         rendered = {
             name: skill_set
             for name, skill_set in skill_sets.items()

@@ -9,15 +9,20 @@ from typing import TYPE_CHECKING, Any
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.prompts.model_prompts import DEFAULT_TEMPLATE, ModelPrompts, Template
 from timely_llm_ros.prompts.prompts import TersePrompts
+from timely_llm_ros.skills.loading import find_skill_set
 
 if TYPE_CHECKING:
     from timely_llm_ros.prompts.prompts import Prompts
+    from timely_llm_ros.skills import SkillSet
 
 BESIDE = 'prompt.jinja'
 """Name of a template beside a model."""
 
 TRAINED_HERE = 'training.json'
 """A file that only the training of embedded models leaves; those models know terse prompts."""
+
+TAUGHT = ('tello', 'arm')
+"""The shipped skill sets that this training teaches."""
 
 MOST_BYTES = 1 << 16
 """Bytes that a template may have."""
@@ -62,6 +67,19 @@ def load_prompts(name: str, model: str, *, messages: bool = False, adapter: str 
         ),
         messages=messages,
     )
+
+
+def untaught(skill_set: SkillSet, model: str) -> list[str]:
+    """Return the skills that a model which was trained here has never seen; none of another model.
+
+    Args:
+        skill_set: What is to be planned with.
+        model: The model's folder; '' for none.
+    """
+    if not model or not (Path(model) / TRAINED_HERE).is_file():
+        return []
+    taught = {skill for name in TAUGHT for skill in find_skill_set(name).skills}
+    return [skill for skill in skill_set.skills if skill not in taught]
 
 
 def _read(path: Path) -> str:

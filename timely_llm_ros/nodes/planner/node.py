@@ -246,6 +246,11 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
         if planner.prompts.tokens:
             costs = ', '.join(f'{name} {size}' for name, size in planner.prompts.tokens.items())
             self.get_logger().info(f'tokens of prompts that all tasks share: {costs}')
+        for name, skills in planner.prompts.untaught.items():
+            self.get_logger().warning(
+                f'skill set {name!r}: model {info.model} was never taught {", ".join(skills)}: '
+                'expect wrong plans; expected a model that can read instructions, see model_path'
+            )
         self._planner, self._engine = planner, engine
         self._approvals.planner = planner
         if file is not None:
