@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 from xml.etree import ElementTree
 
 import jsonschema
@@ -12,6 +14,7 @@ import pytest
 import yaml
 
 from timely_llm_ros.cli.main import main
+from timely_llm_ros.cli.operation import fleet_command
 from timely_llm_ros.cli.operation.fleet_command import _Follower
 from timely_llm_ros.cli.operation.fleet_file import (
     fleet_schema,
@@ -213,6 +216,22 @@ def test_of_a_log_only_what_comes_is_shown(tmp_path: Path) -> None:
     assert shown == [('planner', 'one'), ('planner', 'two')]
     follower.close()
     assert shown[2:] == [('planner', 'th')]
+
+
+@pytest.mark.parametrize(
+    ('code', 'ran_s', 'again'),
+    [(-9, 0.0, True), (1, 100.0, True), (1, 0.0, False), (2, 100.0, False), (0, 100.0, False)],
+    ids=['killed', 'failed', 'failed at once', 'cannot start', 'ended'],
+)
+def test_a_planner_that_cannot_start_is_not_started_again(
+    monkeypatch: pytest.MonkeyPatch, code: int, ran_s: float, again: bool
+) -> None:
+    clock = SimpleNamespace(s=100.0)
+    monkeypatch.setattr(fleet_command, 'time', SimpleNamespace(monotonic=lambda: clock.s))
+    (planner,) = (it for it in programs_of(read_fleet_file(EXAMPLE)) if it.program == 'planner')
+    running = fleet_command._Running(planner, MagicMock())
+    clock.s += ran_s
+    assert running.may_live_again(code) == again
 
 
 def test_windows_of_shares_count_on_from_the_default_port_too() -> None:

@@ -101,6 +101,7 @@ def test_a_robot_that_is_not_reached_is_named(fleet: Fleet) -> None:
     fleet.executors[1].wait()
     code, lines = command(fleet, 'halt')
     assert code == 1
+    assert 'robots that are seen here: drone_1' in command(fleet, 'release', 'drone_9')[1][1]
     assert lines[0].startswith('drone_1')
     assert 'stopped' in lines[0]
     assert lines[1].split() == ['drone_2', 'NOT', 'REACHED', 'within', '10', 's']

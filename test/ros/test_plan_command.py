@@ -97,6 +97,21 @@ def test_no_planner_is_said() -> None:
     )
     assert done.returncode == 3
     assert 'no planner answers' in done.stderr
+    assert '--wait 60' in done.stderr
+
+
+def test_who_waits_for_a_planner_is_told_and_may_give_up() -> None:
+    done = subprocess.Popen(
+        [*COMMAND, 'plan', 'drone_1', 'hover;', '--namespace', '/nobody_here', '--wait', '600'],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert done.stderr is not None
+    assert 'looking for a planner in ROS domain' in done.stderr.readline()
+    done.send_signal(signal.SIGINT)
+    _, err = done.communicate(timeout=LIMIT_S)
+    assert done.returncode == 130, err
+    assert 'nothing was sent' in err
 
 
 def test_a_planner_that_still_loads_is_said_to_be_there(tmp_path: Path) -> None:

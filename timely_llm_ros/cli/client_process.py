@@ -6,6 +6,8 @@ See ``timely_llm_ros.nodes.tools.plan_client`` for what it takes and tells: JSON
 from __future__ import annotations
 
 import json
+import math
+import os
 import queue
 import subprocess
 import sys
@@ -25,6 +27,9 @@ PROGRAM = ('-m', 'timely_llm_ros.nodes.tools.plan_client')
 
 END_LIMIT_S = 12.0
 """How long the program may take to cancel what has not ended (s)."""
+
+QUIET_S = 2.0
+"""How long a planner is looked for before that is told (s)."""
 
 _ENDED = 'the ROS client ended; its output above says why'
 
@@ -96,13 +101,23 @@ class ClientProcess:
 
         Raises:
             TimelyError: The program has ended.
+            KeyboardInterrupt: Somebody pressed Ctrl-C.
         """
-        end_s = time.monotonic() + limit_s
-        found = False
-        while (event := self.event_within(0.1)) is not None or time.monotonic() < end_s:
-            if event is not None and event['event'] == 'ready':
-                return True
-            found |= event is not None and event['event'] == 'found'
+        now_s = time.monotonic()
+        end_s, told_s, found = now_s + limit_s, now_s + QUIET_S, False
+        try:
+            while (event := self.event_within(0.1)) is not None or time.monotonic() < end_s:
+                if event is not None and event['event'] == 'ready':
+                    return True
+                found |= event is not None and event['event'] == 'found'
+                if time.monotonic() > told_s:
+                    told_s = math.inf
+                    domain = os.environ.get('ROS_DOMAIN_ID') or '0'
+                    text = f'looking for a planner in ROS domain {domain} for up to {limit_s:g} s'
+                    print(text, file=sys.stderr)
+        except KeyboardInterrupt:
+            print('interrupted: nothing was sent', file=sys.stderr)
+            raise
         if found:
             problem = (
                 f'a planner is there, but silent after {limit_s:g} s, as it is while it loads its '
@@ -111,7 +126,9 @@ class ClientProcess:
         else:
             problem = (
                 f'no planner answers after {limit_s:g} s. Is one running in this ROS domain and '
-                f'namespace? Start one with: {_start_command()}, or see: timely-llm doctor --dds'
+                f'namespace? Start one with: {_start_command()}, or see: timely-llm doctor --dds. '
+                f'One that has just started, or that works hard, is met later: '
+                f'--wait {max(60, 2 * limit_s):g}'
             )
         print(f'error: {problem}', file=sys.stderr)
         return False

@@ -124,7 +124,9 @@ class _Running:
         """Return whether it is started again after this end, and note when."""
         now_s = time.monotonic()
         served = now_s > self._started_s + STARTED_S
-        if self.program.program != 'planner' or not (code < 0 or (code and served)):
+        # With 2 ends what cannot start, however long it took to find out.
+        lives = code < 0 or (served and code not in (0, 2))
+        if self.program.program != 'planner' or not lives:
             return False
         if now_s > self._started_s + LAST_RESTART_S:
             self._backoff.reset()

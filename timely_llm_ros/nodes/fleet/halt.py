@@ -19,7 +19,7 @@ from std_srvs.srv import SetBool
 from timely_llm_ros.ros import STATE_QOS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from rclpy.client import Client
     from rclpy.node import Node
@@ -84,14 +84,19 @@ class FleetHalt:
         """The robots that have not answered."""
         return [robot for robot in self._robots if robot not in self.answers]
 
+    def seen(self) -> Iterator[str]:
+        """Yield the robots whose executors are seen on the ROS graph, asked or not."""
+        for name, kinds in self._node.get_service_names_and_types():
+            robot, _, service = name.removeprefix(self._prefix).rpartition('/')
+            inside = name.startswith(self._prefix) and robot and '/' not in robot
+            if inside and service == SERVICE and KIND in kinds:
+                yield robot
+
     def look(self) -> None:
         """Look for more robots, and ask those that have not answered."""
         if self._all:
-            for name, kinds in self._node.get_service_names_and_types():
-                robot, _, service = name.removeprefix(self._prefix).rpartition('/')
-                inside = name.startswith(self._prefix) and robot and '/' not in robot
-                if inside and service == SERVICE and KIND in kinds:
-                    self._meet(robot)
+            for robot in self.seen():
+                self._meet(robot)
         now_s = time.monotonic()
         for robot in self.missing:
             client = self._clients[robot]

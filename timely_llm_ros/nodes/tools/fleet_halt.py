@@ -52,10 +52,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     missing, failed = fleet.missing, [one for one in fleet.answers.values() if not one.success]
     for robot in missing:
         print(f'{robot:<20} NOT REACHED within {options.wait:g} s', flush=True)
-    answered = bool(fleet.answers)
+    answered, seen = bool(fleet.answers), ', '.join(sorted(fleet.seen()))
     executor.shutdown()
     node.destroy_node()
     rclpy.try_shutdown()
+    if missing and options.robots:
+        print(f'note: robots that are seen here: {seen or "none"}')
     if not (missing or answered):
         expected = 'expected executors in this ROS domain and namespace'
         print(f'error: no robot answers within {options.wait:g} s: {expected}', file=sys.stderr)
