@@ -60,7 +60,7 @@ setup-indy:
 	@$(PYTHON) tools/bootstrap.py --indy
 
 # Types that no wheel has. Those of the arms' actions are left to who asks for the world: they take a minute.
-demo: $(if $(filter mock,$(ROBOTS))$(MODEL),setup-dev,setup)
+demo: $(if $(filter mock,$(ROBOTS)),setup-dev,setup)
 	@$(if $(filter ros,$(ROBOTS)),$(RUN) -m tools.robot_interfaces)
 	@$(if $(filter world,$(ROBOTS)),$(RUN) -m tools.robot_interfaces visualization_msgs control_msgs shape_msgs moveit_msgs)
 	@$(if $(ROBOTS)$(MODEL),,$(RUN) -m tools.robot_interfaces visualization_msgs)

@@ -26,7 +26,7 @@ from timely_llm_ros.demo.live_view import plain_line, render
 from timely_llm_ros.demo.model_server import start_server, wait_until_served
 from timely_llm_ros.demo.processes import Children, ProcessEndedError
 from timely_llm_ros.demo.run import DemoRun
-from timely_llm_ros.demo.summary import budget_table, headline, summary_table
+from timely_llm_ros.demo.summary import budget_table, headline, slow_engine, summary_table
 from timely_llm_ros.demo.window_page import show_address
 from timely_llm_ros.demo.workload import (
     fleet,
@@ -89,7 +89,7 @@ def run_demo(options: DemoOptions, console: Console) -> int:
     if code != 0:
         console.print(f'Logs: {folder / "logs"}', style='dim')
         return code
-    _conclude(runs, folder, console)
+    _conclude(runs, options.pace_s, folder, console)
     failures = [f'{run.title}: {line}' for run in runs for line in run.failed]
     for failure in failures:
         console.print(Text(f'failed: {failure}', style='yellow' if options.model else 'red'))
@@ -254,11 +254,13 @@ async def _show(run: DemoRun, title: str, live: bool, console: Console) -> None:
             await asyncio.sleep(SHOW_PERIOD_S)
 
 
-def _conclude(runs: Sequence[DemoRun], folder: Path, console: Console) -> None:
+def _conclude(runs: Sequence[DemoRun], pace_s: float, folder: Path, console: Console) -> None:
     records = [read_run(Trace(run.trace)) for run in runs]
     report = write_report(records, folder / 'report.html')
     console.print(summary_table(records))
     console.print(headline(records), style='bold')
+    if slow := slow_engine(records, pace_s):
+        console.print(slow, style='yellow')
     if any(run.budgeted for run in runs):
         console.print(budget_table([(run.mode, run.budgeted) for run in runs]))
     for run in runs:

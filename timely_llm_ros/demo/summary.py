@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import median
 from typing import TYPE_CHECKING
 
 from rich import box
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from lrtrace.statistics import Figures
     from timely_llm_ros.demo.task_outcome import TaskOutcome
     from timely_llm_ros.demo.workload import TimedTask
+
+SLOW = 1.5
+"""Steps that take so many times their pace are told of."""
 
 _SHORT = {'segmented': 'segm.', 'whole_plan': 'whole'}
 
@@ -83,6 +87,17 @@ def headline(runs: Sequence[Run]) -> str:
             f'{other.by_world} of {other.judged}'
         )
     return f'{text}.'
+
+
+def slow_engine(runs: Sequence[Run], pace_s: float) -> str:
+    """Return that the engine could not keep its pace (s a step), in one sentence; '' if it did."""
+    steps_s = [one.step_s for run in runs for one in run.samples if one.running and one.step_s > 0]
+    if not (pace_s and steps_s and median(steps_s) > SLOW * pace_s):
+        return ''
+    return (
+        f'An engine step took {1000 * median(steps_s):.0f} ms in the median, not '
+        f'{1000 * pace_s:.1f}: this machine is slow or busy, and all that is above took longer.'
+    )
 
 
 def budget_table(
