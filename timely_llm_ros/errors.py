@@ -35,7 +35,8 @@ class SkillSetError(ConfigurationError):
 
     def __init__(self, source: str, line: int, key: str, problem: str) -> None:
         self.source, self.line, self.key, self.problem = source, line, key, problem
-        super().__init__(f'{source}:{line}: {key}: {problem}')
+        where = f'{source}:{line}' if line else source
+        super().__init__(f'{where}: {key}: {problem}')
 
 
 class ContractError(ConfigurationError):

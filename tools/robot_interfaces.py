@@ -51,6 +51,7 @@ def install(name: str) -> None:
             return
         if ours and done.read_text(encoding='utf-8') == digest:
             return
+        print(f'{name}: its types are built, once; it takes a minute or two', file=sys.stderr)
         copy = build / 'source'
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(source, copy)

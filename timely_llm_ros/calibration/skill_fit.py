@@ -139,8 +139,8 @@ def fit_skill(
     if counted and error_before < error:
         return LeftAlone(
             calls,
-            f'its earlier line is off by {100 * error_before:.1f} %: '
-            f'expected less than {100 * error:.1f} % of a new model',
+            f'its earlier line is off by {100 * error_before:.1f} %, '
+            f'a new model by {100 * error:.1f} %: the earlier one stays',
         )
     empirical = isinstance(model, EmpiricalDuration)
     return SkillFit(

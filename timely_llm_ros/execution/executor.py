@@ -122,7 +122,9 @@ class SegmentExecutor:
                 if not self._owes_safe_action:
                     self._connected, self._was_made_safe = True, owed
                     return
-        raise RobotUnavailableError('robot: expected it to take its safe action')
+        raise RobotUnavailableError(
+            f'robot: asked {SAFE_ATTEMPTS} times for its safe action, expected it to take that'
+        )
 
     async def close(self) -> bool:
         """Bring the robot to its safe action and release it; idempotent.

@@ -89,7 +89,7 @@ def test_an_overlay_among_shipped_skill_sets_is_found_by_name(
     ('old', 'new', 'line', 'key', 'problem'),
     [
         ('extends: tello', 'extends: toaster', 1, 'extends', "'toaster': expected a path or one"),
-        ('extends: tello', 'extends: no.yaml', 1, 'extends', 'no.yaml:0: file: cannot be read'),
+        ('extends: tello', 'extends: no.yaml', 1, 'extends', 'no.yaml: file: cannot be read'),
         ('extends: tello', 'extends: [tello]', 1, 'extends', 'a list: expected one line'),
         ('extends: tello', 'extends: tello\nname: x', 2, 'name', 'expected one of extends, skills'),
         ('  takeoff:', '  fly:', 7, 'skills.fly', "'fly': expected a skill of skill set 'tello'"),

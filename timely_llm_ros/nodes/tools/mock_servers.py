@@ -208,8 +208,8 @@ class MockServers(Node):  # type: ignore[misc]
                     self.stalled = False
                 case _:
                     return f'error: {line!r}: expected a command of --help'
-        except ValueError as err:
-            return f'error: {line!r}: {err}'
+        except ValueError:
+            return f'error: {line!r}: expected a number, see --help'
         return f'ok {line}'
 
     def _advance(self) -> None:
