@@ -87,6 +87,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             now_s = node.get_clock().now().nanoseconds / 1e9
             for approval in node.pending:
                 print(line_of(approval, now_s))
+            if not node.pending:
+                print('nothing waits for approval')
             return 0
         return _decide(node, options, wait)
     finally:
