@@ -88,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for approval in node.pending:
                 print(line_of(approval, now_s))
             if not node.pending:
-                print('nothing waits for approval')
+                print('nothing waits for approval', file=sys.stderr)
             return 0
         return _decide(node, options, wait)
     finally:
