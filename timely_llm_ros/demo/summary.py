@@ -96,7 +96,8 @@ def slow_engine(runs: Sequence[Run], pace_s: float) -> str:
         return ''
     return (
         f'An engine step took {1000 * median(steps_s):.0f} ms in the median, not '
-        f'{1000 * pace_s:.1f}: this machine is slow or busy, and all that is above took longer.'
+        f'{1000 * pace_s:.1f}: the machine is busy, or too slow for this model at that pace. All '
+        'that is above took longer for it.'
     )
 
 
