@@ -36,6 +36,7 @@ OPTIONAL = {
         'neuromeka',
     ),
     *(
+        'psutil',
         'pyarrow',
         'rich',
         'rosbags',

@@ -5,10 +5,16 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import json
+import socket
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from support.loopback import free_port
 
 from timely_llm_ros.cli import serve_command
 from timely_llm_ros.cli.main import build_parser, main
@@ -108,6 +114,80 @@ def test_what_cannot_be_served_is_refused(
     error = capsys.readouterr().err
     assert error.startswith('error: ')
     assert problem in error
+
+
+@pytest.mark.parametrize('host', ['127.0.0.1', '0.0.0.0'])
+def test_a_port_that_another_program_has_is_refused(
+    host: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(API_KEY_VARIABLE, 'a-key')
+    # What is beyond the port must not be reached.
+    monkeypatch.setattr(serve_command, '_serve', lambda *_: pytest.fail('vLLM was started'))
+    with socket.create_server(('127.0.0.1', 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(['serve', '--host', host, '--port', str(port)]) == 1
+    assert capsys.readouterr().err == f'error: --port {port}: in use, expected a free one\n'
+
+
+def test_an_address_of_another_machine_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(API_KEY_VARIABLE, 'a-key')
+    monkeypatch.setattr(serve_command, '_serve', lambda *_: pytest.fail('vLLM was started'))
+    # Of a network for documentation, which no machine has.
+    assert main(['serve', '--host', '192.0.2.1']) == 1
+    error = capsys.readouterr().err
+    assert error.startswith('error: --host 192.0.2.1 --port 8000: ')
+    assert 'expected an address of this machine' in error
+
+
+_CHILD = """\
+import http.server, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+http.server.HTTPServer(('127.0.0.1', int(sys.argv[1])), Handler).serve_forever()
+"""
+
+
+def test_a_server_is_announced_once_it_serves(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip('psutil', reason='vLLM brings psutil')
+    serve = ServeOptions('/models/a', name='a', port=free_port())
+    with subprocess.Popen(
+        [sys.executable, '-c', _CHILD, str(serve.port)], stderr=subprocess.DEVNULL
+    ) as child:
+        serve_command._announce(serve, child)
+        child.kill()
+    assert f'a is served at http://127.0.0.1:{serve.port} after' in capsys.readouterr().err
+
+
+def test_another_program_on_the_port_is_not_announced(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip('psutil', reason='vLLM brings psutil')
+    child = subprocess.Popen([sys.executable, '-c', 'input()'], stdin=subprocess.PIPE)
+
+    class Other(BaseHTTPRequestHandler):
+        asked = 0
+
+        def do_GET(self) -> None:
+            Other.asked += 1
+            self.send_response(200)
+            self.end_headers()
+            if Other.asked == 2:
+                # It was not taken for the child the first time.
+                child.kill()
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with child, HTTPServer(('127.0.0.1', 0), Other) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        serve = ServeOptions('/models/a', name='a', port=other.server_port)
+        serve_command._announce(serve, child)
+        child.kill()
+        other.shutdown()
+    assert Other.asked == 2
+    assert capsys.readouterr().err == ''
 
 
 def test_what_is_missing_is_said_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

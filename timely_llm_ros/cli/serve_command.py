@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import http.client
 import importlib.util
 import os
 import shlex
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -91,6 +93,7 @@ def _run(options: argparse.Namespace) -> int:
             f'--host {serve.host} without an API key: expected --api-key-file or '
             f'${API_KEY_VARIABLE}, or --host 127.0.0.1'
         )
+    require_free(serve.host, serve.port)
     obstacle = vllm_obstacle(ModelFolder.read(serve.model).base, options.kv_gb)
     if obstacle:
         raise ConfigurationError(obstacle)
@@ -154,6 +157,26 @@ def _check_certificate(certificate: str, key: str) -> None:
             f'--tls-certificate {certificate!r} and --tls-key {key!r}: expected a certificate in '
             f'PEM and its key, without a password: {err}'
         ) from err
+
+
+def require_free(host: str, port: int) -> None:
+    """Require a port that can be listened on, which vLLM would only find out after a minute.
+
+    Raises:
+        ConfigurationError: It is taken, or the host is no address of this machine.
+    """
+    with socket.socket(socket.AF_INET6 if ':' in host else socket.AF_INET) as probe:
+        # As vLLM does: connections that a server left behind do not matter.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as err:
+            if err.errno == errno.EADDRINUSE:
+                raise ConfigurationError(f'--port {port}: in use, expected a free one') from err
+            raise ConfigurationError(
+                f'--host {host} --port {port}: {err.strerror}, expected an address of this machine '
+                'and a port that this user may listen on'
+            ) from err
 
 
 def vllm_obstacle(
@@ -241,7 +264,7 @@ def _serve(serve: ServeOptions, environment: Mapping[str, str]) -> int:
 
 
 def _announce(serve: ServeOptions, process: subprocess.Popen[bytes]) -> None:
-    """Say so once the server answers."""
+    """Say so once the server answers; another program that has taken its port does not count."""
     scheme = 'https' if serve.tls_certificate else 'http'
     everywhere = ('0.0.0.0', '::')  # noqa: S104 - what the user chose, which is compared only
     host = '127.0.0.1' if serve.host in everywhere else serve.host
@@ -249,7 +272,7 @@ def _announce(serve: ServeOptions, process: subprocess.Popen[bytes]) -> None:
     while process.poll() is None:
         time.sleep(0.5)
         with suppress(OSError, http.client.HTTPException):
-            if _answers(host, serve):
+            if _answers(host, serve) and _listens(process.pid, serve.port):
                 print(
                     f'timely-llm serve: {serve.name} is served at {scheme}://{serve.host}:'
                     f'{serve.port} after {time.monotonic() - started_s:.0f} s; Ctrl-C ends it',
@@ -274,3 +297,18 @@ def _answers(host: str, serve: ServeOptions) -> bool:
         return connection.getresponse().status == 200
     finally:
         connection.close()
+
+
+def _listens(pid: int, port: int) -> bool:
+    """Return whether a process, or one that it started, listens on a port."""
+    # vLLM brings it.
+    import psutil  # type: ignore[import-untyped]
+
+    with suppress(psutil.Error):
+        process = psutil.Process(pid)
+        for one in [process, *process.children(recursive=True)]:
+            with suppress(psutil.Error):
+                for socket_ in one.net_connections('tcp'):
+                    if socket_.status == psutil.CONN_LISTEN and socket_.laddr.port == port:
+                        return True
+    return False
