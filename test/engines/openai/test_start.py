@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import shutil
 import ssl
@@ -51,6 +52,27 @@ async def test_without_a_server_the_start_says_where_it_looked() -> None:
     assert server.url in str(raised.value)
 
 
+async def test_a_server_that_is_not_there_is_told_at_once_and_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    absent = await CompletionServer().start()
+    await absent.stop()
+    busy = await CompletionServer().start()
+    busy.health = 503
+    run = Run([absent.url, busy.url], {'start_limit_s': 3600.0})
+    starting = asyncio.create_task(run.__aenter__())
+    # Nothing else ends the wait: each is tried again and again meanwhile.
+    while busy.asked < 3:
+        await asyncio.sleep(0)
+    told = [message for message in caplog.messages if 'not reached' in message]
+    assert len(told) == 2
+    assert {absent.url, busy.url} == {message.split(': ')[1] for message in told}
+    assert all(message.endswith('; it is tried again for up to 3600 s') for message in told)
+    starting.cancel()
+    await asyncio.gather(starting, return_exceptions=True)
+    await busy.stop()
+
+
 async def test_the_key_comes_from_a_file_or_the_environment_and_is_never_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -92,8 +114,9 @@ async def test_certificates_are_checked(tmp_path: Path) -> None:
         run.engine.submit(request(0))
         await run.all_ended([0])
         assert run.ended['g0'].reason != 'error'
-    with pytest.raises(ModelLoadError, match=r'(?i)certificate'):
-        async with Run([server.url], {'start_limit_s': 0.2}):
+    # Who would try again would do it for an hour.
+    with pytest.raises(ModelLoadError, match=r'(?i)certificate.*: expected .* server_ca_file'):
+        async with Run([server.url], {'start_limit_s': 3600.0}):
             pass
     await server.stop()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import ssl
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,13 @@ HERE_AGAIN = 1
 
 SLOW_S = 1.0
 """A failure that took longer (s), or would, is not repeated where it happened: it costs again."""
+
+
+def is_untrusted(error: BaseException | None) -> bool:
+    """Return whether a certificate that cannot be verified caused an error; no retry mends that."""
+    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 @dataclass(slots=True)

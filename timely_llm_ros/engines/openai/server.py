@@ -38,6 +38,8 @@ FIRST_RETRY_S, LAST_RETRY_S = 0.25, 15.0
 MOST_FAILURES = 3
 """Requests in a row without a token, of any generations, for which a server counts as lost."""
 
+_NEW = 'not connected yet'
+
 DOUBT_S = 0.05
 """Pause before a failed question for a server's health is asked again (s)."""
 
@@ -71,6 +73,7 @@ class Server:
         give_up_s: How long a generation may be put off (s).
         on_change: Called when there may be events or its state changed.
         on_lost: Called when it is well no more.
+        on_unreached: Called when it cannot be reached the first time that it is tried.
         on_trouble: Called with a generation that another server had better go on with.
         on_well: Called when it is well again, or for the first time.
     """
@@ -88,6 +91,7 @@ class Server:
         give_up_s: float,
         on_change: Callable[[], None],
         on_lost: Callable[[Server], None],
+        on_unreached: Callable[[Server], None],
         on_trouble: Callable[[Server, Generation], None],
         on_well: Callable[[], None],
     ) -> None:
@@ -95,7 +99,7 @@ class Server:
         self.core = core
         self.served: ServedModel | None = None
         self.well = False
-        self.error = 'not connected yet'
+        self.error = _NEW
         self.mismatch: ModelLoadError | None = None
         """Why it can never serve as it is; None where it can or was never reached."""
         self.drains = False
@@ -107,7 +111,7 @@ class Server:
         self._priority = priority
         self._health_period_s, self._give_up_s = health_period_s, give_up_s
         self._on_change, self._on_lost, self._on_well = on_change, on_lost, on_well
-        self._on_trouble = on_trouble
+        self._on_trouble, self._on_unreached = on_trouble, on_unreached
         self._streams: dict[str, _Stream] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._troubles: dict[str, retries.Trouble] = {}
@@ -186,10 +190,15 @@ class Server:
                     continue
                 self.served = await self.client.check(self._texts)
             except ServerLostError as err:
-                self.error, self.mismatch = str(err), None
+                if retries.is_untrusted(err):
+                    wanted = 'a certificate that server_ca_file vouches for, or else the system'
+                    self._refuse(ModelLoadError(f'{err}: expected {wanted}'))
+                else:
+                    new, self.error, self.mismatch = self.error == _NEW, str(err), None
+                    if new:
+                        self._on_unreached(self)
             except ModelLoadError as err:
-                self.error, self.mismatch = str(err), err
-                _logger.error('server not used: %s', err)  # noqa: TRY400  It says all.
+                self._refuse(err)
             except Exception as err:
                 self.error = f'{self.url}: fault in the client: {err!r}'
                 _logger.exception('server %s', self.url)
@@ -205,6 +214,10 @@ class Server:
                 continue
             self._on_change()
             await asyncio.sleep(backoff.next_s())
+
+    def _refuse(self, error: ModelLoadError) -> None:
+        self.error, self.mismatch = str(error), error
+        _logger.error('server not used: %s', error)
 
     async def _stay_well(self) -> None:
         """Ask for its health, at once where a request failed, until it is lost."""

@@ -224,6 +224,7 @@ class ServersEngine(Engine):
                 give_up_s=self._give_up_s,
                 on_change=self._changed.set,
                 on_lost=self._on_lost,
+                on_unreached=self._on_unreached,
                 on_trouble=self._on_trouble,
                 on_well=self._on_well,
             )
@@ -271,6 +272,13 @@ class ServersEngine(Engine):
         if self._takers:
             self._move(lost, list(lost.core.generations))
         self._expect_server()
+
+    def _on_unreached(self, server: Server) -> None:
+        """Say at once of whom nothing is heard: the start may wait for long."""
+        limit = (
+            f'for up to {self._start_limit_s:g} s' if self._info is None else 'until it is there'
+        )
+        _logger.warning('server not reached: %s; it is tried again %s', server.error, limit)
 
     def _expect_server(self) -> None:
         """Let the time run after which generations end, if there is no server that is well."""
