@@ -232,7 +232,7 @@ def _serve(serve: ServeOptions, environment: Mapping[str, str]) -> int:
     # A group of its own: Ctrl-C reaches only us, and nothing of it outlives us.
     process = subprocess.Popen(
         [
-            sys.executable, '-m', 'timely_llm_ros.engines.vllm.server', serve.to_json(),
+            sys.executable, '-m', 'timely_llm_ros.engines.vllm', serve.to_json(),
             str(os.getpid()),
         ],
         stdin=subprocess.DEVNULL,

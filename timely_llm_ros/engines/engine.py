@@ -220,7 +220,7 @@ class EngineInfo:
     Attributes:
         engine: The engine's name, for example ``torch``.
         model: The model's name or path.
-        parameters: Parameters of the model; 0 where there is none.
+        parameters: Parameters of the model; 0 where there is none, or their number is not known.
         dtype: Number format of the model, for example ``float32``.
         vocabulary: Tokens of the vocabulary; 0 where there is none.
         kv_capacity_tokens: The bound on tokens whose KV is held.
@@ -254,6 +254,12 @@ class EngineInfo:
     reschedules: bool = True
     ranks_plans: bool = True
     adapters: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def size(self) -> str:
+        """Parameters, where their number is known, and number format of the model, for people."""
+        known = f'{self.parameters} parameters, ' if self.parameters else ''
+        return known + self.dtype
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """The process of ``timely-llm serve``: vLLM's own server, set up for planners.
 
-``timely-llm serve`` starts it as ``python -m timely_llm_ros.engines.vllm.server OPTIONS PID``.
+``timely-llm serve`` starts it as ``python -m timely_llm_ros.engines.vllm OPTIONS PID``.
 """
 
 from __future__ import annotations
@@ -170,8 +170,3 @@ def main(arguments: list[str]) -> int:
     sys.argv = ['vllm', *vllm_arguments(options, on_cpu=on_cpu, scheduler=scheduler)]
     importlib.import_module('vllm.entrypoints.cli.main').main()
     return 0
-
-
-# vLLM's processes start by importing this file anew, which must then do nothing.
-if __name__ == '__main__':
-    sys.exit(main(sys.argv[1:]))

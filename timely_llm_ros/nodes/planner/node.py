@@ -343,8 +343,8 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             self.get_logger().error(f'not configured: {err!r}')
             return TransitionCallbackReturn.FAILURE
         self.get_logger().info(
-            f'engine {info.engine} with model {info.model} '
-            f'({info.parameters} parameters, {info.dtype}) loaded in {info.load_s:.1f} s'
+            f'engine {info.engine} with model {info.model} ({info.size}) '
+            f'loaded in {info.load_s:.1f} s'
         )
         self.get_logger().info(budgets_text(self.parameters, info))
         return super().on_configure(state)
