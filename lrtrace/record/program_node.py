@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import rclpy
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
-from rclpy.signals import SignalHandlerOptions
 
 from timely_llm_ros.errors import TimelyError
-from timely_llm_ros.processes import end_with_launch, prepare_for_dds, require_files
+from timely_llm_ros.processes import end_with_launch, require_files
+from timely_llm_ros.ros import initialise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -60,8 +60,11 @@ def run_program(make_node: Callable[[], ProgramNode], arguments: Sequence[str] |
         # Noted and never raised, as long as the process lives: the handlers of rclpy and Python
         # would interrupt whatever a second signal finds.
         signal.signal(number, lambda received, _frame: ending.append(received))
-    prepare_for_dds()
-    rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
+    try:
+        initialise(arguments)
+    except TimelyError as err:
+        print(f'error: {err}', file=sys.stderr)
+        return 2
     node = make_node()
     # The events executor cannot hand out serialised messages: it ends in a SystemError.
     executor = SingleThreadedExecutor()

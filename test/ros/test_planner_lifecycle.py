@@ -214,6 +214,23 @@ def test_bad_parameter_ends_the_program(
         assert part in line
 
 
+@pytest.mark.parametrize('name', ['planner', 'executor', 'recorder'])
+def test_a_file_of_parameters_that_cannot_be_read_ends_the_program(
+    tmp_path: Path, name: str
+) -> None:
+    absent, broken = tmp_path / 'absent.yaml', tmp_path / 'broken.yaml'
+    broken.write_text('planner: [\n')
+    for file in (absent, broken):
+        given = ('--ros-args', '--params-file', str(file))
+        program = Program(name, tmp_path, {}, *given, namespace='bad_file')
+        assert program.wait() == 2
+        assert 'Traceback' not in program.output
+        # What comes before are rcl's own words.
+        line = program.output.splitlines()[-1]
+        assert f': --params-file {file}: ' in line
+        assert line.endswith(': expected a readable YAML file of parameters')
+
+
 def test_unknown_parameter_is_named_and_a_quality_of_service_overridden(
     tmp_path: Path, client: Client
 ) -> None:

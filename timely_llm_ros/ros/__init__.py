@@ -28,7 +28,7 @@ from timely_llm_ros.ros.parameters import (
 )
 from timely_llm_ros.ros.program import autostart, run
 from timely_llm_ros.ros.robot_entry import RobotEntry, robot_entries
-from timely_llm_ros.ros.ros_thread import SPIN_S, RosThread, TaskExecutor
+from timely_llm_ros.ros.ros_thread import SPIN_S, RosThread, TaskExecutor, initialise
 from timely_llm_ros.ros.sole_publisher import (
     EPOCH,
     NEW_S,
@@ -91,6 +91,7 @@ __all__ = [
     'declare',
     'fixed',
     'fixed_group',
+    'initialise',
     'live_values',
     'overridable',
     'read',

@@ -69,7 +69,11 @@ async def _run(name: str, arguments: Sequence[str], start: Start) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    ros = RosThread(loop, arguments)
+    try:
+        ros = RosThread(loop, arguments)
+    except TimelyError as err:
+        print(f'{name}: {err}', file=sys.stderr)
+        return 2
     failed = 2
     try:
         serving = start(ros, stop)

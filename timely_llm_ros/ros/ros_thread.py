@@ -11,6 +11,7 @@ import asyncio
 import faulthandler
 import inspect
 import logging
+import re
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 
+from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.processes import prepare_for_dds
 from timely_llm_ros.ros.node_log import log_as
 
@@ -37,6 +39,37 @@ rclpy 9.1 and it spins without ever waiting."""
 
 _POSTS_PER_ANSWER = 5
 """More than the chain of posts by which rclpy answers a goal's waiting clients."""
+
+
+_UNREAD = re.compile(
+    r"Couldn't parse ([^:']+): '(.+?)'\. Error: (.+?)(?:\s*, at \S+:\d+|$)", re.DOTALL
+)
+"""What rcl says of a ROS argument: its kind, the argument, and what is wrong; then lines of C."""
+
+
+def initialise(arguments: Sequence[str] | None) -> None:
+    """Initialise ROS for a program that handles signals itself.
+
+    rclpy's own handlers would end the context before the robots are safe, the goals' results are
+    sent and the trace is written.
+
+    Args:
+        arguments: The command line, ROS arguments included; None for the process's.
+
+    Raises:
+        ConfigurationError: A ROS argument cannot be read, such as the file of parameters.
+    """
+    prepare_for_dds()
+    given = None if arguments is None else list(arguments)
+    try:
+        rclpy.init(args=given, signal_handler_options=SignalHandlerOptions.NO)
+    except rclpy_implementation.RCLError as err:
+        unread = _UNREAD.search(str(err))
+        if unread is None:
+            raise
+        kind, argument, problem = (' '.join(text.split()) for text in unread.groups())
+        expected = 'readable YAML file of parameters' if kind == 'params file' else kind
+        raise ConfigurationError(f'{argument}: {problem}: expected a {expected}') from err
 
 
 class TaskExecutor(rclpy_implementation.EventsExecutor):
@@ -83,10 +116,7 @@ class RosThread:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, arguments: Sequence[str]) -> None:
         self.loop = loop
-        prepare_for_dds()
-        # The loop handles signals: rclpy's own handlers would end the context before the robots
-        # are safe and the goals' results are sent.
-        rclpy.init(args=list(arguments), signal_handler_options=SignalHandlerOptions.NO)
+        initialise(arguments)
         self._executor: Executor = TaskExecutor(rclpy.get_default_context())
         self._node: Node | None = None
         self._closing: Future[None] = Future()
