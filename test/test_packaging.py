@@ -12,6 +12,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from timely_llm_ros.engines.vllm.plugin.contract import DISTRIBUTIONS, describe_range
+
 ROOT = Path(__file__).resolve().parents[1]
 CMAKE = (ROOT / 'CMakeLists.txt').read_text(encoding='utf-8')
 PACKAGES = ('timely_llm_ros', 'lrtrace')
@@ -157,6 +159,20 @@ def _keyword(name: str) -> ast.expr:
 def test_the_versions_are_one() -> None:
     version = ast.literal_eval(_keyword('version'))
     assert manifest().findtext('version') == version
+
+
+def test_whoever_installs_vllm_is_told_the_versions_of_the_contract() -> None:
+    extras = ast.literal_eval(_keyword('extras_require'))
+    for name in DISTRIBUTIONS:
+        assert extras[name] == [f'{name}{describe_range()}']
+    told = [ROOT / 'config' / 'docker' / 'planner-cuda.Dockerfile', *ROOT.glob('docs/**/*.md')]
+    found = [
+        asked
+        for path in told
+        for asked in re.findall(r'\bvllm(?:-cpu)?(>=[\d.,<>=]+)', path.read_text(encoding='utf-8'))
+    ]
+    assert found
+    assert set(found) == {describe_range()}
 
 
 def test_bloom_can_read_manifest_and_change_log() -> None:

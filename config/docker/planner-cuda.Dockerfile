@@ -10,7 +10,7 @@ RUN apt-get update \
     && apt-get install -y --no-install-recommends build-essential python3-dev python3-venv \
     && rm -rf /var/lib/apt/lists/*
 RUN python3 -m venv --system-site-packages /opt/venv \
-    && /opt/venv/bin/pip install --no-cache-dir 'vllm>=0.32,<0.33' 'transformers>=5' tokenizers \
+    && /opt/venv/bin/pip install --no-cache-dir 'vllm>=0.32,<0.34' 'transformers>=5' tokenizers \
         safetensors 'llguidance>=1.0' 'jinja2>=3.1' 'httpx2>=2' 'prometheus-client>=0.20'
 COPY . /ws/src/timely_llm_ros
 WORKDIR /ws
