@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -12,6 +13,9 @@ from timely_llm_ros.errors import ConfigurationError
 
 if TYPE_CHECKING:
     import argparse
+
+JOIN_LIMIT_S = 5.0
+"""How long the first machine may take to answer (s)."""
 
 _EXAMPLES = """\
 examples:
@@ -51,7 +55,27 @@ def _ray(*arguments: str) -> int:
     return subprocess.run(command, check=False).returncode
 
 
+def _require_reachable(address: str) -> None:
+    """Require that somebody listens there: Ray itself tries for minutes and says little.
+
+    Raises:
+        ConfigurationError: Nobody does, or it is no address.
+    """
+    host, _, port = address.rpartition(':')
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ConfigurationError(f'--join {address!r}: expected HOST:PORT of the first machine')
+    try:
+        socket.create_connection((host.strip('[]'), int(port)), JOIN_LIMIT_S).close()
+    except OSError as err:
+        raise ConfigurationError(
+            f'--join {address}: {err.strerror or err}: expected the address that '
+            '"timely-llm cluster up" told on the first machine'
+        ) from err
+
+
 def _up(options: argparse.Namespace) -> int:
+    if options.join:
+        _require_reachable(options.join)
     return _ray('start', *([f'--address={options.join}'] if options.join else ['--head']))
 
 
