@@ -16,7 +16,7 @@ from support.browser.chromium import CHROMIUM, Chromium
 from support.ros.programs import wait_for
 
 from timely_llm_ros.window import WindowOptions
-from timely_llm_ros.window.serving import WindowServer
+from timely_llm_ros.window.serving import Recording, WindowServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -180,7 +180,7 @@ def test_an_engine_that_came_to_rest_is_not_drawn_at_work(browser: Chromium) -> 
         *({**engine, 't': 101 + at, 'running': n} for at, n in ((0, 1), (0.05, 2), (0.1, 0))),
         {**task('drone_1', 'ended', status=4), 't': 160.0},
     ]
-    window = Window(recordings=[('one', run)])
+    window = Window(recordings=[Recording('one', run)])
     try:
         shown(browser, window, 1)
         browser.evaluate('window.fleetWindow.player.seek(30)')
@@ -294,7 +294,7 @@ def test_recordings_play_beside_each_other_at_any_speed(browser: Chromium) -> No
             {**task('drone_1', 'ended', status=4), 't': 160.0},
         ]
 
-    window = Window(recordings=[('one', run(0.5)), ('other', run(30.0))])
+    window = Window(recordings=[Recording('one', run(0.5)), Recording('other', run(30.0))])
     try:
         shown(browser, window, 1)
         assert browser.evaluate("document.querySelectorAll('.world canvas').length") == 2
@@ -359,7 +359,7 @@ def test_recordings_beside_each_other_have_one_axis(browser: Chromium) -> None:
             {**task('drone_1', 'ended', status=4), 't': 110.0},
         ]
 
-    window = Window(recordings=[('one', run(100.0)), ('other', run(103.0))])
+    window = Window(recordings=[Recording('one', run(100.0)), Recording('other', run(103.0))])
     try:
         shown(browser, window, 1)
         browser.evaluate('window.fleetWindow.player.seek(5)')
@@ -367,6 +367,19 @@ def test_recordings_beside_each_other_have_one_axis(browser: Chromium) -> None:
         browser.wait(f'{tasks}.every((at) => at !== undefined)')
         one, other = browser.evaluate(tasks)
         assert one == pytest.approx(other)
+    finally:
+        window.close()
+
+
+def test_what_is_missing_of_a_recording_is_said_beside_it(browser: Chromium) -> None:
+    run = [{**robot('drone_1'), 't': 100.0}, {**task('drone_1', 'accepted'), 't': 101.0}]
+    told = 'poses and markers after 82.7 s'
+    window = Window(recordings=[Recording('one', run), Recording('other', run, told)])
+    try:
+        shown(browser, window, 1)
+        assert browser.evaluate("document.querySelectorAll('.world .warning').length") == 1
+        assert told in browser.text('.world:last-child')
+        assert not browser.messages
     finally:
         window.close()
 

@@ -13,7 +13,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.window import WindowOptions
-from timely_llm_ros.window.serving import WindowServer
+from timely_llm_ros.window.serving import Recording, WindowServer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -104,11 +104,11 @@ async def test_a_window_that_only_shows_does_nothing() -> None:
 
 async def test_recordings_come_whole_when_they_are_asked_for() -> None:
     events = [{'event': 'robot', 'robot': 'r', 't': 1.0}]
-    async with serving(make(recordings=[('first', events)])) as place:
+    async with serving(make(recordings=[Recording('first', events, 'cut off')])) as place:
         socket = await opened(place)
         assert (await heard(socket))['hello']['recordings'] == ['first']
         await socket.send(json.dumps({'recording': 0, 'key': 'k'}))
-        assert (await heard(socket))['answer'] == {'events': events}
+        assert (await heard(socket))['answer'] == {'events': events, 'damage': 'cut off'}
         await socket.send(json.dumps({'recording': 5}))
         assert 'error' in (await heard(socket))['answer']
 

@@ -87,26 +87,28 @@ def _follow(command: list[str]) -> int:
 
 
 async def _play(options: argparse.Namespace) -> int:
-    from timely_llm_ros.window.serving import WindowServer
+    from timely_llm_ros.window.serving import Recording, WindowServer
 
     if len(options.traces) > MOST_TRACES:
         raise ConfigurationError(
             f'{len(options.traces)} traces: expected at most {MOST_TRACES} beside each other'
         )
     runs: list[Run] = []
-    recordings: list[list[Event]] = []
+    recordings: list[tuple[list[Event], str]] = []
     for path in options.traces:
         trace = Trace(path)
         events, damage = read_fleet_events(trace)
         if damage:
             print(f'{path}: {damage}', file=sys.stderr)
         runs.append(read_run(trace))
-        recordings.append(events)
+        recordings.append((events, damage))
     tell_apart(runs)
     server = WindowServer(
         WindowOptions(host=options.host, port=options.port, commands=False),
         now_s=time.time,
-        recordings=list(zip((run.label for run in runs), recordings, strict=True)),
+        recordings=[
+            Recording(run.label, *told) for run, told in zip(runs, recordings, strict=True)
+        ],
     )
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -1,5 +1,5 @@
 """Serves the window to browsers. It needs the package websockets."""
 
-from timely_llm_ros.window.serving.server import WindowServer
+from timely_llm_ros.window.serving.server import Recording, WindowServer
 
-__all__ = ['WindowServer']
+__all__ = ['Recording', 'WindowServer']

@@ -13,7 +13,7 @@ from collections import deque
 from contextlib import suppress
 from http import HTTPStatus
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.datastructures import Headers
@@ -68,6 +68,14 @@ _HEADERS = {
 """Has the browser refuse every script but the page's own, and its own use of HTML from texts."""
 
 
+class Recording(NamedTuple):
+    """A run that can be played: its events with their times, and what of it is missing."""
+
+    label: str
+    events: Sequence[Event]
+    damage: str = ''
+
+
 class _Page:
     """A page that is open, and what waits to be sent to it."""
 
@@ -101,7 +109,7 @@ class WindowServer:
         now_s: The fleet's clock (s), by which events are timed.
         command: Takes what a page asks for and the function that answers it; None where nothing
             can be asked for.
-        recordings: What can be played: for each its label and the events, with their times.
+        recordings: What can be played.
     """
 
     def __init__(
@@ -110,7 +118,7 @@ class WindowServer:
         *,
         now_s: Callable[[], float],
         command: Command | None = None,
-        recordings: Sequence[tuple[str, Sequence[Event]]] = (),
+        recordings: Sequence[Recording] = (),
     ) -> None:
         self._options, self._now_s = options, now_s
         self._command = command if options.commands else None
@@ -212,7 +220,7 @@ class WindowServer:
         return {
             'hello': {
                 'commands': self._command is not None,
-                'recordings': [label for label, _ in self._recordings],
+                'recordings': [one.label for one in self._recordings],
             },
             'now': round(self._now_s(), 4),
             'events': known,
@@ -226,7 +234,8 @@ class WindowServer:
 
         number = request.get('recording')
         if isinstance(number, int) and 0 <= number < len(self._recordings):
-            answer({'events': list(self._recordings[number][1])})
+            asked = self._recordings[number]
+            answer({'events': list(asked.events), 'damage': asked.damage})
         elif self._command is None:
             answer({'error': 'this window only shows'})
         else:

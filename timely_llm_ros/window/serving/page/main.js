@@ -53,7 +53,8 @@ function setPanes(made) {
   details = panes.map((pane) => {
     const canvas = make('canvas', { tabindex: '0', role: 'img', 'aria-label': `${pane.label || 'The fleet'} in three dimensions` });
     const note = make('figcaption');
-    part('worlds').append(make('figure', { class: 'world' }, pane.label ? make('h2', {}, pane.label) : null, canvas, note));
+    const missing = pane.damage ? make('p', { class: 'warning' }, `Not all of the trace is shown: ${pane.damage}`) : null;
+    part('worlds').append(make('figure', { class: 'world' }, pane.label ? make('h2', {}, pane.label) : null, canvas, missing, note));
     pane.note = note;
     pane.world = new World(canvas, { now: () => pane.now(), onSelect: select });
     const chart = make('canvas', { tabindex: '0', role: 'img', 'aria-label': `When plans are generated and executed ${pane.label}` });
@@ -89,11 +90,11 @@ function playRecordings(labels) {
   part('player').hidden = false;
   say(part('player'), 'Reading the recordings …');
   labels.forEach((label, number) => link.ask({ recording: number }, (answer) => {
-    got[number] = answer.events;
-    if (got.some((events) => !events) || player) return;
-    player = new Player(got);
+    got[number] = answer;
+    if (got.some((one) => !one) || player) return;
+    player = new Player(got.map((one) => one.events));
     playing = labels;
-    setPanes(labels.map((name, index) => ({ label: name, now: () => player.now(index), get fleet() { return player.recordings[index].fleet; } })));
+    setPanes(labels.map((name, index) => ({ label: name, damage: got[index].damage, now: () => player.now(index), get fleet() { return player.recordings[index].fleet; } })));
     controls();
     tellState('live', '');
   }));
