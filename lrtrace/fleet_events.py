@@ -42,7 +42,7 @@ TYPES = (
 )
 
 LOOKS = (POSE, MARKERS)
-"""What a world looks like. It may take half of a trace's room, so that tasks always have the rest."""
+"""How a world looks. It may take half of a trace's room, so that tasks have the other half."""
 
 EVENT_BYTES, BYTES_PER_BYTE = 1500, 8
 """What is kept of a message takes about this much memory, and that of its own bytes."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 from dataclasses import dataclass
+from pathlib import Path
 
 
 def arguments(description: str | None, *, json: bool = True) -> argparse.ArgumentParser:
@@ -21,9 +23,39 @@ def arguments(description: str | None, *, json: bool = True) -> argparse.Argumen
         parser.add_argument(
             '--json',
             metavar='FILE',
+            type=new_file,
             help='where the figures go, in place of a file of benchmarks/results',
         )
     return parser
+
+
+def new_file(text: str) -> str:
+    """The type of an argument that is a file to write.
+
+    Raises:
+        ArgumentTypeError: A program could measure for long and then not write it.
+    """
+    if Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f'{text!r}: is a folder: expected a file')
+    new_folder(str(Path(text).parent))
+    return text
+
+
+def new_folder(text: str) -> Path:
+    """The type of an argument that is a folder to write to; it is made where it is needed.
+
+    Raises:
+        ArgumentTypeError: A program could measure for long and then not write to it.
+    """
+    path = Path(text)
+    there = next(one for one in (path, *path.absolute().parents) if os.path.lexists(one))
+    if not there.is_dir():
+        raise argparse.ArgumentTypeError(f'{str(there)!r}: is no folder: expected a folder')
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise argparse.ArgumentTypeError(
+            f'{str(there)!r}: cannot be written to: expected a folder where files can be made'
+        )
+    return path
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +13,16 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+def require_matplotlib() -> None:
+    """Make sure that what is measured can be drawn, before it is measured.
+
+    Raises:
+        ModuleNotFoundError: matplotlib is not installed.
+    """
+    if find_spec('matplotlib') is None:
+        raise ModuleNotFoundError("No module named 'matplotlib'", name='matplotlib')
 
 
 def picture(path: Path, columns: int) -> tuple[Figure, Sequence[Axes]]:

@@ -35,7 +35,9 @@ from benchmarks.common import (
     finish,
     gain,
     gain_errors,
+    new_folder,
     picture,
+    require_matplotlib,
     run_in_turns,
     save,
 )
@@ -218,7 +220,7 @@ def main() -> None:
     parser.add_argument(
         '--plans', type=FROM_ZERO, default=160, help='own plans of the model; 0 for none'
     )
-    parser.add_argument('--images', type=Path, default=IMAGES)
+    parser.add_argument('--images', type=new_folder, default=IMAGES)
     options = parser.parse_args()
     bins = sorted({1, 4, *options.bins})
     if options.requests % (BATCH * bins[-1]):
@@ -228,6 +230,7 @@ def main() -> None:
         )
     if options.plans and options.plans < 32:
         parser.error(f'--plans {options.plans}: expected 0, or at least 32')
+    require_matplotlib()
     loaded = load_model(find_model(SHIPPED_MODEL), max_kv_tokens=16384)
     lengths = draw_lengths(options.requests, options.mean)
     bench = Bench(loaded, lengths)

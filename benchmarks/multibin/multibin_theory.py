@@ -19,7 +19,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.common import COUNT, Target, arguments, finish, picture, save
+from benchmarks.common import (
+    COUNT,
+    Target,
+    arguments,
+    finish,
+    new_folder,
+    picture,
+    require_matplotlib,
+    save,
+)
 from benchmarks.multibin.plots import Grid, Mean, lines
 from benchmarks.multibin.reference import (
     EXPONENTIAL_LATENCY_S,
@@ -370,8 +379,9 @@ def figure_9(draws: int, images: Path) -> Outcome:
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument('--draws', type=COUNT, default=10)
-    parser.add_argument('--images', type=Path, default=IMAGES)
+    parser.add_argument('--images', type=new_folder, default=IMAGES)
     options = parser.parse_args()
+    require_matplotlib()
     figures: dict[str, Any] = {'draws': options.draws}
     targets: list[Target] = []
     for run in (figures_3_and_4, figure_6, figure_8, figure_9):

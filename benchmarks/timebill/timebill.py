@@ -2,7 +2,7 @@
 
     .venv/bin/python -m benchmarks.timebill.timebill [--quick] [--jobs 120] [--visits 3]
         [--record FILE]
-    .venv/bin/python -m benchmarks.timebill.timebill --replay FILE --out FILE
+    .venv/bin/python -m benchmarks.timebill.timebill --replay FILE --json FILE
 
 On the embedded model and one thread. Jobs are tasks in held-out scenes of 40 to 200 objects, with
 right plans of at least 30 tokens. Each is generated with every share of a grid evicted and takes
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from benchmarks.common import COUNT, FOLDER, FROM_ZERO, Target, arguments, save
+from benchmarks.common import COUNT, FOLDER, FROM_ZERO, Target, arguments, require_matplotlib, save
 from benchmarks.timebill.approaches import (
     Overrun,
     TimeBill,
@@ -252,7 +252,7 @@ def make_record(options: argparse.Namespace) -> Record:
 
 
 def main() -> None:
-    parser = arguments(__doc__, json=False)
+    parser = arguments(__doc__)
     parser.add_argument('--quick', action='store_true', help='a rough picture in 90 s')
     parser.add_argument('--jobs', type=COUNT, help='jobs (default: 120, quick 24)')
     parser.add_argument(
@@ -264,10 +264,11 @@ def main() -> None:
         '--repeats', type=COUNT, help='rounds of the profile (default: 15, quick 5)'
     )
     parser.add_argument('--eviction', default='snapkv', help='snapkv, knorm or streaming')
-    parser.add_argument('--out', help='where the results go (default: results/timebill.json)')
     parser.add_argument('--record', help='keep what was generated and timed in this file')
     parser.add_argument('--replay', help='judge what such a file has; nothing is generated')
     options = parser.parse_args()
+    if not options.json:
+        require_matplotlib()
     started_s = time.monotonic()
     if options.record and not Path(options.record).absolute().parent.is_dir():
         parser.error(f'--record {options.record!r}: expected a file in a folder that is there')
@@ -331,7 +332,7 @@ def main() -> None:
     for name, values in (*quality.items(), ('coverage', covered), ('leverage', window)):
         print(f'{name}:', ', '.join(f'{k} {v:.4g}' for k, v in values.items() if k[-5:] != 'share'))
     print('by the clock:', ', '.join(f'{name} {value:.4g}' for name, value in kept.clock.items()))
-    if not options.out:
+    if not options.json:
         draw(rows, budgets_s, sweep, FOLDER.parents[1] / 'docs/images/timebill.png')
     figures = {
         'jobs': len(recorded),
@@ -357,7 +358,7 @@ def main() -> None:
     }
     save(
         'timebill', figures, targets(estimator, rows, covered),
-        path=options.out or FOLDER / 'timebill.json',
+        path=options.json,
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from benchmarks.common import COUNT, arguments
+from benchmarks.common import COUNT, arguments, new_file
 from timely_llm_ros.engines import GenerationEnded, GenerationRequest, Resume, Submit
 from timely_llm_ros.engines.core import CoreOptions, EngineCore
 from timely_llm_ros.engines.tokens import SHIPPED_MODEL, find_model
@@ -93,7 +93,7 @@ def main() -> None:
     parser.add_argument('--model', default=SHIPPED_MODEL, help='a folder or a shipped name')
     parser.add_argument('--context', type=COUNT, default=400, help='prompt tokens')
     parser.add_argument('--steps', type=COUNT, default=150, help='decoding steps per row')
-    parser.add_argument('--json', type=Path, help='also write the rows there')
+    parser.add_argument('--json', type=new_file, help='also write the rows there')
     options = parser.parse_args()
     print(''.join(f'{name:>12}' for name in ('batch', 'context', 'grammar', *COLUMNS)))
     rows = []
@@ -111,7 +111,7 @@ def main() -> None:
             grammar = 'yes' if constrained else 'no'
             print(f'{batch:12}{options.context:12}{grammar:>12}{values}')
     if options.json is not None:
-        options.json.write_text(json.dumps(rows, indent=1) + '\n')
+        Path(options.json).write_text(json.dumps(rows, indent=1) + '\n')
 
 
 if __name__ == '__main__':

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.common import COUNT, arguments, command, machine, save
+from benchmarks.common import COUNT, arguments, command, machine, new_folder, save
 from benchmarks.common import FOLDER as RESULTS
 from benchmarks.timelyllm.figures import EXPERIMENTS, Runs, draw, print_tables, write_page
 from timely_llm_ros.engines.simulated import HARDWARE, find_hardware
@@ -39,8 +39,8 @@ def main() -> None:
         default='toy',
         help=f'{", ".join(sorted(HARDWARE))} or a file of `timely-llm profile` (default toy)',
     )
-    parser.add_argument('--images', type=Path, default=IMAGES)
-    parser.add_argument('--results', type=Path, default=RESULTS)
+    parser.add_argument('--images', type=new_folder, default=IMAGES)
+    parser.add_argument('--results', type=new_folder, default=RESULTS)
     options = parser.parse_args()
     try:
         find_hardware(options.hardware)

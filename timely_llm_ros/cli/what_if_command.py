@@ -88,7 +88,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         'model: in real time, with plans of its own (default: %(default)s)',
     )
     parser.add_argument('--model', help='model of another engine than simulated (default: its own)')
-    parser.add_argument('--figure', help='draw a PNG; needs matplotlib')
+    parser.add_argument('--figure', help='draw a PNG; needs matplotlib (pip install matplotlib)')
     parser.add_argument('--html', help='write a report of all runs that opens offline')
     parser.add_argument('--json', action='store_true', help='print the figures as JSON only')
     parser.set_defaults(run=_replay)

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
 from benchmarks.common import COUNT, FROM_ZERO, POSITIVE, Number, arguments
-from benchmarks.timelyllm import thousands
+from benchmarks.timebill import timebill
+from benchmarks.timelyllm import thousands, timelyllm
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import ModuleType
 
 
 @pytest.mark.parametrize(
@@ -45,3 +51,38 @@ def test_a_program_refuses_a_fleet_without_robots(
     with pytest.raises(SystemExit):
         thousands.main()
     assert "argument --robots: '0': expected" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ('program', 'option', 'place', 'expected'),
+    [
+        (timelyllm, '--results', 'file', "file': is no folder: expected a folder"),
+        (timelyllm, '--images', 'file/figures', "file': is no folder: expected a folder"),
+        (timebill, '--json', '', 'is a folder: expected a file'),
+        (timebill, '--json', 'file/figures.json', "file': is no folder: expected a folder"),
+    ],
+)
+def test_a_program_refuses_a_place_that_it_could_not_write_to(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    program: ModuleType,
+    option: str,
+    place: str,
+    expected: str,
+) -> None:
+    (tmp_path / 'file').touch()
+    monkeypatch.setattr(sys, 'argv', ['program', option, str(tmp_path / place)])
+    with pytest.raises(SystemExit):
+        program.main()
+    told = capsys.readouterr().err
+    assert f'argument {option}: ' in told
+    assert expected in told
+
+
+def test_places_that_are_not_there_yet_are_taken(tmp_path: Path) -> None:
+    (tmp_path / 'there.json').touch()
+    for name in ('there.json', 'new/figures.json'):
+        text = str(tmp_path / name)
+        assert arguments('A program.').parse_args(['--json', text]).json == text
+    assert not (tmp_path / 'new').exists()

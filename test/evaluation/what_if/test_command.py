@@ -100,6 +100,7 @@ def test_without_matplotlib_a_figure_is_refused_at_once(
     assert main(['what-if', '--figure', 'what_if.png', trace]) == 1
     found = capsys.readouterr()
     assert 'matplotlib, which is not installed' in found.err
+    assert 'pip install matplotlib' in found.err
     assert not found.out
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _NO_MATPLOTLIB = (
     'a figure needs the Python package matplotlib, which is not installed: '
-    'expected it, or --html for a page without it'
+    'expected it (pip install matplotlib), or --html for a page without it'
 )
 
 
