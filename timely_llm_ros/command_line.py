@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,28 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _NAMESPACE = re.compile(r'/|/?[A-Za-z_]\w*(/[A-Za-z_]\w*)*', re.ASCII)
+
+EXTRAS = {
+    'mcap': 'traces',
+    'lz4': 'traces',
+    'zstandard': 'traces',
+    'rosbags': 'traces',
+    'rich': 'terminal',
+    'websockets': 'window',
+    'torch': 'torch',
+    'transformers': 'torch',
+    'tokenizers': 'torch',
+    'safetensors': 'torch',
+    'llguidance': 'torch',
+    'jinja2': 'torch',
+    'httpx2': 'openai',
+    'prometheus_client': 'metrics',
+    'ray': 'ray',
+    'pyarrow': 'parquet',
+    'peft': 'tune',
+    'accelerate': 'tune',
+}
+"""The extra of this package that brings what a command may import."""
 
 EXIT_FAILED = 1
 """Exit code where a task did not succeed."""
@@ -127,6 +150,34 @@ def write_new(path: str | Path, text: str, *, force: bool) -> None:
             draft.unlink(missing_ok=True)
 
 
+def require_ros() -> None:
+    """Refuse what speaks ROS where the package was installed without its interfaces.
+
+    Raises:
+        ConfigurationError: Python finds no rclpy, or not this package's messages.
+    """
+    for name in ('rclpy', 'timely_llm_ros.msg'):
+        if find_spec(name) is None:
+            raise ConfigurationError(
+                f'the Python package {name} is not installed: expected ROS 2 and the interfaces of '
+                'timely_llm_ros, which a pure wheel does not have (docs/how_to/install.md)'
+            )
+
+
+def missing_package(err: ModuleNotFoundError) -> str:
+    """Return what to install where a package is missing that only some commands need.
+
+    Raises:
+        ModuleNotFoundError: It is a part of this project, which nobody could install.
+    """
+    name = (err.name or '').partition('.')[0]
+    if name in ('', 'lrtrace', 'timely_llm_ros'):
+        raise err
+    extra = EXTRAS.get(name)
+    how = f"pip install 'timely_llm_ros[{extra}]'" if extra else 'see docs/how_to/install.md'
+    return f'the Python package {name} is not installed: expected it ({how})'
+
+
 def run_command(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> int:
     """Run the command that the arguments name; return the exit code. Errors are one line."""
     options = parser.parse_args(arguments)
@@ -134,6 +185,9 @@ def run_command(parser: argparse.ArgumentParser, arguments: Sequence[str] | None
         return int(options.run(options))
     except TimelyError as err:
         print(f'error: {err}', file=sys.stderr)
+        return 1
+    except ModuleNotFoundError as err:
+        print(f'error: {missing_package(err)}', file=sys.stderr)
         return 1
     except BrokenPipeError:
         # The reader of our output went away, for example `head`.

@@ -67,6 +67,38 @@ def test_ctrl_c_while_a_command_is_loaded_prints_no_traceback(
     assert main(['skills']) == 130
 
 
+def test_a_missing_package_is_named_with_the_extra_that_brings_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ('rich', 'rich.console'):
+        monkeypatch.setitem(sys.modules, name, None)
+    assert main(['skills']) == 1
+    assert capsys.readouterr().err == (
+        'error: the Python package rich is not installed: expected it '
+        "(pip install 'timely_llm_ros[terminal]')\n"
+    )
+
+
+@pytest.mark.parametrize(
+    'command',
+    [
+        ['plan', 'drone_1', 'hi'],
+        ['halt'],
+        ['window'],
+        ['fleet', str(ROOT / 'config' / 'fleet_file.yaml')],
+    ],
+)
+def test_without_ros_what_speaks_it_is_refused_in_a_line(
+    command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, 'timely_llm_ros.msg', None)
+    monkeypatch.setitem(sys.modules, 'rclpy', None)
+    assert main(command) == 1
+    told = capsys.readouterr().err
+    assert told.startswith('error: the Python package rclpy is not installed: expected ROS 2')
+    assert told.count('\n') == 1
+
+
 _INTERRUPTED_IMPORT = """
 import os, runpy, signal, sys
 class Interrupt:

@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from timely_llm_ros.command_line import require_ros
 from timely_llm_ros.errors import TimelyError
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class ClientProcess:
     """
 
     def __init__(self, namespace: str) -> None:
+        require_ros()
         command = [sys.executable, *PROGRAM]
         if namespace:
             command += ['--ros-args', '-r', f'__ns:={namespace}']

@@ -12,7 +12,7 @@ import textwrap
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.command_line import EXIT_INTERRUPTED, make_parser, run_command
+from timely_llm_ros.command_line import EXIT_INTERRUPTED, make_parser, missing_package, run_command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,5 +115,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         # Loading the command takes a moment as well.
         return run_command(build_parser(command), given)
+    except ModuleNotFoundError as err:
+        print(f'error: {missing_package(err)}', file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED

@@ -7,7 +7,7 @@ import sys
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from timely_llm_ros.command_line import add_namespace, seconds
+from timely_llm_ros.command_line import add_namespace, require_ros, seconds
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.options import Option, option_of
 
@@ -115,6 +115,7 @@ def add_wait(parser: argparse.ArgumentParser, usual_s: float, whom: str) -> None
 
 def run_tool(name: str, arguments: Sequence[str], options: argparse.Namespace) -> int:
     """Run a program of ``nodes/tools``, as ROS stays out of this process; return its exit code."""
+    require_ros()
     command = [sys.executable, '-m', f'timely_llm_ros.nodes.tools.{name}', *arguments]
     command += ['--wait', str(options.wait)]
     if options.namespace:

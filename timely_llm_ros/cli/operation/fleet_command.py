@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.cli.operation.log_lines import json_line
-from timely_llm_ros.command_line import EXIT_INTERRUPTED
+from timely_llm_ros.command_line import EXIT_INTERRUPTED, require_ros
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.processes import Backoff
 
@@ -68,6 +68,7 @@ def _run(options: argparse.Namespace) -> int:
         return 0
     if not options.file:
         raise ConfigurationError('fleet: expected the YAML file of a fleet')
+    require_ros()
     fleet = read_fleet_file(Path(options.file))
     folder = Path(options.logs or f'fleet_logs/{time.strftime("%Y%m%d_%H%M%S")}')
     folder.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,7 @@ from lrtrace.fleet_events import read_fleet_events
 from lrtrace.run import tell_apart
 from lrtrace.storage import Trace
 from lrtrace.timeline import read_run
-from timely_llm_ros.command_line import add_namespace
+from timely_llm_ros.command_line import add_namespace, require_ros
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.window import WindowOptions
 
@@ -63,6 +63,7 @@ def _run(options: argparse.Namespace) -> int:
         )
     if options.traces:
         return asyncio.run(_play(options))
+    require_ros()
     command = [sys.executable, '-m', 'timely_llm_ros.nodes.window.program', '--ros-args']
     if options.namespace:
         command += ['-r', f'__ns:={options.namespace}']
