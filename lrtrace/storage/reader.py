@@ -155,7 +155,7 @@ class Trace:
         found = find_files(self.path)
         self.files = found.paths
         self._empty = found.empty
-        self.ending = found.ending or 'its recorder was killed'
+        self.ending = found.ending or 'it is still recorded, or its recorder was killed'
         """Why a file of it may have no end."""
         self.custom_data = dict(found.custom_data) or self._recorded_custom_data()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from contextlib import suppress
+from errno import EEXIST
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,7 +79,10 @@ class TraceWriter:
         except OSError as err:
             if made:
                 shutil.rmtree(self.folder, ignore_errors=True)
-            raise TraceError(f'trace {str(folder)!r}: cannot be made: {err.strerror}') from err
+            expected = ': expected a folder that is not there yet' if err.errno == EEXIST else ''
+            raise TraceError(
+                f'trace {str(folder)!r}: cannot be made: {err.strerror}{expected}'
+            ) from err
 
     def _file_name(self, number: int) -> str:
         return f'{self._name}_{number}.mcap'

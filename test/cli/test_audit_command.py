@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from timely_llm_ros.audit import AuditLog
 from timely_llm_ros.cli.main import main
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 
 def test_a_log_is_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -32,3 +32,13 @@ def test_a_log_is_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert 'torn off' in capsys.readouterr().out
     assert main(['audit', 'verify', '--head', head, str(path)]) == 1
     assert main(['audit', 'verify', str(tmp_path / 'none')]) == 3
+
+
+def test_what_is_no_hash_is_refused_and_no_log_called_tampered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / 'audit.jsonl'
+    AuditLog(path).close()
+    with pytest.raises(SystemExit):
+        main(['audit', 'verify', str(path), '--head', 'abc'])
+    assert "--head: 'abc': expected a hash as verify prints it" in capsys.readouterr().err

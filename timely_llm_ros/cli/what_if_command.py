@@ -12,8 +12,10 @@ from lrtrace.report import write_report
 from lrtrace.storage import Trace
 from lrtrace.timeline import read_run
 from timely_llm_ros.engines import ModelConfig, create_engine, find_engine
+from timely_llm_ros.engines.simulated import find_hardware
 from timely_llm_ros.errors import ConfigurationError, TraceError
 from timely_llm_ros.evaluation.what_if import (
+    AS_RECORDED,
     WhatIf,
     draw,
     hardware_of,
@@ -104,6 +106,8 @@ def _replay(options: argparse.Namespace) -> int:
         )
     if options.figure:
         require_matplotlib()
+    for hardware in {what_if.hardware for what_if in chosen} - {AS_RECORDED}:
+        find_hardware(hardware)
     trace = Trace(options.trace)
     run = read_run(trace, label='recorded')
     splits = any(what_if.mode != 'whole_plan' for what_if in chosen)

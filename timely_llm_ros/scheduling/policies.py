@@ -258,7 +258,9 @@ def find_policy(name: str) -> Policy:
     if name in POLICIES:
         return POLICIES[name]
     if name not in policy_names():
-        raise ConfigurationError(f'policy {name!r}: expected one of {sorted(policy_names())}')
+        raise ConfigurationError(
+            f'policy {name!r}: expected one of {", ".join(sorted(policy_names()))}'
+        )
     policy = load_plugin('policies', name)
     if not isinstance(policy, Policy):
         raise ConfigurationError(f'policy {name!r}: {policy!r}: expected an instance of Policy')

@@ -165,3 +165,22 @@ def test_a_what_if_and_the_planner_node_have_one_default() -> None:
     assert declarations(SchedulingOptions) == {
         name: node[name] for name in declarations(SchedulingOptions)
     }
+
+
+@pytest.mark.parametrize(
+    ('option', 'expected'),
+    [
+        ('policy', 'edf, '),
+        ('mode', 'segmented, '),
+        ('hardware', 'rtx4090_llama3_8b, '),
+    ],
+)
+def test_a_name_that_is_none_is_refused_before_the_trace_is_read(
+    option: str, expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(['what-if', f'--{option}', 'x', 'no_trace']) == 1
+    told = capsys.readouterr().err
+    assert f"{option} 'x': expected one of " in told
+    assert expected in told
+    assert '[' not in told
+    assert '(' not in told

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
+import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from timely_llm_ros.audit import verify_log
-
-if TYPE_CHECKING:
-    import argparse
 
 _EXAMPLES = """\
 examples:
@@ -36,11 +34,21 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     verify.add_argument('file', type=Path, help='the log')
     verify.add_argument(
         '--head',
+        type=_hash,
         default='',
         metavar='HASH',
         help='a hash that an earlier verify printed: it must still be there',
     )
     verify.set_defaults(run=_verify)
+
+
+def _hash(text: str) -> str:
+    """Read a hash. What is none would be missing in every log, as if it had been changed."""
+    if text and not re.fullmatch(r'[0-9a-f]{64}', text):
+        raise argparse.ArgumentTypeError(
+            f'{text[:80]!r}: expected a hash as verify prints it, 64 digits 0-9 and a-f'
+        )
+    return text
 
 
 def _verify(options: argparse.Namespace) -> int:

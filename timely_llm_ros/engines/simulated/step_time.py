@@ -223,7 +223,8 @@ def find_hardware(name: str) -> Hardware:
     if '/' in name or name.endswith('.json') or Path(name).is_file():
         return _measured_hardware(name)
     raise ConfigurationError(
-        f'hardware {name!r}: expected one of {sorted(HARDWARE)}, or the path of a profile file'
+        f'hardware {name!r}: expected one of {", ".join(sorted(HARDWARE))}, '
+        'or the path of a profile file'
     )
 
 

@@ -66,7 +66,7 @@ class WhatIf:
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
-            raise ConfigurationError(f'mode {self.mode!r}: expected one of {MODES}')
+            raise ConfigurationError(f'mode {self.mode!r}: expected one of {", ".join(MODES)}')
         find_policy(self.policy)
         for name in ('robots', 'max_running'):
             value = getattr(self, name)
