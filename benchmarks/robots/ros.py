@@ -1,7 +1,8 @@
 """What fleets of a planner and executors cost over real ROS 2: start, idle, a segment, memory.
 
 Every fleet works from its programs, as a user starts them. All are up once each robot has done a
-task. The planner's processor time is then measured while nobody asks for anything. Segments are
+task. Once none is new to another any more, the planner's processor time is measured while nobody
+asks for anything. Segments are
 sent by hand to one of the robots, in turns with goals of the same type to a bare action of rclpy's
 in a process of its own; times are from sending to the begin of the work there, on the machine's
 monotonic clock.
@@ -40,6 +41,7 @@ from benchmarks.common import COUNT, Target, arguments, lines_of, sample, save
 from timely_llm_ros.demo import Children, node_command
 from timely_llm_ros.drivers import read_journal
 from timely_llm_ros.processes import prepare_for_dds
+from timely_llm_ros.ros import NEW_S, REST_PERIOD_S
 from timely_llm_ros.testing import free_domain
 
 if TYPE_CHECKING:
@@ -51,7 +53,7 @@ FLEETS = ('1x1', '32x1', '32x16', '128x1', '128x16')
 UP_LIMIT_S = 240.0
 IDLE_S = 20.0
 SETTLE_S = 5.0
-"""From the last task to the begin of the idle time (s)."""
+"""From the last task to the begin of what is measured (s)."""
 GOAL_LIMIT_S = 10.0
 MEETINGS = 3
 TICK_S = 1.0 / os.sysconf('SC_CLK_TCK')
@@ -251,7 +253,7 @@ async def measure(size: str, goals: int, progress: Progress) -> dict[str, Any]:
         fleet = FleetUnderTest(children, Path(name), names, programs)
         try:
             up_s = await fleet.all_up(progress)
-            await asyncio.sleep(SETTLE_S)
+            await asyncio.sleep(NEW_S + REST_PERIOD_S)
             before_s, since_s = fleet.processor_s(), time.monotonic()
             await asyncio.sleep(IDLE_S)
             share = (fleet.processor_s() - before_s) / (time.monotonic() - since_s)

@@ -19,7 +19,7 @@ HEARTBEAT_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 STATE_QOS = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 """States and the skill catalogue: whoever comes later gets the latest."""
 
-REST_PERIOD_S = 2.0
+REST_PERIOD_S = 4.0
 """How often an executor tells the state of a robot that rests (s), and a planner expects it."""
 
 SEGMENTS_QOS = QoSProfile(depth=50)

@@ -102,7 +102,7 @@ def test_a_robot_at_rest_is_heard_of_in_time_at_any_period(
         server.planner.heard(b'planner')
     wanted_s = REST_PERIOD_S if new == 'nobody' else WORK_PERIOD_S
     heard_s = []
-    for _ in range(300):
+    for _ in range(600):
         before = publish.call_count
         server.publish_change()
         if publish.call_count > before:

@@ -48,7 +48,7 @@ class ExecutorParameters:
     )
     state_period_s: float = fixed(
         0.1,
-        'How often robot_state is published while it changes (s); else 0.4 s, at rest 2 s.',
+        'How often robot_state is published while it changes (s); else 0.4 s, at rest 4 s.',
         minimum=0.02,
         maximum=0.4,
     )

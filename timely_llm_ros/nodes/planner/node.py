@@ -32,7 +32,7 @@ from timely_llm_ros.nodes.planner.options import (
 from timely_llm_ros.nodes.planner.parameter_changes import ParameterChanges
 from timely_llm_ros.nodes.planner.parameters import PlannerParameters
 from timely_llm_ros.nodes.planner.robot_scenes import RobotScenes
-from timely_llm_ros.nodes.planner.ros_robot_link import CHECK_PERIOD_S, RosRobotLink
+from timely_llm_ros.nodes.planner.ros_robot_link import CHECK_PERIOD_S, IDLE_TURNS, RosRobotLink
 from timely_llm_ros.nodes.planner.spans import PlannerSpans
 from timely_llm_ros.nodes.planner.task_server import TaskServer
 from timely_llm_ros.nodes.planner.topics import PlannerTopics
@@ -177,7 +177,7 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
                 self._stop.set()
             for number, link in enumerate(self.links.values()):
                 # Each look costs, and a robot that does nothing has little to say.
-                if link.busy or (turn + number) % 2 == 0:
+                if link.busy or (turn + number) % IDLE_TURNS == 0:
                     link.check()
             now_s = self._ros.loop.time()
             if now_s - diagnosed_s >= DIAGNOSTICS_PERIOD_S:

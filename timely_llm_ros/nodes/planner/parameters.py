@@ -78,7 +78,7 @@ class PlannerParameters:
     )
     robot_timeout_s: float = option(
         1.0,
-        "Silence of a robot's executor (s) that counts as its loss; 2 s more while it rests.",
+        "Silence of a robot's executor (s) that counts as its loss; 4 s more while it rests.",
         minimum=0.6,
         maximum=60.0,
     )

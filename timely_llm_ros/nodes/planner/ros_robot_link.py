@@ -44,7 +44,10 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 CHECK_PERIOD_S = 0.05
-"""How often links must be checked (s); half as often while they are not busy."""
+"""How often links must be checked (s)."""
+
+IDLE_TURNS = 4
+"""Links that are not busy are checked once in so many times."""
 
 NEWCOMER_S = 0.8
 """Silence of an executor (s) after which another may take its place, where its robot does not rest;
@@ -104,7 +107,7 @@ class RosRobotLink:
         self._heartbeat = heartbeat
         self._states = IdentifiedSubscription(node, RobotState, f'{robot}/robot_state', STATE_QOS)
         self._executor = b''
-        self._silence = Silence(most_s=4 * CHECK_PERIOD_S)
+        self._silence = Silence(most_s=2 * IDLE_TURNS * CHECK_PERIOD_S)
         self._met_s = 0.0
         """When its executor was first heard after a silence (s)."""
         self._phase: int = RobotState.LOST
