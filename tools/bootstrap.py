@@ -149,7 +149,12 @@ def attempt(title: str, command: list[str], log_name: str) -> str | None:
     environment = dict(os.environ, PIP_DISABLE_PIP_VERSION_CHECK='1', PYTHONUNBUFFERED='1')
     with log_path.open('w', encoding='utf-8') as log:  # noqa: SIM117  Python 3.7: no brackets
         with subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=environment,
+            cwd=ROOT,
         ) as process:
             for line in process.stdout or ():
                 log.write(line)
@@ -312,7 +317,28 @@ def bootstrap(distro: str, *, with_dev: bool, with_vllm: bool) -> None:
     if state.get('programs') != wanted:
         install_programs(venv)
         state['programs'] = wanted
+    # What was just compiled has brought metadata without extras.
+    wanted = digest('setup.py', 'tools/bootstrap.py') + str(state['interfaces'])
+    if state.get('extras') != wanted:
+        declare_extras(venv)
+        state['extras'] = wanted
     save(state, path)
+
+
+def declare_extras(venv: Path) -> None:
+    """Give the metadata of the checkout, which the interfaces brought, the extras of setup.py.
+
+    pip takes that metadata for the installed package: without them it would install nothing for
+    ``timely_llm_ros[otel]``, and succeed.
+    """
+    base = BUILD / f'metadata{venv.name.removeprefix(".venv")}'
+    base.mkdir(parents=True, exist_ok=True)
+    command = [str(venv / 'bin' / 'python'), 'setup.py', '-q', 'egg_info', '--egg-base', str(base)]
+    run('extras of the package', command, 'metadata.log')
+    packages = venv.glob('lib/python*/site-packages/timely_llm_ros_interfaces')
+    for target in [found for each in packages for found in each.glob('timely_llm_ros-*.egg-info')]:
+        for name in ('PKG-INFO', 'requires.txt'):
+            shutil.copyfile(base / 'timely_llm_ros.egg-info' / name, target / name)
 
 
 def compile_interfaces(python: Path, done: object) -> str:

@@ -9,6 +9,8 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from functools import partial
+from importlib.metadata import Distribution
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -319,4 +321,36 @@ def test_another_distribution_is_installed_into_its_environment_alone(
     planner = (venv / 'lib' / 'timely_llm_ros' / 'planner').read_text(encoding='utf-8')
     assert planner.startswith(f'#!{venv}/bin/python\n')
     bootstrap.bootstrap('jazzy', with_dev=True, with_vllm=False)
-    assert len(pip.commands) == 6, 'all was up to date'
+    assert len(pip.commands) == 7, 'all was up to date'
+
+
+def test_the_checkout_provides_the_extras_of_the_package(
+    bootstrap: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    venv = tmp_path / '.venv'
+    (venv / 'bin').mkdir(parents=True)
+    (venv / 'bin' / 'python').symlink_to(sys.executable)
+    packages = venv / 'lib' / 'python3.11' / 'site-packages' / 'timely_llm_ros_interfaces'
+    written = packages / 'timely_llm_ros-0.1.0-py3.11.egg-info'
+    written.mkdir(parents=True)
+    (written / 'PKG-INFO').write_text('Metadata-Version: 2.4\nName: timely_llm_ros\n')
+    monkeypatch.setattr(bootstrap, 'BUILD', tmp_path / '.build')
+    # A link to an interpreter would not find the interpreter's packages.
+    monkeypatch.setattr(bootstrap, 'run', partial(run_with_this_python, bootstrap))
+    bootstrap.declare_extras(venv)
+    (found,) = Distribution.discover(name='timely_llm_ros', path=[str(packages)])
+    named = {
+        node.arg: ast.literal_eval(node.value)
+        for node in ast.walk(ast.parse((ROOT / 'setup.py').read_text(encoding='utf-8')))
+        if isinstance(node, ast.keyword) and node.arg == 'extras_require'
+    }['extras_require']
+    provided = {name.replace('-', '_') for name in found.metadata.get_all('Provides-Extra') or ()}
+    assert provided == {name.replace('-', '_') for name in named}
+    needed = [line for line in found.requires or () if 'extra == "otel"' in line]
+    assert len(needed) == len(named['otel'])
+
+
+def run_with_this_python(
+    bootstrap: ModuleType, title: str, command: list[str], log_name: str
+) -> None:
+    assert bootstrap.attempt(title, [sys.executable, *command[1:]], log_name) is None
