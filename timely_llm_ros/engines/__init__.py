@@ -13,6 +13,7 @@ from timely_llm_ros.engines.commands import (
 )
 from timely_llm_ros.engines.config import EngineConfig, ModelConfig, StepOptions
 from timely_llm_ros.engines.engine import (
+    MEASURING,
     EndReason,
     Engine,
     EngineEvent,
@@ -33,8 +34,8 @@ from timely_llm_ros.engines.torch import TorchConfig
 from timely_llm_ros.engines.vllm import VllmConfig
 
 __all__ = [
-    'ENGINES', 'Cancel', 'Command', 'EndReason', 'Engine', 'EngineConfig', 'EngineEvent',
-    'EngineFailed', 'EngineInfo', 'EngineReady', 'EngineState', 'EngineStateChanged',
+    'ENGINES', 'MEASURING', 'Cancel', 'Command', 'EndReason', 'Engine', 'EngineConfig',
+    'EngineEvent', 'EngineFailed', 'EngineInfo', 'EngineReady', 'EngineState', 'EngineStateChanged',
     'EvictionDecided', 'GenerationEnded', 'GenerationRequest', 'ModelConfig', 'OpenAIConfig',
     'OpenAIEngine', 'RayConfig', 'RayOptions', 'Reschedule', 'Resume', 'RobotIdleAt',
     'SegmentGenerated', 'ServerOptions', 'SimulatedConfig', 'StepOptions', 'Submit', 'Suspend',

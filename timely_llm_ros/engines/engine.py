@@ -296,6 +296,11 @@ def deliver(on_event: Callable[[EngineEvent], None], event: EngineEvent) -> None
         )
 
 
+LOADING = 'loading the model'
+MEASURING = 'measuring how long steps take'
+"""What an engine does while it starts."""
+
+
 class Engine(Protocol):
     """An engine. Only :meth:`start` and :meth:`close` wait; the rest returns at once.
 
@@ -314,6 +319,11 @@ class Engine(Protocol):
             ModelLoadError: The model cannot be loaded.
         """
         ...
+
+    @property
+    def doing(self) -> str:
+        """What it does while it starts, for whoever waits for that."""
+        return LOADING
 
     async def close(self) -> None:
         """Stop and free everything. No event comes after it, not even of generations that live."""

@@ -31,6 +31,8 @@ from timely_llm_ros.engines import (
     create_engine,
     find_engine,
 )
+from timely_llm_ros.engines.torch import worker
+from timely_llm_ros.engines.torch.compute import TorchStopwatch, load_model
 from timely_llm_ros.engines.torch.config import TorchConfig
 from timely_llm_ros.engines.torch.engine import TorchEngine
 from timely_llm_ros.errors import ConfigurationError, ModelLoadError
@@ -265,7 +267,33 @@ def test_the_worker_gets_every_option_that_the_engine_was_made_with() -> None:
     assert TorchConfig.from_json(options.to_json()) == options
 
 
-async def test_a_worker_measures_itself_and_evicts(chaotic_model: Path) -> None:
+def test_a_slow_model_is_measured_briefly(
+    chaotic_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed: list[int] = []
+    prefill_s = TorchStopwatch.prefill_s
+
+    def noted(stopwatch: TorchStopwatch, tokens: int, cached: int) -> float:
+        computed.append(tokens - cached)
+        return prefill_s(stopwatch, tokens, cached)
+
+    monkeypatch.setattr(TorchStopwatch, 'prefill_s', noted)
+    # Any model takes longer than no time at all.
+    monkeypatch.setattr(worker, 'MEASURE_S', 0.0)
+    monkeypatch.setattr(worker, 'REQUESTS_S', 0.0)
+    loaded = load_model(str(chaotic_model), max_kv_tokens=4096)
+    options = TorchConfig(model_path=str(chaotic_model), max_kv_tokens=4096, max_running=2)
+    times = worker.measured(loaded, options, None)
+    assert [entry.batch for entry in times.decode] == [1, 2]
+    assert max(computed) <= 64
+    # One round says what is expected, not how far that is off.
+    assert not times.margins
+
+
+async def test_a_worker_measures_itself_and_evicts(
+    chaotic_model: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level('INFO')
     engine = create_engine(
         TorchConfig(model_path=str(chaotic_model), max_kv_tokens=4096, max_running=2, measure=True)
     )
@@ -274,6 +302,7 @@ async def test_a_worker_measures_itself_and_evicts(chaotic_model: Path) -> None:
     try:
         info = await engine.start(client.on_event)
         assert info.eviction == 'snapkv'
+        assert 'engine torch: measuring how long steps take' in caplog.messages
         assert info.times is not None
         assert [entry.batch for entry in info.times.decode] == [1, 2]
         assert max(margin.coverage for margin in info.times.margins) >= 0.95
@@ -288,6 +317,8 @@ async def test_a_worker_measures_itself_and_evicts(chaotic_model: Path) -> None:
         await client.wait_for(GenerationEnded)
     finally:
         await engine.close()
+    # One that is given up while it starts is closed before anybody asks.
+    assert engine.doing == 'measuring how long steps take'
 
 
 async def test_models_with_a_sliding_window_do_not_evict(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip('torch')
 
 from timely_llm_ros.cli.main import main
+from timely_llm_ros.engines.sample_requests import sample_request
 from timely_llm_ros.engines.simulated.step_time import find_hardware
 from timely_llm_ros.engines.tokens.model_files import SHIPPED_MODEL, find_model
 from timely_llm_ros.engines.torch.compute.eviction import find_method
@@ -18,9 +19,12 @@ from timely_llm_ros.engines.torch.compute.requests import measure_requests
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.prediction.times.execution_time import DecodeCoefficients, ExecutionTimeModel
 from timely_llm_ros.prediction.times.profile_file import read_profile
+from timely_llm_ros.prediction.times.profiling import RequestOverhead
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from timely_llm_ros.engines import GenerationRequest
 
 pytestmark = pytest.mark.engines
 
@@ -87,3 +91,26 @@ def test_whole_requests_are_measured_beyond_the_model() -> None:
         assert (found.prompt_s > 0) == (times is free)
         assert min(found.evicting_token_s, *(step_s for _, step_s in found.steps_s)) >= 0
     assert planner_model.pool.used == 0
+
+
+def test_a_slow_model_is_asked_as_little_as_there_is_time_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    planner_model = load_model(find_model(SHIPPED_MODEL), max_kv_tokens=8192)
+    evicted: list[int] = []
+
+    def noted(name: str, objects: int, *, max_tokens: int) -> GenerationRequest:
+        if name == 'long':
+            evicted.append(objects)
+        return sample_request(name, objects, max_tokens=max_tokens)
+
+    monkeypatch.setattr(f'{measure_requests.__module__}.sample_request', noted)
+    slow = ExecutionTimeModel(0, 0.01, 0, (DecodeCoefficients(1, 0, 0.2),))
+    for limit_s, shortest in ((1000.0, 60), (20.0, 15), (1.0, 8)):
+        evicted.clear()
+        found = measure_requests(
+            planner_model, slow, prefill_chunk=64, rounds=1, eviction=find_method('snapkv'),
+            limit_s=limit_s,
+        )  # fmt: skip
+        assert evicted[-1] == shortest
+    assert found == RequestOverhead(0.0, ((1, 0.0),)), 'there was no time for a round'

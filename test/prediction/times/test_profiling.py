@@ -20,6 +20,7 @@ from timely_llm_ros.prediction.times.profiling import (
     ProfilePlan,
     RequestOverhead,
     StepPoint,
+    expected_s,
     fit_profile,
     measure,
     predict_s,
@@ -147,6 +148,53 @@ def test_steps_may_be_visited_more_often_than_prompts() -> None:
     )
 
 
+def test_a_brief_plan_finds_the_truth_with_little_computed() -> None:
+    whole = ProfilePlan((64, 256, 1024), (64, 256, 1024), (1, 2, 4), 5)
+    plan, stopwatch = whole.brief(), FakeStopwatch()
+    found = fit_profile(measure(plan, stopwatch))
+    assert plan.visits == len(stopwatch.asked)
+    assert found.prefill_square_s == pytest.approx(TRUTH.prefill_square_s)
+    assert found.prefill_token_s == pytest.approx(TRUTH.prefill_token_s)
+    assert found.prefill_s == pytest.approx(TRUTH.prefill_s)
+    assert [entry.step_s for entry in found.decode] == pytest.approx([0.010, 0.012, 0.020])
+    prompts = [point for point in stopwatch.asked if isinstance(point, PrefillPoint)]
+    assert max(point.tokens for point in prompts) == 1024
+    assert max(point.tokens - point.cached for point in prompts) == 64
+    assert expected_s(plan, FakeStopwatch(), steps=2) < expected_s(whole, FakeStopwatch(), steps=6)
+
+
+@given(st.integers(3, 4096))
+def test_a_brief_plan_can_be_fitted_whatever_its_sizes(longest: int) -> None:
+    sizes = max(1, longest // 16), max(2, longest // 4), longest
+    plan = ProfilePlan(sizes, sizes, (1, 8), 1).brief()
+    assert len(set(plan.points)) == len(plan.points)
+    assert all(0 <= p.cached < p.tokens for p in plan.points if isinstance(p, PrefillPoint))
+    # Nothing is longer than what it was made from.
+    assert max(plan.kv_tokens) <= longest
+    assert max(plan.prompt_tokens) <= longest
+    assert fit_profile(measure(plan, FakeStopwatch())).at(1).step_s > 0
+
+
+def test_what_measuring_will_take_is_told_from_a_few_measurements() -> None:
+    plan, stopwatch = ProfilePlan((64, 256, 1024), (64, 256, 1024), (1, 4), 2), FakeStopwatch()
+    told_s = expected_s(plan, stopwatch, steps=3)
+    assert len(stopwatch.asked) == 4
+    took_s = 0.0
+    for point in plan.points:
+        took_s += predict_s(TRUTH, point) * (3 if isinstance(point, StepPoint) else 1)
+    # The square of a long prompt is left out.
+    assert told_s == pytest.approx(3 * took_s, rel=0.2)
+
+
+def test_no_round_begins_once_it_is_enough_but_one_is_timed() -> None:
+    plan = ProfilePlan((64, 256, 1024), (16, 1024), (1, 2), 5)
+    for rounds, whole in ((1, plan), (0, plan.brief())):
+        stopwatch = FakeStopwatch()
+        timings = measure(whole, stopwatch, enough=lambda: True)
+        assert len(stopwatch.asked) == (rounds + 1) * len(whole.points)
+        assert set(timings) == set(whole.points)
+
+
 @given(
     st.sets(st.integers(1, 4096), min_size=3, max_size=6),
     st.sets(st.integers(1, 4096), min_size=2, max_size=5),
@@ -180,6 +228,7 @@ def test_what_is_held_out_is_not_fitted(
         (((1, 2, 3), (1, 2), (), 1), r'batch sizes \[\]: expected at least 1'),
         (((1, 2, 3), (1, 2), (1,), 0), '0 repeats'),
         (((1, 2, 3), (1, 2), (1,), 1, 0), '0 step visits'),
+        (((1, 2, 3), (1, 2), (1,), 1, 1, -1), '-1 computed tokens'),
     ],
 )
 def test_plans_that_cannot_be_fitted(values: tuple[Any, ...], message: str) -> None:

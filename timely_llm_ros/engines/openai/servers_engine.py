@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from timely_llm_ros.engines.commands import Cancel, Reschedule, RobotIdleAt, Submit, Suspend
 from timely_llm_ros.engines.core import STATE_PERIOD_S
 from timely_llm_ros.engines.engine import (
+    MEASURING,
     Engine,
     EngineFailed,
     EngineReady,
@@ -77,6 +78,7 @@ class ServersEngine(Engine):
         self._server_of: dict[str, Server] = {}
         self._on_event: Callable[[EngineEvent], None] | None = None
         self._info: EngineInfo | None = None
+        self._doing = 'waiting for a server'
         self._changed, self._first = asyncio.Event(), asyncio.Event()
         self._given_up = False
         self._run: asyncio.Task[None] | None = None
@@ -84,6 +86,11 @@ class ServersEngine(Engine):
         self._closing: set[asyncio.Task[None]] = set()
         self._state_at_s = 0.0
         self._state_timer: asyncio.TimerHandle | None = None
+
+    @property
+    def doing(self) -> str:
+        """What it does while it starts."""
+        return self._doing
 
     async def start(self, on_event: Callable[[EngineEvent], None]) -> EngineInfo:
         """Connect, and wait until one server is well; the others may come later.
@@ -189,6 +196,7 @@ class ServersEngine(Engine):
         from timely_llm_ros.engines.openai.served_times import measure_times, times_or_none
 
         server = next(server for server in self._servers if server.well)
+        self._doing = MEASURING
         times = measure_times(
             server.client.tokens,
             vocabulary=self._vocabulary,

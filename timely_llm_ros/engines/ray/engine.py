@@ -85,6 +85,11 @@ class RayEngine(Engine):
         self._state_at_s = -STATE_PERIOD_S
         self._closing: set[asyncio.Task[None]] = set()
 
+    @property
+    def doing(self) -> str:
+        """What it does while it starts."""
+        return 'waiting for a replica'
+
     async def start(self, on_event: Callable[[EngineEvent], None]) -> EngineInfo:
         """Join the cluster, have replicas started where there are none, and wait for the first.
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, cast
 
 from timely_llm_ros.engines.commands import Reschedule, Submit
 from timely_llm_ros.engines.engine import (
+    LOADING,
     Engine,
     EngineInfo,
 )
@@ -30,6 +31,7 @@ from timely_llm_ros.engines.tokens import (
 from timely_llm_ros.engines.torch.wire import (
     FrameReader,
     Stop,
+    WorkerBusy,
     WorkerFailed,
     WorkerReady,
     frame,
@@ -53,8 +55,10 @@ _CLOSE_TIMEOUT_S = 2.0
 class _Worker(asyncio.Protocol):
     """A worker process and the loop's end of its socket."""
 
-    def __init__(self, config: TorchConfig, supervisor: Supervisor) -> None:
-        self._config, self._supervisor = config, supervisor
+    def __init__(
+        self, config: TorchConfig, supervisor: Supervisor, on_busy: Callable[[str], None]
+    ) -> None:
+        self._config, self._supervisor, self._on_busy = config, supervisor, on_busy
         self._reader = FrameReader()
         self._transport: asyncio.WriteTransport | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -142,6 +146,8 @@ class _Worker(asyncio.Protocol):
             match message:
                 case WorkerFailed(error, loading):
                     self._error, self._loading = error, loading
+                case WorkerBusy(doing):
+                    self._on_busy(doing)
                 case WorkerReady(info):
                     self._loading = False
                     self._supervisor.mark_ready()
@@ -170,12 +176,18 @@ class TorchEngine(Engine):
         predictors = _predictors(config.predictors, model, config.policy)
         self._config = replace(config, model_path=model, predictors=predictors)
         self._worker: _Worker | None = None
+        self._doing = LOADING
         self._supervisor = Supervisor('torch', launch=self._launch, autopsy=self._autopsy)
 
     @property
     def worker_pid(self) -> int | None:
         """The worker's process id; None while there is none."""
         return None if self._worker is None else self._worker.pid
+
+    @property
+    def doing(self) -> str:
+        """What its worker does while it starts."""
+        return self._doing
 
     async def start(self, on_event: Callable[[EngineEvent], None]) -> EngineInfo:
         """Start the worker and wait until its model is loaded.
@@ -220,9 +232,14 @@ class TorchEngine(Engine):
             self._worker.send(command)
 
     async def _launch(self) -> EngineInfo:
-        self._worker = worker = _Worker(self._config, self._supervisor)
+        self._doing = LOADING
+        self._worker = worker = _Worker(self._config, self._supervisor, self._on_busy)
         await worker.start()
         return await worker.loaded()
+
+    def _on_busy(self, doing: str) -> None:
+        self._doing = doing
+        _logger.info('engine torch: %s', doing)
 
     async def _autopsy(self) -> str:
         return '' if self._worker is None else await self._worker.autopsy()

@@ -25,6 +25,13 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerBusy:
+    """What the worker does before it is ready."""
+
+    doing: str
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerReady:
     """The model is loaded."""
 

@@ -16,10 +16,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.engines.commands import Resume, Submit
+from timely_llm_ros.engines.engine import MEASURING
 from timely_llm_ros.engines.torch.config import TorchConfig
 from timely_llm_ros.engines.torch.wire import (
     FrameReader,
     Stop,
+    WorkerBusy,
     WorkerFailed,
     WorkerReady,
     frame,
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
 
 COARSE_ROUNDS = 5
 """Rounds of the profile that a worker measures: the fewest that give a margin of 95 %."""
+
+MEASURE_S, REQUESTS_S = 12.0, 8.0
+"""About how long measuring may take at most (s): the model alone, then whole requests."""
 
 
 class Link:
@@ -177,21 +182,39 @@ def warm_up(loaded: LoadedModel) -> None:
     backend.drop_prefix(request.prompt.key)
 
 
-def _measured(
+def measured(
     loaded: LoadedModel, options: TorchConfig, eviction: EvictionMethod | None
 ) -> ExecutionTimeModel:
-    """Measure a coarse profile of a few sizes and requests, in some three seconds."""
-    from timely_llm_ros.engines.torch.compute import TorchStopwatch, measure_requests
-    from timely_llm_ros.prediction.times import ProfilePlan, fit_profile, measure
+    """Measure a coarse profile of a few sizes and requests.
 
+    The model that ships takes some three seconds. One that would take far longer is measured
+    briefly, and as often as there is time for; with too few rounds there is no margin.
+    """
+    from timely_llm_ros.engines.torch.compute import (
+        BRIEF_STEPS,
+        STEPS,
+        TorchStopwatch,
+        measure_requests,
+    )
+    from timely_llm_ros.prediction.times import ProfilePlan, expected_s, fit_profile, measure
+
+    end_s = time.monotonic() + MEASURE_S
     stopwatch = TorchStopwatch(loaded, prefill_chunk=options.chunk)
     batches = tuple(sorted({1, min(options.max_running, 8)}))
     longest = min(1024, stopwatch.longest // 2, stopwatch.longest // batches[-1] - 1)
     sizes = tuple(sorted({max(1, longest // 16), max(2, longest // 4), max(3, longest)}))
     plan = ProfilePlan(sizes, sizes, batches, COARSE_ROUNDS)
-    times = fit_profile(measure(plan, stopwatch))
+    brief = TorchStopwatch(loaded, prefill_chunk=options.chunk, steps=BRIEF_STEPS)
+    if expected_s(plan, brief, steps=STEPS) > MEASURE_S:
+        plan, stopwatch = plan.brief(), brief
+    times = fit_profile(measure(plan, stopwatch, enough=lambda: time.monotonic() > end_s))
     overhead = measure_requests(
-        loaded, times, prefill_chunk=options.chunk, rounds=COARSE_ROUNDS, eviction=eviction
+        loaded,
+        times,
+        prefill_chunk=options.chunk,
+        rounds=COARSE_ROUNDS,
+        eviction=eviction,
+        limit_s=REQUESTS_S,
     )
     times = overhead.added_to(times)
     longest = min(loaded.context_limit * batches[-1], options.max_kv_tokens)
@@ -225,7 +248,10 @@ def _run(link: Link, options: TorchConfig, started_s: float) -> None:
         backend,
         options.core_options(context_limit=loaded.context_limit),
     )
-    times = _measured(loaded, options, method) if options.measure else None
+    times = None
+    if options.measure:
+        link.send([WorkerBusy(MEASURING)])
+        times = measured(loaded, options, method)
     lengths = WorkerLengths.load(options.predictors, core, loaded)
     info = replace(
         loaded.info,

@@ -19,7 +19,13 @@ from timely_llm_ros.engines.commands import (
     Suspend,
     Warm,
 )
-from timely_llm_ros.engines.engine import Engine, EngineInfo, GenerationEnded
+from timely_llm_ros.engines.engine import (
+    LOADING,
+    MEASURING,
+    Engine,
+    EngineInfo,
+    GenerationEnded,
+)
 from timely_llm_ros.engines.process import Supervisor
 from timely_llm_ros.engines.tokens import find_model, require_model_files
 from timely_llm_ros.engines.vllm.completions import UNNAMED
@@ -58,9 +64,15 @@ class VllmEngine(Engine):
         self._writer: RequestWriter | None = None
         self._context_limit = self._config.kv_tokens
         self._process: VllmProcess | None = None
+        self._doing = LOADING
         self._pump: asyncio.Task[None] | None = None
         self._work: asyncio.Queue[Submit | Suspend | Resume | Cancel] = asyncio.Queue()
         self._supervisor = Supervisor('vllm', launch=self._launch, autopsy=self._autopsy)
+
+    @property
+    def doing(self) -> str:
+        """What it does while it starts."""
+        return self._doing
 
     async def start(self, on_event: Callable[[EngineEvent], None]) -> EngineInfo:
         """Start vLLM and wait until its model is loaded.
@@ -185,7 +197,7 @@ class VllmEngine(Engine):
             ) from err
         texts = self._texts
         if self._measures and texts is not None:
-            self._measures = False
+            self._measures, self._doing = False, MEASURING
             times = measure_times(
                 process.tokens,
                 vocabulary=texts.size,

@@ -29,6 +29,11 @@ class VllmWithFallback(Engine):
         self._config = config
         self._engine: Engine = VllmEngine(config)
 
+    @property
+    def doing(self) -> str:
+        """What the one that serves does while it starts."""
+        return self._engine.doing
+
     async def start(self, on_event: Callable[[EngineEvent], None]) -> EngineInfo:
         """Start vLLM and wait until its model is loaded.
 

@@ -12,7 +12,13 @@ from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackRet
 from std_msgs.msg import Header, String
 
 from timely_llm_ros.clock import WallClock
-from timely_llm_ros.engines import OpenAIConfig, OpenAIEngine, Reschedule, create_engine
+from timely_llm_ros.engines import (
+    MEASURING,
+    OpenAIConfig,
+    OpenAIEngine,
+    Reschedule,
+    create_engine,
+)
 from timely_llm_ros.errors import ConfigurationError, ModelLoadError, ShutdownError, TimelyError
 from timely_llm_ros.nodes.planner.approvals import ApprovalServer
 from timely_llm_ros.nodes.planner.audit import PlannerAudit
@@ -54,7 +60,7 @@ from timely_llm_ros.ros import (
 from timely_llm_ros.srv import DescribeSkills
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from rclpy.parameter import Parameter
 
@@ -64,6 +70,9 @@ if TYPE_CHECKING:
     from timely_llm_ros.ros import RosThread
 
 DIAGNOSTICS_PERIOD_S = 1.0
+
+LOADING_PERIOD_S = 10.0
+"""How often the log says that an engine still loads."""
 
 
 class PlannerNode(LifecycleNode):  # type: ignore[misc]
@@ -230,15 +239,9 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             allows=allow_list(parameters, self.catalogue),
         )
         try:
-            async with asyncio.timeout(parameters.load_limit_s):
-                info = await planner.start()
-        except BaseException as err:
+            info = await start_within(planner, engine, parameters, self.get_logger().info)
+        except BaseException:
             await planner.close()
-            if isinstance(err, TimeoutError):
-                raise ModelLoadError(
-                    f'engine {parameters.engine.name!r}: still loading after '
-                    f'{parameters.load_limit_s:g} s'
-                ) from err
             raise
         self._spans.policy = policy = parameters.engine.policy
         self.topics.engine_started(info, mode=parameters.engine.mode, policy=policy)
@@ -401,6 +404,41 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
         self, request: DescribeSkills.Request, response: DescribeSkills.Response
     ) -> DescribeSkills.Response:
         return self.catalogue.describe(request.robot, response)
+
+
+async def start_within(
+    planner: Planner,
+    engine: Engine,
+    parameters: PlannerParameters,
+    say: Callable[[str], object],
+) -> EngineInfo:
+    """Start the planner's engine, and say every now and then that it still loads.
+
+    Raises:
+        ModelLoadError: It cannot be loaded, or takes longer than ``load_limit_s``.
+    """
+    loop, name = asyncio.get_running_loop(), parameters.engine.name
+    started_s = loop.time()
+
+    async def tell() -> None:
+        # An engine that is given up still takes a while to close.
+        while loop.time() - started_s + LOADING_PERIOD_S < parameters.load_limit_s:
+            await asyncio.sleep(LOADING_PERIOD_S)
+            say(f'engine {name}: still {engine.doing} after {loop.time() - started_s:.0f} s')
+
+    telling = asyncio.create_task(tell(), name='still loading')
+    try:
+        async with asyncio.timeout(parameters.load_limit_s):
+            return await planner.start()
+    except TimeoutError as err:
+        way_out = ', or profile "", with which nothing is measured'
+        raise ModelLoadError(
+            f'engine {name!r}: still {engine.doing} after {parameters.load_limit_s:g} s: expected '
+            'it to take no longer than the parameter load_limit_s says; set a longer one'
+            f'{way_out if engine.doing == MEASURING else ""}'
+        ) from err
+    finally:
+        telling.cancel()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

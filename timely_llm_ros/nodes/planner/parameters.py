@@ -36,8 +36,8 @@ class PlannerParameters:
     profile: str = option(
         'auto',
         'How long prompts and steps take, which time budgets are checked against: a file that '
-        '`timely-llm profile` wrote, "auto" to measure coarsely when the model is loaded (some '
-        'seconds), "" to keep budgets by the clock alone.',
+        '`timely-llm profile` wrote, "auto" to measure coarsely when the model is loaded (up to '
+        'some 20 s), "" to keep budgets by the clock alone.',
     )
     length_predictor: str = option(
         'empirical',
@@ -84,7 +84,7 @@ class PlannerParameters:
     )
     load_limit_s: float = option(
         300.0,
-        'How long the engine may take to load its model (s).',
+        'How long the engine may take to load its model and to measure it (s).',
         minimum=1.0,
         maximum=3600.0,
     )

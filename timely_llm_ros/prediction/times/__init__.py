@@ -17,6 +17,7 @@ from timely_llm_ros.prediction.times.profiling import (
     SizeErrors,
     StepPoint,
     Timings,
+    expected_s,
     fit_profile,
     measure,
     profile_errors,
@@ -25,6 +26,6 @@ from timely_llm_ros.prediction.times.profiling import (
 __all__ = [
     'DecodeCoefficients', 'ExecutionTimeModel', 'Margin', 'PrefillPoint', 'Profile',
     'ProfileErrors', 'ProfilePlan', 'RequestOverhead', 'SizeErrors', 'StepPoint',
-    'TimeCoefficients', 'Timings', 'decode_at', 'fit_profile', 'measure',
-    'nonnegative_least_squares', 'profile_errors', 'read_profile', 'write_profile',
+    'TimeCoefficients', 'Timings', 'decode_at', 'expected_s', 'fit_profile',
+    'measure', 'nonnegative_least_squares', 'profile_errors', 'read_profile', 'write_profile',
 ]  # fmt: skip

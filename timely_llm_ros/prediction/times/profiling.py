@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 COVERAGES = (0.9, 0.95, 0.99)
 """Margins that a profile has, as far as its measurements suffice."""
 
+BRIEF_TOKENS = 64
+"""Most tokens of a prompt that a brief plan has computed."""
+
 
 class Stopwatch(Protocol):
     """Runs an engine's work and says how long it took."""
@@ -78,6 +81,9 @@ class ProfilePlan:
         repeats: Rounds; each measures every prompt once.
         step_visits: How often each round measures every step: steps are short, so more of them
             cost little and make their medians steadier.
+        computed_tokens: Most tokens of a prompt that are computed; those before them are cached. 0
+            for no such bound.
+        warms_up: Whether a round goes before that is not timed.
 
     Raises:
         ConfigurationError: Too few of something, or less than 1.
@@ -88,6 +94,8 @@ class ProfilePlan:
     batches: tuple[int, ...]
     repeats: int
     step_visits: int = 1
+    computed_tokens: int = 0
+    warms_up: bool = True
 
     def __post_init__(self) -> None:
         for name, values, least in (
@@ -100,9 +108,13 @@ class ProfilePlan:
                     f'{name} {sorted(values)}: expected at least {least} different ones, each at '
                     'least 1'
                 )
-        for name, value in (('repeats', self.repeats), ('step visits', self.step_visits)):
-            if value < 1:
-                raise ConfigurationError(f'{value} {name}: expected at least 1')
+        for name, value, least in (
+            ('repeats', self.repeats, 1),
+            ('step visits', self.step_visits, 1),
+            ('computed tokens', self.computed_tokens, 0),
+        ):
+            if value < least:
+                raise ConfigurationError(f'{value} {name}: expected at least {least}')
 
     @property
     def points(self) -> list[Point]:
@@ -111,9 +123,15 @@ class ProfilePlan:
         Held out are a size between each two neighbours, and the largest prompts half cached.
         """
         prompts, contexts = sorted(set(self.prompt_tokens)), sorted(set(self.kv_tokens))
-        points: list[Point] = [PrefillPoint(tokens) for tokens in prompts]
-        points += [PrefillPoint(tokens, held_out=True) for tokens in _between(prompts)]
-        points += [PrefillPoint(tokens, tokens // 2, held_out=True) for tokens in prompts[-2:]]
+        points: list[Point] = [PrefillPoint(tokens, self._cached(tokens)) for tokens in prompts]
+        points += [
+            PrefillPoint(tokens, self._cached(tokens), held_out=True)
+            for tokens in _between(prompts)
+        ]
+        points += [
+            PrefillPoint(tokens, max(tokens // 2, self._cached(tokens)), held_out=True)
+            for tokens in prompts[-2:]
+        ]
         for batch in sorted(set(self.batches)):
             points += [StepPoint(batch, tokens) for tokens in contexts]
             points += [StepPoint(batch, tokens, held_out=True) for tokens in _between(contexts)]
@@ -122,7 +140,7 @@ class ProfilePlan:
     @property
     def visits(self) -> int:
         """How many times a point is measured, the first untimed round included."""
-        return len(self.round) * (self.repeats + 1)
+        return len(self.round) * (self.repeats + self.warms_up)
 
     @property
     def round(self) -> list[Point]:
@@ -132,6 +150,26 @@ class ProfilePlan:
             for point in self.points
             for _ in range(self.step_visits if isinstance(point, StepPoint) else 1)
         ]
+
+    def brief(self) -> ProfilePlan:
+        """Return a plan for a slow model: as long contexts, of which little is computed.
+
+        Long prompts are nearly all cached, so that attention over them is timed and not their
+        computation. The largest contexts of steps are half as large, and no round only warms up: it
+        would make little difference to steps that long.
+        """
+        longest, contexts = max(self.prompt_tokens), sorted(set(self.kv_tokens))
+        few = BRIEF_TOKENS // 4, BRIEF_TOKENS, longest
+        return replace(
+            self,
+            prompt_tokens=few if longest > BRIEF_TOKENS else self.prompt_tokens,
+            kv_tokens=(contexts[0], max(contexts[0] + 1, contexts[-1] // 2)),
+            computed_tokens=BRIEF_TOKENS,
+            warms_up=False,
+        )
+
+    def _cached(self, tokens: int) -> int:
+        return max(0, tokens - self.computed_tokens) if self.computed_tokens else 0
 
 
 def _between(sizes: Sequence[int]) -> list[int]:
@@ -148,17 +186,50 @@ Timings = dict[Point, list[float]]
 """Single times (s) of each point."""
 
 
+def expected_s(plan: ProfilePlan, stopwatch: Stopwatch, *, steps: int) -> float:
+    """Return about how long measuring takes (s), from two short prompts and a few steps.
+
+    Args:
+        plan: What to measure.
+        stopwatch: Times the model.
+        steps: Steps that the plan's own stopwatch runs for each measurement of steps.
+    """
+    contexts = sorted(set(plan.kv_tokens))
+    many = min(BRIEF_TOKENS, max(plan.prompt_tokens))
+    few = max(1, many // 4)
+    few_s, many_s = stopwatch.prefill_s(few, 0), stopwatch.prefill_s(many, 0)
+    token_s = max(0.0, many_s - few_s) / max(1, many - few)
+    step_s = {
+        batch: statistics.median(stopwatch.steps_s(batch, contexts[len(contexts) // 2]))
+        for batch in set(plan.batches)
+    }
+    round_s = sum(
+        few_s + token_s * (point.tokens - point.cached)
+        if isinstance(point, PrefillPoint)
+        else steps * step_s[point.batch]
+        for point in plan.round
+    )
+    return round_s * (plan.repeats + plan.warms_up)
+
+
 def measure(
-    plan: ProfilePlan, stopwatch: Stopwatch, *, advance: Callable[[], None] = lambda: None
+    plan: ProfilePlan,
+    stopwatch: Stopwatch,
+    *,
+    advance: Callable[[], None] = lambda: None,
+    enough: Callable[[], bool] = lambda: False,
 ) -> Timings:
     """Time everything, round by round in ever new order, so that slow spells spread evenly.
 
-    ``advance`` is called after each point.
+    ``advance`` is called after each point. Once ``enough`` says so after a timed round, no other
+    begins.
     """
     rng = random.Random(0)
     points = plan.round
     timings: Timings = defaultdict(list)
-    for number in range(plan.repeats + 1):
+    for number in range(0 if plan.warms_up else 1, plan.repeats + 1):
+        if number > 1 and enough():
+            break
         rng.shuffle(points)
         for point in points:
             if isinstance(point, PrefillPoint):

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 STEPS = 6
 """Steps timed one after the other, by default."""
 
+BRIEF_STEPS = 2
+"""The same for a slow model, whose first steps are hardly slower than the others."""
+
 WARMING = 3
 """For so many timed steps one goes before, untimed: the first steps are slower."""
 
@@ -93,7 +96,7 @@ class TorchStopwatch:
         ids, wanted = self._ids(batch), list(range(batch))
         times_s = []
         try:
-            warming = -(-self._steps // WARMING)
+            warming = self._steps // WARMING
             for number in range(warming + self._steps):
                 started_s = time.perf_counter()
                 self._run(ids, [kv_tokens] * batch, [(1, own) for own in slots], wanted)

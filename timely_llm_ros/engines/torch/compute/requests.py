@@ -20,7 +20,7 @@ from timely_llm_ros.engines.commands import Submit
 from timely_llm_ros.engines.core import CoreOptions, EngineCore
 from timely_llm_ros.engines.sample_requests import sample_request
 from timely_llm_ros.engines.torch.compute.backend import TorchBackend
-from timely_llm_ros.engines.torch.compute.profile import TorchStopwatch
+from timely_llm_ros.engines.torch.compute.profile import BRIEF_STEPS, STEPS, WARMING, TorchStopwatch
 from timely_llm_ros.engines.torch.wire import frame
 from timely_llm_ros.prediction.times import RequestOverhead
 
@@ -35,14 +35,12 @@ if TYPE_CHECKING:
 OBJECTS = (4, 6, 9, 13, 19, 28, 40)
 """Objects in the requests' scenes, in turn: few, so that the model takes little of the time."""
 
-STEPS = 12
-"""Tokens generated for each request."""
-
 EVICTED = 0.5
 """Share evicted to time evicting."""
 
-EVICTED_OBJECTS = 60
-"""Objects in the scene of the prompt that is evicted from: long ones are what matters."""
+EVICTED_OBJECTS = (60, 30, 15, 8)
+"""Objects in the scene of the prompt that is evicted from: long ones are what matters, but a slow
+model has no time for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +66,7 @@ def measure_requests(
     rounds: int,
     batches: Sequence[int] = (1,),
     eviction: EvictionMethod | None = None,
+    limit_s: float | None = None,
 ) -> RequestOverhead:
     """Serve some requests alone and together; return what they take longer than the model alone.
 
@@ -81,9 +80,23 @@ def measure_requests(
         rounds: How often each batch size is measured, after one round that is not.
         batches: How many requests are served together.
         eviction: The engine's method; None where it has none.
+        limit_s: About how long all may take (s). A slow model is asked less often, with a shorter
+            prompt to evict from and fewer steps; where not even one round fits nothing is added,
+            which is little beside steps that long. None for no limit.
     """
+    steps, long = STEPS, sample_request('long', EVICTED_OBJECTS[0], max_tokens=2)
+    if limit_s is not None:
+        for objects in EVICTED_OBJECTS:
+            long = sample_request('long', objects, max_tokens=2)
+            round_s = _round_s(loaded, times, batches, steps, None if eviction is None else long)
+            if round_s * (rounds + 1) <= limit_s:
+                break
+            steps = BRIEF_STEPS
+        rounds = min(rounds, int(limit_s / max(round_s, 1e-9)) - 1)
+        if rounds < 1:
+            return RequestOverhead(0.0, tuple((batch, 0.0) for batch in batches))
     backend = TorchBackend(loaded, eviction=eviction)
-    stopwatch = TorchStopwatch(loaded, prefill_chunk=prefill_chunk)
+    stopwatch = TorchStopwatch(loaded, prefill_chunk=prefill_chunk, steps=steps)
     core = EngineCore(
         backend,
         CoreOptions(
@@ -98,7 +111,7 @@ def measure_requests(
     number = (rounds + 1) * sum(batches)
     requests = [
         replace(
-            sample_request(f'{place}', OBJECTS[place % len(OBJECTS)], max_tokens=STEPS),
+            sample_request(f'{place}', OBJECTS[place % len(OBJECTS)], max_tokens=2 * steps),
             eviction=FixedEviction(0.0),
         )
         for place in range(number)
@@ -107,7 +120,6 @@ def measure_requests(
     prompts_s: list[float] = []
     evicting_s: list[float] = []
     steps_s: dict[int, list[float]] = {batch: [] for batch in batches}
-    long = sample_request('long', EVICTED_OBJECTS, max_tokens=STEPS)
     for turn in range(rounds + 1):
         if eviction is not None and _fits(loaded, [long]):
             took_s = _evicting_s(core, backend, loaded, long, turn)
@@ -116,7 +128,7 @@ def measure_requests(
             chosen = list(itertools.islice(coming, batch))
             if not _fits(loaded, chosen):
                 continue
-            context = sum(prompt for prompt, _ in _sizes(loaded, chosen)) // batch + STEPS // 2
+            context = sum(prompt for prompt, _ in _sizes(loaded, chosen)) // batch + steps
             bare_s = statistics.median(stopwatch.steps_s(batch, context))
             found = _serve(core, backend, loaded, chosen)
             if not turn:
@@ -132,6 +144,29 @@ def measure_requests(
         tuple((b, max(0.0, statistics.median(found or [0.0]))) for b, found in steps_s.items()),
         max(0.0, statistics.median(evicting_s or [0.0])),
     )
+
+
+def _round_s(
+    loaded: LoadedModel,
+    times: ExecutionTimeModel,
+    batches: Sequence[int],
+    steps: int,
+    evicted: GenerationRequest | None,
+) -> float:
+    """Return about how long a round takes (s), by the model's own times."""
+    usual = sample_request('usual', OBJECTS[len(OBJECTS) // 2], max_tokens=2 * steps)
+    ((tokens, cached),) = _sizes(loaded, [usual])
+    # Bare steps, of which some warm up, and those of the requests.
+    number = 2 * steps + steps + steps // WARMING
+    total_s = sum(
+        batch * times.at(1).prefill_time_s(tokens, cached)
+        + number * times.at(batch).step_time_s(batch * tokens)
+        for batch in batches
+    )
+    if evicted is not None and _fits(loaded, [evicted]):
+        ((tokens, cached),) = _sizes(loaded, [evicted])
+        total_s += 2 * times.at(1).total_time_s(tokens, 2, cached_tokens=cached)
+    return total_s
 
 
 def _evicting_s(
@@ -182,5 +217,5 @@ def _sizes(loaded: LoadedModel, requests: list[GenerationRequest]) -> list[tuple
 
 
 def _fits(loaded: LoadedModel, requests: list[GenerationRequest]) -> bool:
-    sizes = [prompt + STEPS for prompt, _ in _sizes(loaded, requests)]
+    sizes = [prompt + 2 * STEPS for prompt, _ in _sizes(loaded, requests)]
     return max(sizes) < loaded.context_limit and sum(sizes) <= loaded.pool.capacity
