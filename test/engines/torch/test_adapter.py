@@ -67,7 +67,10 @@ def test_an_adapter_that_is_there_is_tuned_further(
     further = tmp_path / 'further'
     shutil.copytree(adapter, further)
     options = TuneOptions(steps=1, batch=1, rank=8, rate=1e-7, first_layer=0.0)
-    tune(str(base), further, SAMPLES, SAMPLES[:2], options)
+    said: list[str] = []
+    tune(str(base), further, SAMPLES, SAMPLES[:2], options, say=said.append)
+    assert said[0] == f'loading {base}'
+    assert said[-1].startswith('tuning from step 0 to 1 at most; every 50 steps it looks')
     before, after = (
         load_file(folder / 'adapter_model.safetensors') for folder in (adapter, further)
     )

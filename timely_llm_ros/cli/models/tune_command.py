@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.cli.shared import add_fields, read_fields
-from timely_llm_ros.command_line import require_range
+from timely_llm_ros.command_line import EXIT_INTERRUPTED, require_range
 from timely_llm_ros.engines.tokens import find_model
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.skills.loading import find_skill_set
-from timely_llm_ros.training.tuning import TuneOptions, drawn_samples, read_samples, tune
+from timely_llm_ros.training.tuning import (
+    TuneOptions,
+    drawn_samples,
+    read_samples,
+    require_packages,
+    saved_step,
+    tune,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -33,8 +42,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Say what the command is for and what it takes."""
     parser.description = (
         'Teach a model the plans of skill sets with a LoRA adapter, on drawn tasks or on '
-        'samples of your own. A run that was broken off goes on where it was; an adapter that is '
-        'there already is tuned further.'
+        'samples of your own. A run that was broken off goes on from its last look at other '
+        'samples; an adapter that is there already is tuned further.'
     )
     parser.epilog = _EXAMPLES
     parser.add_argument('--model', required=True, help='folder of the model')
@@ -57,22 +66,33 @@ def _tune(options: argparse.Namespace) -> int:
     settings = read_fields(options, TuneOptions)
     require_range(options, 'samples', 2)
     require_range(options, 'evaluate', 0)
+    require_packages()
     base = find_model(options.model)
     skill_sets = [find_skill_set(given) for given in options.skill_set]
-    samples, held = _samples(options, skill_sets, settings.seed)
-    if options.evaluate:
-        _evaluate(base, skill_sets, options.evaluate, settings.threads)
-    loss = tune(base, options.out, samples, held, settings)
+    try:
+        samples, held = _samples(options, skill_sets, settings.seed)
+        if options.evaluate:
+            _evaluate(base, skill_sets, options.evaluate, settings.threads)
+        loss = tune(base, options.out, samples, held, settings, say=_say)
+    except KeyboardInterrupt:
+        done = saved_step(options.out)
+        told = f'the same command goes on from step {done}' if done else 'nothing was saved yet'
+        print(f'\n{options.out}: broken off, {told}', file=sys.stderr)
+        return EXIT_INTERRUPTED
     print(f'{options.out}: loss {loss:.4f} on {len(held)} samples that it did not learn')
     if options.evaluate:
         _evaluate(str(options.out), skill_sets, options.evaluate, settings.threads)
     return 0
 
 
+_say = partial(print, flush=True)
+
+
 def _samples(
     options: argparse.Namespace, skill_sets: Sequence[SkillSet], seed: int
 ) -> tuple[list[PlanSample], list[PlanSample]]:
     if options.data is None:
+        _say(f'drawing {options.samples} tasks')
         held = drawn_samples(skill_sets, HELD, seed + 1)
         return drawn_samples(skill_sets, options.samples, seed), held
     if len(skill_sets) > 1:
@@ -99,6 +119,7 @@ def _evaluate(path: str, skill_sets: Sequence[SkillSet], count: int, threads: in
     ]
     if not cases:
         return
+    _say(f'writing {len(cases)} plans with {path}')
     loaded = load_model(path, max_kv_tokens=24576, threads=threads)
     written = write_plans(
         loaded, load_prompts('auto', path), cases, constrained=True, batch=8, max_tokens=256

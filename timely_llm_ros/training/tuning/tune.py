@@ -6,6 +6,7 @@ was tuned on, so that engines take it as any model's folder; the base model stay
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import json
 import shutil
@@ -21,7 +22,7 @@ from timely_llm_ros.prompts import load_prompts
 from timely_llm_ros.training.tuning.samples import IGNORED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from timely_llm_ros.training.tuning.samples import PlanSample
 
@@ -35,6 +36,9 @@ COPIED = (
 """Files of the base model that the adapter's folder has as well."""
 
 CHECKPOINTS = 'checkpoints'
+
+PACKAGES = ('torch', 'transformers', 'peft', 'accelerate')
+"""What tuning needs."""
 
 _CARD = """---
 base_model: {base}
@@ -76,14 +80,41 @@ class TuneOptions:
         check_options(self)
 
 
+def require_packages() -> None:
+    """Check that what tuning needs is installed, without importing it, which takes long.
+
+    Raises:
+        ConfigurationError: A package is missing.
+    """
+    for name in PACKAGES:
+        if importlib.util.find_spec(name) is None:
+            raise ConfigurationError(
+                f'tuning needs the package {name}: expected it to be installed, '
+                'pip install "timely_llm_ros[torch,tune]"'
+            )
+
+
+def saved_step(out: Path) -> int:
+    """Return the step from which a run into this folder goes on; 0 where none was saved."""
+    steps = [
+        int(folder.name.rpartition('-')[2])
+        for folder in (out / CHECKPOINTS).glob('checkpoint-*')
+        # It is written last: a folder without it was broken off.
+        if (folder / 'trainer_state.json').is_file()
+    ]
+    return max(steps, default=0)
+
+
 def tune(
     base: str,
     out: Path,
     samples: Sequence[PlanSample],
     held: Sequence[PlanSample],
     options: TuneOptions,
+    *,
+    say: Callable[[str], object] = lambda _: None,
 ) -> float:
-    """Tune a model and write the adapter; a run that was broken off goes on where it was.
+    """Tune a model and write the adapter; a run that was broken off goes on from its last look.
 
     Args:
         base: The model's folder.
@@ -91,6 +122,7 @@ def tune(
         samples: What is learned.
         held: What is looked at to choose the best adapter.
         options: How.
+        say: Called with what is done next, which may take minutes.
 
     Returns:
         The mean loss per token of the best adapter on ``held``.
@@ -99,15 +131,11 @@ def tune(
         ConfigurationError: A package is missing, or the folder holds something else.
         ModelLoadError: The model cannot be loaded.
     """
-    try:
-        import peft  # noqa: F401
-        import torch
-        import transformers
-    except ImportError as err:
-        raise ConfigurationError(
-            f'tuning needs the package {err.name}: expected it to be installed, '
-            'pip install "timely_llm_ros[tune]"'
-        ) from err
+    require_packages()
+    say(f'loading {base}')
+    import torch
+    import transformers
+
     texts = load_texts(base)
     _prepare_folder(base, out)
     prompts = load_prompts('auto', str(out))
@@ -125,10 +153,16 @@ def tune(
     adapted = _adapted(model, out, options)
     adapted.peft_config['default'].base_model_name_or_path = base
     trainer = _trainer(adapted, out, options, pad=end)
+    say(f'making tokens of {len(samples)} samples and of {len(held)} to look at')
     trainer.train_dataset = [sample.row(prompts, texts, end) for sample in samples]
     trainer.eval_dataset = [sample.row(prompts, texts, end) for sample in held]
-    resumed = any((out / CHECKPOINTS).glob('checkpoint-*'))
-    trainer.train(resume_from_checkpoint=resumed)
+    done = saved_step(out)
+    say(
+        f'tuning from step {done} to {options.steps} at most; every {options.every} steps it looks '
+        'at the other samples and saves where it can go on'
+    )
+    checkpoint = str(out / CHECKPOINTS / f'checkpoint-{done}') if done else None
+    trainer.train(resume_from_checkpoint=checkpoint)
     loss = float(trainer.evaluate()['eval_loss'])
     for weight in adapted.parameters():
         if weight.requires_grad:
