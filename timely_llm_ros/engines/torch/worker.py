@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 COARSE_ROUNDS = 5
 """Rounds of the profile that a worker measures: the fewest that give a margin of 95 %."""
 
-MEASURE_S, REQUESTS_S = 12.0, 8.0
+MEASURE_S, REQUESTS_S = 20.0, 10.0
 """About how long measuring may take at most (s): the model alone, then whole requests."""
 
 

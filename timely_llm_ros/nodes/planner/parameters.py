@@ -37,7 +37,7 @@ class PlannerParameters:
         'auto',
         'How long prompts and steps take, which time budgets are checked against: a file that '
         '`timely-llm profile` wrote, "auto" to measure coarsely when the model is loaded (up to '
-        'some 20 s), "" to keep budgets by the clock alone.',
+        'some 30 s), "" to keep budgets by the clock alone.',
     )
     length_predictor: str = option(
         'empirical',
