@@ -16,7 +16,8 @@ from pathlib import Path
 from tools.interfaces import BuildError, build_interfaces
 
 SOURCES = Path(__file__).parent / 'interface_fields'
-BUILD = Path(sys.prefix).resolve().parent / '.build' / 'test_interfaces'
+ENVIRONMENT = Path(sys.prefix).resolve()
+BUILD = ENVIRONMENT.parent / '.build' / 'test_interfaces' / ENVIRONMENT.name
 PACKAGES = ('as2_msgs', 'control_msgs', 'nav2_msgs', 'shape_msgs', 'moveit_msgs')
 """Every package, in an order in which none needs a later one."""
 
