@@ -186,7 +186,7 @@ def test_another_program_on_the_port_is_not_announced(capsys: pytest.CaptureFixt
         serve_command._announce(serve, child)
         child.kill()
         other.shutdown()
-    assert Other.asked == 2
+    assert Other.asked >= 2
     assert capsys.readouterr().err == ''
 
 
