@@ -26,6 +26,7 @@ def context() -> dict[str, Any]:
     return {
         'made': read('overload').figures,
         'fleets': fleets,
+        'actions': {name: actions(one) for name, one in read('overload_actions').figures.items()},
         'recoveries': recoveries(),
         'hindsight': read('overload_hindsight').figures,
         'found': hindsight(),
@@ -126,6 +127,27 @@ def recoveries() -> str:
         for one in read('overload_recovery').figures['recoveries']
     ]
     head = ('robots', 'goals', 'after the overload', 'without it', 'kept after each overload (KiB)')
+    return table(head, rows)
+
+
+def actions(one: dict[str, Any]) -> str:
+    """Return what became of one fleet's tasks over real actions, by load."""
+    rows = [
+        (
+            f'{row["load"]:g}',
+            row['tasks'],
+            f'{row["earned"]:.2f}',
+            f'{row["urgent_p50_s"]:.2f} / {row["urgent_p99_s"]:.2f}',
+            f'{1000 * row["answered_p50_s"]:.0f} / {1000 * row["answered_p99_s"]:.0f}',
+            f'{row["planner_mb"]:.0f}',
+            ', '.join(f'{count} {how}' for how, count in sorted(row['ends'].items())),
+        )
+        for row in one['loads']
+    ]
+    head = (
+        'load', 'tasks', 'earned per s', 'urgent response p50 / p99 (s)', 'answered p50 / p99 (ms)',
+        'planner (MB)', 'ends',
+    )  # fmt: skip
     return table(head, rows)
 
 
