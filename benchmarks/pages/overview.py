@@ -18,7 +18,9 @@ MEASURED_BY = {
         'scheduling', 'scale', 'thousands', 'overhead', 'first_action', 'first_action_gpu',
         'warm_scenes', 'written_ahead',
     ),
-    'overload': ('overload', 'overload_10', 'overload_recovery', 'overload_hindsight'),
+    'overload': (
+        'overload', 'overload_10', 'overload_actions', 'overload_recovery', 'overload_hindsight',
+    ),  # fmt: skip
     'field': ('field_wid1', 'field_wid2', 'kept'),
     'timelyllm': (
         'timelyllm_fig5', 'timelyllm_fig6', 'timelyllm_fig7', 'timelyllm_admission',
