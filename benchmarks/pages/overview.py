@@ -20,7 +20,7 @@ MEASURED_BY = {
     ),
     'overload': (
         'overload', 'overload_10', 'overload_actions', 'overload_recovery', 'overload_hindsight',
-    ),  # fmt: skip
+    ),
     'field': ('field_wid1', 'field_wid2', 'kept'),
     'timelyllm': (
         'timelyllm_fig5', 'timelyllm_fig6', 'timelyllm_fig7', 'timelyllm_admission',
