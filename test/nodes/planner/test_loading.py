@@ -10,7 +10,7 @@ import pytest
 
 from timely_llm_ros.engines.engine import LOADING, MEASURING
 from timely_llm_ros.errors import ModelLoadError
-from timely_llm_ros.nodes.planner.node import start_within
+from timely_llm_ros.nodes.planner.loading import start_within
 from timely_llm_ros.nodes.planner.parameters import PlannerParameters
 from timely_llm_ros.testing import ScriptedEngine
 from timely_llm_ros.virtual_time import run_virtual

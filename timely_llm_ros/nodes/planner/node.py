@@ -12,18 +12,13 @@ from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackRet
 from std_msgs.msg import Header, String
 
 from timely_llm_ros.clock import WallClock
-from timely_llm_ros.engines import (
-    MEASURING,
-    OpenAIConfig,
-    OpenAIEngine,
-    Reschedule,
-    create_engine,
-)
-from timely_llm_ros.errors import ConfigurationError, ModelLoadError, ShutdownError, TimelyError
+from timely_llm_ros.engines import OpenAIConfig, OpenAIEngine, Reschedule, create_engine
+from timely_llm_ros.errors import ConfigurationError, ShutdownError, TimelyError
 from timely_llm_ros.nodes.planner.approvals import ApprovalServer
 from timely_llm_ros.nodes.planner.audit import PlannerAudit
 from timely_llm_ros.nodes.planner.catalogue import Catalogue
 from timely_llm_ros.nodes.planner.diagnostics import PlannerDiagnostics
+from timely_llm_ros.nodes.planner.loading import start_within
 from timely_llm_ros.nodes.planner.metrics import planner_samples
 from timely_llm_ros.nodes.planner.options import (
     allow_list,
@@ -60,7 +55,7 @@ from timely_llm_ros.ros import (
 from timely_llm_ros.srv import DescribeSkills
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from rclpy.parameter import Parameter
 
@@ -70,9 +65,6 @@ if TYPE_CHECKING:
     from timely_llm_ros.ros import RosThread
 
 DIAGNOSTICS_PERIOD_S = 1.0
-
-LOADING_PERIOD_S = 10.0
-"""How often the log says that an engine still loads."""
 
 
 class PlannerNode(LifecycleNode):  # type: ignore[misc]
@@ -404,41 +396,6 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
         self, request: DescribeSkills.Request, response: DescribeSkills.Response
     ) -> DescribeSkills.Response:
         return self.catalogue.describe(request.robot, response)
-
-
-async def start_within(
-    planner: Planner,
-    engine: Engine,
-    parameters: PlannerParameters,
-    say: Callable[[str], object],
-) -> EngineInfo:
-    """Start the planner's engine, and say every now and then that it still loads.
-
-    Raises:
-        ModelLoadError: It cannot be loaded, or takes longer than ``load_limit_s``.
-    """
-    loop, name = asyncio.get_running_loop(), parameters.engine.name
-    started_s = loop.time()
-
-    async def tell() -> None:
-        # An engine that is given up still takes a while to close.
-        while loop.time() - started_s + LOADING_PERIOD_S < parameters.load_limit_s:
-            await asyncio.sleep(LOADING_PERIOD_S)
-            say(f'engine {name}: still {engine.doing} after {loop.time() - started_s:.0f} s')
-
-    telling = asyncio.create_task(tell(), name='still loading')
-    try:
-        async with asyncio.timeout(parameters.load_limit_s):
-            return await planner.start()
-    except TimeoutError as err:
-        way_out = ', or profile "", with which nothing is measured'
-        raise ModelLoadError(
-            f'engine {name!r}: still {engine.doing} after {parameters.load_limit_s:g} s: expected '
-            'it to take no longer than the parameter load_limit_s says; set a longer one'
-            f'{way_out if engine.doing == MEASURING else ""}'
-        ) from err
-    finally:
-        telling.cancel()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
