@@ -14,7 +14,7 @@ from support.process_table import is_running
 from support.ros.programs import Program, wait_for
 from support.ros.ros_client import ABORTED, ASK_AGAIN_S, CANCELED, SUCCEEDED
 from timely_llm_ros.action import PlanTask
-from timely_llm_ros.msg import TaskEvent
+from timely_llm_ros.msg import Detections, TaskEvent
 
 from timely_llm_ros.nodes.tools.parameters_page import NODES
 from timely_llm_ros.ros.parameters import declarations
@@ -164,10 +164,8 @@ def test_parameters_are_declared_as_documented(fleet: Fleet, node: str) -> None:
     assert own - overrides == set(expected)
     topics = {
         'task_events.publisher', 'scheduler_state.publisher', 'diagnostics.publisher',
-        'drone_1/detections.subscription',
     } if node == 'planner' else set()  # fmt: skip
-    # There are more where vision_msgs is installed.
-    assert {name.rpartition('.')[0] for name in overrides if '/detections_' not in name} == {
+    assert {name.rpartition('.')[0] for name in overrides} == {
         f'qos_overrides.{fleet.name(topic)}' for topic in topics
     }
     for name, declaration in expected.items():
@@ -255,6 +253,8 @@ def test_unknown_parameter_is_named_and_a_quality_of_service_overridden(
         offered = partial(told, client.node.get_publishers_info_by_topic)
         assert offered(state) == ReliabilityPolicy.BEST_EFFORT
         asked_for = partial(told, client.node.get_subscriptions_info_by_topic)
+        for robot in ('drone_1', 'drone_2'):
+            client.node.create_publisher(Detections, f'/unknown_parameter/{robot}/detections', 1)
         assert asked_for(sight) == ReliabilityPolicy.RELIABLE
         # Others of the same node stay as they were.
         assert offered('skill_catalogue') == ReliabilityPolicy.RELIABLE

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 from timely_llm_ros.msg import Detections
-from timely_llm_ros.ros import create_deferred_service, overridable
+from timely_llm_ros.ros import create_deferred_service, create_steady_timer, overridable
 from timely_llm_ros.ros.conversions import (
     detections_of,
     detections_of_vision,
@@ -43,6 +43,9 @@ DETECTIONS_QOS = QoSProfile(depth=5, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 REPORT_PERIOD_S = 10.0
 """What is refused of one robot's is told so often at most (s)."""
+
+SUBSCRIBE_PERIOD_S = 2.0
+"""How often the planner looks for detections that have come up (s)."""
 
 WARM_ROUND = 20
 """In so many turns every scene is looked at once. A hundred changed scenes take a tenth of a second
@@ -82,13 +85,14 @@ class RobotScenes:
         self._refused: dict[str, tuple[float, int]] = {}
         self.taken = 0
         """How many detections were heard."""
-        for robot in self._known:
-            hear = partial(self._hear, robot, detections_of)
-            node.create_subscription(
-                Detections, f'{robot}/detections', hear, **overridable(DETECTIONS_QOS)
-            )
-        if importlib.util.find_spec('vision_msgs') is not None:
-            self._subscribe_vision(node)
+        kinds = _kinds()
+        self._unheard = {
+            node.resolve_topic_name(f'{robot}/{topic}'): (robot, *kind)
+            for robot in self._known
+            for topic, kind in kinds.items()
+        }
+        """Topics of detections of which nobody was seen yet."""
+        create_steady_timer(node, SUBSCRIBE_PERIOD_S, partial(self._subscribe, node))
         create_deferred_service(node, DescribeScene, 'describe_scene', self._describe)
         self._markers = None
         if importlib.util.find_spec('visualization_msgs') is not None:
@@ -169,18 +173,40 @@ class RobotScenes:
 
     # On the ROS thread
 
-    def _subscribe_vision(self, node: Node) -> None:
-        from vision_msgs.msg import Detection2DArray, Detection3DArray
+    def _subscribe(self, node: Node) -> None:
+        """Subscribe to the detections that have come up, each by its own topic.
 
-        for robot in self._known:
-            hear = partial(self._hear, robot, detections_of_vision)
-            for kind, topic in ((Detection3DArray, '3d'), (Detection2DArray, '2d')):
-                node.create_subscription(
-                    kind, f'{robot}/detections_{topic}', hear, **overridable(DETECTIONS_QOS)
-                )
+        Subscriptions to all that could come would be most of the endpoints of a large fleet's
+        planner, and each is announced to every participant together with all before it.
+        """
+        for topic, types in node.get_topic_names_and_types():
+            if topic not in self._unheard:
+                continue
+            robot, kind, convert = self._unheard[topic]
+            if f'{kind.__module__.partition(".")[0]}/msg/{kind.__name__}' in types:
+                del self._unheard[topic]
+                hear = partial(self._hear, robot, convert)
+                try:
+                    node.create_subscription(kind, topic, hear, **overridable(DETECTIONS_QOS))
+                except Exception:
+                    # A user's override; the planner is at work.
+                    _logger.exception('%s is not heard: its qos_overrides', topic)
 
     def _hear(self, robot: str, convert: Callable[[Any], list[Detection]], message: Any) -> None:
         self._ros.call_loop(self._see, robot, convert(message))
 
     def _describe(self, request: Any, send: Callable[[Any], None]) -> None:
         self._ros.call_loop(self._answer, request.robot, send)
+
+
+def _kinds() -> dict[str, tuple[Any, Callable[[Any], list[Detection]]]]:
+    """Return the types of detections that are installed and how they are read, by their topics."""
+    found: dict[str, tuple[Any, Callable[[Any], list[Detection]]]] = {
+        'detections': (Detections, detections_of)
+    }
+    if importlib.util.find_spec('vision_msgs') is not None:
+        from vision_msgs.msg import Detection2DArray, Detection3DArray
+
+        found['detections_3d'] = Detection3DArray, detections_of_vision
+        found['detections_2d'] = Detection2DArray, detections_of_vision
+    return found
