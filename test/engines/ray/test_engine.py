@@ -13,7 +13,7 @@ from support.engines.ray_runs import ReplicaRun, on_ray, request, simulated
 
 from benchmarks.common import ray_nodes
 from timely_llm_ros.cli.main import main as timely_llm
-from timely_llm_ros.engines import create_engine
+from timely_llm_ros.engines import TorchConfig, VllmConfig, create_engine
 from timely_llm_ros.engines.ray import replicas, scale
 from timely_llm_ros.engines.ray.cluster import find
 from timely_llm_ros.engines.ray.link import Calls
@@ -192,3 +192,33 @@ async def test_the_command_shows_scales_and_drains(capsys: pytest.CaptureFixture
     assert timely_llm(['cluster', 'scale', '0']) == 1
     assert '0 replicas: expected at least 1' in capsys.readouterr().err
     assert 'no replicas' in told('--app', 'others', 'status')
+
+
+async def test_more_work_than_one_replica_has_places_for_brings_another(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    config = on_ray(simulated(decode_s=1.0, max_running=2), 'grows', replicas=1, most_replicas=2)
+    async with ReplicaRun(config) as run:
+        await run.servers(1)
+        for number in NUMBERS:
+            run.engine.submit(request(number))
+        await run.servers(2)
+        assert timely_llm(['cluster', '--app', 'grows', 'scale', '1']) == 1
+        assert 'their number follows their work' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize('kind', [TorchConfig, VllmConfig])
+async def test_a_model_writes_on_a_replica_what_it_writes_without_ray(
+    kind: type[TorchConfig | VllmConfig],
+) -> None:
+    pytest.importorskip(kind.name)
+    config = kind(max_kv_tokens=4096, max_running=4)
+    plans = []
+    for made in (config, on_ray(config, kind.name, replicas=1)):
+        async with ReplicaRun(made) as run:
+            for number in NUMBERS:
+                run.engine.submit(request(number))
+            await run.all_ended(NUMBERS)
+            plans.append([run.plan(number) for number in NUMBERS])
+    assert plans[0] == plans[1]
+    assert {reason for reason, *_ in plans[0]} == {'stop'}

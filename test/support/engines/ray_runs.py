@@ -36,9 +36,9 @@ def written_plan(request: GenerationRequest) -> str:
     )
 
 
-def simulated(**options: Any) -> SimulatedConfig:
+def simulated(*, decode_s: float = 0.01, **options: Any) -> SimulatedConfig:
     """Options of the engine in each replica."""
-    step = StepTimeModel(decode_s=0.01, prefill_token_s=0.0)
+    step = StepTimeModel(decode_s=decode_s, prefill_token_s=0.0)
     return SimulatedConfig(plan_text=written_plan, step_time=step, **options)
 
 
@@ -49,9 +49,12 @@ def request(number: int) -> GenerationRequest:
     return GenerationRequest(f'g{number}', prompt, TELLO, scene, NORMAL, time.monotonic())
 
 
-def on_ray(config: EngineConfig, app: str = 'timely-llm', replicas: int = 2) -> RayConfig:
+def on_ray(
+    config: EngineConfig, app: str = 'timely-llm', replicas: int = 2, most_replicas: int = 0
+) -> RayConfig:
     """Options of the engine on the cluster that this process has joined."""
-    return RayConfig(given=config, ray=RayOptions(app=app, replicas=replicas, cpus=0.1))
+    options = RayOptions(app=app, replicas=replicas, most_replicas=most_replicas, cpus=0.1)
+    return RayConfig(given=config, ray=options)
 
 
 class ReplicaRun(EngineRun):

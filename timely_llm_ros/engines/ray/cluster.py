@@ -77,12 +77,17 @@ def deploy(
     from ray import serve
     from ray.serve.config import RequestRouterConfig
 
+    from timely_llm_ros.engines.ray.autoscaling import autoscaling
     from timely_llm_ros.engines.ray.replica import EngineReplica
 
+    scales = options.most_replicas > 0
+    number: dict[str, Any] = {'num_replicas': options.replicas}
+    if scales:
+        number = {'autoscaling_config': autoscaling(options.replicas, options.most_replicas)}
     made = serve.deployment(
         EngineReplica,
         name=DEPLOYMENT,
-        num_replicas=options.replicas,
+        **number,
         ray_actor_options={'num_cpus': options.cpus, 'num_gpus': options.gpus},
         max_ongoing_requests=1 << 16,
         graceful_shutdown_wait_loop_s=0.2,
@@ -96,7 +101,10 @@ def deploy(
     # Planners come through handles: no proxy for HTTP is of use.
     serve.start(proxy_location='Disabled')
     target = serve.RunTarget(
-        made.bind(make, config), name=options.app, route_prefix=None, external_scaler_enabled=True
+        made.bind(make, config),
+        name=options.app,
+        route_prefix=None,
+        external_scaler_enabled=not scales,
     )
     serve.run_many([target], wait_for_applications_running=False)
     return serve.get_deployment_handle(DEPLOYMENT, options.app)
@@ -116,15 +124,21 @@ def scale(app: str, replicas: int) -> None:
     """Have an app's number of replicas changed: more are started, or some drain.
 
     Raises:
-        EngineError: There is no such app.
+        EngineError: There is no such app, or its number follows its work.
     """
     import ray
     from ray.serve._private.common import DeploymentID
+    from ray.serve._private.exceptions import ExternalScalerDisabledError
 
     try:
         ray.get(
             _controller().update_deployment_replicas.remote(DeploymentID(DEPLOYMENT, app), replicas)
         )
+    except ExternalScalerDisabledError as err:
+        raise EngineError(
+            f'replicas of {app!r}: their number follows their work, for their planner set '
+            'ray_most_replicas'
+        ) from err
     except ValueError as err:
         raise EngineError(f'replicas of {app!r}: {err}; expected a planner to have begun') from err
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 from timely_llm_ros.engines.config import EngineConfig, LocalOptions, ModelConfig, StepOptions
 from timely_llm_ros.engines.torch import TorchConfig
 from timely_llm_ros.engines.vllm import VllmConfig
+from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.options import check_options, group, option
 
 _KINDS: dict[str, type[TorchConfig] | type[VllmConfig]] = {
@@ -39,6 +40,13 @@ class RayOptions:
         minimum=1,
         maximum=1024,
     )
+    most_replicas: int = option(
+        0,
+        'Up to how many replicas there may be where work asks for more than `ray_replicas`; 0: as '
+        'many as were started, or as `timely-llm cluster scale` says.',
+        minimum=0,
+        maximum=1024,
+    )
     cpus: float = option(1.0, 'Cores that a replica takes.', minimum=0.0, maximum=1024.0)
     gpus: float = option(0.0, 'GPUs that a replica takes.', minimum=0.0, maximum=64.0)
     start_limit_s: float = option(
@@ -53,6 +61,11 @@ class RayOptions:
 
     def __post_init__(self) -> None:
         check_options(self)
+        if 0 < self.most_replicas < self.replicas:
+            raise ConfigurationError(
+                f'most_replicas {self.most_replicas}: expected 0, or {self.replicas} (replicas) or '
+                'more'
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

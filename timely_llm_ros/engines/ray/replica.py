@@ -22,6 +22,7 @@ from timely_llm_ros.engines.engine import (
     EngineStateChanged,
     GenerationEnded,
 )
+from timely_llm_ros.engines.ray.autoscaling import work_of
 from timely_llm_ros.engines.ray.wire import HEARTBEAT_S, SILENCE_S, Hello
 from timely_llm_ros.errors import EngineError
 
@@ -110,6 +111,10 @@ class EngineReplica:
     async def count(self, replica: str) -> tuple[int, int]:  # noqa: ARG002
         """Return how many planners are here, and how many generations they have."""
         return len(self._planners), len(self._owners)
+
+    def record_autoscaling_stats(self) -> dict[str, float]:
+        """Return what Serve's autoscaler is told of the work here; Serve calls it."""
+        return work_of(None if self._state is None else self._state.state, self._hello.places)
 
     def _apply(self, planner: _Planner, command: Command) -> None:
         new = isinstance(command, Submit)
