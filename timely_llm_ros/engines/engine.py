@@ -166,6 +166,7 @@ class EngineState:
         ahead_kv_tokens: Tokens of KV that are held for what is written ahead of robots' values.
         ahead_tokens: Tokens written ahead of a value that plans took over, since the start.
         ahead_dropped_tokens: Tokens written ahead of values that did not come, since the start.
+        waited_for: Generations whose robots are idle and wait for steps of theirs.
     """
 
     running: int
@@ -188,6 +189,7 @@ class EngineState:
     ahead_kv_tokens: int = 0
     ahead_tokens: int = 0
     ahead_dropped_tokens: int = 0
+    waited_for: int = 0
 
     @classmethod
     def together(

@@ -62,12 +62,23 @@ def test_a_blocking_call_holds_the_generation() -> None:
     bench.run()
     assert bench.segments() == ['takeoff;', 'is_visible(cat_3);']
     assert bench.phase() is Phase.HELD
+    assert bench.core.state(bench.now_s).waited_for == 0
     bench.core.apply(Resume('g'))
     assert bench.step() is None
     bench.core.apply(Resume('g', 'true'))
     bench.run()
     assert bench.segments()[2:] == ['land;']
     assert bench.ended().reason == 'stop'
+
+
+def test_a_robot_waits_for_its_plan_until_it_executes() -> None:
+    bench = core_bench(mode='stream')
+    bench.core.apply(Submit(request()))
+    assert bench.core.state(bench.now_s + 1.0).waited_for == 1
+    bench.step()
+    bench.core.apply(RobotIdleAt('g', bench.now_s + 9.0))
+    assert bench.core.state(bench.now_s + 1.0).waited_for == 0
+    assert bench.core.state(bench.now_s + 10.0).waited_for == 1
 
 
 def test_a_wrong_value_ends_the_generation() -> None:

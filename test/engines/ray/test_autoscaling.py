@@ -6,11 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from timely_llm_ros.engines.engine import EngineState, GenerationState
+from timely_llm_ros.engines.engine import EngineState
 from timely_llm_ros.engines.ray import RayOptions
 from timely_llm_ros.engines.ray.autoscaling import BUSY, WORK, wanted_replicas, work_of
 from timely_llm_ros.errors import ConfigurationError
-from timely_llm_ros.scheduling import Phase
 
 
 def told(*work: float, now: int = 3) -> int:
@@ -21,14 +20,10 @@ def told(*work: float, now: int = 3) -> int:
     return wanted
 
 
-def test_only_what_robots_wait_for_is_work() -> None:
-    generations = tuple(
-        GenerationState(f'g{number}', Phase.RUNNING, 1.0, waiting_s, 0, 0)
-        for number, waiting_s in enumerate((0.0, 0.2, 0.0, 3.0))
-    )
+def test_what_robots_wait_for_is_work() -> None:
     state = EngineState(
         running=4, suspended=50, held=50, queued=0, kv_tokens=0, kv_capacity_tokens=1, step_s=0.0,
-        generations=generations, background=9,
+        generations=(), background=9, waited_for=2,
     )  # fmt: skip
     assert work_of(state, 4) == {WORK: 0.5}
     assert work_of(None, 4) == {WORK: 0.0}

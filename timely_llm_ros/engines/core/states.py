@@ -26,6 +26,7 @@ def state_of(
     step_s: float,
 ) -> EngineState:
     """Return the state of generations that the table knows, and of their account of KV."""
+    states = _states_of(generations, table, lengths, now_s)
     return EngineState(
         table.count(Phase.RUNNING),
         table.count(Phase.SUSPENDED),
@@ -34,8 +35,9 @@ def state_of(
         kv.used,
         kv.capacity,
         step_s,
-        _states_of(generations, table, lengths, now_s),
+        states,
         kv.spilled,
+        waited_for=sum(one.waiting_s > 0.0 and one.phase is not Phase.HELD for one in states),
     )
 
 

@@ -28,8 +28,7 @@ def work_of(state: EngineState | None, places: int) -> dict[str, float]:
 
     What is written while a robot executes is no work that another replica would do sooner.
     """
-    waited_for = 0 if state is None else sum(one.waiting_s > 0.0 for one in state.generations)
-    return {WORK: waited_for / places}
+    return {WORK: 0.0 if state is None else state.waited_for / places}
 
 
 def wanted_replicas(context: AutoscalingContext) -> tuple[int, dict[str, Any]]:
