@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from timely_llm_ros.errors import ConfigurationError, InvalidTaskError
-from timely_llm_ros.prompts import ModelPrompts, Prompts, TersePrompts, load_prompts
+from timely_llm_ros.prompts import ModelPrompts, Prompts, TersePrompts, load_prompts, tuned_template
 from timely_llm_ros.skills import Message, Prompt, Scene, SceneObject, read_messages
 from timely_llm_ros.skills.loading import find_skill_set, parse_skill_set
 
@@ -62,6 +62,23 @@ def test_a_prompt_has_rules_skills_and_examples_by_role_and_then_the_task(chatml
     )
     turns = 2 + 2 * len(TELLO.examples)
     assert special_texts(prompt) == [*['<|im_start|>', '<|im_end|>'] * turns, '<|im_start|>']
+
+
+@pytest.mark.parametrize(
+    ('x_m', 'y_m', 'line'),
+    [
+        (1.0, -0.06, 'on sofa black cat cat_3 ahead 1.0 right -0.1'),
+        (-0.04, 0.04, 'on sofa black cat cat_3 ahead 0.0 left 0.0'),
+        (-2.0, 3.0, 'on sofa black cat cat_3 behind -2.0 left 3.0'),
+    ],
+)
+def test_a_tuned_model_is_told_directions_in_words(
+    tmp_path: Path, x_m: float, y_m: float, line: str
+) -> None:
+    prompts = load_prompts('auto', str(make_model(tmp_path, own=tuned_template())))
+    scene = Scene((SceneObject('cat_3', 'cat', 'black', 'on', 'sofa', x_m, y_m),))
+    prompt = prompts.build(TELLO, scene, 'find it')
+    assert prompt.body.startswith(f'{line}\nfind it<|im_end|>')
 
 
 def test_all_tasks_of_a_skill_set_share_the_fixed_part_and_its_key(chatml: Prompts) -> None:

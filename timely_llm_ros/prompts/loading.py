@@ -7,7 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.errors import ConfigurationError
-from timely_llm_ros.prompts.model_prompts import DEFAULT_TEMPLATE, ModelPrompts, Template
+from timely_llm_ros.prompts.model_prompts import (
+    DEFAULT_TEMPLATE,
+    TUNED_TEMPLATE,
+    ModelPrompts,
+    Template,
+)
 from timely_llm_ros.prompts.prompts import TersePrompts
 from timely_llm_ros.skills.loading import find_skill_set
 
@@ -80,6 +85,11 @@ def untaught(skill_set: SkillSet, model: str) -> list[str]:
         return []
     taught = {skill for name in TAUGHT for skill in find_skill_set(name).skills}
     return [skill for skill in skill_set.skills if skill not in taught]
+
+
+def tuned_template() -> str:
+    """Return the template of a model that is tuned to a skill set."""
+    return (Path(__file__).resolve().parent / TUNED_TEMPLATE).read_text('utf-8')
 
 
 def _read(path: Path) -> str:

@@ -51,7 +51,8 @@ MOST_WAIT_S = 60.0
 """How long rendering may take on the clock; its CPU time is bounded much more narrowly."""
 
 _HERE = Path(__file__).resolve().parent
-_OBJECT_FIELDS = ('name', 'kind', 'attribute', 'relation', 'support', 'x', 'y', 'z')
+_WORDS = ('name', 'kind', 'attribute', 'relation', 'support')
+_OBJECT_FIELDS = (*_WORDS, 'x', 'y', 'z', 'along', 'across')
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,8 +329,12 @@ def _has_line_end(pieces: Iterable[Piece]) -> bool:
 
 def _object_values(item: SceneObject) -> dict[str, str]:
     places = {axis: f'{getattr(item, f"{axis}_m"):.1f}' for axis in 'xyz'}
-    words = {name: getattr(item, name) for name in _OBJECT_FIELDS[:5]}
-    return words | {axis: '0.0' if text == '-0.0' else text for axis, text in places.items()}
+    places = {axis: '0.0' if text == '-0.0' else text for axis, text in places.items()}
+    directions = {
+        'along': 'behind' if places['x'].startswith('-') else 'ahead',
+        'across': 'right' if places['y'].startswith('-') else 'left',
+    }
+    return {name: getattr(item, name) for name in _WORDS} | places | directions
 
 
 def _variables(skill_set: SkillSet) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from timely_llm_ros.engines.torch import TorchConfig, TorchEngine
 from timely_llm_ros.engines.torch.compute import load_model
 from timely_llm_ros.engines.torch.compute.attention import AttentionStep
 from timely_llm_ros.errors import ModelLoadError
+from timely_llm_ros.prompts import tuned_template
 from timely_llm_ros.skills import Scene
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.training.tuning import PlanSample, TuneOptions, tune
@@ -54,6 +55,7 @@ def test_an_adapter_is_a_models_folder_with_its_prompt_and_card(adapter: Path, b
     assert {'adapter_model.safetensors', 'adapter_config.json', 'README.md'} <= names
     assert {'prompt.jinja', 'tokenizer.json', 'config.json'} <= names
     assert 'checkpoints' not in names
+    assert (adapter / 'prompt.jinja').read_text() == tuned_template()
     assert 'rank 4' in (adapter / 'README.md').read_text()
     found = find_adapter(str(adapter))
     assert found is not None
@@ -78,6 +80,14 @@ def test_an_adapter_that_is_there_is_tuned_further(
     for name, weight in before.items():
         assert weight.dtype == torch.float16
         assert torch.allclose(weight, after[name], atol=1e-4)
+
+
+def test_a_template_of_the_users_own_is_what_it_is_tuned_on(base: Path, tmp_path: Path) -> None:
+    template = "{% extends 'tuned.jinja' %}{% block system %}mine{% endblock %}"
+    (tmp_path / 'prompt.jinja').write_text(template)
+    options = TuneOptions(steps=1, batch=1, rank=4, first_layer=0.0)
+    tune(str(base), tmp_path, SAMPLES, SAMPLES[:2], options)
+    assert (tmp_path / 'prompt.jinja').read_text() == template
 
 
 def test_its_weights_are_added_to_those_of_its_base(adapter: Path, base: Path) -> None:

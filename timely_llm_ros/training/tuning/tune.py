@@ -18,16 +18,13 @@ from timely_llm_ros.engines.texts import load_texts
 from timely_llm_ros.engines.tokens import ADAPTER_WEIGHTS
 from timely_llm_ros.errors import ConfigurationError
 from timely_llm_ros.options import check_options, option
-from timely_llm_ros.prompts import load_prompts
+from timely_llm_ros.prompts import load_prompts, tuned_template
 from timely_llm_ros.training.tuning.samples import IGNORED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from timely_llm_ros.training.tuning.samples import PlanSample
-
-PROMPT = "{% extends 'tuned.jinja' %}\n"
-"""The template of a tuned model's prompts."""
 
 COPIED = (
     'config.json', 'generation_config.json', 'tokenizer.json', 'tokenizer_config.json',
@@ -223,12 +220,17 @@ def _linear(model: Any) -> list[str]:
 
 def _prepare_folder(base: str, out: Path) -> None:
     if out.is_dir() and any(out.iterdir()) and not (out / 'prompt.jinja').is_file():
-        raise ConfigurationError(f'{out}: expected a new folder, or that of an adapter')
+        raise ConfigurationError(
+            f'{out}: expected a new folder, that of an adapter, or one with a '
+            'template of yours, prompt.jinja'
+        )
     out.mkdir(parents=True, exist_ok=True)
     for name in COPIED:
         if (Path(base) / name).is_file():
             shutil.copyfile(Path(base) / name, out / name)
-    (out / 'prompt.jinja').write_text(PROMPT, encoding='utf-8')
+    # A template of the user's own is kept, and the one that an adapter there was tuned on.
+    if not (out / 'prompt.jinja').is_file():
+        (out / 'prompt.jinja').write_text(tuned_template(), encoding='utf-8')
 
 
 def _trainer(model: Any, out: Path, options: TuneOptions, *, pad: int) -> Any:
