@@ -7,7 +7,7 @@ from dataclasses import replace
 from timely_llm_ros.engines.engine import EngineInfo, EngineState, ServerState
 
 SERVERS = (ServerState('http://one', True, '', 1, 1, 0.1, 0),)
-ONE = EngineState(1, 2, 3, 4, 5, 6, 0.1, (), 7, 8, (), 9.0, 10, 11, 12, 13, 14, 15, 16, 17)
+ONE = EngineState(1, 2, 3, 4, 5, 6, 0.1, (), 7, 8, (), 9.0, 10, 11, 12, 13, 14, 15, 16, 17, 18)
 
 
 def test_several_states_are_summed_and_a_step_takes_their_mean() -> None:
@@ -15,7 +15,7 @@ def test_several_states_are_summed_and_a_step_takes_their_mean() -> None:
     idle, slow = replace(ONE, step_s=0.0), replace(ONE, step_s=0.3)
     both = EngineState.together([ONE, idle, slow], (), waiting=5)
     assert (both.queued, both.warm_hit_tokens, both.busy_s) == (17, 42, 27.0)
-    assert both.ahead_dropped_tokens == 51
+    assert (both.ahead_dropped_tokens, both.waited_for) == (51, 59)
     assert both.step_s == 0.2
     assert EngineState.together([], (), waiting=1).queued == 1
 

@@ -263,6 +263,18 @@ def test_unknown_parameter_is_named_and_a_quality_of_service_overridden(
         planner.close()
 
 
+def test_two_robots_may_hear_one_camera(tmp_path: Path, client: Client) -> None:
+    robots = ('drone_1', 'drone_2')
+    remaps = [text for name in robots for text in ('-r', f'{name}/detections:=camera')]
+    parameters = {'robots': [f'{name}:tello' for name in robots], 'engine': 'simulated'}
+    planner = Program('planner', tmp_path, parameters, '--ros-args', *remaps, namespace='camera')
+    try:
+        sender = client.node.create_publisher(Detections, '/camera/camera', 1)
+        wait_for(lambda: sender.get_subscription_count() == 2, 'subscriptions')
+    finally:
+        planner.close()
+
+
 @pytest.mark.engines
 def test_interrupt_while_loading(tmp_path: Path) -> None:
     planner = Program('planner', tmp_path, {'engine': 'torch'}, namespace='early')

@@ -202,6 +202,7 @@ class EngineState:
             if name not in ('generations', 'servers', 'step_s')
         }
         sums['queued'] += waiting
+        sums['waited_for'] += waiting
         steps_s = [state.step_s for state in states if state.step_s]
         step_s = sum(steps_s) / len(steps_s) if steps_s else 0.0
         generations = tuple(item for state in states for item in state.generations)

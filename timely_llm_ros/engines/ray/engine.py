@@ -185,7 +185,11 @@ class RayEngine(Engine):
         """Return the replica that is predicted to have its first segment soonest."""
         warm_at = self._scenes[request.scene_of][0] if request.scene_of in self._scenes else ''
         found = [
-            (link.load.first_segment_s(request, warm=link.name == warm_at), link.load.working, name)
+            (
+                link.load.first_segment_s(request, warm=link.name == warm_at),
+                link.load.generations,
+                name,
+            )
             for name, link in self._links.items()
             if link.ready and not link.draining and link.load is not None
         ]

@@ -54,8 +54,14 @@ class ReplicaLoad:
 
     @property
     def working(self) -> int:
-        """Generations there that robots wait for: those of others take no step before them."""
+        """Generations there that robots wait for: those of others seldom have a step sooner."""
         return self._sent + (self._state.waited_for if self._state else 0)
+
+    @property
+    def generations(self) -> int:
+        """All that are there, those whose robots execute too."""
+        state = self._state
+        return self._sent + (state.running + state.suspended + state.queued if state else 0)
 
     def first_segment_s(self, request: GenerationRequest, *, warm: bool = False) -> float:
         """Return after how long the request's first segment would be complete there (s).

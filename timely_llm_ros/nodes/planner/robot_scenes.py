@@ -6,7 +6,7 @@ import importlib.util
 import logging
 from dataclasses import replace
 from functools import partial
-from itertools import cycle, islice
+from itertools import cycle, islice, product
 from typing import TYPE_CHECKING, Any
 
 from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -85,13 +85,12 @@ class RobotScenes:
         self._refused: dict[str, tuple[float, int]] = {}
         self.taken = 0
         """How many detections were heard."""
-        kinds = _kinds()
-        self._unheard = {
-            node.resolve_topic_name(f'{robot}/{topic}'): (robot, *kind)
-            for robot in self._known
-            for topic, kind in kinds.items()
-        }
-        """Topics of detections of which nobody was seen yet."""
+        self._unheard: dict[str, list[tuple[str, str]]] = {}
+        """By the full name of a topic that nobody was seen to publish: robots, and their names."""
+        self._kinds = _kinds()
+        for robot, topic in product(self._known, self._kinds):
+            name = node.resolve_topic_name(f'{robot}/{topic}')
+            self._unheard.setdefault(name, []).append((robot, topic))
         create_steady_timer(node, SUBSCRIBE_PERIOD_S, partial(self._subscribe, node))
         create_deferred_service(node, DescribeScene, 'describe_scene', self._describe)
         self._markers = None
@@ -179,18 +178,19 @@ class RobotScenes:
         Subscriptions to all that could come would be most of the endpoints of a large fleet's
         planner, and each is announced to every participant together with all before it.
         """
-        for topic, types in node.get_topic_names_and_types():
-            if topic not in self._unheard:
+        for name, _ in node.get_topic_names_and_types():
+            if name not in self._unheard or not node.count_publishers(name):
                 continue
-            robot, kind, convert = self._unheard[topic]
-            if f'{kind.__module__.partition(".")[0]}/msg/{kind.__name__}' in types:
-                del self._unheard[topic]
+            for robot, topic in self._unheard.pop(name):
+                kind, convert = self._kinds[topic]
                 hear = partial(self._hear, robot, convert)
                 try:
-                    node.create_subscription(kind, topic, hear, **overridable(DETECTIONS_QOS))
+                    node.create_subscription(
+                        kind, f'{robot}/{topic}', hear, **overridable(DETECTIONS_QOS)
+                    )
                 except Exception:
-                    # A user's override; the planner is at work.
-                    _logger.exception('%s is not heard: its qos_overrides', topic)
+                    # For one a user's override; the planner is at work.
+                    _logger.exception('topic %s is not heard: no subscription to it', name)
 
     def _hear(self, robot: str, convert: Callable[[Any], list[Detection]], message: Any) -> None:
         self._ros.call_loop(self._see, robot, convert(message))

@@ -1,0 +1,32 @@
+"""Which replica has a first segment soonest."""
+
+from __future__ import annotations
+
+from support.engines.ray_runs import request
+
+from timely_llm_ros.engines.engine import EngineInfo, EngineState
+from timely_llm_ros.engines.ray.routing import ReplicaLoad
+
+INFO = EngineInfo('simulated', 'simulated', 0, 'none', 0, 1_000_000, 0.0)
+
+
+def load(*, running: int, waited_for: int) -> ReplicaLoad:
+    found = ReplicaLoad(INFO, places=4)
+    found.report(EngineState(running, 3, 0, 0, 0, 10**6, 0.02, (), waited_for=waited_for))
+    return found
+
+
+def test_generations_whose_robots_execute_delay_nobody() -> None:
+    idle, ahead, busy = (
+        load(running=running, waited_for=waited_for)
+        for running, waited_for in ((0, 0), (4, 0), (4, 8))
+    )
+    assert ahead.first_segment_s(request(0)) == idle.first_segment_s(request(0))
+    assert busy.first_segment_s(request(0)) > ahead.first_segment_s(request(0))
+    assert (idle.generations, ahead.generations) == (3, 7)
+
+
+def test_what_was_sent_since_the_report_counts() -> None:
+    found = load(running=4, waited_for=4)
+    found.sent(request(1))
+    assert (found.working, found.generations) == (5, 8)
