@@ -15,6 +15,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.engines.core.batching import Batcher
+from timely_llm_ros.engines.core.drafting import Drafting
 from timely_llm_ros.engines.core.generations import Generations
 from timely_llm_ros.engines.core.kv_ledger import KvLedger
 from timely_llm_ros.engines.core.options import CoreOptions
@@ -24,7 +25,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from timely_llm_ros.engines.commands import Command
-    from timely_llm_ros.engines.core.step import Backend, Brought, Generation, Output, StepPlan
+    from timely_llm_ros.engines.core.drafting import Drafter
+    from timely_llm_ros.engines.core.step import (
+        Backend,
+        Brought,
+        Generation,
+        Output,
+        Row,
+        StepPlan,
+    )
     from timely_llm_ros.engines.engine import EngineEvent, EngineState
 
 
@@ -36,6 +45,7 @@ class EngineCore:
         options: How generations are scheduled, and the bounds.
         kv: The account of KV, where another core shares it; None for an account of its own.
         first_step: Number of the step before the first one.
+        drafter: Guesses tokens, so that some take no step of their own; None for nobody.
 
     Raises:
         ConfigurationError: There is no such policy.
@@ -48,6 +58,7 @@ class EngineCore:
         *,
         kv: KvLedger | None = None,
         first_step: int = 0,
+        drafter: Drafter | None = None,
     ) -> None:
         options = options or CoreOptions()
         self.kv = KvLedger(options.max_kv_tokens) if kv is None else kv
@@ -64,6 +75,9 @@ class EngineCore:
         )
         """Makes the steps."""
         self._backend = backend
+        self._drafting: Drafting | None = None
+        if drafter is not None:
+            self._drafting = Drafting(drafter, self.kv, self.generations.context_limit)
 
     def __contains__(self, generation_id: object) -> bool:
         return generation_id in self.generations
@@ -84,6 +98,8 @@ class EngineCore:
             plan = self.batcher.fit(chosen, self.generations)
             if plan is not None:
                 self.generations.run(list(plan.running))
+                if self._drafting is not None:
+                    plan = self._drafting.extend(plan)
             if plan is not None or not chosen:
                 return plan
             # Even the best-ranked one alone does not fit.
@@ -101,6 +117,8 @@ class EngineCore:
         """Take a step's tokens: an output for each row that samples, in the rows' order."""
         generations = self.generations
         step_s = generations.step_s = ended_s - started_s
+        if self._drafting is not None:
+            self._drafting.take_back(plan)
         begun = [
             row.generation
             for row in plan.rows
@@ -108,11 +126,16 @@ class EngineCore:
         ]
         self._observe(plan, step_s, len(begun))
         generations.spend(generations.current, step_s, begun)
-        sampling = [row.generation for row in plan.rows if row.samples]
-        for generation, output in zip(sampling, outputs, strict=True):
+        sampling = [row for row in plan.rows if row.samples]
+        for row, output in zip(sampling, outputs, strict=True):
+            generation = row.generation
             # An engine may take commands while a step is under way, so it may have ended.
             if not generation.ended:
-                self._take(generation, chain((output,), self.following(generation)), ended_s)
+                self._take(
+                    generation, chain((output,), self._behind(row, generation.segments)), ended_s
+                )
+                if self._drafting is not None:
+                    self._drafting.settle(row)
         for row in plan.rows:
             if row.generation.evicts and not row.generation.ended:
                 self._evict(row.generation, ended_s)
@@ -145,12 +168,26 @@ class EngineCore:
         while (output := self._backend.fast_forward(generation.generation_id)) is not None:
             yield output
 
+    def _behind(self, row: Row, segments: int) -> Iterator[Output]:
+        """Append what comes behind a step's first token.
+
+        Nothing is chosen behind a segment's end: so many ``segments`` were complete before.
+        """
+        generation = row.generation
+        yield from self.following(generation)
+        if row.drafted and self._drafting is not None and generation.segments == segments:
+            output = self._drafting.verified(generation.generation_id)
+            if output is not None:
+                yield output
+                yield from self.following(generation)
+
     def _take(self, generation: Generation, outputs: Iterable[Output], now_s: float) -> None:
         """Take what a step brought: a token that was chosen, and those that follow it."""
         generation.brought = 0
         for output in outputs:
-            generation.forwarded += generation.brought > 0
-            generation.segment_forwarded += generation.brought > 0
+            follows = generation.brought > 0 and not output.drafted
+            generation.forwarded += follows
+            generation.segment_forwarded += follows
             generation.brought += 1
             self.generations.take(generation, output, now_s)
             if generation.ended or generation.awaits_value:
@@ -160,6 +197,8 @@ class EngineCore:
         """Learn from how long a step took."""
         if plan.decodes_only:
             self.generations.step_times.observe(len(plan.rows), step_s)
+            if self._drafting is not None:
+                self._drafting.observe(plan, step_s)
         else:
             batch = sum(row.samples for row in plan.rows)
             self.generations.step_times.observe_prefill(batch, begun, step_s)

@@ -128,13 +128,15 @@ class Row(NamedTuple):
     """A generation's part in a step: compute its next ``tokens``.
 
     It ``samples`` where this reaches the context's end, so that a new token comes out. It
-    ``decodes`` where they are no more than its latest step brought.
+    ``decodes`` where they are no more than its latest step brought. Behind them so many tokens that
+    are ``drafted`` are computed too.
     """
 
     generation: Generation
     tokens: int
     samples: bool
     decodes: bool = False
+    drafted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +153,8 @@ class StepPlan:
     @property
     def tokens(self) -> int:
         """Tokens computed."""
-        return sum(row.tokens for row in self.prefixes) + sum(row.tokens for row in self.rows)
+        own = sum(row.tokens + row.drafted for row in self.rows)
+        return sum(row.tokens for row in self.prefixes) + own
 
     @property
     def background(self) -> bool:
@@ -173,6 +176,8 @@ class Output(NamedTuple):
     """Whether the plan ends, after ``text`` if there is any."""
     error: str = ''
     """Why the generation cannot go on; empty where it can."""
+    drafted: bool = False
+    """Whether the model chose the token in the step of the one before, behind a draft."""
 
 
 class Brought(NamedTuple):

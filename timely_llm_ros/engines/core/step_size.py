@@ -22,16 +22,11 @@ _FEW = 8
 """Steps after which an outlier is one."""
 
 
-class StepSize:
-    """The most work of one kind for a step that should last ``bound_s`` at most.
+class StepLine:
+    """What a step takes by itself and what each token adds, fitted to the latest steps."""
 
-    However quick it is, a step has no more than ``most`` tokens.
-    """
-
-    def __init__(self, bound_s: float, most: int) -> None:
-        self._bound_s, self._most = bound_s, most
+    def __init__(self) -> None:
         self._seen = 0
-        self._largest = 0.5
         # Sums over the steps seen: of 1, x, y, x^2 and x y, with x tokens and y seconds.
         self._sums = [0.0] * 5
 
@@ -41,7 +36,6 @@ class StepSize:
             base_s, token_s = self.line()
             step_s = min(step_s, _OUTLIER * (base_s + token_s * tokens))
         self._seen += 1
-        self._largest = max(float(tokens), _MEMORY * self._largest)
         new = (1.0, tokens, step_s, tokens * tokens, tokens * step_s)
         self._sums = [_MEMORY * old + one for old, one in zip(self._sums, new, strict=True)]
 
@@ -58,6 +52,23 @@ class StepSize:
             return y / count / 2, y / x / 2
         token_s = min(max(0.0, (xy - x * y / count) / spread), y / x)
         return (y - token_s * x) / count, token_s
+
+
+class StepSize(StepLine):
+    """The most work of one kind for a step that should last ``bound_s`` at most.
+
+    However quick it is, a step has no more than ``most`` tokens.
+    """
+
+    def __init__(self, bound_s: float, most: int) -> None:
+        super().__init__()
+        self._bound_s, self._most = bound_s, most
+        self._largest = 0.5
+
+    def observe(self, tokens: int, step_s: float) -> None:
+        """Learn from a step of so many tokens."""
+        super().observe(tokens, step_s)
+        self._largest = max(float(tokens), _MEMORY * self._largest)
 
     @property
     def tokens(self) -> int:

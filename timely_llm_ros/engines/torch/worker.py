@@ -247,6 +247,7 @@ def _run(link: Link, options: TorchConfig, started_s: float) -> None:
     core = LanedCore(
         backend,
         options.core_options(context_limit=loaded.context_limit),
+        drafter=backend.drafter,
     )
     times = None
     if options.measure:

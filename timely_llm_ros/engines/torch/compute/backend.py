@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,9 @@ import numpy as np
 import torch
 
 from timely_llm_ros.engines.core import Output
+from timely_llm_ros.engines.texts import WrittenPlan
 from timely_llm_ros.engines.tokens import Sampling, common_start
+from timely_llm_ros.engines.torch.compute.drafts import PlanDrafter
 from timely_llm_ros.engines.torch.compute.eviction import QueryWindow
 from timely_llm_ros.engines.torch.compute.layout import Part, lay_out
 from timely_llm_ros.engines.torch.compute.sampling import choose, draw
@@ -75,6 +76,8 @@ class TorchBackend:
         self._begun: _Begun | None = None
         self._prefixes: dict[str, Prefix] = {}
         self._sequences: dict[str, Sequence] = {}
+        self.drafter = PlanDrafter(self._sequences, self._texts, self._pool, self._choose)
+        """Guesses the next tokens of plans."""
         self.computed_tokens = 0
         """Tokens computed since the start, prefixes included."""
         self.computed_prefixes = 0
@@ -109,6 +112,8 @@ class TorchBackend:
             grammar = self._texts.matcher(request, rules, whole_plan=not observed, room=room)
         self._prefixes[prefix.key] = prefix
         sequence = Sequence(prefix, ids, grammar, request.forced_token_ids, request.generation_id)
+        if grammar is not None and request.skill_set.free_text is None:
+            sequence.written = WrittenPlan(request.skill_set.name)
         if request.eviction is not None and self._eviction is not None and self._eviction.window:
             sequence.window = QueryWindow(self._eviction.window)
         self._sequences[request.generation_id] = sequence
@@ -169,6 +174,8 @@ class TorchBackend:
         ids = self._texts.encode(text)
         if sequence.grammar is not None:
             sequence.grammar.take(ids, observed=True)
+        if sequence.written is not None:
+            sequence.written.go_on(text)
         sequence.ids.extend(ids)
         return len(ids)
 
@@ -179,18 +186,7 @@ class TorchBackend:
             EngineError: The grammar does not allow the observation.
         """
         plan = self._sequences[generation_id]
-        shared = Prefix(branch_id, plan.prefix.ids + plan.ids[: plan.computed])
-        shared.slots.extend(plan.slots.array)
-        branch = Sequence(
-            shared,
-            plan.ids[plan.computed :],
-            None if plan.grammar is None else plan.grammar.fork(),
-            plan.forced,
-            plan.name,
-            generated=[*plan.generated],
-            text=copy.deepcopy(plan.text),
-        )
-        self._sequences[branch_id] = branch
+        self._sequences[branch_id] = plan.fork(branch_id)
         try:
             return self.observe(branch_id, observation)
         except EngineError:
@@ -199,11 +195,7 @@ class TorchBackend:
 
     def join(self, generation_id: str, branch_id: str) -> None:
         """Make what a branch wrote its plan's own, and its KV unless that was dropped."""
-        plan, branch = self._sequences[generation_id], self._sequences.pop(branch_id)
-        plan.ids[len(branch.prefix.ids) - len(plan.prefix.ids) :] = branch.ids
-        plan.grammar, plan.generated, plan.text = branch.grammar, branch.generated, branch.text
-        if branch.slots:
-            plan.slots = branch.slots
+        self._sequences[generation_id].join(self._sequences.pop(branch_id))
 
     def evict(self, generation_id: str, tokens: int) -> None:
         """Keep a generation's own copy of what matters in its prompt, and free its part of it.
@@ -246,6 +238,8 @@ class TorchBackend:
         """Forget a generation and return what it generated."""
         self.drop(generation_id)
         sequence = self._sequences.pop(generation_id)
+        if generation_id == sequence.name:
+            self.drafter.learn(sequence)
         if not sequence.prefix.slots:
             self._forget_unused(sequence.prefix)
         return tuple(sequence.generated)
@@ -261,11 +255,15 @@ class TorchBackend:
     def execute(self, plan: StepPlan) -> list[Output]:
         """Compute one step; return an output for each row that samples."""
         names, rows, inputs = self._lay_out(plan)
+        drafts = {row.generation.generation_id: row.drafted for row in plan.rows if row.drafted}
+        places = dict(zip(names, rows, strict=True))
+        behind = [places[name] + tokens for name, tokens in drafts.items()]
         with torch.inference_mode():
-            logits = self._model.forward(*inputs, rows)
+            logits = self._model.forward(*inputs, rows + behind)
             self.sampled = names, rows
             scores = self._scores(logits)
-        return self._sample(names, scores)
+        self.drafter.computed(drafts, scores[len(names) :])
+        return self._sample(names, scores[: len(names)])
 
     def advance(self, plan: StepPlan, stop: Callable[[], bool]) -> list[Output] | None:
         """Compute a step until ``stop`` interrupts it; return None where it did.
@@ -298,7 +296,7 @@ class TorchBackend:
         if not self._fast_forward or sequence.grammar is None:
             return None
         token = sequence.grammar.only
-        return None if token is None else self._append(sequence, token)
+        return None if token is None else self._append(sequence, token, follows=True)
 
     def take_back(self, generation_id: str, tokens: int) -> None:
         """Free the KV of a generation's latest tokens, whose step was interrupted for good."""
@@ -340,21 +338,23 @@ class TorchBackend:
         if not sequence.slots:
             sequence.slots.extend(sequence.prefix.slots.array)
         start, position = sequence.computed, sequence.position
-        sequence.slots.extend(self._pool.allocate(row.tokens))
+        sequence.slots.extend(self._pool.allocate(row.tokens + row.drafted))
+        ids = sequence.ids[start : start + row.tokens]
         return Part(
-            sequence.ids[start : start + row.tokens],
+            ids if not row.drafted else [*ids, *sequence.draft.ids],
             position,
             sequence.slots,
             name if row.samples else None,
             sequence.observed_by,
+            row.drafted,
         )
 
     def _sample(self, names: list[str], scores: Scores) -> list[Output]:
         """Choose each generation's next token."""
-        if not names:
-            return []
-        sequences = [self._sequences[name] for name in names]
-        masks = np.full((len(names), self._texts.mask_words), -1, np.int32)
+        return self._choose([self._sequences[name] for name in names], scores) if names else []
+
+    def _choose(self, sequences: list[Sequence], scores: Scores) -> list[Output]:
+        masks = np.full((len(sequences), self._texts.mask_words), -1, np.int32)
         for row, sequence in zip(masks, sequences, strict=True):
             if sequence.grammar is not None:
                 row[:] = sequence.grammar.allowed
@@ -373,8 +373,8 @@ class TorchBackend:
             for sequence, token in zip(sequences, chosen.tolist(), strict=True)
         ]
 
-    def _append(self, sequence: Sequence, token: int) -> Output:
-        """Append a chosen token to its context."""
+    def _append(self, sequence: Sequence, token: int, *, follows: bool = False) -> Output:
+        """Append a token to its context: one that was chosen, or that must follow."""
         if sequence.forced is not None:
             if len(sequence.generated) == len(sequence.forced):
                 return Output('', ended=True)
@@ -382,6 +382,8 @@ class TorchBackend:
         elif token < 0:
             return Output('', error='the grammar allows no token: expected at least an end')
         elif token in self._texts.end_ids:
+            if sequence.written is not None:
+                sequence.written.choose(token, '')
             return Output('', ended=True)
         sequence.ids.append(token)
         sequence.generated.append(token)
@@ -390,4 +392,7 @@ class TorchBackend:
                 sequence.grammar.take((token,))
             except EngineError as err:
                 return Output('', error=str(err))
-        return Output(sequence.text.push(self._texts.bytes_of(token)))
+        text = sequence.text.push(self._texts.bytes_of(token))
+        if (written := sequence.written) is not None:
+            (written.follow if follows else written.choose)(token, text)
+        return Output(text)

@@ -27,6 +27,7 @@ class Part(NamedTuple):
         slots: The context's, these tokens' included.
         samples: The generation that gets a token after the last one; None for none.
         window: What gathers their queries.
+        drafted: How many of them, at the end, are guessed: what samples comes before them.
     """
 
     ids: list[int]
@@ -34,6 +35,7 @@ class Part(NamedTuple):
     slots: SlotList
     samples: str | None = None
     window: QueryWindow | None = None
+    drafted: int = 0
 
 
 def lay_out(parts: Sequence[Part], device: torch.device) -> tuple[Inputs, dict[str | None, int]]:
@@ -51,7 +53,7 @@ def lay_out(parts: Sequence[Part], device: torch.device) -> tuple[Inputs, dict[s
             observed.append((len(ids), len(part.ids), part.window))
         ids += part.ids
         positions += range(part.position, part.position + len(part.ids))
-        places[part.samples] = len(ids) - 1
+        places[part.samples] = len(ids) - 1 - part.drafted
     with torch.inference_mode():
         placed = [(len(part.ids), part.slots.array) for part in ordered]
         step = AttentionStep.build(placed, device)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.engines.texts import TextStream
+from timely_llm_ros.engines.texts import TextStream, WrittenPlan
 from timely_llm_ros.engines.torch.compute.kv import SlotList
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
+    from numpy.typing import NDArray
 
     from timely_llm_ros.engines.texts import GrammarState
     from timely_llm_ros.engines.torch.compute.eviction import QueryWindow
@@ -25,13 +28,26 @@ class Prefix:
 
 
 @dataclass(slots=True)
+class Draft:
+    """Tokens that may come where a sequence has ``start`` tokens of its own; none for no draft.
+
+    ``scores`` are those of the token behind them, ``[1, tokens]``, once they are computed.
+    """
+
+    ids: tuple[int, ...] = ()
+    start: int = 0
+    scores: NDArray[np.float32] | None = None
+
+
+@dataclass(slots=True)
 class Sequence:
     """One generation.
 
     ``name`` says whose chance decides where tokens are drawn: a branch has its plan's. ``ids`` are
     the tokens after the prefix. ``slots`` begin with the prefix's and cover what was computed; once
     tokens are ``evicted``, all slots are its own. ``window`` gathers the queries that eviction asks
-    for, and ``kept`` are the positions that it chose, by layer.
+    for, and ``kept`` are the positions that it chose, by layer. ``written`` is a plan within its
+    grammar, so that others can be guessed from it; None for other texts.
     """
 
     prefix: Prefix
@@ -46,6 +62,8 @@ class Sequence:
     prompt: int = field(init=False)
     window: QueryWindow | None = None
     kept: dict[int, torch.Tensor] | None = None
+    written: WrittenPlan | None = None
+    draft: Draft = field(default_factory=Draft)
 
     def __post_init__(self) -> None:
         self.prompt = len(self.ids)
@@ -64,3 +82,26 @@ class Sequence:
     def computed(self) -> int:
         """How many tokens of its own were computed."""
         return max(0, self.position - len(self.prefix.ids))
+
+    def fork(self, key: str) -> Sequence:
+        """Return a branch, whose prefix of that ``key`` is what is computed of this one."""
+        shared = Prefix(key, self.prefix.ids + self.ids[: self.computed])
+        shared.slots.extend(self.slots.array)
+        return Sequence(
+            shared,
+            self.ids[self.computed :],
+            None if self.grammar is None else self.grammar.fork(),
+            self.forced,
+            self.name,
+            generated=[*self.generated],
+            text=copy.deepcopy(self.text),
+            written=copy.deepcopy(self.written),
+        )
+
+    def join(self, branch: Sequence) -> None:
+        """Go on as a branch did, on its KV unless that was dropped."""
+        self.ids[len(branch.prefix.ids) - len(self.prefix.ids) :] = branch.ids
+        self.grammar, self.generated = branch.grammar, branch.generated
+        self.text, self.written = branch.text, branch.written
+        if branch.slots:
+            self.slots = branch.slots
