@@ -112,9 +112,11 @@ class Run:
             sampling=self.options.pop('sampling', None),
             fast_forward=self.options.pop('fast_forward', True),
         )
+        drafter = self.backend.drafter if self.options.pop('drafts', False) else None
         self.core = self.kind(
             self.backend,
             CoreOptions(**{'max_kv_tokens': self.loaded.pool.capacity} | self.options),
+            drafter=drafter,
         )
         if self.free:
             core = self.core

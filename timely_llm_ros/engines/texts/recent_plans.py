@@ -49,16 +49,19 @@ class WrittenPlan:
         self._statements = deque(['^'], maxlen=STATEMENTS[0])
         self._open = ''
         self._blocks = 0
+        self._keys: list[Key] | None = None
 
     @property
     def keys(self) -> list[Key]:
         """What the text is looked up by, the nearest likeness first."""
-        done, rest = list(self._statements), _ARGUMENTS.sub('()', self._open)
-        return [
-            (self._skill_set, *done[len(done) - size :], rest)
-            for size in STATEMENTS
-            if size <= len(done)
-        ]
+        if self._keys is None:
+            done, rest = list(self._statements), _ARGUMENTS.sub('()', self._open)
+            self._keys = [
+                (self._skill_set, *done[len(done) - size :], rest)
+                for size in STATEMENTS
+                if size <= len(done)
+            ]
+        return self._keys
 
     def choose(self, token: int, text: str) -> None:
         """Go on by a token that the model chose, which completes ``text``."""
@@ -74,6 +77,7 @@ class WrittenPlan:
 
     def go_on(self, text: str) -> None:
         """Go on by text, such as a robot's value."""
+        self._keys = None
         self._blocks += text.count('{') - text.count('}')
         *done, self._open = _STATEMENT.split(self._open + text)
         self._statements.extend(_ARGUMENTS.sub('()', statement) for statement in done)

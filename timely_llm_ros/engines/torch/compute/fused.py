@@ -143,7 +143,7 @@ class FusedDecoder:
             hidden = self._mix(layer, hidden)
             if tap is not None:
                 tap.see(layer.index + 1, hidden)
-        if len(wanted) != len(ids):
+        if wanted != list(range(len(ids))):
             hidden = hidden[wanted]
         return linear(self._normal(hidden, self._norm), self._head)
 
