@@ -78,7 +78,14 @@ class Server:
     """Serves tasks one way, at most ``batch`` at a time, and keeps what came of them."""
 
     def __init__(
-        self, path: str, loaded: LoadedModel, batch: int, kv_tokens: int, *, fast_forward: bool
+        self,
+        path: str,
+        loaded: LoadedModel,
+        batch: int,
+        kv_tokens: int,
+        *,
+        fast_forward: bool = True,
+        drafts: bool = False,
     ) -> None:
         self.plans: dict[str, tuple[Written, tuple[int, ...]]] = {}
         """Each task's plan, and its token ids."""
@@ -96,6 +103,8 @@ class Server:
         self._clock = time.process_time if loaded.device.type == 'cpu' else time.perf_counter
         self._prompts = load_prompts('auto', path)
         self._backend = TorchBackend(loaded, fast_forward=fast_forward)
+        self.drafter = self._backend.drafter
+        """Guesses tokens, where ``drafts`` are computed."""
         self._core = EngineCore(
             self._backend,
             CoreOptions(
@@ -106,6 +115,7 @@ class Server:
                 prefill_chunk=TorchConfig(device=loaded.device.type).chunk,
                 scheduling=SchedulingOptions(admission='fixed'),
             ),
+            drafter=self.drafter if drafts else None,
         )
 
     def serve(self, cases: Sequence[Case]) -> float:
@@ -203,23 +213,12 @@ def _measure(
     path: str, copies: Sequence[LoadedModel], objects: int, tasks: int, batch: int, largest: int
 ) -> dict[str, Any]:
     """Have tasks in scenes of that size planned both ways, and return what was found."""
-    cases = draw_cases((objects,), tasks, 'held_out')
-    random.Random(objects).shuffle(cases)
+    cases = shuffled(objects, tasks)
     old, new = (
         Server(path, loaded, batch, KV_TOKENS * largest, fast_forward=forward)
         for loaded, forward in zip(copies, (False, True), strict=True)
     )
-    took_s: list[tuple[float, float]] = []
-    size = max(PIECE, 4 * batch)
-    for start in range(0, len(cases), size):
-        piece = cases[start : start + size]
-        # Whoever goes first changes, because the second one finds warm caches.
-        turns = (old, new) if len(took_s) % 2 else (new, old)
-        took = {server: server.serve(piece) for server in turns}
-        took_s.append((took[old], took[new]))
-    old_s, new_s = np.array(took_s).T
-    drawn = np.random.default_rng(0).integers(0, len(old_s), (RESAMPLES, len(old_s)))
-    spread = old_s[drawn].sum(axis=1) / new_s[drawn].sum(axis=1)
+    (old_s, new_s), gain, error = in_turns(cases, old, new, max(PIECE, 4 * batch))
     plans = [(case, old.plans[case.name], new.plans[case.name]) for case in cases]
     tokens = sum(written.tokens + 1 for _, _, (written, _) in plans)
     row: dict[str, Any] = {
@@ -229,10 +228,10 @@ def _measure(
         'tokens': tokens,
         'steps': [old.steps, new.steps],
         'steps_per_token': new.chosen / tokens,
-        'plans_per_cpu_s': [len(plans) / float(times.sum()) for times in (old_s, new_s)],
+        'plans_per_cpu_s': [len(plans) / old_s, len(plans) / new_s],
         'decoding_gain': _decoding_gain(old, new),
-        'gain': float(old_s.sum() / new_s.sum()),
-        'gain_error': float(spread.std()),
+        'gain': gain,
+        'gain_error': error,
         'first_cpu_s': [statistics.median(server.first_s) for server in (old, new)],
         'same_text': _share(one[0].text == two[0].text for _, one, two in plans),
         'same_ids': _share(one[1] == two[1] for _, one, two in plans),
@@ -248,6 +247,35 @@ def _measure(
     )
     print(shown, flush=True)
     return row
+
+
+def shuffled(objects: int, tasks: int) -> list[Case]:
+    """Return so many held-out tasks of each kind, in the order in which they come."""
+    cases = draw_cases((objects,), tasks, 'held_out')
+    random.Random(objects).shuffle(cases)
+    return cases
+
+
+def in_turns(
+    cases: Sequence[Case], old: Server, new: Server, size: int
+) -> tuple[tuple[float, float], float, float]:
+    """Have tasks served both ways, ``size`` tasks a turn.
+
+    Returns:
+        How long each took (s), how many times as fast the new one was, and its standard error.
+    """
+    took_s: list[tuple[float, float]] = []
+    for start in range(0, len(cases), size):
+        piece = cases[start : start + size]
+        # Whoever goes first changes, because the second one finds warm caches.
+        turns = (old, new) if len(took_s) % 2 else (new, old)
+        took = {server: server.serve(piece) for server in turns}
+        took_s.append((took[old], took[new]))
+    old_s, new_s = np.array(took_s).T
+    drawn = np.random.default_rng(0).integers(0, len(old_s), (RESAMPLES, len(old_s)))
+    spread = old_s[drawn].sum(axis=1) / new_s[drawn].sum(axis=1)
+    total = float(old_s.sum()), float(new_s.sum())
+    return total, total[0] / total[1], float(spread.std())
 
 
 def _decoding_gain(old: Server, new: Server) -> float | None:
