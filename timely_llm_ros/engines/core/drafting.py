@@ -79,9 +79,11 @@ class Drafting:
         """Return a step with drafts in it, for which no KV has to go.
 
         What a prompt's eviction needs room for, or looks at, stays as it is. Nobody waits for the
-        background, whose steps may be interrupted.
+        background, whose steps may be interrupted. Beside others' prompts a draft saves no step,
+        because theirs come anyway.
         """
-        if plan.background or any(generation.evicts for generation in plan.running):
+        shared = not plan.decodes_only and len(plan.running) > 1
+        if shared or plan.background or any(generation.evicts for generation in plan.running):
             return plan
         worth = partial(self.worth, sum(row.samples for row in plan.rows))
         rows = []
