@@ -163,9 +163,12 @@ async def front(
             while not finish:
                 token, finish = await asked.told.get()
                 await response.write(_event(token, finish))
+            await response.write(b'data: [DONE]\n\n')
+        except ConnectionResetError:
+            # Its client hung up, which mostly is known before something is written.
+            pass
         finally:
             batcher.leave(asked)
-        await response.write(b'data: [DONE]\n\n')
         return response
 
     app = web.Application()
