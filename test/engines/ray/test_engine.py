@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.engines.engine_run import LIMIT_S
-from support.engines.ray_runs import ReplicaRun, on_ray, request, simulated, written_plan
+from support.engines.ray_runs import ReplicaRun, asking_plan, on_ray, request, simulated
 
 from benchmarks.common import ray_nodes
 from timely_llm_ros.cli.main import main as timely_llm
@@ -204,39 +204,34 @@ async def test_work_brings_another_replica_which_drains_after_it_and_nothing_is_
         return usual(fewest, most) | reports | {'upscale_delay_s': 0.5, 'downscale_delay_s': 3.0}
 
     monkeypatch.setattr(autoscaling, 'autoscaling', impatient)
-    config = on_ray(simulated(decode_s=0.1, max_running=2), 'grows', replicas=1, most_replicas=2)
+    each = simulated(plan_text=asking_plan, decode_s=0.2, max_running=2)
+    config = on_ray(each, 'grows', replicas=1, most_replicas=2)
     async with ReplicaRun(config, answers=False) as run:
         await run.servers(1)
         numbers: list[int] = []
 
-        def submit() -> None:
-            numbers.append(len(numbers))
-            run.engine.submit(request(numbers[-1]))
-
         def grown() -> bool:
-            """Keep robots waiting until there is another replica."""
-            if run.state is None or run.state.waited_for < 4:
-                submit()
-            return [one.well for one in run.replicas] == [True, True]
+            """Keep robots waiting until another replica has plans."""
+            if sum(f'g{number}' not in run.segments for number in numbers) < 6:
+                numbers.append(len(numbers))
+                run.engine.submit(request(numbers[-1]))
+            return [one.well and one.generations > 0 for one in run.replicas] == [True, True]
 
         await run.until(grown)
-        for _ in range(4):
-            submit()
         assert timely_llm(['cluster', '--app', 'grows', 'scale', '1']) == 1
         assert 'their number follows their work' in capsys.readouterr().err
-        # Soon all wait for their robots, which is no work.
+        # Soon each plan waits for its robot, which is no work.
         await run.until(lambda: sum(one.well for one in run.replicas) == 1)
-        assert sum(one.generations > 0 for one in run.replicas) == 2
         assert not run.ended
-        run.answers = True
+        assert sum(one.generations for one in run.replicas) == len(numbers)
+        assert len(run.replicas) == 2, 'one drains'
         for number in numbers:
-            if len(run.segments.get(f'g{number}', ())) == 3:
-                run.engine.resume(f'g{number}', 'true')
+            run.engine.resume(f'g{number}', 'true')
         await run.all_ended(numbers)
         assert not run.other
         for number in numbers:
             texts = [event.segment.text for event in run.segments[f'g{number}']]
-            assert ''.join(texts) == written_plan(request(number))
+            assert ''.join(texts) == asking_plan(request(number))
             assert run.ended[f'g{number}'].reason == 'stop'
         await run.servers(1)
 
