@@ -263,6 +263,31 @@ def test_segment_for_another_robot_is_refused(
     assert fleet.journal() == before
 
 
+def test_a_stop_that_comes_as_a_goal_stops_that_robot_alone(
+    start_fleet: Callable[..., Fleet],
+) -> None:
+    fleet = start_fleet(
+        robots={'drone_1': 'tello', 'drone_2': 'tello'}, executor={'time_scale': 1.0}
+    )
+    stopped = fleet.segment('drone_1', text='delay(10000);').wait_accepted()
+    other = fleet.segment('drone_2', text='delay(10000);').wait_accepted()
+    for robot in fleet.robots:
+        fleet.wait_started('delay(10000)', robot)
+    assert {state[-1].action for state in fleet.states.values()} == {
+        f'/{fleet.name("drone_1/execute_segment").lstrip("/")}'
+    }
+    segment = SkillSegment(robot='drone_1')
+    action = fleet.execute_segment['drone_1']
+    status, result = Goal(
+        fleet.client, action, ExecuteSegment.Goal(segment=segment, stop=True)
+    ).result()
+    assert (status, result.error_code, result.error_msg) == (SUCCEEDED, Code.NONE, '')
+    assert stopped.result()[1].error_code == Code.CANCELED
+    assert other.answer is None
+    other.cancel()
+    assert other.result()[1].error_code == Code.CANCELED
+
+
 def test_segment_sent_by_hand(fleet: Fleet) -> None:
     goal = fleet.segment(text='delay(100);take_picture;')
     status, result = goal.result()

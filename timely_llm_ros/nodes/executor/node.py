@@ -19,6 +19,7 @@ from timely_llm_ros.nodes.executor.metrics import executor_samples
 from timely_llm_ros.nodes.executor.parameters import ExecutorParameters
 from timely_llm_ros.nodes.executor.planner_watch import PERIOD_S
 from timely_llm_ros.nodes.executor.robot_server import RobotServer
+from timely_llm_ros.nodes.executor.segment_server import SegmentServer
 from timely_llm_ros.nodes.executor.topic_perception import TopicPerception
 from timely_llm_ros.processes import take_precedence
 from timely_llm_ros.ros import (
@@ -72,6 +73,12 @@ class ExecutorNode(LifecycleNode):  # type: ignore[misc]
         self.parameters = declare(self, ExecutorParameters)
         self._exporter = Exporter(self.parameters.metrics, 'executor')
         self._bodies = robot_bodies(self.parameters, self.get_namespace())
+        self._segments = SegmentServer(
+            self,
+            ros,
+            self._bodies[0].robot,
+            result_timeout_s=self.parameters.result_timeout_s,
+        )
         self.servers = [self._server(body) for body in self._bodies]
         self._heartbeats = IdentifiedSubscription(self, Header, HEARTBEAT_TOPIC, HEARTBEAT_QOS)
         self._events = IdentifiedSubscription(self, TaskEvent, TASK_EVENTS_TOPIC, EVENTS_QOS)
@@ -86,9 +93,9 @@ class ExecutorNode(LifecycleNode):  # type: ignore[misc]
             self._ros,
             body.robot,
             executor,
+            self._segments,
             planner_timeout_s=parameters.planner_timeout_s,
             state_period_s=parameters.state_period_s,
-            result_timeout_s=parameters.result_timeout_s,
         )
 
     def _perception(self, body: RobotBody) -> Perception | None:
@@ -122,7 +129,8 @@ class ExecutorNode(LifecycleNode):  # type: ignore[misc]
                 # Before anybody can reach it: nothing that comes early is refused.
                 self._activate()
             for server in self.servers:
-                server.open()
+                server.stops.open()
+            self._segments.open(self.servers)
             self._ros.start(self)
             if self.parameters.autostart:
                 self._ros.call(autostart, self)
