@@ -109,13 +109,20 @@ def test_segment_without_a_planner(start_fleet: Callable[..., Fleet]) -> None:
     assert fleet.journal()[-1]['event'] == 'safe'
 
 
-def test_worker_that_hangs_by_default(start_fleet: Callable[..., Fleet]) -> None:
-    fleet = start_fleet(start_planner=False, executor={'worker_timeout_s': 0.2})
+@pytest.mark.parametrize(('works', 'limit'), [(True, 'for 0.2 s'), (False, 'for 4.2 s')])
+def test_worker_that_hangs(start_fleet: Callable[..., Fleet], works: bool, limit: str) -> None:
+    fleet = start_fleet(
+        start_planner=False,
+        executor={'worker_timeout_s': 0.2, 'planner_timeout_s': 0.0, 'time_scale': 1.0},
+    )
     executor = fleet.executors[0]
+    if works:
+        fleet.segment(text='delay(100000);')
+        fleet.wait_started('delay(100000)')
     os.kill(executor.children[0], signal.SIGSTOP)
     assert executor.wait() != 0
     assert 'no sign of life from worker' in executor.output
-    assert 'for 0.2 s' in executor.output
+    assert limit in executor.output
     assert fleet.journal()[-1]['event'] == 'safe'
 
 

@@ -42,7 +42,7 @@ def server_at_rest(
     ros: Any = SimpleNamespace(loop=clock)
     server = RobotServer(
         MagicMock(), ros, 'r', executor, MagicMock(name='segments'),
-        planner_timeout_s=1.0, state_period_s=period_s,
+        planner_timeout_s=1.0, state_period_s=period_s, begins=MagicMock(),
     )  # fmt: skip
     return server, executor, states.publish, clock
 
@@ -136,6 +136,7 @@ def test_a_robot_that_is_connected_by_now_is_not_connected_again(
         MagicMock(),
         planner_timeout_s=0.0,
         state_period_s=0.1,
+        begins=MagicMock(),
     )
 
     async def reconnect(*, connected_meanwhile: bool) -> int:
@@ -162,6 +163,7 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> RobotServer:
         stop=AsyncMock(),
         cut_power=AsyncMock(),
         execute=AsyncMock(return_value=SegmentOutcome(0)),
+        state=IDLE,
     )
     return RobotServer(
         node,
@@ -171,6 +173,7 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> RobotServer:
         MagicMock(),
         planner_timeout_s=0.0,
         state_period_s=0.1,
+        begins=MagicMock(),
     )
 
 
@@ -186,6 +189,25 @@ def outcomes(server: RobotServer) -> list[tuple[Taken, int]]:
     """Return the segments of which clients were told the outcome, and the code that it has."""
     end: Any = server._segments.end
     return [(call.args[0], call.args[1].ending.code) for call in end.call_args_list]
+
+
+def test_a_robot_rests_until_just_before_its_segment_starts(server: RobotServer) -> None:
+    begins: Any = server._begins
+    executor: Any = server.executor
+    rests: list[tuple[bool, int]] = []
+    begins.side_effect = lambda: rests.append((server.rests, executor.execute.await_count))
+
+    async def scenario() -> None:
+        server.activate()
+        assert server.rests
+        read_one(server)
+        assert rests == [(False, 0)]
+        await asyncio.gather(*server._runs.values())
+        await asyncio.sleep(0)
+
+    asyncio.run(scenario())
+    assert executor.execute.await_count == 1
+    assert server.rests
 
 
 def test_no_segment_starts_after_a_deactivation_that_was_noted(server: RobotServer) -> None:

@@ -27,6 +27,7 @@ from timely_llm_ros.ros import (
     HEARTBEAT_QOS,
     HEARTBEAT_TOPIC,
     METRICS_PERIOD_S,
+    REST_PERIOD_S,
     TASK_EVENTS_TOPIC,
     Exporter,
     IdentifiedSubscription,
@@ -96,6 +97,7 @@ class ExecutorNode(LifecycleNode):  # type: ignore[misc]
             self._segments,
             planner_timeout_s=parameters.planner_timeout_s,
             state_period_s=parameters.state_period_s,
+            begins=self._beat,
         )
 
     def _perception(self, body: RobotBody) -> Perception | None:
@@ -168,8 +170,7 @@ class ExecutorNode(LifecycleNode):  # type: ignore[misc]
     async def _keep_watch(self, stop: asyncio.Event) -> None:
         """Show the guard that the loop lives, and notice planners and robots that do not."""
         while True:
-            if self._guard is not None:
-                self._guard.beat(self.parameters.worker_timeout_s)
+            self._beat()
             for _, planner in self._heartbeats.take():
                 heard = [server.planner.heard(planner) for server in self.servers]
                 if not any(heard):
@@ -185,6 +186,16 @@ class ExecutorNode(LifecycleNode):  # type: ignore[misc]
                     self._doubled = True
                     stop.set()
             await asyncio.sleep(PERIOD_S)
+
+    def _beat(self) -> None:
+        """Show the guard that the loop lives; a robot that rests needs it less.
+
+        A fleet that starts holds its programs up for longer than a robot may move unwatched.
+        """
+        if self._guard is not None:
+            rests = all(server.rests for server in self.servers)
+            rest_s = REST_PERIOD_S if rests else 0.0
+            self._guard.beat(self.parameters.worker_timeout_s + rest_s)
 
     async def _configure(self) -> None:
         """Connect the robots, which makes them safe; done once, tried again where it failed.

@@ -19,6 +19,8 @@ from timely_llm_ros.ros import REST_PERIOD_S, STATE_QOS, SolePublisher
 from timely_llm_ros.ros.conversions import robot_state_message, segment_record
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rclpy.node import Node
 
     from timely_llm_ros.execution import ExecutorState, SegmentExecutor, SegmentProgress
@@ -53,6 +55,7 @@ class RobotServer:
         planner_timeout_s: How long the planner may be silent (s) while the robot has work of it;
             0 for ever. The robot is then brought to its safe action.
         state_period_s: How often :meth:`publish_change` is called (s).
+        begins: Called when the robot no longer rests, before it moves.
     """
 
     def __init__(
@@ -65,6 +68,7 @@ class RobotServer:
         *,
         planner_timeout_s: float,
         state_period_s: float,
+        begins: Callable[[], None],
     ) -> None:
         self.robot = robot
         self.executor = executor
@@ -90,7 +94,7 @@ class RobotServer:
         self._published: tuple[ExecutorState, bool, bool] | None = None
         """The last state that was published, and whether the robot was halted and active."""
         self._published_s = 0.0
-        self._state_period_s = state_period_s
+        self._state_period_s, self._begins = state_period_s, begins
 
     @property
     def gid(self) -> bytes:
@@ -98,6 +102,11 @@ class RobotServer:
         return self._states.gid
 
     # On the loop's thread
+
+    @property
+    def rests(self) -> bool:
+        """Whether the robot does nothing, and nothing that was read is about to begin."""
+        return not self._runs and self.executor.state.phase in ('idle', 'safe')
 
     async def claim(self) -> None:
         """Make sure that no other program executes for the robot.
@@ -162,8 +171,8 @@ class RobotServer:
         state = self.executor.state
         unheard_s = self._ros.loop.time() - self._published_s
         # It is soon known to a planner that is new, and new itself to another program of its name.
-        rests = state.phase in ('idle', 'safe') and not (self.planner.new or self._states.new)
-        period_s = REST_PERIOD_S if rests else WORK_PERIOD_S
+        new = self.planner.new or self._states.new
+        period_s = REST_PERIOD_S if self.rests and not new else WORK_PERIOD_S
         # The next call would come too late.
         due = unheard_s + self._state_period_s > period_s + LATE_S
         if (state, self.stops.halted, self.stops.active) != self._published or due:
@@ -277,6 +286,7 @@ class RobotServer:
             self._run(taken, segment, scene, plan_id), name=f'segment {segment.index}'
         )
         self._runs[taken] = run
+        self._begins()
         # A run that is cancelled before it begins runs none of its own lines.
         run.add_done_callback(partial(self._ended, taken))
 
