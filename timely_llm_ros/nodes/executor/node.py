@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
@@ -47,6 +48,9 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
+
+RIVAL_TURNS = 8
+"""Each robot's rivals are looked for once in so many times that the watch is kept."""
 
 TRANSITION_LIMIT_S = 2.0
 """How long the loop may take to note a transition (s)."""
@@ -169,7 +173,7 @@ class ExecutorNode(LifecycleNode):  # type: ignore[misc]
 
     async def _keep_watch(self, stop: asyncio.Event) -> None:
         """Show the guard that the loop lives, and notice planners and robots that do not."""
-        while True:
+        for turn in itertools.count():
             self._beat()
             for _, planner in self._heartbeats.take():
                 heard = [server.planner.heard(planner) for server in self.servers]
@@ -178,9 +182,11 @@ class ExecutorNode(LifecycleNode):  # type: ignore[misc]
             for event, publisher in self._events.take():
                 if event.event == TaskEvent.ENDED:
                     self._plan_ended(event, publisher)
-            for server in self.servers:
-                if self._configured:
+            if self._configured:
+                for server in self.servers:
                     server.check()
+            # Each look costs, and of hundreds of robots it would be most of what a program does.
+            for server in self.servers[turn % RIVAL_TURNS :: RIVAL_TURNS]:
                 if rival := server.rival():
                     _logger.error('robot %s: %s: leaving', server.robot, rival)
                     self._doubled = True
