@@ -39,7 +39,7 @@ def link(clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> Any:
     ros.call = lambda function, *arguments: function(*arguments)
     clients.client.return_value.server_is_ready.return_value = False
     made: Any = RosRobotLink(MagicMock(), ros, clients, 'r', MagicMock(), MagicMock(), LIMIT_S)
-    made._reach('/r/execute_segment')
+    made._meet('/r/execute_segment')
     return made
 
 

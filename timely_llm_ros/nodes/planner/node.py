@@ -142,7 +142,11 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
         Raises:
             ConfigurationError: Another planner serves these names.
         """
-        await self._heartbeat.claim()
+        meeting = asyncio.create_task(self._meet_robots(), name='meet robots')
+        try:
+            await self._heartbeat.claim()
+        finally:
+            meeting.cancel()
         # Robots stop when they do not hear it. An engine that computes must not hold it up.
         take_precedence(alone=True)
         self._ros.call(partial(take_precedence, alone=True))
@@ -162,6 +166,13 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
         await self._spans.close()
         await self._audit.close()
         return self._exit_code
+
+    async def _meet_robots(self) -> None:
+        """Hear the robots, which need not know of it, while it is not known whose they are."""
+        while True:
+            for link in self.links.values():
+                link.check()
+            await asyncio.sleep(CHECK_PERIOD_S)
 
     async def _give_signs_of_life(self) -> None:
         """Show that both threads live, and notice robots that do not."""

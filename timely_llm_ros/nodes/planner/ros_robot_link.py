@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rclpy.duration import Duration
+from rclpy.exceptions import NameValidationException
 from unique_identifier_msgs.msg import UUID
 
 from timely_llm_ros.action import ExecuteSegment
@@ -85,7 +86,7 @@ class _Sent:
 
 
 class SegmentClients:
-    """Clients of executors' actions, one for all robots of an executor. Used on the ROS thread."""
+    """Clients of executors' actions, one for all robots of an executor."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -127,7 +128,7 @@ class RosRobotLink:
         self.silence_limit_s = silence_limit_s
         self._node, self._ros, self._clients = node, ros, clients
         self._client: GoalClient | None = None
-        """Of its executor's action; made on the ROS thread once it has been heard."""
+        """Of its executor's action, once that has been heard."""
         segments = f'{robot}/skill_segments'
         self._segments = node.create_publisher(SkillSegment, segments, SEGMENTS_QOS)
         self._heartbeat = heartbeat
@@ -215,14 +216,13 @@ class RosRobotLink:
                 return
             self._give_up('its executor was started anew')
             self._executor, self.found = executor, ''
-            self._ros.call(self._reach, message.action)
-            self._meet()
+            self._meet(message.action)
             if any(message.plan_id.uuid):
                 plan, segment = uuid_text(message.plan_id), message.segment
                 self.found = f'plan {plan}, segment {segment}, of an earlier planner'
                 _logger.warning('robot %s: %s', self.robot, self.found)
         if self.silent:
-            self._meet()
+            self._meet(message.action)
         self._silence.heard()
         self._phase = message.phase
         self.halted, self.inactive = message.halted, message.inactive
@@ -236,8 +236,13 @@ class RosRobotLink:
                 self._end(stopping, SegmentOutcome(0))
                 self._ros.call(self._forget, stopping)
 
-    def _meet(self) -> None:
+    def _meet(self, action: str) -> None:
         self._met_s, self._server_seen = time.monotonic(), False
+        try:
+            self._client = self._clients.client(action)
+        except NameValidationException:
+            name = action[:80]
+            _logger.error('robot %s: action %r: expected its full name', self.robot, name)  # noqa: TRY400
 
     def _lost(self, problem: str) -> RobotUnavailableError:
         return RobotUnavailableError(f'robot {self.robot!r}: {problem}, expected its executor')
@@ -298,9 +303,6 @@ class RosRobotLink:
             raise self._lost(f'safe action: {outcome.ending.message}')
 
     # On the ROS thread
-
-    def _reach(self, action: str) -> None:
-        self._client = self._clients.client(action)
 
     def _send(self, sent: _Sent, message: SkillSegment) -> None:
         goal = ExecuteSegment.Goal(
