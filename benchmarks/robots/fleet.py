@@ -273,8 +273,8 @@ def main() -> int:
         return 130
     wanted = targets(figures)
     lost, came = lost_datagrams()
-    figures |= {'alone': alone, 'datagrams without room': lost, 'datagrams': came}
-    save('fleet', figures, wanted, path=options.json)
+    found = {'fleets': figures, 'alone': alone, 'datagrams without room': lost, 'datagrams': came}
+    save('fleet', found, wanted, path=options.json)
     return not all(target.ok for target in wanted)
 
 
