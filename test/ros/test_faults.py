@@ -117,8 +117,8 @@ def test_worker_that_hangs(start_fleet: Callable[..., Fleet], works: bool, limit
     )
     executor = fleet.executors[0]
     if works:
-        fleet.segment(text='delay(100000);')
-        fleet.wait_started('delay(100000)')
+        fleet.segment(text='delay(10000);')
+        fleet.wait_started('delay(10000)')
     os.kill(executor.children[0], signal.SIGSTOP)
     assert executor.wait() != 0
     assert 'no sign of life from worker' in executor.output
