@@ -70,8 +70,7 @@ class RobotServer:
         state_period_s: float,
         begins: Callable[[], None],
     ) -> None:
-        self.robot = robot
-        self.executor = executor
+        self.robot, self.executor = robot, executor
         self._ros, self._segments = ros, segments
         self.planner = PlannerWatch(robot, executor, planner_timeout_s)
         self.stops = StopServices(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from rclpy.action import GoalResponse
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from rclpy.node import Node
 
     from timely_llm_ros.execution import SegmentProgress
-    from timely_llm_ros.nodes.executor.robot_server import RobotServer
     from timely_llm_ros.ros import RosThread
 
 _logger = logging.getLogger(__name__)
@@ -46,6 +45,25 @@ class Taken:
     """Why it must not begin any more; loop's thread only."""
 
 
+class SegmentTaker(Protocol):
+    """One robot, for which goals come."""
+
+    robot: str
+
+    @property
+    def gid(self) -> bytes:
+        """The identity by which planners mean its executor; from any thread."""
+        ...
+
+    def take(self, taken: Taken) -> None:
+        """Do what a goal asks for; on the loop's thread."""
+        ...
+
+    def cancel(self, taken: Taken) -> None:
+        """Give up what a goal asks for; on the loop's thread."""
+        ...
+
+
 class SegmentServer:
     """Takes goals for the robots of one executor, and tells how they go and end.
 
@@ -61,12 +79,12 @@ class SegmentServer:
         self._result_timeout_s = result_timeout_s
         self.name: str = node.resolve_service_name(f'{first}/execute_segment')
         """Full name of the action."""
-        self._robots: dict[str, RobotServer] = {}
+        self._robots: dict[str, SegmentTaker] = {}
         self._by_goal: dict[bytes, Taken] = {}
         self._taking: Taken | None = None
         self._server: DeferredActionServer | None = None
 
-    def open(self, servers: Iterable[RobotServer]) -> None:
+    def open(self, servers: Iterable[SegmentTaker]) -> None:
         """Begin to serve these robots, before the node does."""
         self._robots = {server.robot: server for server in servers}
         self._server = DeferredActionServer(
@@ -127,7 +145,7 @@ class SegmentServer:
         taken.goal = goal
         self._by_goal[bytes(goal.goal_id.uuid)] = taken
 
-    def _require_goal(self, taken: Taken, server: RobotServer) -> None:
+    def _require_goal(self, taken: Taken, server: SegmentTaker) -> None:
         """Stop a segment whose goal rclpy could not accept: nobody would hear of it."""
         if taken.goal is None:
             self._ros.call_loop(server.cancel, taken)
