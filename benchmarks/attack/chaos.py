@@ -38,7 +38,6 @@ from rich.progress import Progress
 from benchmarks.attack import rules
 from benchmarks.attack.faults import Attacker
 from benchmarks.attack.fleet import CLIENTS, EXECUTORS, MOCKS, ROBOTS, Fleet
-from benchmarks.attack.network import enter_first_host
 from benchmarks.attack.processes import (
     SLOPES,
     adopt_orphans,
@@ -48,7 +47,16 @@ from benchmarks.attack.processes import (
 )
 from benchmarks.attack.schedule import Fault, kinds, schedule
 from benchmarks.attack.traces import check_trace
-from benchmarks.common import FROM_ZERO, POSITIVE, Sample, Target, arguments, sample, save
+from benchmarks.common import (
+    FROM_ZERO,
+    POSITIVE,
+    Sample,
+    Target,
+    arguments,
+    enter_own_host,
+    sample,
+    save,
+)
 from timely_llm_ros.demo import Children
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.testing import free_domain
@@ -311,7 +319,7 @@ def main() -> int:
     if options.seed is None:
         options.seed = random.SystemRandom().randrange(10_000)
         sys.argv += ['--seed', str(options.seed)]
-    two_hosts = enter_first_host(MODULE, sys.argv[1:])
+    two_hosts = enter_own_host(MODULE, sys.argv[1:])
     adopt_orphans()
     os.environ['ROS_DOMAIN_ID'] = str(free_domain())
     # Not LOCALHOST, with which Fast DDS speaks through shared memory whatever it is told.

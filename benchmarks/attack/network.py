@@ -1,8 +1,8 @@
 """Two hosts on this machine, with a link between them that loses, doubles and delays packets.
 
 Each host is a network namespace with shared memory of its own, so that programs on one reach those
-on the other through the link alone. The link is a program that carries Ethernet frames between two
-TAP devices: not every kernel has netem.
+on the other through the link alone; the first one is where the attack runs. The link is a program
+that carries Ethernet frames between two TAP devices: not every kernel has netem.
 
     python -m benchmarks.attack.network --seed 0
 
@@ -18,67 +18,27 @@ import ctypes
 import fcntl
 import json
 import os
-import shutil
 import struct
 import subprocess
 import sys
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.common import own_shared_memory
 from timely_llm_ros.drivers.tello.mock import Link
 from timely_llm_ros.processes import take_precedence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-INSIDE = 'TIMELY_ATTACK_HOST'
-"""Environment variable that says that a program runs on the first host."""
-
 TUNSETIFF, IFF_TAP, IFF_NO_PI = 0x400454CA, 0x0002, 0x1000
-SHARED_MEMORY = '/dev/shm'  # noqa: S108 (it is mounted, not written)
 CLONE_NEWNS, CLONE_NEWNET = 0x00020000, 0x40000000
 FRAME_BYTES = 1 << 16
-
-
-def enter_first_host(module: str, arguments: Sequence[str]) -> bool:
-    """Start this program again on the first host, if the system allows it; else return.
-
-    Returns:
-        Whether it runs on the first host now.
-    """
-    if os.environ.get(INSIDE):
-        _own_shared_memory()
-        _ip('link set lo up')
-        return True
-    ways = [['unshare', '--net', '--mount'], ['unshare', '--map-root-user', '--net', '--mount']]
-    probe = [
-        'sh',
-        '-c',
-        f'mount -t tmpfs tmpfs {SHARED_MEMORY} && ip tuntap add dev probe mode tap',
-    ]
-    if shutil.which('unshare') and shutil.which('nsenter') and shutil.which('ip'):
-        for way in ways:
-            if subprocess.run([*way, *probe], capture_output=True, check=False).returncode == 0:
-                os.environ[INSIDE] = '1'
-                os.execvp(way[0], [*way, sys.executable, '-m', module, *arguments])  # noqa: S606 (no shell is wanted)
-    return False
 
 
 def on_second_host(link_pid: int, command: Sequence[str]) -> list[str]:
     """Return the command that runs a program on the second host."""
     return ['nsenter', '--target', str(link_pid), '--net', '--mount', '--', *command]
-
-
-def lost_datagrams() -> tuple[int, int]:
-    """Return how many UDP datagrams found no room in their socket on this host, and how many came.
-
-    Counted since the host began, whoever they were for.
-    """
-    lines = Path('/proc/net/snmp').read_text().splitlines()
-    names, values = (line.split()[1:] for line in lines if line.startswith('Udp:'))
-    found = dict(zip(names, map(int, values), strict=True))
-    return found['RcvbufErrors'], found['RcvbufErrors'] + found['InDatagrams']
 
 
 def _ip(arguments: str) -> None:
@@ -100,11 +60,7 @@ def _leave_host() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWNET | CLONE_NEWNS) != 0:
         raise OSError(ctypes.get_errno(), 'unshare')
-    _own_shared_memory()
-
-
-def _own_shared_memory() -> None:
-    subprocess.run(['mount', '-t', 'tmpfs', 'tmpfs', SHARED_MEMORY], check=True)
+    own_shared_memory()
 
 
 def _carry(source: int, sink: int, link: Link) -> None:

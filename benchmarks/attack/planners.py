@@ -38,9 +38,17 @@ from timely_llm_ros.msg import SkillSegment
 
 from benchmarks.attack import rules
 from benchmarks.attack.fleet import Fleet
-from benchmarks.attack.network import enter_first_host, lost_datagrams
 from benchmarks.attack.processes import adopt_orphans, left_over
-from benchmarks.common import COUNT, POSITIVE, Target, arguments, family, save
+from benchmarks.common import (
+    COUNT,
+    POSITIVE,
+    Target,
+    arguments,
+    enter_own_host,
+    family,
+    lost_datagrams,
+    save,
+)
 from timely_llm_ros.demo import find_program
 from timely_llm_ros.processes import prepare_for_dds
 from timely_llm_ros.ros import SEGMENTS_QOS, IdentifiedSubscription
@@ -370,7 +378,7 @@ def main() -> int:
     if options.robots < options.planners:
         parser.error(f'--robots {options.robots}: expected one for each planner at least')
     # Alone it may speak as fleets do: under LOCALHOST rmw_fastrtps makes sockets of its own.
-    alone = enter_first_host('benchmarks.attack.planners', sys.argv[1:])
+    alone = enter_own_host('benchmarks.attack.planners', sys.argv[1:])
     adopt_orphans()
     prepare_for_dds()
     os.environ |= {

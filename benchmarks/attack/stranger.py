@@ -46,10 +46,11 @@ class Stranger(Node):  # type: ignore[misc]
             robot: self.create_publisher(RobotState, f'{robot}/robot_state', STATE_QOS)
             for robot in robots
         }
-        self._robots = [
-            (robot, skill_set, GoalClient(self, ExecuteSegment, f'{robot}/execute_segment'))
-            for robot, skill_set in robots.items()
-        ]
+        self._skill_sets = robots
+        self._clients: dict[str, GoalClient] = {}
+        """Of the actions that take the robots' segments, by robot."""
+        for robot in robots:
+            self.create_subscription(RobotState, f'{robot}/robot_state', self._on_state, STATE_QOS)
         self.create_subscription(TaskEvent, TASK_EVENTS_TOPIC, self._on_event, EVENTS_QOS)
         self.create_timer(PERIOD_S, self._lie)
         self.create_timer(SEGMENT_PERIOD_S, self._command)
@@ -62,6 +63,11 @@ class Stranger(Node):  # type: ignore[misc]
             state.header.stamp = stamp
             publisher.publish(state)
 
+    def _on_state(self, state: RobotState) -> None:
+        """Meet a robot's executor; the stranger's own states name none."""
+        if state.action and state.robot not in self._clients:
+            self._clients[state.robot] = GoalClient(self, ExecuteSegment, state.action)
+
     def _on_event(self, event: TaskEvent) -> None:
         """Say of each task that is begun that it has ended."""
         if event.event in (TaskEvent.ACCEPTED, TaskEvent.SEGMENT_STARTED):
@@ -71,9 +77,9 @@ class Stranger(Node):  # type: ignore[misc]
 
     def _command(self) -> None:
         """Send segments in the name of a planner, and to an executor, that do not exist."""
-        for robot, skill_set, client in self._robots:
+        for robot, client in self._clients.items():
             if client.server_is_ready():
-                segment = SkillSegment(robot=robot, skill_set=skill_set, text='stop;')
+                segment = SkillSegment(robot=robot, skill_set=self._skill_sets[robot], text='stop;')
                 for names in ({'planner': b'x' * 16}, {'executor': b'y' * 16}):
                     client.send_goal_async(ExecuteSegment.Goal(segment=segment, **names))
 

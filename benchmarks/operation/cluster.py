@@ -1,11 +1,15 @@
-"""Replicas on Ray nodes against one engine with as many places, in real time.
+"""Replicas on Ray nodes, and HTTP servers, against one engine with as many places, in real time.
 
     .venv/bin/python -m benchmarks.operation.cluster [--robots 200] [--draws 3] [--seconds 60]
 
 The tasks of a fleet that is as busy as TimelyLLM's WID1 go to one planner. Its engine is either one
 simulated engine of this process at the pace of an 8B model, or four of a quarter of its places each
-on two Ray nodes, chosen as the engine ``ray`` does, or in turn. A step takes as long however many
-generations it has: what is compared is what the way between planner and replicas costs.
+on two Ray nodes, chosen as the engine ``ray`` does, or in turn. Or it is the engine ``openai`` with
+four HTTP servers of that pace and those places in a process of their own, which serve requests in
+the order in which they come and keep KV as stock vLLM does. There each session stays at its server,
+or a load balancer without sessions gives each request to the next one, where its KV may not be; it
+is in the servers' process, so that the way through it costs nothing. A step takes as long however
+many generations it has: what is compared is what the way between planner and replicas costs.
 
 Then the same load meets a replica that is killed, one that drains and one that comes, in the middle
 of it. At the end the embedded model says what Ray adds to the time of an event: in a process of its
@@ -31,6 +35,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from benchmarks.common import Target, arguments, ray_nodes, save
+from benchmarks.operation.paced_servers import PacedEngine, paced_servers
 from benchmarks.workloads import System, compose, fleet_spec, plan_tokens, serve_workload
 from lrtrace.statistics import percentile
 from timely_llm_ros.engines import (
@@ -167,9 +172,16 @@ async def app(config: RayConfig) -> AsyncIterator[None]:
 Told = Callable[[str], None]
 
 
-async def compare(robots: int, draws: int, seconds: float, places: int, tell: Told) -> list[Served]:
-    """Serve each draw in each way, one after the other."""
+async def compare(
+    robots: int, draws: int, seconds: float, places: int, tell: Told
+) -> tuple[list[Served], dict[str, int]]:
+    """Serve each draw in each way, one after the other.
+
+    Returns:
+        How that went, and how many tokens of prompts the HTTP servers computed in each way.
+    """
     found = []
+    computed: Counter[str] = Counter()
     for draw in range(draws):
         workload = compose(fleet_spec(robots, seconds), draw)
         one = SimulatedEngine(engine_config(workload, REPLICAS * places))
@@ -181,7 +193,15 @@ async def compare(robots: int, draws: int, seconds: float, places: int, tell: To
                 engine = make(config, create_engine)
                 found.append(served(way, await serve_workload(workload, [engine])))
                 tell(line(found[-1]))
-    return found
+        each = engine_config(workload, places)
+        plans = {str(number): plan_tokens(task) for number, task in enumerate(workload.tasks)}
+        for way, balanced in (('openai', False), ('openai, in turn', True)):
+            async with paced_servers(each, plans, REPLICAS, balanced=balanced) as servers:
+                http = PacedEngine(servers.urls, each, REPLICAS // len(servers.urls))
+                found.append(served(way, await serve_workload(workload, [http])))
+                tell(line(found[-1]))
+            computed[way] += servers.computed
+    return found, dict(computed)
 
 
 async def disturb(name: str, seconds: float, tell: Told) -> dict[str, float]:
@@ -317,10 +337,10 @@ def targets(found: list[Served], hurt: Served, what: dict[str, Any]) -> list[Tar
 async def run(options: argparse.Namespace) -> None:
     shape = options.seconds, options.places
     with Progress(console=Console(stderr=True)) as progress:
-        progress.add_task(f'{options.draws} draws in three ways, one disturbed', total=None)
+        progress.add_task(f'{options.draws} draws in five ways, one disturbed', total=None)
         tell = progress.console.print
         tell(f'{"way":16} {"tasks":>6} {"failed":>7} {"utility":>8} {"p50 s":>8} {"p99 s":>8}')
-        found = await compare(options.robots, options.draws, *shape, tell)
+        found, computed = await compare(options.robots, options.draws, *shape, tell)
         hurt, what = await disturbed(options.robots, options.draws, *shape, tell)
         costs = await event_costs(tell)
     figures = {
@@ -328,6 +348,7 @@ async def run(options: argparse.Namespace) -> None:
         'seconds': options.seconds,
         'places': options.places,
         'served': [asdict(one) for one in [*found, hurt]],
+        'computed_tokens': computed,
         'disturbed': what,
         'events': costs,
     }

@@ -85,7 +85,7 @@ def planners() -> str:
 
 def many_robots() -> str:
     """Return what it takes until robots are up, and what they cost."""
-    found = read('fleet').figures
+    found = read('fleet').figures['fleets']
     return table(
         ('', 'robots', 'all up', 'idle planner', 'planner', 'executors'),
         (

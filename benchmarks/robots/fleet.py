@@ -5,6 +5,7 @@ engine. All are up once each robot has done a task. The planner's processor time
 nobody asks for anything. Once all have met the client, tasks of one short call come at random to
 random robots, so many a second whether those before have ended or not, one in four of them urgent;
 responses are the planner's own, and a task that does not succeed, for whatever reason, has failed.
+The programs have a host of their own where the system allows it, on which they speak as fleets do.
 With ``--discovery both`` the large fleet comes up once more with Fast DDS's discovery server, which
 the wheel ``ros-fastdds`` has and every ROS 2.
 
@@ -34,7 +35,16 @@ import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 
-from benchmarks.common import COUNT, POSITIVE, Target, arguments, lines_of, save
+from benchmarks.common import (
+    COUNT,
+    POSITIVE,
+    Target,
+    arguments,
+    enter_own_host,
+    lines_of,
+    lost_datagrams,
+    save,
+)
 from benchmarks.robots.ros import SETTLE_S, TEXT, FleetUnderTest
 from timely_llm_ros.demo import Children
 from timely_llm_ros.processes import prepare_for_dds
@@ -254,14 +264,17 @@ def main() -> int:
     server = str(beside) if beside.is_file() else shutil.which(SERVER) or ''
     if not server and options.discovery != 'simple':
         parser.error(f'--discovery {options.discovery}: no {SERVER} here; expected it, or "simple"')
+    alone = enter_own_host('benchmarks.robots.fleet', sys.argv[1:])
     prepare_for_dds()
-    os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
+    os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'SUBNET' if alone else 'LOCALHOST'
     try:
         figures = run(options, server)
     except KeyboardInterrupt:
         return 130
     wanted = targets(figures)
-    save('fleet', figures, wanted, path=options.json)
+    lost, came = lost_datagrams()
+    found = {'fleets': figures, 'alone': alone, 'datagrams without room': lost, 'datagrams': came}
+    save('fleet', found, wanted, path=options.json)
     return not all(target.ok for target in wanted)
 
 

@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 import uuid
+from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,6 +58,10 @@ SETTLE_S = 5.0
 GOAL_LIMIT_S = 10.0
 MEETINGS = 3
 TICK_S = 1.0 / os.sysconf('SC_CLK_TCK')
+AT_ONCE, AGAIN_S = 64, 0.5
+"""How many robots are asked at a time whether they are up, and how soon one is again that was not
+(s): otherwise this were the load."""
+
 BARE = 'bare_action'
 TEXT = 'delay(100);'
 
@@ -100,36 +105,46 @@ class FleetUnderTest:
         stdin = client.process.stdin
         assert stdin is not None
 
-        def send(robot: str) -> None:
-            task = {'key': robot, 'robot': robot, 'instruction': TEXT, 'scene': []}
-            stdin.write(json.dumps(task).encode() + b'\n')
+        unasked, asked = deque(self.robots), set[str]()
+
+        def ask() -> None:
+            while unasked and len(asked) < AT_ONCE:
+                asked.add(robot := unasked.popleft())
+                task = {'key': robot, 'robot': robot, 'instruction': TEXT, 'scene': []}
+                stdin.write(json.dumps(task).encode() + b'\n')
             stdin.flush()
+
+        def ask_again(robot: str) -> None:
+            unasked.append(robot)
+            ask()
 
         row = progress.add_task(f'{len(self.robots)} robots come up', total=len(self.robots))
         missing, loop = set(self.robots), asyncio.get_running_loop()
-        # Many robots that are not there yet are not asked for so often that this is the load.
-        again_s = max(0.05, len(missing) / 500)
         try:
             async with asyncio.timeout(limit_s):
                 async for line in lines_of(client):
                     event = json.loads(line)
+                    key = event.get('key', '')
                     match event['event']:
                         case 'ready':
-                            for robot in self.robots:
-                                send(robot)
+                            ask()
                         case 'result' if event['status'] == 'succeeded':
-                            missing.discard(event['key'])
+                            missing.discard(key)
                             progress.update(row, completed=len(self.robots) - len(missing))
                         case 'result' if event['error_code'] == PlanTask.Result.ROBOT_UNAVAILABLE:
-                            loop.call_later(again_s, send, event['key'])
+                            loop.call_later(AGAIN_S, ask_again, key)
                         case 'result' if event['status'] == 'unknown':
                             # The client was too busy to ask for it in time.
-                            loop.call_later(again_s, send, event['key'])
-                        case 'lost' if event['key']:
+                            loop.call_later(AGAIN_S, ask_again, key)
+                        case 'lost' if key:
                             # A planner that meets thousands of endpoints may be silent for seconds.
-                            loop.call_later(again_s, send, event['key'])
+                            loop.call_later(AGAIN_S, ask_again, key)
                         case 'result' | 'rejected':
-                            raise RuntimeError(f'{event["key"]}: {event["error"]}')
+                            raise RuntimeError(f'{key}: {event["error"]}')
+                        case _:
+                            continue
+                    asked.discard(key)
+                    ask()
                     if not missing:
                         break
         except TimeoutError:

@@ -35,7 +35,7 @@ def program(
 
     def make(gid: bytes, published: int) -> tuple[SolePublisher, Callable[[bytes, int], str]]:
         """Return a program that has just claimed its name, and what it says to another."""
-        made = SolePublisher(node, MagicMock(), 'heartbeat', MagicMock(), action='plan_task')
+        made = SolePublisher(node, MagicMock(), 'heartbeat', MagicMock(), service='plan_task')
         made._new_until_s = clock.s + NEW_S
 
         def hears(other: bytes, number: int) -> str:
@@ -58,7 +58,7 @@ def test_the_newer_one_leaves_whatever_its_identity_is(
     _, old_hears = program(older, LONG)
     _, new_hears = program(newer, ALIKE)
     assert not old_hears(newer, ALIKE)
-    assert 'another program serves it' in new_hears(older, LONG)
+    assert 'another program has it' in new_hears(older, LONG)
 
 
 @pytest.mark.parametrize('number', [LONG - ALIKE, LONG, LONG + ALIKE, 0])

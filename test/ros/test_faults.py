@@ -109,13 +109,20 @@ def test_segment_without_a_planner(start_fleet: Callable[..., Fleet]) -> None:
     assert fleet.journal()[-1]['event'] == 'safe'
 
 
-def test_worker_that_hangs_by_default(start_fleet: Callable[..., Fleet]) -> None:
-    fleet = start_fleet(start_planner=False, executor={'worker_timeout_s': 0.2})
+@pytest.mark.parametrize(('works', 'limit'), [(True, 'for 0.2 s'), (False, 'for 4.2 s')])
+def test_worker_that_hangs(start_fleet: Callable[..., Fleet], works: bool, limit: str) -> None:
+    fleet = start_fleet(
+        start_planner=False,
+        executor={'worker_timeout_s': 0.2, 'planner_timeout_s': 0.0, 'time_scale': 1.0},
+    )
     executor = fleet.executors[0]
+    if works:
+        fleet.segment(text='delay(10000);')
+        fleet.wait_started('delay(10000)')
     os.kill(executor.children[0], signal.SIGSTOP)
     assert executor.wait() != 0
     assert 'no sign of life from worker' in executor.output
-    assert 'for 0.2 s' in executor.output
+    assert limit in executor.output
     assert fleet.journal()[-1]['event'] == 'safe'
 
 
@@ -261,6 +268,31 @@ def test_segment_for_another_robot_is_refused(
     assert (status, result.error_code) == (ABORTED, Code.INVALID_SEGMENT)
     assert offending in result.error_msg
     assert fleet.journal() == before
+
+
+def test_a_stop_that_comes_as_a_goal_stops_that_robot_alone(
+    start_fleet: Callable[..., Fleet],
+) -> None:
+    fleet = start_fleet(
+        robots={'drone_1': 'tello', 'drone_2': 'tello'}, executor={'time_scale': 1.0}
+    )
+    stopped = fleet.segment('drone_1', text='delay(10000);').wait_accepted()
+    other = fleet.segment('drone_2', text='delay(10000);').wait_accepted()
+    for robot in fleet.robots:
+        fleet.wait_started('delay(10000)', robot)
+    assert {state[-1].action for state in fleet.states.values()} == {
+        f'/{fleet.name("drone_1/execute_segment").lstrip("/")}'
+    }
+    segment = SkillSegment(robot='drone_1')
+    action = fleet.execute_segment['drone_1']
+    status, result = Goal(
+        fleet.client, action, ExecuteSegment.Goal(segment=segment, stop=True)
+    ).result()
+    assert (status, result.error_code, result.error_msg) == (SUCCEEDED, Code.NONE, '')
+    assert stopped.result()[1].error_code == Code.CANCELED
+    assert other.answer is None
+    other.cancel()
+    assert other.result()[1].error_code == Code.CANCELED
 
 
 def test_segment_sent_by_hand(fleet: Fleet) -> None:

@@ -133,7 +133,8 @@ def test_a_goal_that_waits_for_its_client_can_be_dropped(
         patched.setattr(client.node, 'get_subscriptions_info_by_topic', look)
         early = pair.send('early', planner=pair.asking())
         wait_for(lambda: len(looks) > 1, 'a second look for the client')
-        pair.server.drop_early()
+        pair.server.drop_early(lambda goal: goal.segment.text == 'another')
+        pair.server.drop_early(lambda goal: goal.segment.text == 'early')
     later = pair.send('later').wait_accepted()
     pair.finish(pair.goals[0], succeeded=True)
     assert later.result()[0] == SUCCEEDED

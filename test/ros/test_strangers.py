@@ -120,8 +120,8 @@ def test_second_executor_refuses_to_start(fleet: Fleet) -> None:
     second = fleet.start_executor(['drone_1'])
     fleet.executors.append(second)
     assert second.wait() == 1
-    assert 'drone_1/execute_segment' in second.output
-    assert 'another program serves it, expected none' in second.output
+    assert 'drone_1/stop' in second.output
+    assert 'another program has it, expected none' in second.output
     assert 'Traceback' not in second.output
     status, result = goal.result()
     assert status == SUCCEEDED, result.error_msg
@@ -133,7 +133,7 @@ def test_second_planner_refuses_to_start(fleet: Fleet) -> None:
     second = fleet.start_planner()
     try:
         assert second.wait() == 1
-        assert 'another program serves it, expected none' in second.output
+        assert 'another program has it, expected none' in second.output
     finally:
         second.close()
     status, result = goal.result()
@@ -146,7 +146,7 @@ def only_one_stays(programs: list[Program]) -> tuple[Program, Program]:
     gone = [program for program in programs if program.process.poll() is not None]
     assert len(gone) == 1
     assert gone[0].process.poll() == 1
-    assert 'another program serves it' in gone[0].output
+    assert 'another program has it' in gone[0].output
     return next(program for program in programs if program is not gone[0]), gone[0]
 
 

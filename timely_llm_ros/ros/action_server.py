@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
@@ -79,6 +80,7 @@ class DeferredActionServer(ActionServer):  # type: ignore[misc]
         """The client that was last seen to be discovered whole."""
         self._early: deque[tuple[float, Any]] = deque()
         """Goals of a client that is not, and when each came (s)."""
+        self._keeping = threading.Lock()
         self._others: deque[bytes] = deque(maxlen=OTHERS_KEPT)
         """Ids of goals that are for another server of the name."""
 
@@ -125,7 +127,8 @@ class DeferredActionServer(ActionServer):  # type: ignore[misc]
                 asked = {bytes(taken_data['result'][1].goal_id.uuid)}
                 self._asked |= asked & self._goal_handles.keys()
             if 'goal' in taken_data and not self._hears(taken_data['goal'][1].goal):
-                self._early.append((time.monotonic(), taken_data.pop('goal')))
+                with self._keeping:
+                    self._early.append((time.monotonic(), taken_data.pop('goal')))
                 self._meeting.reset()
             await super().execute(taken_data)
         except Exception:
@@ -167,14 +170,18 @@ class DeferredActionServer(ActionServer):  # type: ignore[misc]
     def _serve_early(self) -> None:
         """Serve goals whose client is discovered by now, or has been waited for long enough."""
         before_s, early = time.monotonic() - MEET_LIMIT_S, self._early
-        while early and (early[0][0] < before_s or self._hears(early[0][1][1].goal)):
-            self._node.executor.create_task(self._serve, {'goal': early.popleft()[1]})
-        if not self._early:
-            self._meeting.cancel()
+        with self._keeping:
+            while early and (early[0][0] < before_s or self._hears(early[0][1][1].goal)):
+                self._node.executor.create_task(self._serve, {'goal': early.popleft()[1]})
+            if not early:
+                self._meeting.cancel()
 
-    def drop_early(self) -> None:
-        """Forget goals that wait for their client, without an answer; from any thread."""
-        self._early = deque()
+    def drop_early(self, which: Callable[[Any], bool]) -> None:
+        """Forget such goals that wait for their client, without an answer; from any thread."""
+        with self._keeping:
+            for early in tuple(self._early):
+                if which(early[1][1].goal):
+                    self._early.remove(early)
 
     async def _serve(self, taken_data: dict[str, Any]) -> None:
         await super().execute(taken_data)

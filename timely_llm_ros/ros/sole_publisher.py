@@ -138,16 +138,16 @@ class SolePublisher:
         message_type: Type of the messages, with a header.
         topic: Relative name.
         qos: Their quality of service.
-        action: Relative name of the action that only the same program serves.
+        service: Relative name of a service that only the same program has.
     """
 
     def __init__(
-        self, node: Node, message_type: Any, topic: str, qos: QoSProfile, *, action: str
+        self, node: Node, message_type: Any, topic: str, qos: QoSProfile, *, service: str
     ) -> None:
         self._node, self._clock = node, node.get_clock()
         self._publisher = node.create_publisher(message_type, topic, qos)
         self._heard = IdentifiedSubscription(node, message_type, topic, qos)
-        self._action = node.resolve_service_name(action)
+        self._service = node.resolve_service_name(service)
         self._new_until_s = 0.0
         self._published = 0
         self._hearing = threading.Lock()
@@ -221,8 +221,8 @@ class SolePublisher:
         return ''
 
     def _servers(self) -> int:
-        count: int = self._node.count_services(f'{self._action}/_action/send_goal')
+        count: int = self._node.count_services(self._service)
         return count
 
     def _doubled(self) -> str:
-        return f'action {self._action!r}: another program serves it, expected none'
+        return f'service {self._service!r}: another program has it, expected none'

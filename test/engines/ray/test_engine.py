@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.engines.engine_run import LIMIT_S
-from support.engines.ray_runs import ReplicaRun, on_ray, request, simulated
+from support.engines.ray_runs import ReplicaRun, asking_plan, on_ray, request, simulated
 
 from benchmarks.common import ray_nodes
 from timely_llm_ros.cli.main import main as timely_llm
 from timely_llm_ros.engines import TorchConfig, VllmConfig, create_engine
-from timely_llm_ros.engines.ray import replicas, scale
+from timely_llm_ros.engines.ray import autoscaling, replicas, scale
 from timely_llm_ros.engines.ray.cluster import find
 from timely_llm_ros.engines.ray.link import Calls
 from timely_llm_ros.errors import EngineError
@@ -194,17 +194,46 @@ async def test_the_command_shows_scales_and_drains(capsys: pytest.CaptureFixture
     assert 'no replicas' in told('--app', 'others', 'status')
 
 
-async def test_more_work_than_one_replica_has_places_for_brings_another(
-    capsys: pytest.CaptureFixture[str],
+async def test_work_brings_another_replica_which_drains_after_it_and_nothing_is_lost(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config = on_ray(simulated(decode_s=1.0, max_running=2), 'grows', replicas=1, most_replicas=2)
-    async with ReplicaRun(config) as run:
+    usual = autoscaling.autoscaling
+
+    def impatient(fewest: int, most: int) -> dict[str, Any]:
+        reports = {'metrics_interval_s': 0.5, 'look_back_period_s': 2.0}
+        return usual(fewest, most) | reports | {'upscale_delay_s': 0.5, 'downscale_delay_s': 3.0}
+
+    monkeypatch.setattr(autoscaling, 'autoscaling', impatient)
+    each = simulated(plan_text=asking_plan, decode_s=0.2, max_running=2)
+    config = on_ray(each, 'grows', replicas=1, most_replicas=2)
+    async with ReplicaRun(config, answers=False) as run:
         await run.servers(1)
-        for number in NUMBERS:
-            run.engine.submit(request(number))
-        await run.servers(2)
+        numbers: list[int] = []
+
+        def grown() -> bool:
+            """Keep robots waiting until another replica has plans."""
+            if sum(f'g{number}' not in run.segments for number in numbers) < 6:
+                numbers.append(len(numbers))
+                run.engine.submit(request(numbers[-1]))
+            return [one.well and one.generations > 0 for one in run.replicas] == [True, True]
+
+        await run.until(grown)
         assert timely_llm(['cluster', '--app', 'grows', 'scale', '1']) == 1
         assert 'their number follows their work' in capsys.readouterr().err
+        # Soon each plan waits for its robot, which is no work.
+        await run.until(lambda: sum(one.well for one in run.replicas) == 1)
+        assert not run.ended
+        assert sum(one.generations for one in run.replicas) == len(numbers)
+        assert len(run.replicas) == 2, 'one drains'
+        for number in numbers:
+            run.engine.resume(f'g{number}', 'true')
+        await run.all_ended(numbers)
+        assert not run.other
+        for number in numbers:
+            texts = [event.segment.text for event in run.segments[f'g{number}']]
+            assert ''.join(texts) == asking_plan(request(number))
+            assert run.ended[f'g{number}'].reason == 'stop'
+        await run.servers(1)
 
 
 @pytest.mark.parametrize('kind', [TorchConfig, VllmConfig])

@@ -13,7 +13,8 @@ import pytest
 
 from timely_llm_ros.execution import ExecutorState, SegmentCode, SegmentOutcome
 from timely_llm_ros.nodes.executor import robot_server
-from timely_llm_ros.nodes.executor.robot_server import LATE_S, WORK_PERIOD_S, RobotServer, _Taken
+from timely_llm_ros.nodes.executor.robot_server import LATE_S, WORK_PERIOD_S, RobotServer
+from timely_llm_ros.nodes.executor.segment_server import Taken
 from timely_llm_ros.nodes.planner.parameters import PlannerParameters
 from timely_llm_ros.ros import REST_PERIOD_S, declarations
 
@@ -40,8 +41,8 @@ def server_at_rest(
     executor: Any = SimpleNamespace(state=IDLE, skill_set=SimpleNamespace(name='tello'))
     ros: Any = SimpleNamespace(loop=clock)
     server = RobotServer(
-        MagicMock(), ros, 'r', executor,
-        planner_timeout_s=1.0, state_period_s=period_s, result_timeout_s=1,
+        MagicMock(), ros, 'r', executor, MagicMock(name='segments'),
+        planner_timeout_s=1.0, state_period_s=period_s, begins=MagicMock(),
     )  # fmt: skip
     return server, executor, states.publish, clock
 
@@ -132,9 +133,10 @@ def test_a_robot_that_is_connected_by_now_is_not_connected_again(
         MagicMock(),
         'r',
         executor,
+        MagicMock(),
         planner_timeout_s=0.0,
         state_period_s=0.1,
-        result_timeout_s=1,
+        begins=MagicMock(),
     )
 
     async def reconnect(*, connected_meanwhile: bool) -> int:
@@ -161,34 +163,51 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> RobotServer:
         stop=AsyncMock(),
         cut_power=AsyncMock(),
         execute=AsyncMock(return_value=SegmentOutcome(0)),
+        state=IDLE,
     )
     return RobotServer(
         node,
         MagicMock(),
         'r',
         executor,
+        MagicMock(),
         planner_timeout_s=0.0,
         state_period_s=0.1,
-        result_timeout_s=1,
+        begins=MagicMock(),
     )
 
 
-def read_one(server: RobotServer) -> _Taken:
+def read_one(server: RobotServer) -> Taken:
     """Have the server read a segment; it starts in the next round of the loop."""
-    asked: Any = SimpleNamespace(planner=b'', segment=SimpleNamespace(index=0))
-    taken, segment = _Taken(asked, 0.0), MagicMock(index=0)
+    asked: Any = SimpleNamespace(planner=b'', stop=False, segment=SimpleNamespace(index=0))
+    taken, segment = Taken(asked, 0.0), MagicMock(index=0)
     server._start(taken, segment, MagicMock(), 'plan')
     return taken
 
 
-def outcomes(server: RobotServer) -> list[tuple[_Taken, int]]:
+def outcomes(server: RobotServer) -> list[tuple[Taken, int]]:
     """Return the segments of which clients were told the outcome, and the code that it has."""
-    posted: Any = server._ros.call
-    return [
-        (call.args[1], call.args[2].ending.code)
-        for call in posted.call_args_list
-        if call.args[0] == server._finish
-    ]
+    end: Any = server._segments.end
+    return [(call.args[0], call.args[1].ending.code) for call in end.call_args_list]
+
+
+def test_a_robot_rests_until_just_before_its_segment_starts(server: RobotServer) -> None:
+    begins: Any = server._begins
+    executor: Any = server.executor
+    rests: list[tuple[bool, int]] = []
+    begins.side_effect = lambda: rests.append((server.rests, executor.execute.await_count))
+
+    async def scenario() -> None:
+        server.activate()
+        assert server.rests
+        read_one(server)
+        assert rests == [(False, 0)]
+        await asyncio.gather(*server._runs.values())
+        await asyncio.sleep(0)
+
+    asyncio.run(scenario())
+    assert executor.execute.await_count == 1
+    assert server.rests
 
 
 def test_no_segment_starts_after_a_deactivation_that_was_noted(server: RobotServer) -> None:
@@ -236,7 +255,7 @@ def test_a_goal_that_is_cancelled_before_its_segment_begins_has_a_result(
     async def scenario() -> None:
         server.activate()
         taken = read_one(server)
-        server._cancel(taken)
+        server.cancel(taken)
         await asyncio.wait(server._runs.values())
         assert outcomes(server) == [(taken, SegmentCode.CANCELED)]
 

@@ -35,8 +35,11 @@ def link(clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A link whose executor's action is never ready."""
     for name in ('IdentifiedSubscription', 'GoalClient'):
         monkeypatch.setattr(ros_robot_link, name, MagicMock())
-    made: Any = RosRobotLink(MagicMock(), MagicMock(), 'r', MagicMock(), MagicMock(), LIMIT_S)
-    made._client.server_is_ready.return_value = False
+    ros, clients = MagicMock(), MagicMock()
+    ros.call = lambda function, *arguments: function(*arguments)
+    clients.client.return_value.server_is_ready.return_value = False
+    made: Any = RosRobotLink(MagicMock(), ros, clients, 'r', MagicMock(), MagicMock(), LIMIT_S)
+    made._meet('/r/execute_segment')
     return made
 
 

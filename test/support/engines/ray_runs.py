@@ -23,6 +23,7 @@ from timely_llm_ros.utility import NORMAL
 if TYPE_CHECKING:
     from timely_llm_ros.engines import EngineConfig
     from timely_llm_ros.engines.engine import ServerState
+    from timely_llm_ros.engines.simulated.config import PlanText
 
 TELLO = find_skill_set('tello')
 
@@ -36,10 +37,17 @@ def written_plan(request: GenerationRequest) -> str:
     )
 
 
-def simulated(*, decode_s: float = 0.01, **options: Any) -> SimulatedConfig:
+def asking_plan(request: GenerationRequest) -> str:
+    """A plan that asks for a value at once, another one for each task."""
+    return f'is_visible(cat_1);move_up({20 + int(request.generation_id[1:])});'
+
+
+def simulated(
+    *, plan_text: PlanText = written_plan, decode_s: float = 0.01, **options: Any
+) -> SimulatedConfig:
     """Options of the engine in each replica."""
     step = StepTimeModel(decode_s=decode_s, prefill_token_s=0.0)
-    return SimulatedConfig(plan_text=written_plan, step_time=step, **options)
+    return SimulatedConfig(plan_text=plan_text, step_time=step, **options)
 
 
 def request(number: int) -> GenerationRequest:

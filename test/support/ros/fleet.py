@@ -83,13 +83,16 @@ class Fleet:
         self.catalogue: list[str] = []
         make = partial(client.do, GoalClient, client.node)
         self.plan_task = make(PlanTask, self.name('plan_task'))
+        groups = [list(self.robots)] if together else [[robot] for robot in self.robots]
+        # One action for all robots of an executor, which bears the first one's name.
         self.execute_segment = {
-            robot: make(ExecuteSegment, self.name(f'{robot}/execute_segment'))
-            for robot in self.robots
+            robot: client
+            for group in groups
+            for client in [make(ExecuteSegment, self.name(f'{group[0]}/execute_segment'))]
+            for robot in group
         }
         client.service_client(ChangeState, self.name('planner/change_state'))
         client.do(self._subscribe)
-        groups = [list(self.robots)] if together else [[robot] for robot in self.robots]
         self.executors = [self.start_executor(group) for group in groups]
         self.planner = self.start_planner() if start_planner else None
 

@@ -14,7 +14,7 @@ from timely_llm_ros.cli.operation.fleet_file import programs_of, shares_of
 from timely_llm_ros.nodes.window import WindowParameters
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from timely_llm_ros.cli.operation.fleet_file import FleetFile
 
@@ -79,17 +79,23 @@ def fleet_profiles(fleet: FleetFile) -> list[Profile]:
     if fleet.shares:
         return [profile for share in shares_of(fleet) for profile in fleet_profiles(share)]
     namespace = f'/{fleet.namespace.strip("/")}'
-    robots = tuple(fleet.robots)
+    robots, programs = tuple(fleet.robots), programs_of(fleet)
+    # An executor's action bears the name of its first robot.
+    first = [
+        one.parameters['robots'][0].partition(':')[0]
+        for one in programs
+        if one.program == 'executor'
+    ]
     found = []
-    for one in programs_of(fleet):
+    for one in programs:
         match one.program:
             case 'planner':
-                rights = _planner(robots)
+                rights = _planner(robots, first)
             case 'executor':
                 own = [entry.partition(':')[0] for entry in one.parameters['robots']]
                 rights = _executor(own)
             case 'recorder':
-                rights = _recorder(robots)
+                rights = _recorder(robots, first)
             case _:
                 rights = _window(robots, WindowParameters(), one.parameters)
         managed = one.program != 'window'
@@ -103,7 +109,7 @@ def fleet_profiles(fleet: FleetFile) -> list[Profile]:
     return found
 
 
-def _planner(robots: Iterable[str]) -> dict[Right, tuple[str, ...]]:
+def _planner(robots: Iterable[str], first: Iterable[str]) -> dict[Right, tuple[str, ...]]:
     return {
         'publish': (
             'diagnostics',
@@ -121,22 +127,21 @@ def _planner(robots: Iterable[str]) -> dict[Right, tuple[str, ...]]:
             *_below(robots, 'detections', 'detections_2d', 'detections_3d', 'robot_state'),
         ),
         'reply': ('decide_approval', 'describe_scene', 'describe_skills'),
-        'request': _below(robots, 'stop'),
         'execute': ('plan_task',),
-        'call': _below(robots, 'execute_segment'),
+        'call': _below(first, 'execute_segment'),
     }
 
 
-def _executor(robots: Iterable[str]) -> dict[Right, tuple[str, ...]]:
+def _executor(robots: Sequence[str]) -> dict[Right, tuple[str, ...]]:
     return {
         'publish': _below(robots, 'robot_state'),
         'subscribe': ('planner_heartbeat', 'task_events', *_below(robots, 'robot_state')),
         'reply': _below(robots, 'emergency', 'halt', 'stop'),
-        'execute': _below(robots, 'execute_segment'),
+        'execute': _below(robots[:1], 'execute_segment'),
     }
 
 
-def _recorder(robots: Iterable[str]) -> dict[Right, tuple[str, ...]]:
+def _recorder(robots: Iterable[str], first: Iterable[str]) -> dict[Right, tuple[str, ...]]:
     feedback = ('_action/feedback', '_action/status')
     return {
         'publish': ('diagnostics',),
@@ -150,7 +155,7 @@ def _recorder(robots: Iterable[str]) -> dict[Right, tuple[str, ...]]:
             'task_events',
             *(f'plan_task/{name}' for name in feedback),
             *_below(robots, 'detections', 'robot_state', 'skill_segments'),
-            *_below(robots, *(f'execute_segment/{name}' for name in feedback)),
+            *_below(first, *(f'execute_segment/{name}' for name in feedback)),
         ),
         'reply': (),
     }

@@ -6,9 +6,11 @@ from timely_llm_ros.engines.simulated.step_time import (
     HARDWARE,
     Hardware,
     StepTimeModel,
+    StepWork,
     find_hardware,
 )
 
 __all__ = [
-    'HARDWARE', 'Hardware', 'SimulatedConfig', 'SimulatedEngine', 'StepTimeModel', 'find_hardware',
+    'HARDWARE', 'Hardware', 'SimulatedConfig', 'SimulatedEngine', 'StepTimeModel', 'StepWork',
+    'find_hardware',
 ]  # fmt: skip

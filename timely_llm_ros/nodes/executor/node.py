@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from timely_llm_ros.nodes.executor.metrics import executor_samples
 from timely_llm_ros.nodes.executor.parameters import ExecutorParameters
 from timely_llm_ros.nodes.executor.planner_watch import PERIOD_S
 from timely_llm_ros.nodes.executor.robot_server import RobotServer
+from timely_llm_ros.nodes.executor.segment_server import SegmentServer
 from timely_llm_ros.nodes.executor.topic_perception import TopicPerception
 from timely_llm_ros.processes import take_precedence
 from timely_llm_ros.ros import (
@@ -26,6 +28,7 @@ from timely_llm_ros.ros import (
     HEARTBEAT_QOS,
     HEARTBEAT_TOPIC,
     METRICS_PERIOD_S,
+    REST_PERIOD_S,
     TASK_EVENTS_TOPIC,
     Exporter,
     IdentifiedSubscription,
@@ -45,6 +48,9 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
+
+RIVAL_TURNS = 8
+"""Each robot's rivals are looked for once in so many times that the watch is kept."""
 
 TRANSITION_LIMIT_S = 2.0
 """How long the loop may take to note a transition (s)."""
@@ -72,6 +78,12 @@ class ExecutorNode(LifecycleNode):  # type: ignore[misc]
         self.parameters = declare(self, ExecutorParameters)
         self._exporter = Exporter(self.parameters.metrics, 'executor')
         self._bodies = robot_bodies(self.parameters, self.get_namespace())
+        self._segments = SegmentServer(
+            self,
+            ros,
+            self._bodies[0].robot,
+            result_timeout_s=self.parameters.result_timeout_s,
+        )
         self.servers = [self._server(body) for body in self._bodies]
         self._heartbeats = IdentifiedSubscription(self, Header, HEARTBEAT_TOPIC, HEARTBEAT_QOS)
         self._events = IdentifiedSubscription(self, TaskEvent, TASK_EVENTS_TOPIC, EVENTS_QOS)
@@ -86,9 +98,10 @@ class ExecutorNode(LifecycleNode):  # type: ignore[misc]
             self._ros,
             body.robot,
             executor,
+            self._segments,
             planner_timeout_s=parameters.planner_timeout_s,
             state_period_s=parameters.state_period_s,
-            result_timeout_s=parameters.result_timeout_s,
+            begins=self._beat,
         )
 
     def _perception(self, body: RobotBody) -> Perception | None:
@@ -122,7 +135,8 @@ class ExecutorNode(LifecycleNode):  # type: ignore[misc]
                 # Before anybody can reach it: nothing that comes early is refused.
                 self._activate()
             for server in self.servers:
-                server.open()
+                server.stops.open()
+            self._segments.open(self.servers)
             self._ros.start(self)
             if self.parameters.autostart:
                 self._ros.call(autostart, self)
@@ -159,9 +173,8 @@ class ExecutorNode(LifecycleNode):  # type: ignore[misc]
 
     async def _keep_watch(self, stop: asyncio.Event) -> None:
         """Show the guard that the loop lives, and notice planners and robots that do not."""
-        while True:
-            if self._guard is not None:
-                self._guard.beat(self.parameters.worker_timeout_s)
+        for turn in itertools.count():
+            self._beat()
             for _, planner in self._heartbeats.take():
                 heard = [server.planner.heard(planner) for server in self.servers]
                 if not any(heard):
@@ -169,14 +182,26 @@ class ExecutorNode(LifecycleNode):  # type: ignore[misc]
             for event, publisher in self._events.take():
                 if event.event == TaskEvent.ENDED:
                     self._plan_ended(event, publisher)
-            for server in self.servers:
-                if self._configured:
+            if self._configured:
+                for server in self.servers:
                     server.check()
+            # Each look costs, and of hundreds of robots it would be most of what a program does.
+            for server in self.servers[turn % RIVAL_TURNS :: RIVAL_TURNS]:
                 if rival := server.rival():
                     _logger.error('robot %s: %s: leaving', server.robot, rival)
                     self._doubled = True
                     stop.set()
             await asyncio.sleep(PERIOD_S)
+
+    def _beat(self) -> None:
+        """Show the guard that the loop lives; a robot that rests needs it less.
+
+        A fleet that starts holds its programs up for longer than a robot may move unwatched.
+        """
+        if self._guard is not None:
+            rests = all(server.rests for server in self.servers)
+            rest_s = REST_PERIOD_S if rests else 0.0
+            self._guard.beat(self.parameters.worker_timeout_s + rest_s)
 
     async def _configure(self) -> None:
         """Connect the robots, which makes them safe; done once, tried again where it failed.

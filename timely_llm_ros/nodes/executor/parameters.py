@@ -42,7 +42,7 @@ class ExecutorParameters:
     worker_timeout_s: float = fixed(
         0.16,
         'Silence of the process that drives the robots (s) after which its guard ends it and makes '
-        'the robots safe.',
+        'the robots safe; 4 s more while all of them rest.',
         minimum=0.1,
         maximum=60.0,
     )

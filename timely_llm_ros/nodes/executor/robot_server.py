@@ -1,4 +1,4 @@
-"""One robot's side of the wire: its segment executor behind an action, a service and a topic."""
+"""One robot's side of the wire: its segment executor behind an action, services and a topic."""
 
 from __future__ import annotations
 
@@ -6,43 +6,29 @@ import asyncio
 import logging
 import uuid
 from collections import Counter, deque
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rclpy.action import GoalResponse
-
-from timely_llm_ros.action import ExecuteSegment
 from timely_llm_ros.errors import Ending, TimelyError
 from timely_llm_ros.execution import SegmentCode, SegmentOutcome
 from timely_llm_ros.msg import RobotState
 from timely_llm_ros.nodes.executor.planner_watch import PERIOD_S, PlannerWatch
 from timely_llm_ros.nodes.executor.stop_services import StopServices
-from timely_llm_ros.ros import (
-    REST_PERIOD_S,
-    STATE_QOS,
-    DeferredActionServer,
-    SolePublisher,
-)
-from timely_llm_ros.ros.conversions import (
-    outcome_message,
-    progress_message,
-    robot_state_message,
-    segment_record,
-)
+from timely_llm_ros.ros import REST_PERIOD_S, STATE_QOS, SolePublisher
+from timely_llm_ros.ros.conversions import robot_state_message, segment_record
 
 if TYPE_CHECKING:
-    from rclpy.action.server import ServerGoalHandle
+    from collections.abc import Callable
+
     from rclpy.node import Node
 
     from timely_llm_ros.execution import ExecutorState, SegmentExecutor, SegmentProgress
+    from timely_llm_ros.nodes.executor.segment_server import SegmentServer, Taken
     from timely_llm_ros.ros import RosThread
     from timely_llm_ros.skills import Scene, Segment
 
 _logger = logging.getLogger(__name__)
-
-INTRODUCTION_S = 0.5
-"""How long a segment waits for the first heartbeat of its planner (s): discovery has no order."""
 
 RECONNECT_PERIOD_S = 2.0
 """How often a lost connection to the robot is tried again (s)."""
@@ -57,18 +43,6 @@ LATE_S = 0.02
 _CANCELLED = Ending(SegmentCode.CANCELED, 'cancelled by the client')
 
 
-@dataclass(slots=True, eq=False)
-class _Taken:
-    """A goal that was taken. ``goal`` is there once rclpy has accepted it; ROS thread only."""
-
-    asked: ExecuteSegment.Goal
-    known_by_s: float
-    """On the loop's clock; by then its planner must have been heard."""
-    goal: ServerGoalHandle | None = None
-    dropped: Ending | None = None
-    """Why it must not begin any more; loop's thread only."""
-
-
 class RobotServer:
     """Takes segments for one robot and runs them in order.
 
@@ -77,10 +51,11 @@ class RobotServer:
         ros: Its thread.
         robot: Name of the robot: its namespace, relative to the node's.
         executor: Runs the segments.
+        segments: The action by which segments come and are answered.
         planner_timeout_s: How long the planner may be silent (s) while the robot has work of it;
             0 for ever. The robot is then brought to its safe action.
         state_period_s: How often :meth:`publish_change` is called (s).
-        result_timeout_s: How long a segment's result is kept (s).
+        begins: Called when the robot no longer rests, before it moves.
     """
 
     def __init__(
@@ -89,14 +64,14 @@ class RobotServer:
         ros: RosThread,
         robot: str,
         executor: SegmentExecutor,
+        segments: SegmentServer,
         *,
         planner_timeout_s: float,
         state_period_s: float,
-        result_timeout_s: int,
+        begins: Callable[[], None],
     ) -> None:
-        self.robot = robot
-        self.executor = executor
-        self._node, self._ros = node, ros
+        self.robot, self.executor = robot, executor
+        self._ros, self._segments = ros, segments
         self.planner = PlannerWatch(robot, executor, planner_timeout_s)
         self.stops = StopServices(
             node,
@@ -108,24 +83,29 @@ class RobotServer:
         )
         self.ended: Counter[int] = Counter()
         """Segments that ended, by :class:`SegmentCode`; refused ones are among them."""
-        self._unread: deque[_Taken] = deque()
+        self._unread: deque[Taken] = deque()
         self._reading = False
-        self._runs: dict[_Taken, asyncio.Task[SegmentOutcome]] = {}
-        self._by_goal: dict[bytes, _Taken] = {}
-        self._taking: _Taken | None = None
+        self._runs: dict[Taken, asyncio.Task[SegmentOutcome]] = {}
         self._reconnection: asyncio.Task[None] | None = None
-        action = f'{robot}/execute_segment'
         self._states = SolePublisher(
-            node, RobotState, f'{robot}/robot_state', STATE_QOS, action=action
+            node, RobotState, f'{robot}/robot_state', STATE_QOS, service=f'{robot}/stop'
         )
         self._published: tuple[ExecutorState, bool, bool] | None = None
         """The last state that was published, and whether the robot was halted and active."""
         self._published_s = 0.0
-        self._state_period_s = state_period_s
-        self._result_timeout_s = result_timeout_s
-        self._server: DeferredActionServer | None = None
+        self._state_period_s, self._begins = state_period_s, begins
+
+    @property
+    def gid(self) -> bytes:
+        """The identity by which planners mean this executor; from any thread."""
+        return self._states.gid
 
     # On the loop's thread
+
+    @property
+    def rests(self) -> bool:
+        """Whether the robot does nothing, and nothing that was read is about to begin."""
+        return not self._runs and self.executor.state.phase in ('idle', 'safe')
 
     async def claim(self) -> None:
         """Make sure that no other program executes for the robot.
@@ -134,21 +114,6 @@ class RobotServer:
             ConfigurationError: One does.
         """
         await self._states.claim()
-
-    def open(self) -> None:
-        """Begin to serve, before the node does."""
-        self._server = DeferredActionServer(
-            self._node,
-            ExecuteSegment,
-            f'{self.robot}/execute_segment',
-            on_goal=self._on_goal,
-            on_accepted=self._on_accepted,
-            on_cancel=self._on_cancel,
-            result_timeout_s=self._result_timeout_s,
-            is_addressed=self._is_addressed,
-            client_of=lambda goal: bytes(goal.planner),
-        )
-        self.stops.open()
 
     def activate(self) -> None:
         """Take segments from now on."""
@@ -205,8 +170,8 @@ class RobotServer:
         state = self.executor.state
         unheard_s = self._ros.loop.time() - self._published_s
         # It is soon known to a planner that is new, and new itself to another program of its name.
-        rests = state.phase in ('idle', 'safe') and not (self.planner.new or self._states.new)
-        period_s = REST_PERIOD_S if rests else WORK_PERIOD_S
+        new = self.planner.new or self._states.new
+        period_s = REST_PERIOD_S if self.rests and not new else WORK_PERIOD_S
         # The next call would come too late.
         due = unheard_s + self._state_period_s > period_s + LATE_S
         if (state, self.stops.halted, self.stops.active) != self._published or due:
@@ -218,6 +183,7 @@ class RobotServer:
         message = robot_state_message(
             state, self.robot, self.executor.skill_set, halted=halted, inactive=not active
         )
+        message.action = self._segments.name
         self._states.publish(message, message.header)
 
     def rival(self) -> str:
@@ -236,8 +202,11 @@ class RobotServer:
         finally:
             self._reconnection = None
 
-    def _take(self, taken: _Taken) -> None:
-        """Read a segment after those that came before it, unless too many did."""
+    def take(self, taken: Taken) -> None:
+        """Stop, or read a segment after those that came before it, unless too many did."""
+        if taken.asked.stop:
+            self.stops.stop(partial(self._stopped, taken))
+            return
         skill_set = self.executor.skill_set
         most = skill_set.limits.queued_segments
         if len(self._unread) >= most:
@@ -265,19 +234,19 @@ class RobotServer:
         finally:
             self._ros.loop.call_soon(self._read_next)
 
-    def _read(self, taken: _Taken) -> None:
+    def _read(self, taken: Taken) -> None:
         """Start a segment, or refuse it where it is not valid."""
         message, executor = taken.asked.segment, self.executor
         # Without a plan id, as when sent by hand, it is a plan of its own.
         given = bytes(message.plan_id.uuid)
         plan_id = str(uuid.UUID(bytes=given)) if any(given) else str(uuid.uuid4())
         try:
-            if message.robot != self.robot:
-                raise _invalid('robot', message.robot, self.robot)
-            if message.skill_set != executor.skill_set.name:
-                raise _invalid('skill set', message.skill_set, executor.skill_set.name)
             # Cheap questions first: reading takes time in proportion to the text.
-            refusal = self.stops.refusal or executor.refusal(plan_id, message.index)
+            refusal = (
+                self._foreign(message.skill_set)
+                or self.stops.refusal
+                or executor.refusal(plan_id, message.index)
+            )
             if refusal is not None:
                 self._refuse(taken, refusal)
                 return
@@ -287,21 +256,27 @@ class RobotServer:
             return
         self._start(taken, segment, scene, plan_id)
 
-    def _refuse(self, taken: _Taken, ending: Ending) -> None:
+    def _foreign(self, skill_set: str) -> Ending | None:
+        expected = self.executor.skill_set.name
+        if skill_set == expected:
+            return None
+        problem = f'skill set {skill_set[:80]!r}: expected {expected!r}'
+        return Ending(SegmentCode.INVALID_SEGMENT, problem)
+
+    def _refuse(self, taken: Taken, ending: Ending) -> None:
         _logger.warning('robot %s: segment refused: %s', self.robot, ending.message)
         self.ended[ending.code] += 1
-        self._ros.call(self._finish, taken, SegmentOutcome(taken.asked.segment.index, ending))
+        self._segments.end(taken, SegmentOutcome(taken.asked.segment.index, ending))
 
     def _drop_unread(self, ending: Ending) -> None:
         """Refuse what came before a stop, read or not: it must not start after it."""
-        if self._server is not None:
-            self._server.drop_early()
+        self._segments.drop_early(self.robot)
         for taken in self._runs:
             taken.dropped = ending
         while self._unread:
             self._refuse(self._unread.popleft(), ending)
 
-    def _start(self, taken: _Taken, segment: Segment, scene: Scene, plan_id: str) -> None:
+    def _start(self, taken: Taken, segment: Segment, scene: Scene, plan_id: str) -> None:
         if not self.planner.begin(bytes(taken.asked.planner)):
             problem = f'robot {self.robot!r}: expected the planner that it hears and works for'
             self._refuse(taken, Ending(SegmentCode.FENCED, problem))
@@ -310,11 +285,12 @@ class RobotServer:
             self._run(taken, segment, scene, plan_id), name=f'segment {segment.index}'
         )
         self._runs[taken] = run
+        self._begins()
         # A run that is cancelled before it begins runs none of its own lines.
         run.add_done_callback(partial(self._ended, taken))
 
     async def _run(
-        self, taken: _Taken, segment: Segment, scene: Scene, plan_id: str
+        self, taken: Taken, segment: Segment, scene: Scene, plan_id: str
     ) -> SegmentOutcome:
         # A stop may have come since it was read.
         if (ending := taken.dropped or self.stops.refusal) is not None:
@@ -323,7 +299,7 @@ class RobotServer:
             plan_id, segment, scene, partial(self._on_progress, taken)
         )
 
-    def _ended(self, taken: _Taken, run: asyncio.Task[SegmentOutcome]) -> None:
+    def _ended(self, taken: Taken, run: asyncio.Task[SegmentOutcome]) -> None:
         del self._runs[taken]
         index = taken.asked.segment.index
         if run.cancelled():
@@ -336,68 +312,26 @@ class RobotServer:
         else:
             outcome = run.result()
         self.ended[outcome.ending.code] += 1
-        self._ros.call(self._finish, taken, outcome)
+        self._segments.end(taken, outcome)
         self.publish_state()
 
-    def _on_progress(self, taken: _Taken, progress: SegmentProgress) -> None:
+    def _on_progress(self, taken: Taken, progress: SegmentProgress) -> None:
         # Told a moment later: the call that it tells of is only now being started.
         self._ros.loop.call_soon(self._tell, taken, progress)
 
-    def _tell(self, taken: _Taken, progress: SegmentProgress) -> None:
-        self._ros.call(self._feed_back, taken, progress_message(progress))
+    def _tell(self, taken: Taken, progress: SegmentProgress) -> None:
+        self._segments.tell(taken, progress)
         self.publish_state()
 
-    def _cancel(self, taken: _Taken) -> None:
+    def _stopped(self, taken: Taken, safe: bool, problem: str) -> None:
+        ending = Ending(SegmentCode.NONE if safe else SegmentCode.ROBOT_LOST, problem)
+        self._segments.end(taken, SegmentOutcome(taken.asked.segment.index, ending))
+
+    def cancel(self, taken: Taken) -> None:
+        """Give up a segment that its client wants no more."""
         run = self._runs.get(taken)
         if run is not None:
             run.cancel()
         elif taken in self._unread:
             self._unread.remove(taken)
             self._refuse(taken, _CANCELLED)
-
-    # On the ROS thread
-
-    def _is_addressed(self, goal: ExecuteSegment.Goal) -> bool:
-        # Where two programs execute for one robot, the planner means the one that it listens to.
-        return not goal.executor or bytes(goal.executor) == self._states.gid
-
-    def _on_goal(self, goal: ExecuteSegment.Goal) -> GoalResponse:
-        """Take every goal, and have it read and started before rclpy has told its client.
-
-        A goal that is not valid is aborted once it is accepted: only a result can carry a reason.
-        """
-        taken = self._taking = _Taken(goal, self._ros.loop.time() + INTRODUCTION_S)
-        self._ros.call_loop(self._take, taken)
-        self._ros.call(self._require_goal, taken)
-        return GoalResponse.ACCEPT
-
-    def _on_accepted(self, goal: ServerGoalHandle) -> None:
-        taken, self._taking = self._taking, None
-        if taken is None:
-            raise RuntimeError('expected a goal to be taken before it is accepted')
-        taken.goal = goal
-        self._by_goal[bytes(goal.goal_id.uuid)] = taken
-
-    def _require_goal(self, taken: _Taken) -> None:
-        """Stop a segment whose goal rclpy could not accept: nobody would hear of it."""
-        if taken.goal is None:
-            self._ros.call_loop(self._cancel, taken)
-
-    def _on_cancel(self, goal: ServerGoalHandle) -> None:
-        taken = self._by_goal.get(bytes(goal.goal_id.uuid))
-        if taken is not None:
-            self._ros.call_loop(self._cancel, taken)
-
-    def _feed_back(self, taken: _Taken, message: ExecuteSegment.Feedback) -> None:
-        if taken.goal is not None:
-            taken.goal.publish_feedback(message)
-
-    def _finish(self, taken: _Taken, outcome: SegmentOutcome) -> None:
-        if taken.goal is None or self._server is None:
-            return
-        self._by_goal.pop(bytes(taken.goal.goal_id.uuid), None)
-        self._server.finish(taken.goal, outcome_message(outcome), succeeded=outcome.succeeded)
-
-
-def _invalid(what: str, value: str, expected: str) -> TimelyError:
-    return TimelyError(f'{what} {value[:80]!r}: expected {expected!r}')

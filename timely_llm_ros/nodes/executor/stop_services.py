@@ -90,6 +90,10 @@ class StopServices:
                 'robot %s: halted, by its last executor: expected timely-llm release', robot
             )
 
+    def stop(self, send: Send) -> None:
+        """Bring the robot to its safe action; ``send`` is called on the ROS thread."""
+        self._spawn(self._stop(send))
+
     async def _stop(self, send: Send) -> None:
         self._drop_unread(_STOPPED)
         safe = await self._executor.stop()

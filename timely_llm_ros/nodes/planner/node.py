@@ -33,7 +33,7 @@ from timely_llm_ros.nodes.planner.options import (
 from timely_llm_ros.nodes.planner.parameter_changes import ParameterChanges
 from timely_llm_ros.nodes.planner.parameters import PlannerParameters
 from timely_llm_ros.nodes.planner.robot_scenes import RobotScenes
-from timely_llm_ros.nodes.planner.ros_robot_link import CHECK_PERIOD_S, IDLE_TURNS, RosRobotLink
+from timely_llm_ros.nodes.planner.ros_robot_link import CHECK_PERIOD_S, IDLE_TURNS, robot_links
 from timely_llm_ros.nodes.planner.spans import PlannerSpans
 from timely_llm_ros.nodes.planner.task_server import TaskServer
 from timely_llm_ros.nodes.planner.topics import PlannerTopics
@@ -90,19 +90,15 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
         self._closing: asyncio.Task[None] | None = None
         self._background: asyncio.Task[None] | None = None
         self._heartbeat = SolePublisher(
-            self, Header, HEARTBEAT_TOPIC, HEARTBEAT_QOS, action='plan_task'
+            self,
+            Header,
+            HEARTBEAT_TOPIC,
+            HEARTBEAT_QOS,
+            service='plan_task/_action/send_goal',
         )
-        self.links = {
-            robot: RosRobotLink(
-                self,
-                ros,
-                robot,
-                self.catalogue.skill_sets[name],
-                self._heartbeat,
-                self.parameters.robot_timeout_s,
-            )
-            for robot, name in self.catalogue.skill_set_of.items()
-        }
+        self.links = robot_links(
+            self, ros, self.catalogue, self._heartbeat, self.parameters.robot_timeout_s
+        )
         self.topics = PlannerTopics(self)
         self._exporter = Exporter(self.parameters.metrics, 'planner')
         self._spans = PlannerSpans(
@@ -146,7 +142,11 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
         Raises:
             ConfigurationError: Another planner serves these names.
         """
-        await self._heartbeat.claim()
+        meeting = asyncio.create_task(self._meet_robots(), name='meet robots')
+        try:
+            await self._heartbeat.claim()
+        finally:
+            meeting.cancel()
         # Robots stop when they do not hear it. An engine that computes must not hold it up.
         take_precedence(alone=True)
         self._ros.call(partial(take_precedence, alone=True))
@@ -166,6 +166,13 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
         await self._spans.close()
         await self._audit.close()
         return self._exit_code
+
+    async def _meet_robots(self) -> None:
+        """Hear the robots, which need not know of it, while it is not known whose they are."""
+        while True:
+            for link in self.links.values():
+                link.check()
+            await asyncio.sleep(CHECK_PERIOD_S)
 
     async def _give_signs_of_life(self) -> None:
         """Show that both threads live, and notice robots that do not."""

@@ -1,4 +1,4 @@
-"""The planner's link to one robot over ROS: a client of its executor's action."""
+"""The planner's links to robots over ROS: clients of their executors' actions."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rclpy.duration import Duration
-from std_srvs.srv import Trigger
+from rclpy.exceptions import NameValidationException
 from unique_identifier_msgs.msg import UUID
 
 from timely_llm_ros.action import ExecuteSegment
 from timely_llm_ros.errors import RobotUnavailableError
+from timely_llm_ros.execution import SegmentOutcome
 from timely_llm_ros.msg import RobotState, SkillSegment
 from timely_llm_ros.ros import (
     REST_PERIOD_S,
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
 
     from rclpy.node import Node
 
-    from timely_llm_ros.execution import SegmentOutcome, SegmentProgress, TimedSegment
+    from timely_llm_ros.execution import SegmentProgress, TimedSegment
+    from timely_llm_ros.nodes.planner.catalogue import Catalogue
     from timely_llm_ros.ros import RosThread, SolePublisher
     from timely_llm_ros.skills import Segment, SkillSet
 
@@ -64,15 +66,38 @@ ANSWER_S = 10.0
 """How long an executor may take to answer a segment (s); a segment that is lost has no answer."""
 
 
-@dataclass(slots=True, eq=False)
-class _SentSegment:
-    """A segment on its way to the robot or on it. ``goal`` and ``canceling``: ROS thread only."""
+def _unheard(_: SegmentProgress) -> None:
+    """Take no notice of progress."""
 
-    segment: Segment
-    on_progress: Callable[[SegmentProgress], None]
+
+@dataclass(slots=True, eq=False)
+class _Sent:
+    """A segment on its way to the robot or on it, or a stop.
+
+    ``client``, ``goal`` and ``canceling``: ROS thread only.
+    """
+
     outcome: asyncio.Future[SegmentOutcome]
+    segment: Segment | None = None
+    on_progress: Callable[[SegmentProgress], None] = _unheard
+    client: GoalClient | None = None
     goal: Any = None
     canceling: bool = False
+
+
+class SegmentClients:
+    """Clients of executors' actions, one for all robots of an executor."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._clients: dict[str, GoalClient] = {}
+
+    def client(self, action: str) -> GoalClient:
+        """Return the client of an action, by its full name."""
+        client = self._clients.get(action)
+        if client is None:
+            client = self._clients[action] = GoalClient(self._node, ExecuteSegment, action)
+        return client
 
 
 class RosRobotLink:
@@ -81,6 +106,7 @@ class RosRobotLink:
     Args:
         node: The planner's node.
         ros: Its thread.
+        clients: Of the executors' actions.
         robot: Name of the robot: its namespace, relative to the node's.
         skill_set: The robot's skills.
         heartbeat: What the planner publishes, by which executors know it.
@@ -92,6 +118,7 @@ class RosRobotLink:
         self,
         node: Node,
         ros: RosThread,
+        clients: SegmentClients,
         robot: str,
         skill_set: SkillSet,
         heartbeat: SolePublisher,
@@ -99,9 +126,9 @@ class RosRobotLink:
     ) -> None:
         self.robot, self.skill_set = robot, skill_set
         self.silence_limit_s = silence_limit_s
-        self._node, self._ros = node, ros
-        self._client = GoalClient(node, ExecuteSegment, f'{robot}/execute_segment')
-        self._stop_client = node.create_client(Trigger, f'{robot}/stop')
+        self._node, self._ros, self._clients = node, ros, clients
+        self._client: GoalClient | None = None
+        """Of its executor's action, once that has been heard."""
         segments = f'{robot}/skill_segments'
         self._segments = node.create_publisher(SkillSegment, segments, SEGMENTS_QOS)
         self._heartbeat = heartbeat
@@ -120,8 +147,8 @@ class RosRobotLink:
         """The plan of another planner that the robot had when it was met; '' for none."""
         self._server_seen = False
         self._begun_s = time.monotonic()
-        self._sent: set[_SentSegment] = set()
-        self._stopping: set[asyncio.Future[None]] = set()
+        self._sent: set[_Sent] = set()
+        self._stopping: set[_Sent] = set()
 
     # What is known of the robot
 
@@ -155,6 +182,8 @@ class RosRobotLink:
         if not self._server_seen:
             # What a dead executor leaves behind in the graph may make the live one's action seem
             # unready for ever (rmw_fastrtps wants as many request readers as response writers).
+            if self._client is None:
+                return False
             ready: bool = self._client.server_is_ready()
             self._server_seen = ready or time.monotonic() - self._met_s > FOUND_S
         return self._server_seen and self._phase != RobotState.LOST
@@ -176,12 +205,9 @@ class RosRobotLink:
     def _give_up(self, problem: str) -> None:
         if self._sent or self._stopping:
             _logger.error('robot %s: %s: lost', self.robot, problem)
-        for sent in tuple(self._sent):
+        for sent in (*self._sent, *self._stopping):
             self._fail(sent, problem)
             self._ros.call(self._forget, sent)
-        for stopping in tuple(self._stopping):
-            if not stopping.done():
-                stopping.set_exception(self._lost(problem))
 
     def _on_state(self, message: RobotState, executor: bytes) -> None:
         if executor != self._executor:
@@ -190,13 +216,13 @@ class RosRobotLink:
                 return
             self._give_up('its executor was started anew')
             self._executor, self.found = executor, ''
-            self._meet()
+            self._meet(message.action)
             if any(message.plan_id.uuid):
                 plan, segment = uuid_text(message.plan_id), message.segment
                 self.found = f'plan {plan}, segment {segment}, of an earlier planner'
                 _logger.warning('robot %s: %s', self.robot, self.found)
         if self.silent:
-            self._meet()
+            self._meet(message.action)
         self._silence.heard()
         self._phase = message.phase
         self.halted, self.inactive = message.halted, message.inactive
@@ -207,10 +233,16 @@ class RosRobotLink:
         elif self._left_safe:
             # It went down in order: nobody is there to be asked, nor need be.
             for stopping in tuple(self._stopping):
-                self._stopped(stopping, '')
+                self._end(stopping, SegmentOutcome(0))
+                self._ros.call(self._forget, stopping)
 
-    def _meet(self) -> None:
+    def _meet(self, action: str) -> None:
         self._met_s, self._server_seen = time.monotonic(), False
+        try:
+            self._client = self._clients.client(action)
+        except NameValidationException:
+            name = action[:80]
+            _logger.error('robot %s: action %r: expected its full name', self.robot, name)  # noqa: TRY400
 
     def _lost(self, problem: str) -> RobotUnavailableError:
         return RobotUnavailableError(f'robot {self.robot!r}: {problem}, expected its executor')
@@ -226,7 +258,7 @@ class RosRobotLink:
             self._segments.publish(message)
             raise self._lost('no sign of life')
         self._left_safe = False
-        sent = _SentSegment(timed.segment, on_progress, self._ros.loop.create_future())
+        sent = _Sent(self._ros.loop.create_future(), timed.segment, on_progress)
         self._sent.add(sent)
         self._ros.call(self._send, sent, message)
         unanswered = self._ros.loop.call_later(ANSWER_S, self._unanswered, sent)
@@ -260,29 +292,40 @@ class RosRobotLink:
             return
         if self.silent:
             raise self._lost('no sign of life')
-        stopped: asyncio.Future[None] = self._ros.loop.create_future()
-        self._stopping.add(stopped)
-        self._ros.call(self._send_stop, stopped)
+        stop = _Sent(self._ros.loop.create_future())
+        self._stopping.add(stop)
+        self._ros.call(self._send, stop, SkillSegment(robot=self.robot))
         try:
-            await stopped
+            outcome = await stop.outcome
         finally:
-            self._stopping.discard(stopped)
+            self._stopping.discard(stop)
+        if not outcome.succeeded:
+            raise self._lost(f'safe action: {outcome.ending.message}')
 
     # On the ROS thread
 
-    def _send(self, sent: _SentSegment, message: SkillSegment) -> None:
-        response = self._client.send_goal_async(
-            ExecuteSegment.Goal(
-                segment=message, planner=self._heartbeat.gid, executor=self._executor
-            ),
+    def _send(self, sent: _Sent, message: SkillSegment) -> None:
+        goal = ExecuteSegment.Goal(
+            segment=message,
+            stop=sent.segment is None,
+            planner=self._heartbeat.gid,
+            executor=self._executor,
+        )
+        if self._client is None:
+            self._ros.call_loop(self._fail, sent, 'no client of its action')
+            return
+        sent.client = self._client
+        response = sent.client.send_goal_async(
+            goal,
             feedback_callback=partial(self._on_feedback, sent),
             goal_uuid=UUID(uuid=list(uuid.uuid4().bytes)),
         )
         response.add_done_callback(partial(self._on_response, sent))
-        # The robot first, then those who watch.
-        self._segments.publish(message)
+        if sent.segment is not None:
+            # The robot first, then those who watch.
+            self._segments.publish(message)
 
-    def _on_response(self, sent: _SentSegment, response: Any) -> None:
+    def _on_response(self, sent: _Sent, response: Any) -> None:
         goal = response.result()
         if not goal.accepted:
             self._ros.call_loop(self._fail, sent, 'its executor takes no segments')
@@ -292,59 +335,60 @@ class RosRobotLink:
         if sent.canceling:
             goal.cancel_goal_async()
 
-    def _on_feedback(self, sent: _SentSegment, message: Any) -> None:
-        progress = progress_record(sent.segment.index, message.feedback)
-        self._ros.call_loop(self._progress, sent, progress)
+    def _on_feedback(self, sent: _Sent, message: Any) -> None:
+        if sent.segment is not None:
+            progress = progress_record(sent.segment.index, message.feedback)
+            self._ros.call_loop(self._progress, sent, progress)
 
-    def _on_result(self, sent: _SentSegment, response: Any) -> None:
-        outcome = outcome_record(
-            sent.segment.index,
-            response.result().result,
-            awaits_value=sent.segment.awaits_value,
-        )
+    def _on_result(self, sent: _Sent, response: Any) -> None:
+        index, awaits = 0, False
+        if sent.segment is not None:
+            index, awaits = sent.segment.index, sent.segment.awaits_value
+        outcome = outcome_record(index, response.result().result, awaits_value=awaits)
         self._ros.call_loop(self._end, sent, outcome)
 
-    def _cancel(self, sent: _SentSegment) -> None:
+    def _cancel(self, sent: _Sent) -> None:
         sent.canceling = True
         if sent.goal is not None:
             sent.goal.cancel_goal_async()
 
-    def _forget(self, sent: _SentSegment) -> None:
-        if sent.goal is not None:
-            self._client.forget(sent.goal.goal_id)
-
-    def _send_stop(self, stopped: asyncio.Future[None]) -> None:
-        def answered(response: Any) -> None:
-            answer = response.result()
-            problem = '' if answer.success else f'safe action: {answer.message}'
-            self._ros.call_loop(self._stopped, stopped, problem)
-
-        self._stop_client.call_async(Trigger.Request()).add_done_callback(answered)
+    def _forget(self, sent: _Sent) -> None:
+        if sent.goal is not None and sent.client is not None:
+            sent.client.forget(sent.goal.goal_id)
 
     # On the loop's thread
 
-    def _progress(self, sent: _SentSegment, progress: SegmentProgress) -> None:
+    def _progress(self, sent: _Sent, progress: SegmentProgress) -> None:
         if not sent.outcome.done():
             sent.on_progress(progress)
 
-    def _end(self, sent: _SentSegment, outcome: SegmentOutcome) -> None:
+    def _end(self, sent: _Sent, outcome: SegmentOutcome) -> None:
         if not sent.outcome.done():
             sent.outcome.set_result(outcome)
 
-    def _unanswered(self, sent: _SentSegment) -> None:
+    def _unanswered(self, sent: _Sent) -> None:
         if sent.goal is None:
             self._fail(sent, f'no answer to a segment for {ANSWER_S:g} s')
             # Should it come after all, it is not executed.
             self._ros.call(self._cancel, sent)
 
-    def _fail(self, sent: _SentSegment, problem: str) -> None:
+    def _fail(self, sent: _Sent, problem: str) -> None:
         if not sent.outcome.done():
             sent.outcome.set_exception(self._lost(problem))
 
-    def _stopped(self, stopped: asyncio.Future[None], problem: str) -> None:
-        if stopped.done():
-            return
-        if problem:
-            stopped.set_exception(self._lost(problem))
-        else:
-            stopped.set_result(None)
+
+def robot_links(
+    node: Node,
+    ros: RosThread,
+    catalogue: Catalogue,
+    heartbeat: SolePublisher,
+    silence_limit_s: float,
+) -> dict[str, RosRobotLink]:
+    """Return the links to all robots of a catalogue, by robot; see :class:`RosRobotLink`."""
+    clients = SegmentClients(node)
+    return {
+        robot: RosRobotLink(
+            node, ros, clients, robot, catalogue.skill_sets[name], heartbeat, silence_limit_s
+        )
+        for robot, name in catalogue.skill_set_of.items()
+    }
