@@ -92,7 +92,7 @@ def many_robots() -> str:
             (
                 title,
                 row['robots'],
-                f'{row["up (s)"]:.1f} s',
+                row['problem'] if row['up (s)'] is None else f'{row["up (s)"]:.1f} s',
                 *(
                     (
                         f'{100 * row["planner, idle (cores)"]:.1f} % of a core',
