@@ -166,9 +166,9 @@ class EngineState:
         ahead_kv_tokens: Tokens of KV that are held for what is written ahead of robots' values.
         ahead_tokens: Tokens written ahead of a value that plans took over, since the start.
         ahead_dropped_tokens: Tokens written ahead of values that did not come, since the start.
+        waited_for: Generations whose robots are idle and wait for steps of theirs.
         restored_kv_tokens: Tokens of KV that plans lost and have again before their value comes.
         restored: Plans that had all of it again when their value came, since the start.
-        waited_for: Generations whose robots are idle and wait for steps of theirs.
     """
 
     running: int
@@ -191,9 +191,9 @@ class EngineState:
     ahead_kv_tokens: int = 0
     ahead_tokens: int = 0
     ahead_dropped_tokens: int = 0
+    waited_for: int = 0
     restored_kv_tokens: int = 0
     restored: int = 0
-    waited_for: int = 0
 
     @property
     def spare_kv_tokens(self) -> int:
