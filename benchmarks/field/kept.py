@@ -10,10 +10,12 @@ robot executes, whose actions take their expected time give or take a fifth. The
 TimelyLLM's; everything but the choice of whose KV to drop is the node's default.
 
 * ``ours``: latest return first, nobody without need, and a lost prompt is a prompt when it is
-  chosen again.
+  chosen again. In idle time lost KV is computed again before its robot is back.
+* ``not restored``: the same, but for that.
 * ``nobody spared``: the same, dropped in this order until there is room.
 * ``for free``: the same as ours, but admission takes a lost prompt for a row, as it once did.
-* ``lru``: who was generated for longest ago goes first.
+* ``lru``: who was generated for longest ago goes first. Neither this nor the next knows of returns,
+  so they compute nothing again before.
 * ``ttl``: after Continuum (Li et al., arXiv 2511.02230). Read: KV is pinned for a time to live when
   a call begins, and may be dropped once that has passed; programs are served first come first
   served. Filled in: those whose time has passed go first, least recently used first; where none
@@ -46,12 +48,16 @@ from benchmarks.field.field import (
 )
 from benchmarks.overload import Shape, serve
 from benchmarks.workloads import WORKLOADS
+from lrtrace.statistics import percentile
+from timely_llm_ros.engines import Resume
 from timely_llm_ros.engines.core import Generation, Generations
+from timely_llm_ros.engines.core.lanes import LostKv
 from timely_llm_ros.scheduling import Phase
 from timely_llm_ros.skills import Scene, SceneObject
 from timely_llm_ros.skills.loading import parse_skill_set
 
 if TYPE_CHECKING:
+    from timely_llm_ros.engines import Command
     from timely_llm_ros.evaluation import WorkloadTask
 
 HARDWARE = 'rtx4090_llama3_8b'
@@ -153,20 +159,23 @@ class Choice:
         harm: Who goes first; None for ours.
         spares: Whether nobody loses KV without need, where it is ours.
         counts: Whether a lost prompt counts as one.
+        restores: Whether lost KV is computed again before its robot is back.
     """
 
     name: str
     harm: Harm | None = None
     spares: bool = True
     counts: bool = True
+    restores: bool = True
 
 
 RETURNS = Choice(OURS)
 CHOICES = (
     RETURNS,
+    Choice('not restored', restores=False),
     Choice('nobody spared', spares=False),
     Choice('for free', counts=False),
-    Choice('lru', least_recently_used),
+    Choice('lru', least_recently_used, restores=False),
 )
 
 
@@ -177,43 +186,67 @@ class Served:
     Attributes:
         utility: Mean utility of all tasks; 0 for what was not served.
         later_s: Mean time that robots waited after their first action, of those served (s).
-        drops: How often KV was dropped, per task.
+        urgent_s: Responses of the urgent ones, of all where none is urgent (s).
+        drops: How often a plan lost its KV, per task.
+        prompts: Share of the values after which a plan's KV had to be computed again.
     """
 
     utility: float
     later_s: float
+    urgent_s: tuple[float, ...]
     drops: float
+    prompts: float
 
 
 def serve_draw(cell: Cell, seed: int, room: int | None, choice: Choice) -> Served:
     """Serve one draw with room for so many tokens; None for what the hardware has."""
-    workload, uses, lost = cell.draw(seed), Uses(), list[str]()
+    workload, uses, lost, resumed = cell.draw(seed), Uses(), list[str](), list[bool]()
     way = Setting(max_running=8).way('least_loss')
     way = replace(way, system=replace(way.system, max_kv_tokens=room))
     with ExitStack() as patches:
-        for name, method in _patches(choice, uses, lost):
+        for name, method in _patches(choice, uses, lost, resumed):
             patches.enter_context(patch.object(Generations, name, method))
+        if not choice.restores:
+            patches.enter_context(patch.object(LostKv, 'first', None))
         outcomes = serve(workload, way, hardware=HARDWARE, shape=SHAPE)
+    shown = 'urgent' if 'urgent' in workload.groups else 'normal'
     done = [one.result for one in outcomes if one.result is not None and not one.code]
     return Served(
         statistics.fmean(one.utility for one in outcomes),
         statistics.fmean(one.waiting_s - (one.response_s or 0.0) for one in done),
+        tuple(
+            one.response_s
+            for one in outcomes
+            if one.task.group == shown and not one.code and one.response_s is not None
+        ),
         len(lost) / len(outcomes),
+        statistics.fmean(resumed),
     )
 
 
-def _patches(choice: Choice, uses: Uses, lost: list[str]) -> list[tuple[str, Any]]:
+def _patches(
+    choice: Choice, uses: Uses, lost: list[str], resumed: list[bool]
+) -> list[tuple[str, Any]]:
     """Return the methods that make an engine choose so and tell what was lost."""
     count, drop_order = Generations.count, Generations.drop_order
-    lose_kv, set_phase = Generations.lose_kv, Generations.set_phase
+    lose_kv, set_phase, apply = Generations.lose_kv, Generations.set_phase, Generations.apply
 
     def counting(self: Generations, served: Sequence[Generation]) -> None:
         uses.note(served)
         count(self, served)
 
     def losing(self: Generations, generation_id: str) -> None:
-        lost.append(generation_id)
+        generation = self.get(generation_id)
+        # What is written ahead of a value is none of them, nor what was computed again.
+        lost.extend([generation_id] * (generation is not None and not generation.context.spare))
         lose_kv(self, generation_id)
+
+    def applying(self: Generations, command: Command) -> None:
+        one = self.get(command.generation_id) if isinstance(command, Resume) else None
+        if one is not None and one.awaits_value:
+            partly = one.context.spare and one.lacks_kv
+            resumed.append(partly or not one.context.computed)
+        apply(self, command)
 
     def ordering(self: Generations, some: Sequence[Generation], missing: int) -> list[Generation]:
         if choice.harm is None:
@@ -230,6 +263,7 @@ def _patches(choice: Choice, uses: Uses, lost: list[str]) -> list[tuple[str, Any
         ('lose_kv', losing),
         ('drop_order', ordering),
         ('set_phase', moving),
+        ('apply', applying),
     ]
 
 
@@ -244,7 +278,9 @@ class Row:
         choice: The choice.
         utility: Mean utility.
         later_s: Mean wait after the first action (s).
+        urgent_p99_s: 99 % of the urgent ones' responses, of all where none is urgent (s).
         drops: Drops of KV per task.
+        prompts: Share of the values after which a plan's KV had to be computed again.
         behind: By how much the mean utility is behind ours.
         behind_error: Standard error of that.
         longer_s: By how much robots wait longer than with ours (s).
@@ -257,7 +293,9 @@ class Row:
     choice: str
     utility: float
     later_s: float
+    urgent_p99_s: float
     drops: float
+    prompts: float
     behind: float
     behind_error: float
     longer_s: float
@@ -271,7 +309,7 @@ def measure(cell: Cell, room: int, seeds: range, searched: int) -> list[Row]:
     def utility(choice: Choice) -> float:
         return statistics.fmean(serve_draw(cell, it, room, choice).utility for it in others)
 
-    lives = [Choice(f'ttl {ttl_s:g} s', time_to_live(ttl_s)) for ttl_s in TTLS_S]
+    lives = [Choice(f'ttl {ttl_s:g} s', time_to_live(ttl_s), restores=False) for ttl_s in TTLS_S]
     ways: list[tuple[int | None, Choice]] = [(room, choice) for choice in CHOICES]
     ways += [(room, max(lives, key=utility)), (None, replace(RETURNS, name='room for all'))]
     ours, rows = list[Served](), list[Row]()
@@ -289,7 +327,9 @@ def measure(cell: Cell, room: int, seeds: range, searched: int) -> list[Row]:
                 choice.name,
                 statistics.fmean(one.utility for one in draws),
                 statistics.fmean(one.later_s for one in draws),
+                percentile([it for one in draws for it in one.urgent_s], 0.99),
                 statistics.fmean(one.drops for one in draws),
+                statistics.fmean(one.prompts for one in draws),
                 statistics.fmean(behind),
                 error(behind),
                 statistics.fmean(longer),
@@ -305,16 +345,17 @@ def show(row: Row) -> None:
     print(
         f'{row.workload:5} {row.load:4g} {row.room or "all":>6} {row.choice:14} '
         f'{row.utility:7.3f} {row.behind:7.3f} ±{row.behind_error:.3f} {row.later_s:7.3f} '
-        f'{row.longer_s:7.3f} ±{row.longer_error_s:.3f} {row.drops:6.2f}',
+        f'{row.longer_s:7.3f} ±{row.longer_error_s:.3f} {row.urgent_p99_s:6.2f} '
+        f'{row.drops:6.2f} {row.prompts:7.3f}',
         flush=True,
     )
 
 
 def targets(rows: Sequence[Row]) -> list[Target]:
-    """Return what should have been found of ours against LRU and the time to live."""
+    """Return what should have been found of ours against what knows less of returns."""
     made = []
     for row in rows:
-        if row.choice == 'lru' or row.choice.startswith('ttl'):
+        if row.choice in ('not restored', 'lru') or row.choice.startswith('ttl'):
             cell = f'{row.workload}, load {row.load:g}, {row.choice}'
             errors = f'±{row.behind_error:.3f}'
             made.append(Target(f'{cell}: mean utility behind ours ({errors})', row.behind, '>=', 0))
@@ -327,7 +368,7 @@ def main() -> None:
     options = read_draws(arguments(__doc__))
     print(
         f'{"work":5} {"load":>4} {"room":>6} {"choice":14} {"mean U":>7} {"behind":>7} {"":6} '
-        f'{"wait s":>7} {"longer":>7} {"":6} {"drops":>6}'
+        f'{"wait s":>7} {"longer":>7} {"":6} {"p99 s":>6} {"drops":>6} {"prompts":>7}'
     )
     rows: list[Row] = []
     for workload, load, room in CELLS:

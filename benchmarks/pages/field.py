@@ -94,13 +94,15 @@ def kept() -> str:
             '' if row['choice'] == OURS else f'{row["behind"]:.3f} ± {row["behind_error"]:.3f}',
             f'{row["later_s"]:.3f}',
             '' if row['choice'] == OURS else f'{row["longer_s"]:.3f} ± {row["longer_error_s"]:.3f}',
+            f'{row["urgent_p99_s"]:.2f}',
             f'{row["drops"]:.2f}',
+            f'{100 * row["prompts"]:.0f} %',
         )
         for row in read('kept').figures['rows']
     )
     head = (
         'workload, load', 'room (tokens)', 'choice', 'mean utility', 'behind ours',
-        'later wait (s)', 'longer than ours (s)', 'drops per task',
+        'later wait (s)', 'longer than ours (s)', 'urgent p99 (s)', 'drops per task', 'as prompts',
     )  # fmt: skip
     return table(head, lines)
 

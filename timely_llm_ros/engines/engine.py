@@ -167,6 +167,8 @@ class EngineState:
         ahead_tokens: Tokens written ahead of a value that plans took over, since the start.
         ahead_dropped_tokens: Tokens written ahead of values that did not come, since the start.
         waited_for: Generations whose robots are idle and wait for steps of theirs.
+        restored_kv_tokens: Tokens of KV that plans lost and have again before their value comes.
+        restored: Plans that had all of it again when their value came, since the start.
     """
 
     running: int
@@ -190,6 +192,13 @@ class EngineState:
     ahead_tokens: int = 0
     ahead_dropped_tokens: int = 0
     waited_for: int = 0
+    restored_kv_tokens: int = 0
+    restored: int = 0
+
+    @property
+    def spare_kv_tokens(self) -> int:
+        """Tokens of KV that were computed in idle time and give way to whoever needs the room."""
+        return self.warm_tokens + self.ahead_kv_tokens + self.restored_kv_tokens
 
     @classmethod
     def together(

@@ -211,4 +211,4 @@ class Budgets:
         if isinstance(event, EngineStateChanged):
             state = event.state
             self._live = state.running + state.suspended + state.held + state.queued
-            self._kv_tokens = state.kv_tokens - state.warm_tokens
+            self._kv_tokens = state.kv_tokens - state.spare_kv_tokens

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -18,6 +19,7 @@ from timely_llm_ros.engines import (
     Cancel,
     GenerationEnded,
     Resume,
+    RobotIdleAt,
     SegmentGenerated,
     Submit,
     Suspend,
@@ -32,6 +34,7 @@ from timely_llm_ros.engines.torch.compute.model import LoadedModel, load_model
 from timely_llm_ros.engines.torch.lengths import WorkerLengths
 from timely_llm_ros.engines.torch.wire import Stop
 from timely_llm_ros.engines.torch.worker import serve
+from timely_llm_ros.scheduling import SchedulingOptions
 from timely_llm_ros.skills import Prompt
 from timely_llm_ros.testing.exact_skills import EXACT_SCENE, EXACT_SKILLS
 from timely_llm_ros.utility import NORMAL
@@ -88,7 +91,7 @@ def close(run: Run) -> None:
 
 ACTIONS = st.lists(
     st.tuples(
-        st.sampled_from(['task', 'task', 'answer', 'answer', 'suspend', 'cancel', 'steps']),
+        st.sampled_from(['task', 'task', 'answer', 'answer', 'suspend', 'cancel', 'due', 'steps']),
         st.integers(0, 9),
     ),
     max_size=25,
@@ -130,6 +133,8 @@ def test_any_order_of_values_writes_the_same_plans(
         elif action == 'cancel' and live:
             run.core.apply(Cancel(name))
             canceled.add(name)
+        elif action == 'due' and live:
+            run.core.apply(RobotIdleAt(name, run.now_s + number))
         for _ in range(number):
             run.step(lambda: stops.random() < 0.2)
     for name in suspended:
@@ -142,6 +147,52 @@ def test_any_order_of_values_writes_the_same_plans(
         else:
             assert ended.token_ids == expected[way][name], ended
     assert run.core.state(0.0).ahead_kv_tokens == 0
+    close(run)
+
+
+@pytest.mark.parametrize('way', WAYS)
+@pytest.mark.parametrize('parts', [0, 1, 2, 9])
+@pytest.mark.parametrize('end', ['value', 'cancel', 'drop'])
+def test_kv_that_is_computed_again_amid_its_interruptions_writes_the_same_plan(
+    loaded: LoadedModel,
+    expected: dict[str, dict[str, tuple[int, ...]]],
+    way: str,
+    parts: int,
+    end: str,
+) -> None:
+    """Its last part is interrupted, and then the plan goes on, ends or loses it again."""
+    scheduling = SchedulingOptions(background_chunk=8)
+    run = Run(
+        loaded,
+        kind=LanedCore,
+        options={'scheduling': scheduling, 'max_kv_tokens': 240, **WAYS[way]},
+    )
+    run.core.apply(Submit(task(0)))
+    while not run.awaiting:
+        run.step()
+    (plan,) = run.core._robots.generations  # type: ignore[union-attr]
+    prompt = Prompt(FIXED_PARTS[0], 'much ' * 39)
+
+    def lose_to(name: str) -> None:
+        run.core.apply(Submit(replace(task(1), generation_id=name, prompt=prompt)))
+        run.step()
+        assert plan.context.computed == 0
+        run.core.apply(Cancel(name))
+
+    lose_to('one')
+    for _ in range(parts):
+        run.step()
+    run.step(lambda: True)
+    assert run.core.state(0.0).interrupted == (parts < 9)
+    if end == 'value':
+        run.answer()
+    elif end == 'cancel':
+        run.core.apply(Cancel('g0'))
+    elif end == 'drop':
+        lose_to('other')
+    run.finish()
+    if end != 'cancel':
+        assert run.ended['g0'].token_ids == expected[way]['g0']
     close(run)
 
 

@@ -223,6 +223,33 @@ def test_a_prompt_that_is_evicted_from_keeps_the_same_tokens(
     close(run)
 
 
+def test_a_scene_takes_nothing_back_that_is_not_computed_again(
+    loaded: LoadedModel, expected: dict[str, dict[str, tuple[int, ...]]]
+) -> None:
+    run = Run(loaded, kind=LanedCore, options={'max_kv_tokens': 330})
+    first, second = 0, 6
+    run.core.apply(warm('one', first))
+    run.finish()
+    run.core.apply(Submit(task(first)))
+    while not run.awaiting:
+        assert run.step()
+    (plan,) = run.core._robots.generations  # type: ignore[union-attr]
+    prompt = Prompt(task(1).prompt.fixed, 'much ' * 46)
+    run.core.apply(Submit(replace(task(1), generation_id='large', prompt=prompt, scene_of='')))
+    run.step()
+    assert plan.context.computed == 0
+    run.core.apply(Cancel('large'))
+    # All of the scene is accounted for, and nothing of it is computed.
+    run.step(lambda: True)
+    assert plan.context.computed > 100
+    assert run.core.state(0.0).interrupted == 1
+    run.core.apply(Cancel(f'g{first}'))
+    run.core.apply(Submit(task(second)))
+    run.finish()
+    assert run.ended[f'g{second}'].token_ids == expected['greedy'][f'g{second}']
+    close(run)
+
+
 def test_scenes_are_dropped_before_a_robot_loses_anything(loaded: LoadedModel) -> None:
     run = Run(loaded, kind=LanedCore, options={'max_kv_tokens': 330, 'max_running': 2})
     run.core.apply(warm('one', 0))

@@ -14,12 +14,15 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from timely_llm_ros.engines.core.batching import Batcher
 from timely_llm_ros.engines.core.drafting import Drafting
 from timely_llm_ros.engines.core.generations import Generations
 from timely_llm_ros.engines.core.kv_ledger import KvLedger
 from timely_llm_ros.engines.core.options import CoreOptions
 from timely_llm_ros.engines.engine import EvictionDecided
+from timely_llm_ros.scheduling import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -92,7 +95,7 @@ class EngineCore:
 
     def plan(self, now_s: float) -> StepPlan | None:
         """Choose the next step's work; None where nothing can run."""
-        self.generations.drop_worthless(now_s)
+        self._drop_worthless(now_s)
         while True:
             chosen = self.generations.choose(now_s)
             plan = self.batcher.fit(chosen, self.generations)
@@ -180,6 +183,29 @@ class EngineCore:
             if output is not None:
                 yield output
                 yield from self.following(generation)
+
+    def _drop_worthless(self, now_s: float) -> None:
+        """End those that are not begun and whose first segment would not be wanted any more.
+
+        One that has the engine to itself is tried whatever is expected: its time is nobody else's,
+        and what was learned of others or under load may not hold for it.
+        """
+        generations, table = self.generations, self.generations.table
+        if not np.isfinite(table.column('worthless_s')).any():
+            return
+        ready_s = now_s + table.column('expected_generation_s') * (len(generations) > 1)
+        late = (ready_s >= table.column('worthless_s')) & (table.column('phase') == Phase.QUEUED)
+        late &= table.column('segment_index') == 0
+        for generation in [one for one in generations if late[table.row(one.generation_id)]]:
+            utility = generation.request.utility
+            least_s = now_s - generation.request.arrival_s + generation.expected_s
+            generations.end(
+                generation,
+                'worthless',
+                f'not begun after {now_s - generation.request.arrival_s:.2f} s: its first action '
+                f'would come after {least_s:.2f} s at the soonest, worth '
+                f'{utility.first(least_s):.2f}: expected more than {utility.floor:g}',
+            )
 
     def _take(self, generation: Generation, outputs: Iterable[Output], now_s: float) -> None:
         """Take what a step brought: a token that was chosen, and those that follow it."""

@@ -10,8 +10,6 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from timely_llm_ros.engines.commands import (
     Cancel,
     Reschedule,
@@ -81,6 +79,10 @@ class Generations:
         """Whether the state is another one than :meth:`take_state` last returned."""
         self.current: list[Generation] = []
         """Who is in the latest step and goes on if chosen again."""
+        self.lost: dict[str, Generation] = {}
+        """Plans that wait for a value and lost their KV; what they have of it again is spare."""
+        self.restored = 0
+        """How many of them had all of it again when the value came, so far."""
         self._backend = backend
         self._kv = kv
         self.stop_strings = options.stop_strings
@@ -181,6 +183,7 @@ class Generations:
 
     def _resume(self, generation: Generation, observation: str | None) -> None:
         """Let a held generation compete again, with the value that it waits for."""
+        lacks_kv = generation.lacks_kv
         if observation is not None and generation.awaits_value:
             try:
                 text = generation.segmenter.observe(observation)
@@ -191,7 +194,12 @@ class Generations:
             generation.context.tokens += added
             generation.awaits_value, generation.observed = False, text
         if not generation.awaits_value and self.phase(generation) is Phase.HELD:
-            begun = generation.context.computed or (generation.tokens and not generation.segments)
+            context = generation.context
+            begun = context.computed or (generation.tokens and not generation.segments)
+            if self.lost.pop(generation.generation_id, None) is not None:
+                context.spare, begun = False, not lacks_kv
+                self.restored += begun
+                generation.lent = context.computed if lacks_kv else 0
             self.set_phase(generation, Phase.SUSPENDED if begun else Phase.QUEUED)
 
     def add(self, generation: Generation, remaining_tokens: float | None = None) -> None:
@@ -212,6 +220,7 @@ class Generations:
         """Forget a generation and free its KV; its plan's length is learned if it is complete."""
         name = generation.generation_id
         del self._by_id[name]
+        self.lost.pop(name, None)
         self._lengths.end(generation, complete=complete)
         self.table.remove(name)
         self._kv.close(generation.context)
@@ -234,30 +243,6 @@ class Generations:
         generation = self._by_id.get(generation_id)
         if generation is not None:
             self.end(generation, 'error', REPEATED)
-
-    def drop_worthless(self, now_s: float) -> None:
-        """End those that are not begun and whose first segment would not be wanted any more.
-
-        One that has the engine to itself is tried whatever is expected: its time is nobody else's,
-        and what was learned of others or under load may not hold for it.
-        """
-        table = self.table
-        if not np.isfinite(table.column('worthless_s')).any():
-            return
-        ready_s = now_s + table.column('expected_generation_s') * (len(self._by_id) > 1)
-        late = (ready_s >= table.column('worthless_s')) & (table.column('phase') == Phase.QUEUED)
-        late &= table.column('segment_index') == 0
-        for name in [table.ids[row] for row in np.flatnonzero(late)]:
-            generation = self._by_id[name]
-            utility = generation.request.utility
-            least_s = now_s - generation.request.arrival_s + generation.expected_s
-            self.end(
-                generation,
-                'worthless',
-                f'not begun after {now_s - generation.request.arrival_s:.2f} s: its first action '
-                f'would come after {least_s:.2f} s at the soonest, worth '
-                f'{utility.first(least_s):.2f}: expected more than {utility.floor:g}',
-            )
 
     def choose(self, now_s: float) -> list[Generation]:
         """Return who is to run next, best rank first."""
@@ -324,8 +309,17 @@ class Generations:
     def lose_kv(self, generation_id: str) -> None:
         """Note that KV was dropped: amid a plan, going on costs as much as a new prompt."""
         generation = self._by_id.get(generation_id)
-        if generation and generation.segments and self.phase(generation) is not Phase.HELD:
+        if generation is None or not generation.segments:
+            return
+        if self.phase(generation) is not Phase.HELD:
             self.set_phase(generation, Phase.QUEUED)
+        elif generation.awaits_value:
+            self.lack_kv(generation)
+
+    def lack_kv(self, generation: Generation) -> None:
+        """Note a plan that waits for a value, without all of its KV."""
+        self.lost[generation.generation_id] = generation
+        generation.context.spare = True
 
     def phase(self, generation: Generation) -> Phase:
         """Return where a generation stands."""

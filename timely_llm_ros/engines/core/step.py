@@ -159,7 +159,8 @@ class StepPlan:
     @property
     def background(self) -> bool:
         """Whether no robot waits for it."""
-        return self.running[0].request.background
+        first = self.running[0]
+        return first.request.background or first.context.spare
 
     @property
     def decodes_only(self) -> bool:
@@ -228,6 +229,11 @@ class Generation:
     def evicts(self) -> bool:
         """Whether something is to be evicted as soon as its prompt is computed."""
         return self.evicted != 0 and not self.context.evicted
+
+    @property
+    def lacks_kv(self) -> bool:
+        """Whether its next step has more to compute than what the latest one brought."""
+        return self.context.missing > self.brought
 
     @property
     def kv_tokens(self) -> int:

@@ -80,14 +80,14 @@ class PlannerDiagnostics:
         state = self._topics.state
         if state is None or not state.kv_capacity_tokens:
             return self.status('KV cache', DiagnosticStatus.OK, 'empty', {})
-        spare = state.warm_tokens + state.ahead_kv_tokens
-        share = (state.kv_tokens - spare) / state.kv_capacity_tokens
+        share = (state.kv_tokens - state.spare_kv_tokens) / state.kv_capacity_tokens
         spilled, self._spilled = state.spilled - self._spilled, state.spilled
         tight = share >= FULL_SHARE or spilled > 0
         values = {
             'tokens': state.kv_tokens,
             'capacity (tokens)': state.kv_capacity_tokens,
             'dropped and recomputed': state.spilled,
+            'recomputed before the robot was back': state.restored,
             'warm scenes': state.warm_scenes,
             'tokens of warm scenes': state.warm_tokens,
             'tasks that found a warm scene': state.warm_hits,

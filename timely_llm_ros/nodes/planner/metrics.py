@@ -167,7 +167,7 @@ def planner_samples(
         phases = ('queued', 'running', 'suspended', 'held', 'background')
         found |= {
             GENERATIONS: [((phase,), getattr(state, phase)) for phase in phases],
-            KV: [((), state.kv_tokens - state.warm_tokens)],
+            KV: [((), state.kv_tokens - state.spare_kv_tokens)],
             KV_CAPACITY: [((), state.kv_capacity_tokens)],
             SPILLED: [((), state.spilled)],
             STEP: [((), state.step_s)],

@@ -15,6 +15,7 @@ from timely_llm_ros.engines.commands import Cancel, Submit, Warm
 from timely_llm_ros.engines.core.batching import Batcher
 from timely_llm_ros.engines.core.core import EngineCore
 from timely_llm_ros.engines.core.generations import REPEATED
+from timely_llm_ros.engines.core.lanes.lost_kv import LostKv
 from timely_llm_ros.engines.core.lanes.warm_scenes import WarmScenes
 from timely_llm_ros.engines.core.options import CoreOptions
 from timely_llm_ros.engines.core.step import StepPlan
@@ -66,9 +67,9 @@ class InterruptedStep:
 class BackgroundCore:
     """Generations that no robot waits for: first come first served, whole plans.
 
-    It drops no robot's KV. A prefix that robots use goes only where they have no generation and
-    nothing else makes room. ``robots`` is the core that goes first; its account of KV and its limit
-    on contexts hold for both.
+    It drops no robot's KV, but for that of a robot that is expected sooner. A prefix that robots
+    use goes only where they have no generation and nothing else makes room. ``robots`` is the core
+    that goes first; its account of KV and its limit on contexts hold for both.
     """
 
     def __init__(
@@ -92,11 +93,13 @@ class BackgroundCore:
         self._robots = robots.generations
         self.warm = WarmScenes(backend, robots.kv, robots.generations.context_limit)
         """Robots' scenes whose KV is computed ahead."""
+        self.lost = LostKv(backend, robots, _FIRST_STEP)
+        """The KV that robots' plans lost."""
         self._warmer = Batcher(
             robots.kv, backend, self.generations, self._chunk, first_step=_FIRST_STEP
         )
         self._core.batcher.spill_first = self.warm.contexts
-        robots.kv.before_close = self.warm.take_back
+        robots.kv.before_close = self._take_leave
         self._kv = robots.kv
         self._unopened: dict[str, GenerationRequest] = {}
         self._backend = backend
@@ -145,13 +148,15 @@ class BackgroundCore:
     @property
     def has_work(self) -> bool:
         """Whether there is something to compute, if there is room for it."""
-        return bool(len(self) or self.begun or self.warm.unfinished())
+        return bool(
+            len(self) or self.begun or self.warm.unfinished() or self.lost.first is not None
+        )
 
     def lend(self, task: Generation) -> None:
         """Give a robot's task that has just come its warm scene."""
         scene = self.warm.get(task.request.scene_of)
         if scene is not None:
-            self._stop_warming(scene)
+            self.give_up(scene.context)
         self.warm.lend(task)
 
     def open_next(self) -> None:
@@ -186,7 +191,7 @@ class BackgroundCore:
             if not self._interrupted.lost:
                 return self._interrupted.plan
             self._take_back(self._interrupted)
-        plan = self._plan_warming()
+        plan = self._plan_restoring() or self._plan_warming()
         if plan is not None:
             return plan
         chosen = self.generations.choose(now_s)
@@ -201,6 +206,17 @@ class BackgroundCore:
                 return plan
         return None if len(self._robots) else self._core.plan(now_s)
 
+    def _plan_restoring(self) -> StepPlan | None:
+        """Choose the next part of the KV that a robot's plan lost."""
+        lost = self.lost.first
+        if lost is None:
+            return None
+        chunk = self._chunk if self._pauses([lost]) else self._prompts.tokens
+        plan = self.lost.fit(lost, chunk)
+        if plan is not None:
+            self.generations.run([])
+        return plan
+
     def _plan_warming(self) -> StepPlan | None:
         """Choose the next part of a robot's scene; nothing but unused prefixes goes for it."""
         for scene in self.warm.unfinished():
@@ -214,11 +230,22 @@ class BackgroundCore:
                 return StepPlan(plan.prefixes, rows, plan.running)
         return None
 
-    def _stop_warming(self, scene: Generation) -> None:
-        """Give up an interrupted step that computes a scene, so that what it has is certain."""
+    @property
+    def amid(self) -> list[Generation]:
+        """Those of an interrupted step, of whose KV not all is computed that is accounted for."""
         step = self._interrupted
-        if step is not None and any(row.generation is scene for row in step.plan.rows):
+        return [] if step is None else [row.generation for row in step.plan.rows]
+
+    def give_up(self, context: Context) -> None:
+        """Give up an interrupted step that computes a context, so that what it has is certain."""
+        step = self._interrupted
+        if step is not None and any(it.context is context for it in self.amid):
             self._take_back(step)
+
+    def _take_leave(self, context: Context) -> None:
+        """Keep what others can use of a context that is about to be closed."""
+        self.give_up(context)
+        self.warm.take_back(context)
 
     def may_interrupt(self, plan: StepPlan) -> bool:
         """Return whether others may run in the middle of its step.
@@ -243,7 +270,7 @@ class BackgroundCore:
         if self._interrupted is not None:
             started_s -= self._interrupted.spent_s
             self._interrupted = None
-        if plan.running[0].context.spare:
+        if plan.running[0].context.spare or not plan.running[0].request.background:
             self._prompts.observe(plan.tokens, ended_s - started_s)
             self.generations.changed = True
             return

@@ -24,7 +24,7 @@ from timely_llm_ros.errors import EngineError
 from timely_llm_ros.scheduling import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from timely_llm_ros.engines.core.core import EngineCore
     from timely_llm_ros.engines.core.options import CoreOptions
@@ -68,8 +68,10 @@ class _Waiting:
     @property
     def held(self) -> bool:
         """Whether the KV is there that branches build on."""
-        computed = self.plan.context.computed
-        return computed > 0 if self.branches is None else computed == self.shared
+        context = self.plan.context
+        if self.branches is not None:
+            return context.computed == self.shared
+        return context.computed > 0 and not (context.spare and self.plan.lacks_kv)
 
 
 class Branches:
@@ -101,9 +103,14 @@ class Branches:
         """Tokens whose KV is held for branches, without what they share."""
         return sum(context.computed for context in self.contexts())
 
-    def contexts(self) -> list[Context]:
-        """Return what may be dropped: a plan's branches before what they build on."""
-        return [branch.generation.context for branch in self._by_name.values()]
+    def contexts(self, plans: Collection[Generation] | None = None) -> list[Context]:
+        """Return what may be dropped, of all plans or of some: before what it builds on."""
+        return [
+            branch.generation.context
+            for waiting in self._waiting.values()
+            if plans is None or waiting.plan in plans
+            for branch in (waiting.branches or {}).values()
+        ]
 
     # What becomes of plans -----------------------------------------------------------------------
 
@@ -112,6 +119,8 @@ class Branches:
 
         What is left of a prompt that parts were evicted from is private, so nothing can share it.
         """
+        if not plan.context.computed:
+            self.generations.lack_kv(plan)
         if not plan.context.evicted:
             waiting = _Waiting(plan)
             self._waiting[plan.generation_id] = self._incomplete[plan.generation_id] = waiting
@@ -171,9 +180,10 @@ class Branches:
 
     # Steps ---------------------------------------------------------------------------------------
 
-    def plan(self) -> StepPlan | None:
+    def plan(self, amid: Collection[Generation]) -> StepPlan | None:
         """Choose the next step's work, of the values that are expected first.
 
+        Plans ``amid`` a step that was interrupted have not all the KV that they are booked with.
         Nothing but prefixes that no robot has used goes for it. A step has no more generations than
         one of robots, so that whoever comes meanwhile waits no longer than for one of those.
         """
@@ -182,7 +192,7 @@ class Branches:
             del incomplete[name]
         chosen: list[Generation] = []
         for waiting in sorted(
-            (waiting for waiting in incomplete.values() if waiting.held),
+            (it for it in incomplete.values() if it.held and it.plan not in amid),
             key=lambda waiting: self.generations.due_s(waiting.plan),
         ):
             branches = self._opened(waiting)

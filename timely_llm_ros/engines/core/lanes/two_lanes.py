@@ -12,7 +12,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.engines.commands import Submit, Warm
+from timely_llm_ros.engines.commands import Resume, Submit, Warm
 from timely_llm_ros.engines.core.core import EngineCore
 from timely_llm_ros.engines.core.generations import STATE_PERIOD_S
 from timely_llm_ros.engines.core.lanes.background_core import BackgroundCore
@@ -49,7 +49,12 @@ class LanedCore:
         self._branches = Branches(backend, self._robots, options)
         self._robots.batcher.spill_first = self._spare_first
         self._robots.kv.spare_tokens = lambda: (
-            self._branches.kv_tokens + self._background.warm.kv_tokens
+            self._branches.kv_tokens
+            + self._background.warm.kv_tokens
+            + self._background.lost.kv_tokens
+        )
+        self._background.lost.spill_first = lambda later: (
+            self._background.contexts() + self._branches.contexts(later)
         )
         self._latest: EngineCore | BackgroundCore | Branches = self._robots
         self._state_at_s = -math.inf
@@ -79,6 +84,9 @@ class LanedCore:
         elif isinstance(command, Warm) or command.generation_id in background:
             background.apply(command)
         else:
+            generation = robots.generations.get(command.generation_id)
+            if isinstance(command, Resume) and generation is not None:
+                background.give_up(generation.context)
             robots.apply(command)
         of = command.request if isinstance(command, Submit) else command
         self._branches.told(of.generation_id)
@@ -101,12 +109,12 @@ class LanedCore:
 
         Call :meth:`prepare` then: where it opens a generation, there may be a step after all.
         """
+        background = self._background
         self._branches.settle(now_s)
         self._latest = self._robots
         plan = self._robots.plan(now_s)
-        if plan is None and (plan := self._branches.plan()) is not None:
+        if plan is None and (plan := self._branches.plan(background.amid)) is not None:
             self._latest = self._branches
-        background = self._background
         if plan is None and background.has_work and (background.begun or not background.wants_more):
             self._latest = background
             plan = background.plan(now_s)
@@ -186,6 +194,8 @@ class LanedCore:
             ahead_kv_tokens=self._branches.kv_tokens,
             ahead_tokens=self._branches.taken_tokens,
             ahead_dropped_tokens=self._branches.dropped_tokens,
+            restored_kv_tokens=self._background.lost.kv_tokens,
+            restored=self._robots.generations.restored,
         )
 
     @property
