@@ -103,6 +103,7 @@ ACTIONS = st.lists(
     actions=ACTIONS,
     room=st.sampled_from([170, 220, 4096]),
     way=st.sampled_from(list(WAYS)),
+    drafts=st.booleans(),
     stops=st.randoms(use_true_random=False),
 )
 def test_any_order_of_values_writes_the_same_plans(
@@ -111,12 +112,12 @@ def test_any_order_of_values_writes_the_same_plans(
     actions: list[tuple[str, int]],
     room: int,
     way: str,
+    drafts: bool,
     stops: random.Random,
 ) -> None:
     """``Run.step`` checks after each step that pool and account agree and the bound is kept."""
-    run = Run(
-        loaded, kind=LanedCore, options={'max_running': 4, 'max_kv_tokens': room, **WAYS[way]}
-    )
+    options = {'max_running': 4, 'max_kv_tokens': room, 'drafts': drafts, **WAYS[way]}
+    run = Run(loaded, kind=LanedCore, options=options)
     sent: list[str] = []
     canceled, suspended = set[str](), list[str]()
     for action, number in actions:
