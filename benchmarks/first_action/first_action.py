@@ -1,11 +1,12 @@
-"""How many steps a model takes to a first action and to a plan, with fast-forward and without.
+"""How many steps a model takes to a first action and to a plan, as the engine is and token by token.
 
 ``make bench-first_action``: held-out tasks are planned on the torch engine's core in this process,
 on one thread, greedily and within the grammar: once one token a step, once with the tokens that the
-grammar leaves no choice about computed together with the next one. Both ways have a copy of the
-model each and serve the same tasks in turns, a few at a time. Nothing of a task is there before it
-comes but the beginning that all prompts of a skill set share. Times are CPU time, which other
-programs on the machine disturb less than they do the clock's.
+grammar leaves no choice about, and those that other plans of late make likely, computed together
+with the next one. Both ways have a copy of the model each and serve the same tasks in turns, a few
+at a time. Nothing of a task is there before it comes but the beginning that all prompts of a skill
+set share. Times are CPU time, which other programs on the machine disturb less than they do the
+clock's.
 
 Other models are measured too where ``--models`` names their folders.
 """
@@ -215,8 +216,8 @@ def _measure(
     """Have tasks in scenes of that size planned both ways, and return what was found."""
     cases = shuffled(objects, tasks)
     old, new = (
-        Server(path, loaded, batch, KV_TOKENS * largest, fast_forward=forward)
-        for loaded, forward in zip(copies, (False, True), strict=True)
+        Server(path, loaded, batch, KV_TOKENS * largest, fast_forward=whole, drafts=whole)
+        for loaded, whole in zip(copies, (False, True), strict=True)
     )
     (old_s, new_s), gain, error = in_turns(cases, old, new, max(PIECE, 4 * batch))
     plans = [(case, old.plans[case.name], new.plans[case.name]) for case in cases]
