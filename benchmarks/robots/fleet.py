@@ -23,6 +23,7 @@ import os
 import random
 import shutil
 import socket
+import subprocess
 import sys
 import tempfile
 import time
@@ -55,7 +56,12 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.demo import Child
 
-SERVER = 'fast-discovery-server'
+SERVER, SERVE = 'fast-discovery-server', '42'
+"""The program, and by what number ``fastdds discovery`` of Fast DDS 3 tells it to serve."""
+
+SERVER_STARTS_S = 1.0
+"""After so long it serves, or has said why not (s)."""
+
 FEW = 8
 IDLE_S = 20.0
 UP_LIMIT_S = 900.0
@@ -85,7 +91,14 @@ def discovery(server: str, folder: Path) -> Iterator[None]:
         port = probe.getsockname()[1]
     settings = {'ROS_DISCOVERY_SERVER': f'127.0.0.1:{port}', 'ROS_SUPER_CLIENT': 'TRUE'}
     children = Children(folder)
-    children.start('discovery', [server, '-i', '0', '-l', '127.0.0.1', '-p', str(port)])
+    where = ['-i', '0', '-l', '127.0.0.1', '-p', str(port)]
+    child = children.start('discovery', [server, SERVE, *where])
+    try:
+        child.process.wait(SERVER_STARTS_S)
+    except subprocess.TimeoutExpired:
+        pass
+    else:
+        raise RuntimeError(f'{server}: {child.log_tail(3)}')
     os.environ |= settings
     try:
         yield
