@@ -41,6 +41,7 @@ from unique_identifier_msgs.msg import UUID
 from benchmarks.common import COUNT, Target, arguments, lines_of, sample, save
 from timely_llm_ros.demo import Children, node_command
 from timely_llm_ros.drivers import read_journal
+from timely_llm_ros.nodes.executor import ExecutorParameters
 from timely_llm_ros.processes import prepare_for_dds
 from timely_llm_ros.ros import NEW_S, REST_PERIOD_S
 from timely_llm_ros.testing import free_domain
@@ -75,6 +76,7 @@ class FleetUnderTest:
     robots: list[str]
     programs: int
     time_scale: float = 0.01
+    worker_timeout_s: float = ExecutorParameters().worker_timeout_s
     planner: Child | None = None
     executors: list[Child] = field(default_factory=list)
 
@@ -87,6 +89,7 @@ class FleetUnderTest:
                 'robots': entries[number :: self.programs],
                 'journal_path': f'{self.folder}/{{robot}}.jsonl',
                 'time_scale': self.time_scale,
+                'worker_timeout_s': self.worker_timeout_s,
             }
             name = f'executor_{number}'
             self.executors.append(self.children.start(name, node_command('executor', hosted)))
