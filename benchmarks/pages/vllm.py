@@ -10,9 +10,6 @@ from benchmarks.vllm import BUSY, URGENT_SHARE, settings, ways_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-FORWARDED = {'timely-planner': 'first_action_vllm', 'SmolLM2': 'first_action_vllm_general'}
-"""The results on fast-forward, by model."""
-
 
 def context() -> dict[str, Any]:
     """Return what the page's template names."""
@@ -41,13 +38,11 @@ def context() -> dict[str, Any]:
 def forwarded() -> str:
     """Return what fast-forward brings, by size of the scene and number of clients."""
     head = (
-        'model', 'objects', 'clients', 'plans', 'steps per token', 'stock, plans/s',
-        'ours without', 'with', 'times stock', 'times without', 'CPU time, times',
-        'ids as without', 'as stock',
+        'objects', 'clients', 'plans', 'steps per token', 'stock, plans/s', 'ours without', 'with',
+        'times stock', 'times without', 'CPU time, times', 'ids as without', 'as stock',
     )  # fmt: skip
     rows = [
         (
-            model,
             row['objects'],
             row['clients'],
             row['plans'],
@@ -59,8 +54,7 @@ def forwarded() -> str:
             f'{100 * row["same_text_as_off"]:.1f} %',
             f'{100 * row["same_text"]:.1f} %',
         )
-        for model, results in FORWARDED.items()
-        for row in read(results).figures['rows']
+        for row in read('first_action_vllm').figures['rows']
     ]
     return table(head, rows)
 

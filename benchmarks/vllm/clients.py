@@ -64,10 +64,10 @@ class Job:
 
 
 class Jobs:
-    """Draws tasks and knows their tokens in a model."""
+    """Draws tasks and knows their tokens."""
 
-    def __init__(self, model: str = SHIPPED_MODEL) -> None:
-        self.texts = load_texts(find_model(model))
+    def __init__(self) -> None:
+        self.texts = load_texts(find_model(SHIPPED_MODEL))
         self.ends = {t for t in range(self.texts.size) if b';' in self.texts.bytes_of(t)}
         self._count = 0
         self._drawn: dict[tuple[int, bool], Job] = {}
