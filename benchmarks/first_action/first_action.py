@@ -1,4 +1,4 @@
-"""How many steps a model takes to a first action and to a plan, as the engine is and token by token.
+"""How many steps a model takes to a first action and to a plan, against one for each token.
 
 ``make bench-first_action``: held-out tasks are planned on the torch engine's core in this process,
 on one thread, greedily and within the grammar: once one token a step, once with the tokens that the

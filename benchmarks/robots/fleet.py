@@ -2,9 +2,10 @@
 
 Every fleet works from its programs, as a user starts them, with simulated robots and the simulated
 engine. All are up once each robot has done a task. The planner's processor time is measured while
-nobody asks for anything. Once all have met the client, tasks of one short call come at random to
-random robots, so many a second whether those before have ended or not, one in four of them urgent;
-responses are the planner's own, and a task that does not succeed, for whatever reason, has failed.
+nobody asks for anything. Then the client of those tasks, which all have met, sends tasks of one
+short call to random robots at random times, so many a second whether those before have ended or
+not, one in four of them urgent; responses are the planner's own, and a task that does not succeed,
+for whatever reason, has failed.
 The programs have a host of their own where the system allows it, on which they speak as fleets do.
 Guards wait longer than by default: the first tasks come while hundreds still meet, which holds up a
 program on two full cores for longer than a robot may move unwatched otherwise.
@@ -12,7 +13,6 @@ With ``--discovery both`` the large fleet comes up once more with Fast DDS's dis
 the wheel ``ros-fastdds`` has and every ROS 2.
 
     python -m benchmarks.robots.fleet
-    python -m benchmarks.robots.fleet --robots 250 --discovery simple   # what two cores bring up
     python -m benchmarks.robots.fleet --robots 12 --programs 2 --seconds 10   # a small one
     python -m benchmarks.robots.fleet --discovery simple --rate 40
 """
@@ -44,7 +44,6 @@ from benchmarks.common import (
     Target,
     arguments,
     enter_own_host,
-    lines_of,
     lost_datagrams,
     save,
 )
@@ -56,7 +55,6 @@ from timely_llm_ros.testing import free_domain
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from timely_llm_ros.demo import Child
 
 SERVER, SERVE = 'fast-discovery-server', '42'
 """The program, and by what number ``fastdds discovery`` of Fast DDS 3 tells it to serve."""
@@ -70,9 +68,6 @@ IDLE_S = 20.0
 UP_LIMIT_S = 900.0
 ANSWER_LIMIT_S = 60.0
 """How long the last tasks may take to end (s)."""
-
-MEET_S = 15.0
-"""From when the client has met the planner to its first task (s)."""
 
 URGENT = {'expected_response_s': 0.5, 'slope_per_s': -5.0, 'peak': 10.0}
 """The time utility of urgent tasks: they are worth nothing after 2.5 s."""
@@ -114,31 +109,26 @@ def discovery(server: str, folder: Path) -> Iterator[None]:
 class Load:
     """Sends tasks to random robots and hears how they end."""
 
-    def __init__(self, client: Child, robots: list[str], seed: int) -> None:
-        self._client, self._robots, self._random = client, robots, random.Random(seed)
+    def __init__(self, fleet: FleetUnderTest, seed: int) -> None:
+        assert fleet.client is not None
+        assert fleet.told is not None
+        self._client, self._told, self._robots = fleet.client, fleet.told, fleet.robots
+        self._random = random.Random(seed)
         self._open: dict[str, bool] = {}
-        self._ready = asyncio.Event()
         self.urgent_s: list[float] = []
         self.normal_s: list[float] = []
         self.ends: Counter[str] = Counter()
 
     async def listen(self) -> None:
         """Take what the client tells, until it ends."""
-        async for line in lines_of(self._client):
+        async for line in self._told:
             event = json.loads(line)
-            if event['event'] == 'ready':
-                self._ready.set()
-            elif event['event'] in ('result', 'rejected', 'lost') and event['key'] in self._open:
+            if event['event'] in ('result', 'rejected', 'lost') and event['key'] in self._open:
                 urgent = self._open.pop(event['key'])
                 how = event.get('status', event['event'])
                 self.ends[how if how == 'succeeded' else event.get('error_name', how)] += 1
                 if how == 'succeeded':
                     (self.urgent_s if urgent else self.normal_s).append(event['response_s'])
-
-    async def meet(self) -> None:
-        """Wait until all programs have met the client, which is no load of a fleet's otherwise."""
-        await asyncio.wait_for(self._ready.wait(), ANSWER_LIMIT_S)
-        await asyncio.sleep(MEET_S)
 
     async def send(self, rate: float, length_s: float) -> None:
         """Send ``rate`` tasks a second for so long (s), then wait until they have ended."""
@@ -179,12 +169,8 @@ async def measure(
         await asyncio.sleep(IDLE_S)
         idle = (fleet.processor_s() - before_s) / (time.monotonic() - since_s)
         planner_mb, executors_mb = fleet.memory_mb()
-        client = children.start(
-            'load', [sys.executable, '-m', 'timely_llm_ros.nodes.tools.plan_client'], pipes=True
-        )
-        load = Load(client, names, seed=0)
+        load = Load(fleet, seed=0)
         listening = asyncio.create_task(load.listen())
-        await load.meet()
         row = progress.add_task(f'{robots} robots work', total=None)
         before_s, since_s = fleet.processor_s(), time.monotonic()
         await load.send(options.rate, options.seconds)

@@ -47,7 +47,7 @@ from timely_llm_ros.ros import NEW_S, REST_PERIOD_S
 from timely_llm_ros.testing import free_domain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
 
     from timely_llm_ros.demo import Child
 
@@ -79,6 +79,9 @@ class FleetUnderTest:
     worker_timeout_s: float = ExecutorParameters().worker_timeout_s
     planner: Child | None = None
     executors: list[Child] = field(default_factory=list)
+    client: Child | None = None
+    told: AsyncIterator[bytes] | None = None
+    """What the client prints."""
 
     def start(self) -> None:
         entries = [f'{robot}:tello' for robot in self.robots]
@@ -95,16 +98,17 @@ class FleetUnderTest:
             self.executors.append(self.children.start(name, node_command('executor', hosted)))
 
     async def all_up(self, progress: Progress, limit_s: float = UP_LIMIT_S) -> float:
-        """Return when each robot has done a task (s after the start).
+        """Return when each robot has done a task (s after the start); ``client`` had asked it.
 
         Raises:
             TimeoutError: One has not within ``limit_s`` (s).
         """
         began_s = time.monotonic()
         self.start()
-        client = self.children.start(
+        self.client = client = self.children.start(
             'client', [sys.executable, '-m', 'timely_llm_ros.nodes.tools.plan_client'], pipes=True
         )
+        self.told = lines_of(client)
         stdin = client.process.stdin
         assert stdin is not None
 
@@ -125,7 +129,7 @@ class FleetUnderTest:
         missing, error, loop = set(self.robots), '', asyncio.get_running_loop()
         try:
             async with asyncio.timeout(limit_s):
-                async for line in lines_of(client):
+                async for line in self.told:
                     event = json.loads(line)
                     key = event.get('key', '')
                     match event['event']:
@@ -147,9 +151,7 @@ class FleetUnderTest:
         except TimeoutError:
             waited = f'{len(missing)} of {len(self.robots)} robots did no task within {limit_s:g} s'
             raise TimeoutError(f'{waited}; the latest error: {error or "none"}') from None
-        up_s = time.monotonic() - began_s
-        await self.children.stop(client)
-        return up_s
+        return time.monotonic() - began_s
 
     def processor_s(self) -> float:
         """Return the planner's processor time so far (s)."""
@@ -275,6 +277,8 @@ async def measure(size: str, goals: int, progress: Progress) -> dict[str, Any]:
         fleet = FleetUnderTest(children, Path(name), names, programs)
         try:
             up_s = await fleet.all_up(progress)
+            assert fleet.client is not None
+            await children.stop(fleet.client)
             await asyncio.sleep(NEW_S + REST_PERIOD_S)
             before_s, since_s = fleet.processor_s(), time.monotonic()
             await asyncio.sleep(IDLE_S)
