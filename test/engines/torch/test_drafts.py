@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,15 +12,12 @@ pytest.importorskip('torch')
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.engines.torch_runs import Run, alone, interleave, plan_request
+from support.engines.torch_runs import WAYS, Run, alone, evicting_request, interleave
 
-from timely_llm_ros.budget import FixedEviction
 from timely_llm_ros.engines import Submit
 from timely_llm_ros.engines.core.core import EngineCore
 from timely_llm_ros.engines.core.lanes import LanedCore
-from timely_llm_ros.engines.tokens import Sampling
 from timely_llm_ros.engines.torch.compute import load_model
-from timely_llm_ros.engines.torch.compute.eviction import SnapKv
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,11 +27,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.engines
 GENERATIONS = 8
-WAYS: dict[str, dict[str, Any]] = {
-    'likeliest': {},
-    'drawn': {'sampling': Sampling(1.5, 0.95, 11)},
-    'evicted': {'eviction': SnapKv()},
-}
 
 
 @pytest.fixture(scope='module')
@@ -48,22 +40,16 @@ def expected(loaded: LoadedModel) -> dict[str, dict[str, tuple[int, ...]]]:
     return {
         way: {
             it.generation_id: alone(loaded, it, free=False, **options)
-            for it in map(requested, range(GENERATIONS))
+            for it in map(evicting_request, range(GENERATIONS))
         }
         for way, options in WAYS.items()
     }
 
 
-def requested(number: int) -> GenerationRequest:
-    """A plan; of most prompts a part is evicted, where that is possible."""
-    rule = FixedEviction((0.0, 0.4, 0.8)[number % 3])
-    return replace(plan_request(number), eviction=rule)
-
-
 def taught(run: Run, numbers: range) -> Run:
     """Let a run's engine write these plans, so that it can guess them from then on."""
     for number in numbers:
-        run.core.apply(Submit(requested(number)))
+        run.core.apply(Submit(evicting_request(number)))
     run.finish()
     run.ended.clear()
     run.segments.clear()
@@ -98,7 +84,7 @@ def test_tokens_are_those_without_drafts(
     rng = random.Random(seed)
     run = Run(loaded, options=options | WAYS[way], kind=kind)
     taught(run, range(rng.randrange(GENERATIONS + 1)))
-    canceled = interleave(run, [requested(number) for number in range(GENERATIONS)], rng)
+    canceled = interleave(run, [evicting_request(number) for number in range(GENERATIONS)], rng)
     assert run.ended.keys() == expected[way].keys()
     for name, ended in run.ended.items():
         assert ended.token_ids == expected[way][name][: len(ended.token_ids)]
@@ -138,7 +124,7 @@ def boundaries(run: Run, request: GenerationRequest) -> tuple[list[tuple[int, in
 
 @pytest.mark.parametrize('way', ['likeliest', 'drawn'])
 def test_a_segments_end_suspends_where_it_does_without(loaded: LoadedModel, way: str) -> None:
-    requests = [requested(number) for number in range(4)]
+    requests = [evicting_request(number) for number in range(4)]
     plain = Run(loaded, options=dict(WAYS[way]))
     wanted = [boundaries(plain, request) for request in requests]
     close(plain)
@@ -154,7 +140,7 @@ def test_a_segments_end_suspends_where_it_does_without(loaded: LoadedModel, way:
 
 def test_a_plan_and_its_context_end_at_any_number_of_tokens(loaded: LoadedModel) -> None:
     numbers = 1, 2, 3, 5, 8, 13, 14, 15, 21, 34
-    requests = [replace(requested(3), max_tokens=most) for most in numbers]
+    requests = [replace(evicting_request(3), max_tokens=most) for most in numbers]
     wanted = [alone(loaded, request, free=False) for request in requests]
     run = taught(Run(loaded, options={'drafts': True}), range(4))
     for request, ids in zip(requests, wanted, strict=True):
@@ -162,7 +148,7 @@ def test_a_plan_and_its_context_end_at_any_number_of_tokens(loaded: LoadedModel)
         run.finish()
         assert run.ended.pop('g3').token_ids == ids
     close(run)
-    prompt = requested(3).prompt
+    prompt = evicting_request(3).prompt
     size = len(loaded.texts.encode(prompt.fixed)) + len(loaded.texts.encode(prompt.body))
     for limit in range(size + 8, size + 30, 5):
         ends = []
@@ -170,7 +156,7 @@ def test_a_plan_and_its_context_end_at_any_number_of_tokens(loaded: LoadedModel)
             run = taught(
                 Run(loaded, options={'drafts': drafts, 'max_kv_tokens': limit}), range(3, 4)
             )
-            run.core.apply(Submit(requested(3)))
+            run.core.apply(Submit(evicting_request(3)))
             run.finish()
             ends.append((run.ended['g3'].reason, run.ended['g3'].token_ids))
             close(run)

@@ -10,16 +10,13 @@ import pytest
 
 pytest.importorskip('torch')
 
-from support.engines.torch_runs import Run, alone, interleave, plan_request
+from support.engines.torch_runs import WAYS, Run, alone, evicting_request, interleave, plan_request
 
-from timely_llm_ros.budget import FixedEviction
 from timely_llm_ros.engines import Resume, Submit, Suspend
 from timely_llm_ros.engines.core.core import EngineCore
 from timely_llm_ros.engines.core.lanes import LanedCore
-from timely_llm_ros.engines.tokens import Sampling
 from timely_llm_ros.engines.torch.compute import load_model
 from timely_llm_ros.engines.torch.compute.attention import SHORT
-from timely_llm_ros.engines.torch.compute.eviction import SnapKv
 from timely_llm_ros.scheduling import SchedulingOptions
 from timely_llm_ros.skills import Scene, SceneObject
 from timely_llm_ros.skills.loading import find_skill_set
@@ -38,22 +35,11 @@ FEW_SKILLS = replace(
     TELLO, skills={it: TELLO.skills[it] for it in ('goto', 'is_visible', 'land', 'hover')}
 )
 LONG_NAME = Scene((SceneObject('laboratory_door_1', 'door', x_m=2.0),))
-WAYS: dict[str, dict[str, Any]] = {
-    'likeliest': {},
-    'drawn': {'sampling': Sampling(1.5, 0.95, 11)},
-    'evicted': {'eviction': SnapKv()},
-}
 
 
 @pytest.fixture(scope='module')
 def loaded(chaotic_model: Path) -> LoadedModel:
     return load_model(str(chaotic_model), max_kv_tokens=8192)
-
-
-def requested(number: int) -> GenerationRequest:
-    """A plan; of most prompts a part is evicted, where that is possible."""
-    rule = FixedEviction((0.0, 0.4, 0.8)[number % 3])
-    return replace(plan_request(number), eviction=rule)
 
 
 def one_by_one(loaded: LoadedModel, request: GenerationRequest, **options: Any) -> tuple[int, ...]:
@@ -64,7 +50,7 @@ def one_by_one(loaded: LoadedModel, request: GenerationRequest, **options: Any) 
 def way(request: pytest.FixtureRequest, loaded: LoadedModel) -> Any:
     """The options of one way, and what one token a step brings."""
     options = WAYS[request.param]
-    requests = [requested(number) for number in range(GENERATIONS)]
+    requests = [evicting_request(number) for number in range(GENERATIONS)]
     return options, {it.generation_id: one_by_one(loaded, it, **options) for it in requests}
 
 
@@ -75,7 +61,7 @@ def test_tokens_are_those_of_one_token_a_step(
     options, expected = way
     options = {'max_running': 5, 'max_kv_tokens': room, 'prefill_chunk': chunk, **options}
     run = Run(loaded, options=options)
-    requests = [requested(number) for number in range(GENERATIONS)]
+    requests = [evicting_request(number) for number in range(GENERATIONS)]
     canceled = interleave(run, requests, random.Random(room + chunk))
     assert run.ended.keys() == expected.keys()
     for name, ended in run.ended.items():

@@ -35,10 +35,10 @@ def link(clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A link whose executor's action is never ready."""
     for name in ('IdentifiedSubscription', 'GoalClient'):
         monkeypatch.setattr(ros_robot_link, name, MagicMock())
-    ros, clients = MagicMock(), MagicMock()
+    ros, client_of = MagicMock(), MagicMock()
     ros.call = lambda function, *arguments: function(*arguments)
-    clients.client.return_value.server_is_ready.return_value = False
-    made: Any = RosRobotLink(MagicMock(), ros, clients, 'r', MagicMock(), MagicMock(), LIMIT_S)
+    client_of.return_value.server_is_ready.return_value = False
+    made: Any = RosRobotLink(MagicMock(), ros, client_of, 'r', MagicMock(), MagicMock(), LIMIT_S)
     made._meet('/r/execute_segment')
     return made
 

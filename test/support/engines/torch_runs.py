@@ -5,16 +5,19 @@ from __future__ import annotations
 import random
 import zlib
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from timely_llm_ros.budget import FixedEviction
 from timely_llm_ros.engines import Cancel, Resume, RobotIdleAt, Submit, Suspend
 from timely_llm_ros.engines.commands import GenerationRequest
 from timely_llm_ros.engines.core.core import EngineCore
 from timely_llm_ros.engines.core.lanes import LanedCore
 from timely_llm_ros.engines.core.options import CoreOptions
 from timely_llm_ros.engines.engine import GenerationEnded, SegmentGenerated
+from timely_llm_ros.engines.tokens import Sampling
 from timely_llm_ros.engines.torch.compute.backend import TorchBackend
+from timely_llm_ros.engines.torch.compute.eviction import SnapKv
 from timely_llm_ros.skills import Segment
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.skills.prompt import Prompt, build_prompt
@@ -71,6 +74,20 @@ def free_request(number: int, *, length: int = 40, max_tokens: int = 48) -> Gene
         max_tokens=max_tokens,
         constrained=False,
     )
+
+
+WAYS: dict[str, dict[str, Any]] = {
+    'likeliest': {},
+    'drawn': {'sampling': Sampling(1.5, 0.95, 11)},
+    'evicted': {'eviction': SnapKv()},
+}
+"""How tokens are chosen, and from what is left of a prompt: options of a :class:`Run`."""
+
+
+def evicting_request(number: int) -> GenerationRequest:
+    """A plan; of most prompts a part is evicted, where that is possible."""
+    rule = FixedEviction((0.0, 0.4, 0.8)[number % 3])
+    return replace(plan_request(number), eviction=rule)
 
 
 def plan_request(number: int, *, max_tokens: int = 40) -> GenerationRequest:

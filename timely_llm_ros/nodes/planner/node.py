@@ -33,7 +33,12 @@ from timely_llm_ros.nodes.planner.options import (
 from timely_llm_ros.nodes.planner.parameter_changes import ParameterChanges
 from timely_llm_ros.nodes.planner.parameters import PlannerParameters
 from timely_llm_ros.nodes.planner.robot_scenes import RobotScenes
-from timely_llm_ros.nodes.planner.ros_robot_link import CHECK_PERIOD_S, IDLE_TURNS, robot_links
+from timely_llm_ros.nodes.planner.ros_robot_link import (
+    CHECK_PERIOD_S,
+    IDLE_TURNS,
+    hear,
+    robot_links,
+)
 from timely_llm_ros.nodes.planner.spans import PlannerSpans
 from timely_llm_ros.nodes.planner.task_server import TaskServer
 from timely_llm_ros.nodes.planner.topics import PlannerTopics
@@ -142,7 +147,8 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
         Raises:
             ConfigurationError: Another planner serves these names.
         """
-        meeting = asyncio.create_task(self._meet_robots(), name='meet robots')
+        # They may be met before it is known whose they are.
+        meeting = asyncio.create_task(hear(self.links.values()), name='meet robots')
         try:
             await self._heartbeat.claim()
         finally:
@@ -166,13 +172,6 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
         await self._spans.close()
         await self._audit.close()
         return self._exit_code
-
-    async def _meet_robots(self) -> None:
-        """Hear the robots, which need not know of it, while it is not known whose they are."""
-        while True:
-            for link in self.links.values():
-                link.check()
-            await asyncio.sleep(CHECK_PERIOD_S)
 
     async def _give_signs_of_life(self) -> None:
         """Show that both threads live, and notice robots that do not."""

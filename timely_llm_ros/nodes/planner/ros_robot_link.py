@@ -7,7 +7,7 @@ import logging
 import time
 import uuid
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from rclpy.duration import Duration
@@ -34,14 +34,14 @@ from timely_llm_ros.ros.conversions import (
 from timely_llm_ros.silence import Silence
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from rclpy.node import Node
 
     from timely_llm_ros.execution import SegmentProgress, TimedSegment
     from timely_llm_ros.nodes.planner.catalogue import Catalogue
     from timely_llm_ros.ros import RosThread, SolePublisher
-    from timely_llm_ros.skills import Segment, SkillSet
+    from timely_llm_ros.skills import SkillSet
 
 _logger = logging.getLogger(__name__)
 
@@ -78,26 +78,12 @@ class _Sent:
     """
 
     outcome: asyncio.Future[SegmentOutcome]
-    segment: Segment | None = None
     on_progress: Callable[[SegmentProgress], None] = _unheard
+    index: int = 0
+    awaits_value: bool = False
     client: GoalClient | None = None
     goal: Any = None
     canceling: bool = False
-
-
-class SegmentClients:
-    """Clients of executors' actions, one for all robots of an executor."""
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
-        self._clients: dict[str, GoalClient] = {}
-
-    def client(self, action: str) -> GoalClient:
-        """Return the client of an action, by its full name."""
-        client = self._clients.get(action)
-        if client is None:
-            client = self._clients[action] = GoalClient(self._node, ExecuteSegment, action)
-        return client
 
 
 class RosRobotLink:
@@ -106,7 +92,8 @@ class RosRobotLink:
     Args:
         node: The planner's node.
         ros: Its thread.
-        clients: Of the executors' actions.
+        client_of: Returns the client of an action, by its full name: one for all robots of an
+            executor.
         robot: Name of the robot: its namespace, relative to the node's.
         skill_set: The robot's skills.
         heartbeat: What the planner publishes, by which executors know it.
@@ -118,7 +105,7 @@ class RosRobotLink:
         self,
         node: Node,
         ros: RosThread,
-        clients: SegmentClients,
+        client_of: Callable[[str], GoalClient],
         robot: str,
         skill_set: SkillSet,
         heartbeat: SolePublisher,
@@ -126,7 +113,7 @@ class RosRobotLink:
     ) -> None:
         self.robot, self.skill_set = robot, skill_set
         self.silence_limit_s = silence_limit_s
-        self._node, self._ros, self._clients = node, ros, clients
+        self._node, self._ros, self._client_of = node, ros, client_of
         self._client: GoalClient | None = None
         """Of its executor's action, once that has been heard."""
         segments = f'{robot}/skill_segments'
@@ -239,7 +226,7 @@ class RosRobotLink:
     def _meet(self, action: str) -> None:
         self._met_s, self._server_seen = time.monotonic(), False
         try:
-            self._client = self._clients.client(action)
+            self._client = self._client_of(action)
         except NameValidationException:
             name = action[:80]
             _logger.error('robot %s: action %r: expected its full name', self.robot, name)  # noqa: TRY400
@@ -258,9 +245,14 @@ class RosRobotLink:
             self._segments.publish(message)
             raise self._lost('no sign of life')
         self._left_safe = False
-        sent = _Sent(self._ros.loop.create_future(), timed.segment, on_progress)
+        segment = timed.segment
+        sent = _Sent(
+            self._ros.loop.create_future(), on_progress, segment.index, segment.awaits_value
+        )
         self._sent.add(sent)
-        self._ros.call(self._send, sent, message)
+        self._ros.call(self._send, sent, ExecuteSegment.Goal(segment=message))
+        # The robot first, then those who watch.
+        self._ros.call(self._segments.publish, message)
         unanswered = self._ros.loop.call_later(ANSWER_S, self._unanswered, sent)
         try:
             try:
@@ -294,7 +286,8 @@ class RosRobotLink:
             raise self._lost('no sign of life')
         stop = _Sent(self._ros.loop.create_future())
         self._stopping.add(stop)
-        self._ros.call(self._send, stop, SkillSegment(robot=self.robot))
+        goal = ExecuteSegment.Goal(segment=SkillSegment(robot=self.robot), stop=True)
+        self._ros.call(self._send, stop, goal)
         try:
             outcome = await stop.outcome
         finally:
@@ -304,13 +297,8 @@ class RosRobotLink:
 
     # On the ROS thread
 
-    def _send(self, sent: _Sent, message: SkillSegment) -> None:
-        goal = ExecuteSegment.Goal(
-            segment=message,
-            stop=sent.segment is None,
-            planner=self._heartbeat.gid,
-            executor=self._executor,
-        )
+    def _send(self, sent: _Sent, goal: ExecuteSegment.Goal) -> None:
+        goal.planner, goal.executor = self._heartbeat.gid, self._executor
         if self._client is None:
             self._ros.call_loop(self._fail, sent, 'no client of its action')
             return
@@ -321,9 +309,6 @@ class RosRobotLink:
             goal_uuid=UUID(uuid=list(uuid.uuid4().bytes)),
         )
         response.add_done_callback(partial(self._on_response, sent))
-        if sent.segment is not None:
-            # The robot first, then those who watch.
-            self._segments.publish(message)
 
     def _on_response(self, sent: _Sent, response: Any) -> None:
         goal = response.result()
@@ -336,15 +321,13 @@ class RosRobotLink:
             goal.cancel_goal_async()
 
     def _on_feedback(self, sent: _Sent, message: Any) -> None:
-        if sent.segment is not None:
-            progress = progress_record(sent.segment.index, message.feedback)
-            self._ros.call_loop(self._progress, sent, progress)
+        progress = progress_record(sent.index, message.feedback)
+        self._ros.call_loop(self._progress, sent, progress)
 
     def _on_result(self, sent: _Sent, response: Any) -> None:
-        index, awaits = 0, False
-        if sent.segment is not None:
-            index, awaits = sent.segment.index, sent.segment.awaits_value
-        outcome = outcome_record(index, response.result().result, awaits_value=awaits)
+        outcome = outcome_record(
+            sent.index, response.result().result, awaits_value=sent.awaits_value
+        )
         self._ros.call_loop(self._end, sent, outcome)
 
     def _cancel(self, sent: _Sent) -> None:
@@ -385,10 +368,19 @@ def robot_links(
     silence_limit_s: float,
 ) -> dict[str, RosRobotLink]:
     """Return the links to all robots of a catalogue, by robot; see :class:`RosRobotLink`."""
-    clients = SegmentClients(node)
+    client_of = cache(partial(GoalClient, node, ExecuteSegment))
     return {
         robot: RosRobotLink(
-            node, ros, clients, robot, catalogue.skill_sets[name], heartbeat, silence_limit_s
+            node, ros, client_of, robot, catalogue.skill_sets[name], heartbeat, silence_limit_s
         )
         for robot, name in catalogue.skill_set_of.items()
     }
+
+
+async def hear(links: Iterable[RosRobotLink]) -> None:
+    """Hear robots, which need not know of it, until cancelled."""
+    links = tuple(links)
+    while True:
+        for link in links:
+            link.check()
+        await asyncio.sleep(CHECK_PERIOD_S)
