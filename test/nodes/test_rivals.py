@@ -41,7 +41,7 @@ def program(
         def hears(other: bytes, number: int) -> str:
             mine = SimpleNamespace(frame_id=EPOCH), gid, published
             theirs = SimpleNamespace(frame_id='theirs'), other, number
-            made._heard.take_numbered.return_value = [mine, theirs]  # type: ignore[attr-defined]
+            made._listener.heard.take_numbered.return_value = [mine, theirs]  # type: ignore[attr-defined]
             return made.rival()
 
         for _ in range(published):
@@ -91,7 +91,7 @@ def test_one_that_is_not_new_leaves_its_name_to_nobody(
 
 def test_it_knows_itself_as_soon_as_others_may_address_it(program: Any) -> None:
     made, _ = program(LOW, 1)
-    made._heard.take_numbered.return_value = []
+    made._listener.heard.take_numbered.return_value = []
     assert made.gid == b''
-    made._heard.take_numbered.return_value = [(SimpleNamespace(frame_id=EPOCH), LOW, 1)]
+    made._listener.heard.take_numbered.return_value = [(SimpleNamespace(frame_id=EPOCH), LOW, 1)]
     assert made.gid == LOW

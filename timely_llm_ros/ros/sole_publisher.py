@@ -18,6 +18,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from rclpy.impl.implementation_singleton import rclpy_implementation
+from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from rclpy.type_support import check_is_valid_msg_type
 from rclpy.utilities import get_rmw_implementation_identifier
@@ -26,8 +27,6 @@ from timely_llm_ros.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from rclpy.node import Node
 
 _logger = logging.getLogger(__name__)
 
@@ -130,6 +129,94 @@ def same_program(first: bytes, second: bytes) -> bool:
     return 'zenoh' in get_rmw_implementation_identifier() or first[:12] == second[:12]
 
 
+class Listener:
+    """Listens for another program of a name, which is a topic and a service.
+
+    Args:
+        node: The node.
+        message_type: Type of the topic's messages, with a header.
+        topic: Relative name.
+        qos: Their quality of service.
+        service: Relative name of a service that only the same program has.
+    """
+
+    def __init__(
+        self, node: Node, message_type: Any, topic: str, qos: QoSProfile, *, service: str
+    ) -> None:
+        self.heard = IdentifiedSubscription(node, message_type, topic, qos)
+        self._node, self._service = node, node.resolve_service_name(service)
+
+    def looks(self) -> Iterator[float]:
+        """Look for another program; yield each time how long to wait for the next look (s).
+
+        Raises:
+            ConfigurationError: There is one.
+        """
+        speaks = False
+        for _ in range(CLAIM_LOOKS):
+            yield _PERIOD_S
+            speaks = speaks or any(True for _ in self.heard.take())
+            if speaks and self.servers():
+                raise ConfigurationError(self.doubled())
+
+    def servers(self) -> int:
+        """Return how many programs have the service, as far as is known."""
+        count: int = self._node.count_services(self._service)
+        return count
+
+    def doubled(self) -> str:
+        """Say that another program has it."""
+        return f'service {self._service!r}: another program has it, expected none'
+
+
+class EarlyClaim:
+    """Claims a name for a program whose node is still to be made, see :meth:`SolePublisher.claim`.
+
+    To be discovered and to listen takes as long as much of a program's start. A node of its own
+    does it, on a thread, until the claim is done.
+
+    Args:
+        message_type: Type of the topic's messages, with a header.
+        topic: Relative name.
+        qos: Their quality of service.
+        service: Relative name of a service that only the same program has.
+    """
+
+    def __init__(self, message_type: Any, topic: str, qos: QoSProfile, *, service: str) -> None:
+        self._node = Node('claim', enable_rosout=False, start_parameter_services=False)
+        self._listener = Listener(self._node, message_type, topic, qos, service=service)
+        self._over = False
+        self._problem: ConfigurationError | None = None
+        self._thread = threading.Thread(target=self._listen, name='claim', daemon=True)
+        self._thread.start()
+
+    def _listen(self) -> None:
+        try:
+            for wait_s in self._listener.looks():
+                if self._over:
+                    break
+                time.sleep(wait_s)
+        except ConfigurationError as err:
+            self._problem = err
+        finally:
+            self._node.destroy_node()
+
+    def give_up(self) -> None:
+        """Listen no more."""
+        self._over = True
+        self._thread.join()
+
+    async def done(self) -> None:
+        """Wait until it is known that there is no other program of that name.
+
+        Raises:
+            ConfigurationError: There is one.
+        """
+        await asyncio.to_thread(self._thread.join)
+        if self._problem is not None:
+            raise self._problem
+
+
 class SolePublisher:
     """Publishes stamped messages on a topic that one program alone may publish.
 
@@ -144,10 +231,9 @@ class SolePublisher:
     def __init__(
         self, node: Node, message_type: Any, topic: str, qos: QoSProfile, *, service: str
     ) -> None:
-        self._node, self._clock = node, node.get_clock()
+        self._clock = node.get_clock()
         self._publisher = node.create_publisher(message_type, topic, qos)
-        self._heard = IdentifiedSubscription(node, message_type, topic, qos)
-        self._service = node.resolve_service_name(service)
+        self._listener = Listener(node, message_type, topic, qos, service=service)
         self._new_until_s = 0.0
         self._published = 0
         self._hearing = threading.Lock()
@@ -172,7 +258,7 @@ class SolePublisher:
 
     def _hear(self) -> None:
         with self._hearing:
-            for message, gid, number in self._heard.take_numbered():
+            for message, gid, number in self._listener.heard.take_numbered():
                 header = getattr(message, 'header', message)
                 if not self._gid and header.frame_id == EPOCH:
                     self._gid = gid
@@ -185,18 +271,19 @@ class SolePublisher:
         self._publisher.publish(message)
         self._published += 1
 
-    async def claim(self) -> None:
+    async def claim(self, early: EarlyClaim | None = None) -> None:
         """Listen for another program of that name, before anything is published or served.
+
+        Where it was begun ``early``, only the rest is waited for.
 
         Raises:
             ConfigurationError: There is one.
         """
-        speaks = False
-        for _ in range(CLAIM_LOOKS):
-            await asyncio.sleep(_PERIOD_S)
-            speaks = speaks or any(True for _ in self._heard.take())
-            if speaks and self._servers():
-                raise ConfigurationError(self._doubled())
+        if early is not None:
+            await early.done()
+        else:
+            for wait_s in self._listener.looks():
+                await asyncio.sleep(wait_s)
         self._new_until_s = time.monotonic() + NEW_S
 
     def rival(self) -> str:
@@ -210,19 +297,12 @@ class SolePublisher:
         self._hear()
         while self._strange:
             gid, number = self._strange.popleft()
-            self._heard.report(gid, f'{self._gid.hex()} alone')
+            self._listener.heard.report(gid, f'{self._gid.hex()} alone')
             # Who should have left by now, and still speaks, is not new.
             waited_s = now_s - self._others.setdefault(gid, now_s)
             older = number - self._published if number else 0
             newer = older > ALIKE or (older >= -ALIKE and gid < self._gid)
             leaves = newer or waited_s > LEAVE_S
-            if leaves and self.new and self._servers() > 1:
-                return self._doubled()
+            if leaves and self.new and self._listener.servers() > 1:
+                return self._listener.doubled()
         return ''
-
-    def _servers(self) -> int:
-        count: int = self._node.count_services(self._service)
-        return count
-
-    def _doubled(self) -> str:
-        return f'service {self._service!r}: another program has it, expected none'

@@ -23,7 +23,6 @@ from timely_llm_ros.engines.engine import (
     EngineReady,
     EngineStateChanged,
     GenerationEnded,
-    SegmentGenerated,
     deliver,
 )
 from timely_llm_ros.engines.ray.journey import Journey
@@ -172,7 +171,9 @@ class RayEngine(Engine):
         link = self._soonest(journey.request)
         if link is None or link.load is None:
             return
-        link.load.sent(journey.request)
+        request = journey.request
+        warm = link.name == self._warm_at(request)
+        link.load.sent(request, self._loop.time(), warm=warm)
         for command in journey.begin(link.name):
             link.send(command)
 
@@ -183,10 +184,10 @@ class RayEngine(Engine):
 
     def _soonest(self, request: GenerationRequest) -> Link | None:
         """Return the replica that is predicted to have its first segment soonest."""
-        warm_at = self._scenes[request.scene_of][0] if request.scene_of in self._scenes else ''
+        warm_at, now_s = self._warm_at(request), self._loop.time()
         found = [
             (
-                link.load.first_segment_s(request, warm=link.name == warm_at),
+                link.load.first_segment_s(request, now_s, warm=link.name == warm_at),
                 link.load.generations,
                 name,
             )
@@ -194,6 +195,10 @@ class RayEngine(Engine):
             if link.ready and not link.draining and link.load is not None
         ]
         return self._links[min(found)[2]] if found else None
+
+    def _warm_at(self, request: GenerationRequest) -> str:
+        """Return the replica that has a request's scene; '' for none."""
+        return self._scenes[request.scene_of][0] if request.scene_of in self._scenes else ''
 
     def _warm(self, command: Warm) -> None:
         """Have a scene warmed where it was before, else where the fewest are."""
@@ -360,7 +365,7 @@ class RayEngine(Engine):
             case EngineStateChanged(state):
                 link.state = state
                 if link.load is not None:
-                    link.load.report(state)
+                    link.load.report(state, self._loop.time())
                 self._state_due()
             case EngineFailed() | EngineReady():
                 pass
@@ -381,9 +386,6 @@ class RayEngine(Engine):
                 self._journeys.pop(name, None)
                 self._tell(event)
                 self._leave_if_empty(link.name)
-            case SegmentGenerated(_, segment) if not segment.index and link.load is not None:
-                link.load.first_segment(event.generation_s)
-                self._tell(event)
             case _:
                 self._tell(event)
 

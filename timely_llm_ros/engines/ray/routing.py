@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 UNKNOWN_STEP_S = 0.02
 """Step time of a replica of which nothing is known (s)."""
 
-_SEGMENT_STEPS = 12.0
-"""Expected tokens of a first segment before one was seen."""
+_SEGMENT_STEPS = 6.0
+"""Of a first segment. Replicas differ in the time of a step, and not in what plans they write."""
 
 _CHARACTERS_PER_TOKEN = 4.0
 _MOST_PREFIXES = 64
@@ -32,25 +32,26 @@ class ReplicaLoad:
         ]
         self._state: EngineState | None = None
         self._sent = 0
+        self._read_by_s = 0.0
+        """When all prompts that are there will be read (s)."""
+        self._prompt_s = 0.0
+        """How long the latest one takes (s)."""
         self._prefixes: OrderedDict[str, None] = OrderedDict()
-        self._segment_steps = _SEGMENT_STEPS
 
-    def report(self, state: EngineState) -> None:
-        """Take the replica's report."""
+    def report(self, state: EngineState, now_s: float) -> None:
+        """Take the replica's report; those that are queued may be other planners'."""
         self._state, self._sent = state, 0
+        self._read_by_s = max(self._read_by_s, now_s + state.queued * self._prompt_s)
 
-    def sent(self, request: GenerationRequest) -> None:
-        """Count a generation that the next report will include."""
+    def sent(self, request: GenerationRequest, now_s: float, *, warm: bool = False) -> None:
+        """Count a generation that the next report will include, and when its prompt is read."""
+        self._prompt_s = self._own_prefill_s(request, warm=warm)
+        self._read_by_s = max(self._read_by_s, now_s) + self._prompt_s
         self._sent += 1
         self._prefixes[request.prompt.fixed] = None
         self._prefixes.move_to_end(request.prompt.fixed)
         if len(self._prefixes) > _MOST_PREFIXES:
             self._prefixes.popitem(last=False)
-
-    def first_segment(self, generation_s: float) -> None:
-        """Learn from how long the engine was busy with a first segment (s)."""
-        steps = generation_s / self._step_s(1)
-        self._segment_steps += 0.1 * (steps - self._segment_steps)
 
     @property
     def working(self) -> int:
@@ -63,16 +64,23 @@ class ReplicaLoad:
         state = self._state
         return self._sent + (state.running + state.suspended + state.queued if state else 0)
 
-    def first_segment_s(self, request: GenerationRequest, *, warm: bool = False) -> float:
+    def first_segment_s(
+        self, request: GenerationRequest, now_s: float, *, warm: bool = False
+    ) -> float:
         """Return after how long the request's first segment would be complete there (s).
 
-        ``warm`` is whether the KV of its scene is there already.
+        Reports come more seldom than prompts, so those that are read first are told from what was
+        sent. ``warm`` is whether the KV of its scene is there already.
         """
         working = self.working
         batch = min(working + 1, self._places)
         # Whoever is more than fit takes turns with those who are there.
         turns = max(1.0, (working + 1) / self._places)
-        decode_s = self._segment_steps * turns * self._step_s(batch)
+        decode_s = _SEGMENT_STEPS * turns * self._step_s(batch)
+        ahead_s = max(0.0, self._read_by_s - now_s)
+        return ahead_s + decode_s + self._own_prefill_s(request, warm=warm)
+
+    def _own_prefill_s(self, request: GenerationRequest, *, warm: bool) -> float:
         fixed = len(request.prompt.fixed) / _CHARACTERS_PER_TOKEN
         own = len(request.prompt.body) / _CHARACTERS_PER_TOKEN
         new = 0.0 if warm else own + (0.0 if request.prompt.fixed in self._prefixes else fixed)
@@ -81,7 +89,7 @@ class ReplicaLoad:
         if state is not None and state.kv_tokens + new > state.kv_capacity_tokens:
             # Somebody's KV goes, and is computed again later.
             prefill_s *= 2
-        return decode_s + prefill_s
+        return prefill_s
 
     def _step_s(self, batch: int) -> float:
         if self._steps_s:

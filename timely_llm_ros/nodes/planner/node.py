@@ -47,6 +47,7 @@ from timely_llm_ros.processes import take_precedence
 from timely_llm_ros.ros import (
     HEARTBEAT_QOS,
     HEARTBEAT_TOPIC,
+    PLAN_TASK_SERVICE,
     STATE_QOS,
     Exporter,
     SolePublisher,
@@ -54,20 +55,17 @@ from timely_llm_ros.ros import (
     declare,
     read,
     robot_entries,
-    run,
     set_level,
 )
 from timely_llm_ros.srv import DescribeSkills
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rclpy.parameter import Parameter
 
     from timely_llm_ros.engines import Engine, EngineInfo
     from timely_llm_ros.planner import PlannerEvent
     from timely_llm_ros.planner.prompts import BackgroundFile
-    from timely_llm_ros.ros import RosThread
+    from timely_llm_ros.ros import EarlyClaim, RosThread
 
 DIAGNOSTICS_PERIOD_S = 1.0
 
@@ -78,14 +76,15 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
     Args:
         ros: The thread that serves this node.
         stop: Set when the program is to end.
+        claim: Claims its name already.
 
     Raises:
         ConfigurationError: A parameter or a skill set cannot be used.
     """
 
-    def __init__(self, ros: RosThread, stop: asyncio.Event) -> None:
+    def __init__(self, ros: RosThread, stop: asyncio.Event, claim: EarlyClaim) -> None:
         super().__init__('planner')
-        self._ros, self._stop = ros, stop
+        self._ros, self._stop, self._claim = ros, stop, claim
         self.parameters = declare(self, PlannerParameters)
         self.catalogue = Catalogue.load(robot_entries(self.parameters.robots))
         self._exit_code = 0
@@ -99,7 +98,7 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             Header,
             HEARTBEAT_TOPIC,
             HEARTBEAT_QOS,
-            service='plan_task/_action/send_goal',
+            service=PLAN_TASK_SERVICE,
         )
         self.links = robot_links(
             self, ros, self.catalogue, self._heartbeat, self.parameters.robot_timeout_s
@@ -150,7 +149,7 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
         # They may be met before it is known whose they are.
         meeting = asyncio.create_task(hear(self.links.values()), name='meet robots')
         try:
-            await self._heartbeat.claim()
+            await self._heartbeat.claim(self._claim)
         finally:
             meeting.cancel()
         # Robots stop when they do not hear it. An engine that computes must not hold it up.
@@ -402,8 +401,3 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
         self, request: DescribeSkills.Request, response: DescribeSkills.Response
     ) -> DescribeSkills.Response:
         return self.catalogue.describe(request.robot, response)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the planner node until SIGINT or SIGTERM; return the program's exit code."""
-    return run('planner', arguments, lambda ros, stop: PlannerNode(ros, stop).serve())
