@@ -85,6 +85,38 @@ async def test_plans_are_those_without_ray_and_commands_reach_their_replica(
     assert len({one.node_id for one in running()}) == 2
 
 
+async def test_planners_share_replicas_and_one_that_leaves_takes_nothing_with_it(
+    undisturbed: dict[int, Any],
+) -> None:
+    async with ReplicaRun(on_ray(simulated()), answers=False) as stays:
+        async with ReplicaRun(on_ray(simulated()), answers=False) as leaves:
+            for run, numbers in ((stays, NUMBERS[:3]), (leaves, NUMBERS[3:])):
+                await run.servers(2)
+                for number in numbers:
+                    run.engine.submit(request(number))
+            await stays.until(
+                lambda: all(len(stays.segments.get(f'g{n}', ())) >= 3 for n in NUMBERS[:3])
+            )
+            await leaves.until(
+                lambda: all(len(leaves.segments.get(f'g{n}', ())) >= 3 for n in NUMBERS[3:])
+            )
+            assert sorted(stays.segments) == ['g0', 'g1', 'g2']
+            assert sorted(leaves.segments) == ['g3', 'g4', 'g5']
+            leaves.engine.resume('g3', 'true')
+            await leaves.all_ended([3])
+            assert leaves.plan(3) == undisturbed[3]
+        # What it left behind is gone, so that its ids are free again.
+        for number in NUMBERS[:3]:
+            stays.engine.resume(f'g{number}', 'true')
+        stays.answers = True
+        for number in NUMBERS[4:]:
+            stays.engine.submit(request(number))
+        await stays.all_ended([0, 1, 2, 4, 5])
+        assert {n: stays.plan(n) for n in (0, 1, 2, 4, 5)} == {
+            n: undisturbed[n] for n in (0, 1, 2, 4, 5)
+        }
+
+
 async def test_a_suspended_generation_goes_on_when_it_is_resumed(
     undisturbed: dict[int, Any],
 ) -> None:
