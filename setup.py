@@ -93,7 +93,7 @@ setup(
     python_requires='>=3.11',
     packages=find_packages(include=['timely_llm_ros', 'timely_llm_ros.*', 'lrtrace', 'lrtrace.*']),
     package_data={
-        'timely_llm_ros': ['py.typed'],
+        'timely_llm_ros': ['py.typed', '*.xml'],
         'timely_llm_ros.prompts': ['*.jinja'],
         'timely_llm_ros.window.look': ['*.css', '*.js'],
         'timely_llm_ros.window.serving.page': ['*.html', '*.css', '*.js'],

@@ -1,4 +1,4 @@
-"""Ports of Fast DDS that killed processes left half made are found, told and removed."""
+"""Ports of Fast DDS that killed processes left half made go, and programs have a profile."""
 
 from __future__ import annotations
 
@@ -6,11 +6,19 @@ import fcntl
 import os
 import time
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
 
 import pytest
 
+from timely_llm_ros import processes
 from timely_llm_ros.cli import doctor_command
-from timely_llm_ros.processes import clear_shared_memory, dead_ports
+from timely_llm_ros.processes import (
+    PROFILES,
+    TRANSPORTS,
+    clear_shared_memory,
+    dead_ports,
+    prepare_for_dds,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,3 +66,41 @@ def test_memory_that_nobody_locks_any_more_is_removed(tmp_path: Path) -> None:
         clear_shared_memory(tmp_path)
         left = {path.name.removesuffix('_el') for path in tmp_path.iterdir()}
     assert left == {alive.name, young.name, other.name}
+
+
+@pytest.fixture
+def without_profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(processes, 'clear_shared_memory', lambda: None)
+    for name in (TRANSPORTS, *PROFILES):
+        # Set first, so that what the code under test sets is taken back.
+        monkeypatch.setenv(name, '')
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.usefixtures('without_profiles')
+def test_programs_have_a_profile_that_can_be_read() -> None:
+    prepare_for_dds()
+    (file,) = {os.environ[name] for name in PROFILES}
+    assert ET.parse(file).getroot().tag == 'dds'
+    assert os.environ[TRANSPORTS].startswith('UDPv4')
+
+
+@pytest.mark.parametrize('name', PROFILES)
+def test_the_users_profile_is_left_alone(
+    name: str, without_profiles: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, 'mine.xml')
+    prepare_for_dds()
+    assert {key: os.environ.get(key) for key in (TRANSPORTS, *PROFILES)} == {
+        TRANSPORTS: None,
+        **dict.fromkeys(PROFILES),
+        name: 'mine.xml',
+    }
+
+
+def test_a_profile_where_the_program_is_started_is_left_alone(without_profiles: Path) -> None:
+    (without_profiles / 'DEFAULT_FASTDDS_PROFILES.xml').touch()
+    prepare_for_dds()
+    assert not set(os.environ) & {TRANSPORTS, *PROFILES}

@@ -33,7 +33,11 @@ tell each program of one that comes or goes; what finds no room is sent again se
 ALLOWED_BYTES = Path('/proc/sys/net/core/rmem_max')
 """Where Linux says how much room a socket may ask for (bytes)."""
 
-_PROFILES = ('FASTDDS_DEFAULT_PROFILES_FILE', 'FASTRTPS_DEFAULT_PROFILES_FILE')
+PROFILES = ('FASTDDS_DEFAULT_PROFILES_FILE', 'FASTRTPS_DEFAULT_PROFILES_FILE')
+"""Environment variables that name a file of Fast DDS's profiles; the second one is Jazzy's."""
+
+_PROFILES_HERE = ('DEFAULT_FASTDDS_PROFILES.xml', 'DEFAULT_FASTRTPS_PROFILES.xml')
+"""Files that Fast DDS reads where a program is started."""
 
 LEAST_FILES = 64
 """Open files that a program needs; a planner, a robot's executor and a recorder have 25 at most."""
@@ -109,11 +113,13 @@ def prepare_for_dds() -> None:
 
     Fast DDS is to speak UDP alone, unless its user has chosen transports or profiles: its shared
     memory waits by the wall clock, so that messages are late for as long as that is set back.
-    Its sockets are to have more room than a system gives by default.
+    Its sockets are to have more room than a system gives by default, and whoever is started is to
+    hear of the others sooner.
     """
     clear_shared_memory()
-    if not any(map(os.environ.get, _PROFILES)):
+    if not any(map(os.environ.get, PROFILES)) and not any(map(os.path.exists, _PROFILES_HERE)):
         os.environ.setdefault(TRANSPORTS, f'UDPv4?sockets_size={SOCKET_BYTES // 10**6}MB')
+        os.environ |= dict.fromkeys(PROFILES, str(Path(__file__).with_name('fast_dds.xml')))
 
 
 def take_precedence(*, alone: bool = False) -> bool:

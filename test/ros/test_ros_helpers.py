@@ -18,7 +18,7 @@ from timely_llm_ros.action import ExecuteSegment
 from timely_llm_ros.msg import SkillSegment
 
 from timely_llm_ros.nodes.window.parameters import WindowParameters
-from timely_llm_ros.processes import ALLOWED_BYTES, SOCKET_BYTES, TRANSPORTS
+from timely_llm_ros.processes import ALLOWED_BYTES, PROFILES, SOCKET_BYTES, TRANSPORTS
 from timely_llm_ros.ros import action_server, declare
 from timely_llm_ros.ros.action_client import GoalClient
 from timely_llm_ros.ros.action_server import RESULTS_KEPT, DeferredActionServer
@@ -293,7 +293,8 @@ raise SystemExit(program.run('test', ['test'], lambda ros, stop: serve()))
 def test_sockets_have_the_room_that_they_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
     # Confined to this machine, rmw_fastrtps makes its sockets as it likes.
     monkeypatch.delenv('ROS_AUTOMATIC_DISCOVERY_RANGE')
-    monkeypatch.delenv(TRANSPORTS, raising=False)
+    for name in (TRANSPORTS, *PROFILES):
+        monkeypatch.delenv(name, raising=False)
     code = """
 import os, socket
 import rclpy
