@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
@@ -79,11 +80,17 @@ def without_profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.usefixtures('without_profiles')
-def test_programs_have_a_profile_that_can_be_read() -> None:
+@pytest.mark.parametrize('version', [2, 3])
+def test_programs_have_a_profile_that_can_be_read(
+    version: int, without_profiles: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rclpy = without_profiles / 'lib' / 'python3' / 'site-packages' / 'rclpy' / '__init__.py'
+    (without_profiles / 'share' / {2: 'fastrtps', 3: 'fastdds'}[version]).mkdir(parents=True)
+    monkeypatch.setattr(processes, 'find_spec', lambda _: SimpleNamespace(origin=str(rclpy)))
     prepare_for_dds()
-    (file,) = {os.environ[name] for name in PROFILES}
-    assert ET.parse(file).getroot().tag == 'dds'
+    (name,) = set(PROFILES) & set(os.environ)
+    assert name == {3: PROFILES[0], 2: PROFILES[1]}[version]
+    assert ET.parse(os.environ[name]).getroot().tag == 'dds'
     assert os.environ[TRANSPORTS].startswith('UDPv4')
 
 

@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 
 from timely_llm_ros.errors import ConfigurationError
@@ -34,7 +35,7 @@ ALLOWED_BYTES = Path('/proc/sys/net/core/rmem_max')
 """Where Linux says how much room a socket may ask for (bytes)."""
 
 PROFILES = ('FASTDDS_DEFAULT_PROFILES_FILE', 'FASTRTPS_DEFAULT_PROFILES_FILE')
-"""Environment variables that name a file of Fast DDS's profiles; the second one is Jazzy's."""
+"""Environment variables that name a file of Fast DDS's profiles: of Fast DDS 3 and 2."""
 
 _PROFILES_HERE = ('DEFAULT_FASTDDS_PROFILES.xml', 'DEFAULT_FASTRTPS_PROFILES.xml')
 """Files that Fast DDS reads where a program is started."""
@@ -119,7 +120,17 @@ def prepare_for_dds() -> None:
     clear_shared_memory()
     if not any(map(os.environ.get, PROFILES)) and not any(map(os.path.exists, _PROFILES_HERE)):
         os.environ.setdefault(TRANSPORTS, f'UDPv4?sockets_size={SOCKET_BYTES // 10**6}MB')
-        os.environ |= dict.fromkeys(PROFILES, str(Path(__file__).with_name('fast_dds.xml')))
+        # Fast DDS 2 does not know the other variable, and rmw of Fast DDS 3 warns of this one.
+        os.environ[PROFILES[_has_fast_dds_2()]] = str(Path(__file__).with_name('fast_dds.xml'))
+
+
+def _has_fast_dds_2() -> bool:
+    """Return whether the ROS 2 that is here is Jazzy, with Fast DDS 2."""
+    rclpy = find_spec('rclpy')
+    if rclpy is None or rclpy.origin is None:
+        return False
+    # PREFIX/lib/pythonX/site-packages/rclpy/__init__.py
+    return (Path(rclpy.origin).parents[4] / 'share' / 'fastrtps').is_dir()
 
 
 def take_precedence(*, alone: bool = False) -> bool:
