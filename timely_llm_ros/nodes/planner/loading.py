@@ -1,12 +1,12 @@
-"""Waits while an engine loads its model, and says so."""
+"""What takes a planner long, and what its log says meanwhile."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.engines import MEASURING
-from timely_llm_ros.errors import ModelLoadError
+from timely_llm_ros.errors import ModelLoadError, TimelyError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.engines import Engine, EngineInfo
     from timely_llm_ros.nodes.planner.parameters import PlannerParameters
     from timely_llm_ros.planner import Planner
+    from timely_llm_ros.planner.prompts import BackgroundFile
 
 LOADING_PERIOD_S = 10.0
 """How often the log says that an engine still loads."""
@@ -52,3 +53,15 @@ async def start_within(
         ) from err
     finally:
         telling.cancel()
+
+
+async def work_off(planner: Planner, file: BackgroundFile, log: Any) -> None:
+    """Have a file's prompts answered in idle time; ``log`` is the node's."""
+    log.info(f'background: {file.done} of {file.total} prompts have their answers')
+    try:
+        await file.run(planner)
+    except TimelyError as err:
+        # rclpy's logger has no exception().
+        log.error(f'background: {file.done} of {file.total} prompts: {err}')  # noqa: TRY400
+    else:
+        log.info(f'background: all {file.total} prompts have their answers')

@@ -18,7 +18,7 @@ from timely_llm_ros.nodes.planner.approvals import ApprovalServer
 from timely_llm_ros.nodes.planner.audit import PlannerAudit
 from timely_llm_ros.nodes.planner.catalogue import Catalogue
 from timely_llm_ros.nodes.planner.diagnostics import PlannerDiagnostics
-from timely_llm_ros.nodes.planner.loading import start_within
+from timely_llm_ros.nodes.planner.loading import start_within, work_off
 from timely_llm_ros.nodes.planner.metrics import planner_samples
 from timely_llm_ros.nodes.planner.options import (
     allow_list,
@@ -64,7 +64,6 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.engines import Engine, EngineInfo
     from timely_llm_ros.planner import PlannerEvent
-    from timely_llm_ros.planner.prompts import BackgroundFile
     from timely_llm_ros.ros import EarlyClaim, RosThread
 
 DIAGNOSTICS_PERIOD_S = 1.0
@@ -255,7 +254,7 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
         self._approvals.planner = planner
         if file is not None:
             self._background = asyncio.create_task(
-                self._work_in_the_background(planner, file), name='background'
+                work_off(planner, file, self.get_logger()), name='background'
             )
         return info
 
@@ -271,17 +270,6 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
         self._spans.policy = engine.policy
         if isinstance(self._engine, OpenAIEngine) and isinstance(engine, OpenAIConfig):
             self._engine.set_servers(engine.servers.urls)
-
-    async def _work_in_the_background(self, planner: Planner, file: BackgroundFile) -> None:
-        log = self.get_logger()
-        log.info(f'background: {file.done} of {file.total} prompts have their answers')
-        try:
-            await file.run(planner)
-        except TimelyError as err:
-            # rclpy's logger has no exception().
-            log.error(f'background: {file.done} of {file.total} prompts: {err}')  # noqa: TRY400
-        else:
-            log.info(f'background: all {file.total} prompts have their answers')
 
     async def _configure_as_task(self, parameters: PlannerParameters) -> EngineInfo:
         self._configuring = asyncio.create_task(self._configure(parameters), name='configure')
