@@ -11,8 +11,7 @@ from support.engines.core_bench import request
 
 from timely_llm_ros.engines import GenerationEnded, Resume, SegmentGenerated, Submit
 from timely_llm_ros.engines.core import CoreOptions, EngineCore
-from timely_llm_ros.engines.core.drafting import Drafting
-from timely_llm_ros.engines.core.kv_ledger import KvLedger
+from timely_llm_ros.engines.core.drafting import DraftCosts
 from timely_llm_ros.engines.core.lanes import LanedCore
 from timely_llm_ros.engines.simulated.engine import PlanTexts
 
@@ -115,12 +114,12 @@ def test_drafts_that_come_true_save_steps() -> None:
     assert texts.guesses > texts.came_true
 
 
-def rule(step_s: float, token_s: float) -> Drafting:
+def rule(step_s: float, token_s: float) -> DraftCosts:
     """A rule that has seen steps of several sizes."""
-    drafting = Drafting(Guessing([1], [True]), KvLedger(100), 100)
+    costs = DraftCosts()
     for tokens in (1, 2, 3, 5, 8) * 20:
-        drafting._steps.observe(tokens, step_s + tokens * token_s)
-    return drafting
+        costs.observe(tokens, step_s + tokens * token_s)
+    return costs
 
 
 @given(
@@ -139,7 +138,7 @@ def test_a_draft_is_computed_only_where_it_saves_more_than_it_costs(
 
 
 def test_nothing_is_guessed_before_a_step_was_timed() -> None:
-    assert not Drafting(Guessing([1], [True]), KvLedger(100), 100).worth(1, 1.0, 1)
+    assert not DraftCosts().worth(1, 1.0, 1)
 
 
 def test_many_at_once_turn_it_off() -> None:

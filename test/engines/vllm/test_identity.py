@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -85,6 +86,28 @@ def test_torn_greedy_texts_and_plans_are_whole(
     assert sum(ended.forwarded for ended in found.values()) > 50
     assert ample.suspended > 4
     assert ample.spilled == 0
+
+
+def test_guesses_save_steps_and_never_show(
+    ample: VllmRun, wide_model: Path, greedy: dict[str, tuple[int, ...]]
+) -> None:
+    from timely_llm_ros.engines.torch.compute.model import load_model
+
+    ample.seeded = False
+    first = [event.forwarded for name, event in ample.ended.items() if name.endswith('/g3')]
+    # All were written before, so what they go on with can be guessed.
+    assert ample.do(ample.alone(PLANS)) == {
+        it.generation_id: greedy[it.generation_id] for it in PLANS
+    }
+    again = [event.forwarded for name, event in ample.ended.items() if name.endswith('/g3')]
+    assert again[-1] > first[0]
+    names = ample.submit(PLANS)
+    ample.do(ample.until(lambda: all(name in ample.ended for name in names)))
+    assert mismatches({old: ample.ended[new] for new, old in names.items()}, greedy) == []
+    loaded = load_model(str(wide_model), max_kv_tokens=4096)
+    cut = [replace(PLANS[3], max_tokens=most) for most in (1, 2, 3, 5, 8, 13, 14, 15, 21, 34)]
+    for request in cut:
+        assert ample.do(ample.alone([request])) == {'g3': torch_tokens(loaded, request)}
 
 
 def test_torn_seeded_texts_are_whole(ample: VllmRun, seeded: dict[str, tuple[int, ...]]) -> None:

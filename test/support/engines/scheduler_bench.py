@@ -51,7 +51,7 @@ class Worker:
         self._written: dict[tuple[int, int], tuple[int, tuple[int, ...]]] = {}
         self._prompts: dict[str, int] = {}
         self._adapters: dict[str, int] = {}
-        self.checked = 0
+        self.checked = self.guessed = self.came_true = 0
 
     def execute(self, output: Any) -> Any:
         """Run a step and return what vLLM's runner would."""
@@ -80,6 +80,10 @@ class Worker:
                 # Not in the step before: the worker takes the tokens from the scheduler, so none
                 # may still be on its way there.
                 assert known == self._tokens[request_id]
+        if output.scheduled_spec_decode_tokens:
+            # Beside a prompt nothing is guessed.
+            assert not output.scheduled_new_reqs
+            assert not cached.resumed_req_ids
         ids = list(output.num_scheduled_tokens)
         # The worker has a place for one.
         assert len({self._adapters[request_id] for request_id in ids} - {0}) <= 1
@@ -94,7 +98,9 @@ class Worker:
         tokens, blocks = self._tokens[request_id], self._blocks[request_id]
         adapter = self._adapters[request_id]
         end = start + output.num_scheduled_tokens[request_id]
-        assert end <= len(tokens), 'a token that nobody has sampled'
+        guesses = output.scheduled_spec_decode_tokens.get(request_id, [])
+        known, laid = len(tokens), [*tokens, *guesses]
+        assert end <= len(laid), 'a token that nobody has sampled'
         assert len(blocks) * BLOCK >= end, 'a place without a block'
         for position in range(start):
             where = blocks[position // BLOCK], position % BLOCK
@@ -103,15 +109,24 @@ class Worker:
             self.checked += 1
         for position in range(start, end):
             where = blocks[position // BLOCK], position % BLOCK
-            self._written[where] = adapter, tuple(tokens[: position + 1])
-        if end < len(tokens):
+            self._written[where] = adapter, tuple(laid[: position + 1])
+        if end < len(laid):
+            assert not guesses
             return []
-        token = JUNK
-        if end in self._sampled[request_id]:
-            assert tokens == self._whole[request_id][:end]
-            token = self._whole[request_id][end]
-        tokens.append(token)
-        return [token]
+        for guess in (*guesses, None):
+            tokens.append(self._chosen(request_id))
+            if tokens[-1] != guess:
+                break
+        self.guessed += len(guesses)
+        self.came_true += len(tokens) - known - 1
+        return tokens[known:]
+
+    def _chosen(self, request_id: str) -> int:
+        tokens, whole = self._tokens[request_id], self._whole[request_id]
+        if len(tokens) not in self._sampled[request_id]:
+            return JUNK
+        assert tokens == whole[: len(tokens)]
+        return whole[len(tokens)]
 
 
 class Bench:
@@ -127,6 +142,7 @@ class Bench:
         stages: int = 1,
         max_running: int = 3,
         forwards: bool = False,
+        drafts: bool = False,
         adapters: int = 0,
     ) -> None:
         import torch
@@ -187,6 +203,9 @@ class Bench:
         )
         self.scheduler._report = cast('Any', self)
         self._texts, self._forwards, self._adapters = texts, forwards, adapters
+        self.temperature = 0.0 if drafts else 1.0
+        # How long a step of this worker takes says nothing.
+        cast('Any', self.scheduler._core.draft_costs).worth = lambda *_: True
         self._depth = max(2 if asynchronous else 1, stages)
         self._whole: dict[str, list[int]] = {}
         self._sampled: dict[str, set[int]] = {}
@@ -275,6 +294,7 @@ class Bench:
             max_tokens=200 if seed is None else 40,
             stop_token_ids=[end],
             seed=seed,
+            temperature=self.temperature,
             extra_args=None if extra is None else {KEY: extra},
         )
         hasher = get_request_block_hasher(BLOCK, sha256)

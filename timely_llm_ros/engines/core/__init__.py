@@ -1,6 +1,7 @@
 """The heart that engines share: table, scheduler, KV account, segmenters, events."""
 
 from timely_llm_ros.engines.core.core import EngineCore
+from timely_llm_ros.engines.core.drafting import DraftCosts
 from timely_llm_ros.engines.core.eviction import EvictionMethod, EvictionName
 from timely_llm_ros.engines.core.generations import REPEATED, STATE_PERIOD_S, Generations
 from timely_llm_ros.engines.core.kv_account import ForeignKv, ForeignMemory, KvAccount
@@ -10,7 +11,7 @@ from timely_llm_ros.engines.core.options import PREFILL_CHUNK, CoreOptions
 from timely_llm_ros.engines.core.step import Generation, Output, PrefixRow, Row, StepPlan
 
 __all__ = [
-    'PREFILL_CHUNK', 'REPEATED', 'STATE_PERIOD_S', 'CoreOptions', 'EngineCore', 'EvictionMethod',
-    'EvictionName', 'ForeignKv', 'ForeignMemory', 'Generation', 'Generations', 'KvAccount',
-    'KvLedger', 'LanedCore', 'Output', 'Prefix', 'PrefixRow', 'Row', 'StepPlan',
+    'PREFILL_CHUNK', 'REPEATED', 'STATE_PERIOD_S', 'CoreOptions', 'DraftCosts', 'EngineCore',
+    'EvictionMethod', 'EvictionName', 'ForeignKv', 'ForeignMemory', 'Generation', 'Generations',
+    'KvAccount', 'KvLedger', 'LanedCore', 'Output', 'Prefix', 'PrefixRow', 'Row', 'StepPlan',
 ]  # fmt: skip

@@ -53,6 +53,15 @@ class Drafter(Protocol):
         ...
 
 
+class DraftCosts(StepLine):
+    """What steps take, and which drafts are worth theirs."""
+
+    def worth(self, batch: int, chance: float, tokens: int) -> bool:
+        """Return whether a draft saves more time than it costs where ``batch`` share a step."""
+        step_s, token_s = self.line()
+        return chance * step_s / batch > (1.0 - chance) * tokens * token_s
+
+
 class Drafting:
     """Adds drafts to the steps of a core.
 
@@ -64,16 +73,11 @@ class Drafting:
 
     def __init__(self, drafter: Drafter, kv: KvLedger, context_limit: int) -> None:
         self._drafter, self._kv, self._limit = drafter, kv, context_limit
-        self._steps = StepLine()
+        self._costs = DraftCosts()
 
     def observe(self, plan: StepPlan, step_s: float) -> None:
         """Learn from how long a step took in which plans were only written."""
-        self._steps.observe(plan.tokens, step_s)
-
-    def worth(self, batch: int, chance: float, tokens: int) -> bool:
-        """Return whether a draft saves more time than it costs where ``batch`` share a step."""
-        step_s, token_s = self._steps.line()
-        return chance * step_s / batch > (1.0 - chance) * tokens * token_s
+        self._costs.observe(plan.tokens, step_s)
 
     def extend(self, plan: StepPlan) -> StepPlan:
         """Return a step with drafts in it, for which no KV has to go.
@@ -85,7 +89,7 @@ class Drafting:
         shared = not plan.decodes_only and len(plan.running) > 1
         if shared or plan.background or any(generation.evicts for generation in plan.running):
             return plan
-        worth = partial(self.worth, sum(row.samples for row in plan.rows))
+        worth = partial(self._costs.worth, sum(row.samples for row in plan.rows))
         rows = []
         for row in plan.rows:
             context, drafted = row.generation.context, 0

@@ -265,6 +265,59 @@ def test_a_segment_whose_end_is_certain_leaves_at_once(texts: TokenTexts) -> Non
     assert request.num_tokens - request.num_computed_tokens > 1
 
 
+@pytest.mark.parametrize('blocks', [200, 9])
+def test_no_interleaving_corrupts_what_is_guessed(texts: TokenTexts, blocks: int) -> None:
+    spilled = 0
+    for seed in range(4):
+        bench = Bench(texts, asynchronous=False, blocks=blocks, forwards=True, drafts=True)
+        for number in range(8):
+            bench.add(f'before{number}', PLANS[number % 4], random.Random(number))
+            while bench.step() or bench.awaiting:
+                if bench.awaiting:
+                    bench.answer()
+        assert bench.worker.guessed > bench.worker.came_true > 0
+        tear(bench, random.Random(seed))
+        spilled += bench.spilled
+    assert (spilled > 0) == (blocks < 100)
+
+
+def test_what_plans_of_late_went_on_with_takes_fewer_steps(texts: TokenTexts) -> None:
+    bench = Bench(texts, asynchronous=False, blocks=200, forwards=True, drafts=True)
+    steps = []
+    for name in ('first', 'second'):
+        bench.add(name, PLANS[3], random.Random(0))
+        begun = len(bench.steps)
+        while bench.step():
+            pass
+        steps.append(sum(map(bool, bench.steps[begun:])))
+        ended = bench.ended[name]
+        # The end is one of the tokens that took a step, or not.
+        assert steps[-1] == ended.tokens + 1 - ended.forwarded
+    bench.check(set())
+    assert steps[1] < 0.7 * steps[0]
+    assert bench.segments['first'] == bench.segments['second'] == list(PLANS[3])
+
+
+def test_nothing_is_guessed_where_a_token_of_the_step_is_drawn(texts: TokenTexts) -> None:
+    bench = Bench(texts, asynchronous=False, blocks=200, forwards=True, drafts=True)
+    bench.temperature = 1.0
+    bench.add_other('drawn', 150, random.Random(0))
+    bench.temperature = 0.0
+    for name in ('first', 'second'):
+        bench.add(name, PLANS[3], random.Random(0))
+        while name not in bench.ended:
+            bench.step()
+    assert 'drawn' not in bench.ended
+    assert bench.worker.guessed == 0
+    while 'drawn' not in bench.ended:
+        bench.step()
+    bench.add('third', PLANS[3], random.Random(0))
+    while bench.step():
+        pass
+    bench.check(set())
+    assert bench.worker.guessed > 0
+
+
 def test_where_vllm_cannot_fast_forward_it_says_why(
     texts: TokenTexts, caplog: pytest.LogCaptureFixture
 ) -> None:

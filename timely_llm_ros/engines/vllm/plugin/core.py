@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from timely_llm_ros.engines.commands import Submit
-from timely_llm_ros.engines.core import CoreOptions, ForeignKv, Generations
+from timely_llm_ros.engines.core import CoreOptions, DraftCosts, ForeignKv, Generations
 from timely_llm_ros.engines.vllm.plugin.context_texts import ContextTexts
 from timely_llm_ros.engines.vllm.plugin.uncut_text import UNCUT_TEXT, UncutText
 from timely_llm_ros.scheduling import Phase
@@ -38,11 +38,13 @@ class Work(NamedTuple):
     Attributes:
         tokens: Tokens computed for it in this step.
         computed: Its tokens whose KV is there after the step.
+        drafted: Tokens that are guessed and computed behind these.
     """
 
     name: str
     tokens: int
     computed: int
+    drafted: int = 0
 
 
 class New(NamedTuple):
@@ -61,6 +63,7 @@ class Step:
         begun: How many prompts it completes.
         parts: Of how many prompts something is left after it.
         decodes_only: Whether it computes only what each generation's latest step brought.
+        tokens: Tokens computed, drafts included.
         started_s: When it was scheduled (s).
     """
 
@@ -68,6 +71,7 @@ class Step:
     begun: int
     parts: int
     decodes_only: bool
+    tokens: int
     started_s: float
 
 
@@ -100,6 +104,8 @@ class FreezeCore:
             segmenter=self._segmenter,
         )
         """The generations, for commands, events and states."""
+        self.draft_costs = DraftCosts()
+        """Which drafts are worth their time."""
         self._last_end_s = 0.0
         self._unread_s = 0.0
         self._crowded = True
@@ -165,8 +171,9 @@ class FreezeCore:
     def begin_step(self, rows: Iterable[Work], now_s: float) -> Step:
         """Note what vLLM computes next."""
         generations, unread = [], []
-        begun, parts, decodes_only = 0, 0, True
-        for name, tokens, computed in rows:
+        begun, parts, decodes_only, total = 0, 0, True, 0
+        for name, tokens, computed, drafted in rows:
+            total += tokens + drafted
             generation = self.generations.get(name)
             if generation is None:
                 continue
@@ -189,7 +196,7 @@ class FreezeCore:
             # The rest of a prompt costs the next step as much as a new prompt, so it is one.
             for generation in unread:
                 self.generations.set_phase(generation, Phase.QUEUED)
-        begun_step = Step(tuple(generations), begun, parts, decodes_only, now_s)
+        begun_step = Step(tuple(generations), begun, parts, decodes_only, total, now_s)
         if self.pipeline:
             self._under_way.append(begun_step)
         return begun_step
@@ -227,6 +234,7 @@ class FreezeCore:
         batch = len(step.generations)
         if batch and step.decodes_only:
             self.generations.step_times.observe(batch, step_s)
+            self.draft_costs.observe(step.tokens, step_s)
         elif batch:
             self._observe_prompts(step, step_s)
         self.generations.spend(step.generations, step_s)
@@ -279,7 +287,7 @@ class FreezeCore:
                 return
             generation.brought = place + 1
             if place:
-                # The model did not choose it: nothing else could follow.
+                # It took no step: nothing else could follow, or it was guessed.
                 generation.forwarded += 1
                 generation.segment_forwarded += 1
             self.generations.take(

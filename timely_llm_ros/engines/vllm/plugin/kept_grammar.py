@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import torch
 from vllm.v1.structured_output.backend_types import StructuredOutputGrammar
 
 from timely_llm_ros.engines.texts import allow_all_or_none, only_token
@@ -11,6 +12,8 @@ from timely_llm_ros.engines.vllm.plugin.control import is_named
 from timely_llm_ros.skills.grammar import decoding_grammar
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -28,9 +31,13 @@ class KeptGrammar(StructuredOutputGrammar):  # type: ignore[misc]
         self._row: Any = None
         self._known = False
         self._ahead: list[int] = []
+        self._settled: PlanKeeper | None = None
 
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
-        """Advance by tokens that the model chose."""
+        """Advance by tokens that the model chose, or guesses after :meth:`guess`."""
+        if self._settled is self._keeper:
+            # What the plan is kept by now is right for the first mask, and is to come back.
+            self._keeper = self._keeper.fork()
         ahead, self._ahead = self._ahead, []
         if ahead:
             # It stands there already. Where vLLM ends the generation, it takes fewer of them.
@@ -38,20 +45,22 @@ class KeptGrammar(StructuredOutputGrammar):  # type: ignore[misc]
         chosen = [token for token in tokens if token not in self._ends]
         return not chosen or self._advance(request_id, chosen)
 
-    def forward(self, request_id: str, token: int, most: int) -> list[int]:
-        """Advance by a token that the model chose, and by those that must follow.
+    def forward(self, request_id: str, tokens: Sequence[int], most: int) -> list[int]:
+        """Advance by tokens that the model chose, and by those that must follow.
 
         vLLM is to hand them all to :meth:`accept_tokens` next.
 
         Args:
             request_id: The request's.
-            token: The token.
+            tokens: The tokens; only the last may end the text.
             most: Most tokens to add.
 
         Returns:
             The tokens that must follow, each the only one allowed behind those before it.
         """
-        if self._row is None or token in self._ends or not self._advance(request_id, [token]):
+        if self._row is None or tokens[-1] in self._ends:
+            return []
+        if not self._advance(request_id, [*tokens]):
             return []
         forced: list[int] = []
         while len(forced) < most and self._may_force():
@@ -61,7 +70,7 @@ class KeptGrammar(StructuredOutputGrammar):  # type: ignore[misc]
             forced.append(only)
             if only in self._ends or not self._advance(request_id, [only]):
                 break
-        self._ahead = [token, *forced]
+        self._ahead = [*tokens, *forced]
         return forced
 
     def _may_force(self) -> bool:
@@ -83,8 +92,18 @@ class KeptGrammar(StructuredOutputGrammar):  # type: ignore[misc]
         allowed: list[int] = self._grammar.validate_tokens(tokens)
         return allowed
 
+    def allows(self, token: int) -> bool:
+        """Whether the grammar allows a token next; the plan may not be able to end behind it."""
+        return bool(self._grammar.validate_tokens([token]))
+
+    def guess(self) -> None:
+        """Take the next tokens as guesses, which vLLM takes back once it has masks behind them."""
+        self._settled = self._keeper
+
     def rollback(self, num_tokens: int) -> None:
-        """Take tokens back, which only speculative decoding does."""
+        """Take guesses back."""
+        if self._settled is not None:
+            self._keeper, self._settled = self._settled, None
         self._known = False
         self._grammar.rollback(num_tokens)
 
@@ -94,6 +113,9 @@ class KeptGrammar(StructuredOutputGrammar):  # type: ignore[misc]
             self._row = bitmask[idx : idx + 1].clone()
         self._mask()
         bitmask[idx].copy_(self._row[0])
+        if self._settled is not None:
+            # vLLM's bias against what only the runtime may write is not on rows of guesses.
+            bitmask[idx, : self._words].bitwise_and_(torch.from_numpy(self._writable))
 
     def _mask(self) -> NDArray[np.int32]:
         """Return which tokens may come next, one bit each; good until the grammar advances."""

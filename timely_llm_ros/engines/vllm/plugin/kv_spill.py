@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from vllm.v1.request import RequestStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from vllm.v1.core.sched.scheduler import Scheduler
 
@@ -36,9 +36,7 @@ class KvSpill(_Vllm):  # type: ignore[misc, valid-type]
         manager = self.kv_cache_manager
         block, groups = self.block_size, len(self.kv_cache_config.kv_cache_groups)
         needed = manager.watermark_blocks if entering else 0
-        for request in running:
-            tokens = request.num_tokens_with_spec + request.num_output_placeholders
-            needed += -(-tokens // block) - -(-request.num_computed_tokens // block)
+        needed += new_blocks(running, block)
         for request in entering:
             needed += -(-(request.num_tokens + 1) // block)
         needed *= groups
@@ -76,3 +74,12 @@ class KvSpill(_Vllm):  # type: ignore[misc, valid-type]
             request.status = status
         self._outside[request.request_id] = request
         self._core.spill(name)
+
+
+def new_blocks(running: Iterable[Any], block_size: int) -> int:
+    """Return how many blocks of each group the next step of requests that run takes."""
+    return sum(
+        -(-(request.num_tokens_with_spec + request.num_output_placeholders) // block_size)
+        - -(-request.num_computed_tokens // block_size)
+        for request in running
+    )

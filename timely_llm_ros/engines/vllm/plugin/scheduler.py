@@ -291,6 +291,7 @@ class FreezeMixin(KvSpill, FastForward):
             room = self.max_model_len - request.num_prompt_tokens
             whole_plan = self._core.generations.mode == 'whole_plan'
             keep_plan(request, generation.request, self._texts, whole_plan=whole_plan, room=room)
+            self._drafts.begin(request.request_id, generation.request.skill_set)
 
     def _keep_whole(self, entering: list[Any]) -> list[Any]:
         """Return who may enter this step so that no prompt with a seed is cut."""
@@ -324,6 +325,7 @@ class FreezeMixin(KvSpill, FastForward):
     def _append_observation(self, name: str, token_ids: list[int]) -> None:
         request = self._request_of[name]
         append_observation(request, token_ids)
+        self._drafts.observe(request.request_id, token_ids)
         self._outside[request.request_id] = request
 
     def _disturb(self) -> None:
@@ -344,10 +346,13 @@ class FreezeMixin(KvSpill, FastForward):
         if scheduled is not None:
             output, scheduled_s = scheduled
             requests, name_of = self.requests, self._name_of
+            drafted = output.scheduled_spec_decode_tokens
             rows = [
-                Work(name_of[request_id], tokens, requests[request_id].num_computed_tokens)
+                Work(name_of[request_id], tokens - guesses, computed - guesses, guesses)
                 for request_id, tokens in output.num_scheduled_tokens.items()
                 if request_id in name_of
+                for computed in (requests[request_id].num_computed_tokens,)
+                for guesses in (len(drafted.get(request_id, ())),)
             ]
             self._in_flight.append((output, self._core.begin_step(rows, scheduled_s)))
             if unread is not None:
@@ -366,6 +371,7 @@ class FreezeMixin(KvSpill, FastForward):
     def _drop(self, request: Any, name: str) -> None:
         self._outside.pop(request.request_id, None)
         self._forwarded.pop(request.request_id, None)
+        self._drafts.end(request.request_id)
         self._request_of.pop(name, None)
         self._compiling.pop(name, None)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from vllm.v1.sample.rejection_sampler import RejectionSampler
 from vllm.v1.worker.gpu_model_runner import GPUModelRunner
 
 
@@ -41,3 +42,29 @@ def _update(self: Any, scheduler_output: Any) -> Any:
 
 
 GPUModelRunner._update_states = _update  # noqa: SLF001  as above
+
+
+class Drafting:
+    """In the place of a configuration for drafts while a step that has some is laid out."""
+
+
+_prepare_inputs = GPUModelRunner._prepare_inputs  # noqa: SLF001  as above
+
+
+def _prepare(self: Any, scheduler_output: Any, *args: Any, **kwargs: Any) -> Any:
+    """Let a step that has drafts be laid out as vLLM's own speculative decoding would.
+
+    vLLM asks for its configuration there alone, and makes what verifies drafts only with one.
+    """
+    if not scheduler_output.scheduled_spec_decode_tokens or self.speculative_config is not None:
+        return _prepare_inputs(self, scheduler_output, *args, **kwargs)
+    if not hasattr(self, 'rejection_sampler'):
+        self.rejection_sampler = RejectionSampler(self.sampler, None, self.device)
+    self.speculative_config = Drafting
+    try:
+        return _prepare_inputs(self, scheduler_output, *args, **kwargs)
+    finally:
+        self.speculative_config = None
+
+
+GPUModelRunner._prepare_inputs = _prepare  # noqa: SLF001  as above

@@ -1,0 +1,105 @@
+"""Guesses the next tokens of plans inside vLLM from other plans that robots were given lately.
+
+vLLM's worker verifies a guess in the step of the token before it. This module imports no vLLM.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from timely_llm_ros.engines.texts import RecentPlans, TextStream, WrittenPlan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from timely_llm_ros.engines.texts import TokenCodec
+    from timely_llm_ros.engines.vllm.plugin.kept_grammar import KeptGrammar
+    from timely_llm_ros.skills import SkillSet
+
+
+@dataclass(slots=True, eq=False)
+class _Plan:
+    """A plan as far as it is written, and the names of skills whose values it may wait for."""
+
+    written: WrittenPlan
+    blocking: list[str]
+    text: TextStream = field(default_factory=TextStream)
+
+
+class PlanDrafts:
+    """Drafts for the plans of one scheduler, by request.
+
+    Args:
+        texts: The tokenizer.
+    """
+
+    def __init__(self, texts: TokenCodec) -> None:
+        self._texts = texts
+        self._plans: dict[str, _Plan] = {}
+        self._recent = RecentPlans()
+
+    def begin(self, request_id: str, skill_set: SkillSet) -> None:
+        """Follow a plan from its beginning."""
+        blocking = [skill.name for skill in skill_set.skills.values() if skill.blocking]
+        self._plans[request_id] = _Plan(WrittenPlan(skill_set.name), blocking)
+
+    def end(self, request_id: str) -> None:
+        """Remember what was written of a plan that has ended; others are ignored."""
+        plan = self._plans.pop(request_id, None)
+        if plan is not None and plan.written.runs:
+            self._recent.learn(plan.written)
+
+    def observe(self, request_id: str, token_ids: Sequence[int]) -> None:
+        """Go on with a plan by its robot's value."""
+        if (plan := self._plans.get(request_id)) is not None:
+            plan.written.go_on(self._push(plan, token_ids))
+
+    def take(self, request_id: str, token_ids: Sequence[int], forced: Sequence[int]) -> None:
+        """Go on with a plan by what a step brought.
+
+        Args:
+            request_id: Whose plan it is.
+            token_ids: A draft as far as it came true, and the token behind it.
+            forced: Those that must follow.
+        """
+        plan = self._plans.get(request_id)
+        if plan is None:
+            return
+        for place, token in enumerate((*token_ids, *forced)):
+            ends = token in self._texts.end_ids
+            text = '' if ends else self._push(plan, (token,))
+            # A draft is a token that was chosen elsewhere, and what had to follow it there.
+            chosen = ends or place in (0, len(token_ids) - 1)
+            (plan.written.choose if chosen else plan.written.follow)(token, text)
+
+    def draft(
+        self,
+        request_id: str,
+        grammar: KeptGrammar,
+        most: int,
+        worth: Callable[[float, int], bool],
+    ) -> list[int]:
+        """Guess what the next step will bring; return the tokens, none for no draft.
+
+        Args:
+            request_id: Whose next token the step brings.
+            grammar: Where its plan stands.
+            most: Tokens that there is room for.
+            worth: Whether to compute a draft that has such a chance and so many tokens.
+        """
+        plan = self._plans.get(request_id)
+        found = None if plan is None else self._recent.next(plan.written, grammar.allows)
+        if plan is None or found is None:
+            return []
+        run, chance = found
+        if run[0] in self._texts.end_ids or len(run) > most or not worth(chance, len(run)):
+            return []
+        text = plan.written.open + self._texts.decode(run)
+        if ';' in text and any(name in text for name in plan.blocking):
+            # Nothing may be chosen behind a call whose value must come first.
+            return []
+        return grammar.validate_tokens(list(run))
+
+    def _push(self, plan: _Plan, token_ids: Sequence[int]) -> str:
+        return ''.join(plan.text.push(self._texts.bytes_of(token)) for token in token_ids)
