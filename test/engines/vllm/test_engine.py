@@ -17,9 +17,9 @@ import pytest
 pytest.importorskip('vllm', reason='vLLM is left out on this machine')
 
 from support.engines.budget_runs import AMPLE_S, check_budgets, serve_budgets
-from support.engines.vllm_runs import Lent, VllmRun, free_request, mismatches
+from support.engines.vllm_runs import Lent, VllmRun, forget_prefixes, free_request, mismatches
 
-from timely_llm_ros.engines.commands import GenerationRequest
+from timely_llm_ros.engines.commands import GenerationRequest, Warm
 from timely_llm_ros.engines.engine import EngineFailed, EngineReady
 from timely_llm_ros.engines.openai import server as openai_server
 from timely_llm_ros.engines.tokens.sampling import Sampling
@@ -110,6 +110,46 @@ def test_its_segments_are_the_plan(embedded: VllmRun) -> None:
         for event in embedded.segments[name]:
             assert event.generation_s > 0
             assert event.kv_tokens > 100
+
+
+def known(request: GenerationRequest) -> Prompt:
+    """Return what the prompts of all tasks in a request's scene begin with."""
+    body = request.prompt.body
+    return replace(request.prompt, body=body[: body.index('task:')])
+
+
+async def warm(run: VllmRun, request: GenerationRequest) -> int:
+    """Empty the cache, have a request's scene warmed; return how many tokens of it are."""
+    engine = cast('VllmEngine', run.engine)
+    engine.warm('robot', None, request.skill_set, request.scene)
+    await run.until(lambda: run.warm[0] == 0)
+    await forget_prefixes(run)
+    command = Warm('robot', known(request), request.skill_set, request.scene)
+    engine.send(command)
+    await run.until(lambda: run.warm[0] == 1)
+    assert engine._writer is not None
+    fixed, body = engine._writer._tokens(request)
+    return len(engine._writer.scene(command)[0]) - len(fixed)
+
+
+def test_a_warm_scene_changes_no_plan_and_is_not_computed_again(embedded: VllmRun) -> None:
+    assert embedded.info.warms
+    requests = [task_request(number) for number in range(40, 46)]
+    expected = embedded.do(embedded.alone(requests))
+
+    async def warmed() -> dict[str, tuple[int, ...]]:
+        found = {}
+        for request in requests:
+            tokens = await warm(embedded, request)
+            _, hits, saved = embedded.warm
+            found |= await embedded.alone([replace(request, scene_of='robot')])
+            await embedded.until(lambda hits=hits: embedded.warm[1] == hits + 1)
+            # All but the last block, which the task shares with nobody, and the last token.
+            assert tokens - 2 * 32 < embedded.warm[2] - saved <= tokens
+        return found
+
+    assert embedded.do(warmed()) == expected
+    assert embedded.tokens_in_kv == 0
 
 
 @pytest.mark.parametrize(
@@ -209,6 +249,15 @@ def test_a_killed_core_is_started_anew_and_in_bfloat16_says_the_same(embedded: V
     assert {len(ids) > 3 for ids in expected.values()} == {True}
     assert mismatches(embedded.do(embedded.torn(TASKS, random.Random(7))), expected) == []
     assert embedded.spilled == 0
+
+
+def test_a_new_engine_core_warms_what_it_is_told(embedded: VllmRun) -> None:
+    assert embedded.do(warm(embedded, task_request(50))) > 0
+    long = Prompt('', 'plan ' * 9000)
+    embedded.engine.warm('robot', long, TASKS[0].skill_set, TASKS[0].scene)
+    # A scene that is too long is none, and what comes after it is served.
+    embedded.do(embedded.until(lambda: embedded.warm[0] == 0))
+    embedded.do(embedded.alone(TASKS[:1]))
 
 
 def test_the_engine_core_ends_with_its_engine(tmp_path: Path) -> None:

@@ -7,15 +7,17 @@ checks that the context it would attend to is the right one, block by block.
 
 from __future__ import annotations
 
+import random
 import time
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from timely_llm_ros.engines.commands import GenerationRequest, Resume, RobotIdleAt, Suspend
 from timely_llm_ros.engines.engine import GenerationEnded, SegmentGenerated
 from timely_llm_ros.engines.tokens.model_files import SHIPPED_MODEL, find_model
 from timely_llm_ros.engines.vllm.plugin.contract import WORKER
-from timely_llm_ros.engines.vllm.plugin.request import KEY, encode_request
+from timely_llm_ros.engines.vllm.plugin.request import KEY, encode_request, encode_scene
 from timely_llm_ros.skills.grammar import decoding_grammar
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.skills.prompt import Prompt
@@ -23,9 +25,9 @@ from timely_llm_ros.skills.scene import Scene, SceneObject
 from timely_llm_ros.utility import NORMAL, URGENT
 
 if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
+    from timely_llm_ros.engines.engine import EngineState
     from timely_llm_ros.engines.texts.token_texts import TokenTexts
     from timely_llm_ros.utility import TimeUtility
 
@@ -33,6 +35,7 @@ BLOCK = 32
 TELLO = find_skill_set('tello')
 SCENE = Scene((SceneObject('cat_1', 'cat', x_m=1.5), SceneObject('cup_2', 'cup')))
 JUNK = 7
+SHARED = [JUNK + 1 + n % 50 for n in range(40)]
 PLANS = (
     ('takeoff;', 'goto(cat_1);', 'take_picture;', 'land;'),
     ('takeoff;', 'is_visible(cat_1);#true ', 'move_up(150);', 'hover;'),
@@ -214,10 +217,13 @@ class Bench:
         self.steps: list[dict[str, int]] = []
         self.sampled = 0
         self.plans: dict[str, tuple[str, ...]] = {}
+        self._scene_of: dict[str, str] = {}
+        self._scenes = 0
         self.segments: dict[str, list[str]] = {}
         self.ended: dict[str, GenerationEnded] = {}
         self.awaiting: list[str] = []
         self.said: list[RobotIdleAt] = []
+        self.state: EngineState | None = None
         self.spilled = 0
         self.meanwhile: Callable[[], None] = lambda: None
 
@@ -237,7 +243,7 @@ class Bench:
                 if event.segment.awaits_value:
                     self.awaiting.append(event.generation_id)
             else:
-                self.spilled = event.state.spilled
+                self.state, self.spilled = event.state, event.state.spilled
 
     def add(
         self,
@@ -248,10 +254,11 @@ class Bench:
         prompt_tokens: int = 0,
         utility: TimeUtility | None = None,
         seed: int | None = None,
+        scene: list[int] | None = None,
+        scene_of: str = '',
     ) -> None:
-        shared = [JUNK + 1 + n % 50 for n in range(40)]
         own = prompt_tokens or rng.randint(5, 60)
-        prompt = shared + [rng.randrange(100, 2000) for _ in range(own)]
+        prompt = (scene or SHARED) + [rng.randrange(100, 2000) for _ in range(own)]
         whole = list(prompt)
         sampled: set[int] = set()
         for part in plan:
@@ -268,10 +275,28 @@ class Bench:
         if utility is None:
             utility = URGENT if rng.random() < 0.3 else NORMAL
         generation = GenerationRequest(
-            name, Prompt('', ''), TELLO, SCENE, utility, time.monotonic(), max_tokens=200
+            name, Prompt('', ''), TELLO, SCENE, utility, time.monotonic(), 200, scene_of=scene_of
         )
         extra = encode_request(generation, time.monotonic(), named=True)
         self._submit(name, prompt, extra, seed)
+
+    def tell_scene(self, robot: str, scene: list[int]) -> str:
+        """Tell a robot's scene, which begins with ``SHARED``, in place of the one before."""
+        self.forget_scene(robot)
+        self._scenes += 1
+        name = self._scene_of[robot] = f'scene {self._scenes} of {robot}'
+        self._submit(name, scene, encode_scene(robot, len(SHARED)))
+        return name
+
+    def warmed(self, place: int) -> int:
+        """Return how many tokens of scenes a step computes."""
+        return sum(n for name, n in self.steps[place].items() if name not in self.plans)
+
+    def forget_scene(self, robot: str) -> None:
+        from vllm.v1.request import RequestStatus
+
+        name = self._scene_of.pop(robot, '')
+        self.scheduler.finish_requests(name, RequestStatus.FINISHED_ABORTED)
 
     def _submit(
         self, name: str, prompt: list[int], extra: dict[str, Any] | None, seed: int | None = None
@@ -285,7 +310,7 @@ class Bench:
         init_none_hash(sha256)
         (end, *_) = self._texts.end_ids
         grammar = None
-        if self._forwards and extra is not None:
+        if self._forwards and extra is not None and 'warm' not in extra:
             rules = self._texts.rules(decoding_grammar(TELLO, SCENE, observations=True))
             grammar = StructuredOutputsParams(grammar=rules)
             grammar._backend = 'guidance'
@@ -320,6 +345,10 @@ class Bench:
         if scheduler.has_requests():
             output = scheduler.schedule()
             self.steps.append(dict(output.num_scheduled_tokens))
+            if self.warmed(-1):
+                # A scene is computed by itself, where no generation could run.
+                assert len(self.steps[-1]) == 1
+                assert not scheduler._core.competing
             if output.num_scheduled_tokens:
                 scheduler.get_grammar_bitmask(output)
             self.meanwhile()
@@ -359,16 +388,44 @@ class Bench:
         assert scheduler.kv_cache_manager.usage == 0.0
 
 
-def tear(bench: Bench, rng: random.Random) -> None:
-    """Serve sixteen plans with random suspensions, cancels and corrections, and check them."""
+def draw_scene(rng: random.Random, before: list[int], tokens: int) -> list[int]:
+    """Return a scene of so many tokens that begins as another one does."""
+    kept = before[: rng.randint(len(SHARED), max(len(SHARED), len(before)))]
+    return (kept + [rng.randrange(100, 2000) for _ in range(tokens)])[:tokens]
+
+
+def tear(bench: Bench, rng: random.Random, *, robots: Sequence[str] = ()) -> None:
+    """Serve sixteen plans with random suspensions, cancels and corrections, and check them.
+
+    Where there are ``robots``, each task is one of theirs, in the scene that was told last, and
+    some come while the worker computes.
+    """
+    scenes, drawn = dict.fromkeys(robots, SHARED), random.Random(0)
+    late: list[Callable[[], None]] = []
+
+    def come() -> None:
+        while late:
+            late.pop()()
+
+    bench.meanwhile = come
     waiting = [(f'g{number}', rng.choice(PLANS)) for number in range(16)]
     held: set[str] = set()
     canceled: set[str] = set()
     idle = 0
     while waiting or len(bench.ended) < len(bench.plans):
         action = rng.random()
+        if robots and drawn.random() < 0.15:
+            robot = drawn.choice(robots)
+            scenes[robot] = draw_scene(drawn, scenes[robot], drawn.randint(41, 240))
+            bench.tell_scene(robot, scenes[robot])
         if waiting and action < 0.2:
-            bench.add(*waiting.pop(), rng)
+            robot = drawn.choice(robots) if robots else ''
+            name, plan = waiting.pop()
+            add = partial(bench.add, name, plan, rng, scene=scenes.get(robot), scene_of=robot)
+            if robots and drawn.random() < 0.5:
+                late.append(add)
+            else:
+                add()
         live = [name for name in bench.plans if name not in bench.ended]
         if live and action > 0.8:
             name = rng.choice(live)
@@ -388,7 +445,12 @@ def tear(bench: Bench, rng: random.Random) -> None:
         if bench.awaiting and 0.5 < action < 0.6:
             bench.answer()
         idle = 0 if bench.step() else idle + 1
+        come()
         assert idle < 10_000
+    while bench.step():
+        pass
+    for robot in robots:
+        bench.forget_scene(robot)
     while bench.step():
         pass
     bench.check(canceled)

@@ -101,6 +101,7 @@ class VllmRun:
         self.servers: tuple[ServerState, ...] = ()
         self.others: list[EngineEvent] = []
         self.spilled = self.suspended = self.tokens_in_kv = 0
+        self.warm = 0, 0, 0
         self._news = asyncio.Event()
         self._runner = asyncio.Runner()
         self._runs = 0
@@ -132,6 +133,8 @@ class VllmRun:
             case EngineStateChanged():
                 self.spilled, self.servers = event.state.spilled, event.state.servers
                 self.tokens_in_kv = event.state.kv_tokens
+                state = event.state
+                self.warm = state.warm_scenes, state.warm_hits, state.warm_hit_tokens
                 self.suspended = max(self.suspended, event.state.suspended + event.state.held)
             case _:
                 self.others.append(event)
@@ -189,6 +192,13 @@ class VllmRun:
                 held.clear()
             await asyncio.sleep(rng.uniform(0.0, 0.01))
         return {old: self.ended[new] for new, old in names.items()}
+
+
+async def forget_prefixes(run: VllmRun) -> None:
+    """Empty vLLM's prefix cache."""
+    assert isinstance(run.engine, VllmEngine)
+    assert run.engine._process is not None
+    assert await run.engine._process._llm.reset_prefix_cache()
 
 
 class Lent:

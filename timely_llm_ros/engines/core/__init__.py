@@ -9,9 +9,11 @@ from timely_llm_ros.engines.core.kv_ledger import KvLedger, Prefix
 from timely_llm_ros.engines.core.lanes import LanedCore
 from timely_llm_ros.engines.core.options import PREFILL_CHUNK, CoreOptions
 from timely_llm_ros.engines.core.step import Generation, Output, PrefixRow, Row, StepPlan
+from timely_llm_ros.engines.core.step_size import StepSize
 
 __all__ = [
     'PREFILL_CHUNK', 'REPEATED', 'STATE_PERIOD_S', 'CoreOptions', 'DraftCosts', 'EngineCore',
     'EvictionMethod', 'EvictionName', 'ForeignKv', 'ForeignMemory', 'Generation', 'Generations',
     'KvAccount', 'KvLedger', 'LanedCore', 'Output', 'Prefix', 'PrefixRow', 'Row', 'StepPlan',
+    'StepSize',
 ]  # fmt: skip

@@ -33,7 +33,7 @@ from timely_llm_ros.engines.vllm.model_folder import ModelFolder
 from timely_llm_ros.engines.vllm.model_sizes import count_parameters
 from timely_llm_ros.engines.vllm.start import engine_arguments, prepare_environment
 from timely_llm_ros.engines.vllm.writer import RequestWriter, check_seed
-from timely_llm_ros.errors import ModelLoadError, TimelyError
+from timely_llm_ros.errors import EngineError, ModelLoadError, TimelyError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,7 +66,7 @@ class VllmEngine(Engine):
         self._process: VllmProcess | None = None
         self._doing = LOADING
         self._pump: asyncio.Task[None] | None = None
-        self._work: asyncio.Queue[Submit | Suspend | Resume | Cancel] = asyncio.Queue()
+        self._work: asyncio.Queue[Submit | Suspend | Resume | Cancel | Warm] = asyncio.Queue()
         self._supervisor = Supervisor('vllm', launch=self._launch, autopsy=self._autopsy)
 
     @property
@@ -107,8 +107,11 @@ class VllmEngine(Engine):
         """Pass a command to vLLM; without vLLM a new generation ends with ``error``."""
         if isinstance(command, Submit):
             self._queue(command)
+        elif isinstance(command, Warm):
+            if self._supervisor.ready:
+                self._work.put_nowait(command)
         elif self._supervisor.ready and command.generation_id in self._supervisor:
-            if not isinstance(command, RobotIdleAt | Warm | Reschedule):
+            if not isinstance(command, RobotIdleAt | Reschedule):
                 self._work.put_nowait(command)
             elif isinstance(command, RobotIdleAt) and self._process is not None:
                 # There is one for every segment, and no other command must wait for it.
@@ -141,6 +144,8 @@ class VllmEngine(Engine):
                         await process.abort(name)
                     case Suspend() | Resume():
                         process.tell(command)
+                    case Warm():
+                        await self._warm(process, command)
             except Exception as err:  # noqa: BLE001  The next one is to be sent all the same.
                 if self._supervisor.ready:
                     asyncio.get_running_loop().call_exception_handler(
@@ -165,6 +170,20 @@ class VllmEngine(Engine):
             self._supervisor.fail(request.generation_id, str(err))
         except Exception as err:  # noqa: BLE001  vLLM refuses with errors of all kinds.
             self._supervisor.fail(request.generation_id, f'{type(err).__name__}: {err}')
+
+    async def _warm(self, process: VllmProcess, command: Warm) -> None:
+        """Send a scene in place of the one before; what both begin with stays in the cache."""
+        name = command.generation_id
+        await process.abort(name)
+        writer = self._writer
+        if writer is None or command.prompt is None:
+            return
+        try:
+            token_ids, parameters = writer.scene(command)
+        except EngineError:
+            # A task with this scene is told why; nobody asked for this.
+            return
+        await process.add(name, token_ids, parameters, command.skill_set.name)
 
     # From vLLM -----------------------------------------------------------------------------------
 
@@ -217,6 +236,7 @@ class VllmEngine(Engine):
             time.monotonic() - started_s,
             times=self._times,
             context_tokens=self._context_limit,
+            warms=True,
             # The scheduler is in a process of vLLM.
             reschedules=False,
             adapters=self._folder.prompts,

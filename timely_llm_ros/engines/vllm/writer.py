@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from timely_llm_ros.engines.commands import GenerationRequest
 from timely_llm_ros.engines.texts import PromptTokens
-from timely_llm_ros.engines.vllm.plugin import KEY, encode_request
+from timely_llm_ros.engines.vllm.plugin import KEY, encode_request, encode_scene
 from timely_llm_ros.errors import EngineError
+from timely_llm_ros.skills import Prompt
 from timely_llm_ros.skills.grammar import decoding_grammar
+from timely_llm_ros.utility import NORMAL
 
 if TYPE_CHECKING:
-    from timely_llm_ros.engines.commands import GenerationRequest
+    from timely_llm_ros.engines.commands import Warm
     from timely_llm_ros.engines.texts import TokenTexts
     from timely_llm_ros.engines.tokens import Sampling
 
@@ -67,13 +70,30 @@ class RequestWriter:
         Raises:
             EngineError: The request cannot be served.
         """
-        fixed, body = self._prompts.of(request)
-        if len(fixed) + len(body) >= self._context_limit:
-            raise EngineError(
-                f'prompt of {len(fixed) + len(body)} tokens: expected fewer than '
-                f'{self._context_limit}, the limit of the model and of max_kv_tokens'
-            )
+        fixed, body = self._tokens(request)
         return fixed + body
+
+    def scene(self, command: Warm) -> tuple[list[int], Any]:
+        """Return the tokens of a robot's scene and vLLM's sampling parameters for it.
+
+        Raises:
+            EngineError: It is too long, or there is none.
+        """
+        from vllm.sampling_params import RequestOutputKind, SamplingParams
+
+        prompt = command.prompt or Prompt('', '')
+        fixed, body = self._tokens(
+            GenerationRequest(
+                command.generation_id, prompt, command.skill_set, command.scene, NORMAL, 0.0
+            )
+        )
+        parameters = SamplingParams(
+            max_tokens=1,
+            output_kind=RequestOutputKind.FINAL_ONLY,
+            detokenize=False,
+            extra_args={KEY: encode_scene(command.scene_of, len(fixed))},
+        )
+        return fixed + body, parameters
 
     def parameters(self, request: GenerationRequest) -> Any:
         """Return vLLM's sampling parameters of a request."""
@@ -97,3 +117,13 @@ class RequestWriter:
             extra_args={KEY: encode_request(request, time.monotonic(), named=True)},
             **self._sampling(request),
         )
+
+    def _tokens(self, request: GenerationRequest) -> tuple[list[int], list[int]]:
+        """Return the tokens of a prompt's fixed part and of its body."""
+        fixed, body = self._prompts.of(request)
+        if len(fixed) + len(body) >= self._context_limit:
+            raise EngineError(
+                f'prompt of {len(fixed) + len(body)} tokens: expected fewer than '
+                f'{self._context_limit}, the limit of the model and of max_kv_tokens'
+            )
+        return fixed, body

@@ -20,7 +20,9 @@ SCENE = Scene((SceneObject('cat_1', 'cat', x_m=1.5), SceneObject('cup_2', 'cup',
 
 
 def test_a_request_survives_the_border_as_json() -> None:
-    request = GenerationRequest('a', Prompt('x', 'y'), TELLO, SCENE, URGENT, 7.0, max_tokens=99)
+    request = GenerationRequest(
+        'a', Prompt('x', 'y'), TELLO, SCENE, URGENT, 7.0, max_tokens=99, scene_of='robot'
+    )
     for named in (True, False):
         payload = json.dumps(encode_request(request, 7.5, named=named))
         found = decode_request(

@@ -10,10 +10,11 @@ from timely_llm_ros.engines.vllm.plugin.contract import (
     require_contract,
 )
 from timely_llm_ros.engines.vllm.plugin.core import FreezeCore, New, Work
-from timely_llm_ros.engines.vllm.plugin.request import KEY, encode_request
+from timely_llm_ros.engines.vllm.plugin.request import KEY, encode_request, encode_scene
 from timely_llm_ros.engines.vllm.plugin.uncut_text import UNCUT_TEXT
 
 __all__ = [
     'ASYNC_SCHEDULER', 'KEY', 'SCHEDULER', 'UNCUT_TEXT', 'WORKER', 'FreezeCore', 'New', 'Work',
-    'check_contract', 'describe_range', 'encode_request', 'installed', 'require_contract',
+    'check_contract', 'describe_range', 'encode_request', 'encode_scene', 'installed',
+    'require_contract',
 ]  # fmt: skip

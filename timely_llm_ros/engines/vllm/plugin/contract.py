@@ -52,8 +52,16 @@ _METHODS: dict[str, dict[str, tuple[str, ...]]] = {
         'pop_request': ('self',),
         'remove_requests': ('self', 'requests'),
     },
-    'vllm.v1.core.kv_cache_manager:KVCacheManager': {'get_block_ids': ('self', 'request_id')},
-    'vllm.v1.core.block_pool:BlockPool': {'get_num_free_blocks': ('self',)},
+    'vllm.v1.core.kv_cache_manager:KVCacheManager': {
+        'get_block_ids': ('self', 'request_id'),
+        'get_computed_blocks': ('self', 'request'),
+    },
+    'vllm.v1.core.block_pool:BlockPool': {
+        'get_num_free_blocks': ('self',),
+        'get_cached_block': ('self', 'block_hash', 'kv_cache_group_ids'),
+        'touch': ('self', 'blocks'),
+        'free_blocks': ('self', 'ordered_blocks'),
+    },
     'vllm.v1.request:Request': {
         'update_block_hashes': ('self',),
         'append_output_token_ids': ('self', 'token_ids'),

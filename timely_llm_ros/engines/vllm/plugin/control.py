@@ -73,9 +73,20 @@ def has_seed(request: Any) -> bool:
 
 def is_named(request: Any) -> bool:
     """Whether a request of vLLM is a whole generation of the client that made the engine core."""
+    return 'id' in _payload(request)
+
+
+def warm_scene(request: Any) -> tuple[str, int] | None:
+    """Return whose scene a request of vLLM is, and its fixed tokens; None if it is none."""
+    payload = _payload(request)
+    return (payload['warm'], payload['fixed_tokens']) if 'warm' in payload else None
+
+
+def _payload(request: Any) -> dict[str, Any]:
+    """Return what the client that made the engine core says of a request: others send text."""
     extra = getattr(request.sampling_params, 'extra_args', None) or {}
     payload = extra.get(KEY)
-    return isinstance(payload, dict) and 'id' in payload
+    return payload if isinstance(payload, dict) else {}
 
 
 class RequestReader:

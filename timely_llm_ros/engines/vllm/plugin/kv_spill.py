@@ -31,6 +31,10 @@ class KvSpill(_Vllm):  # type: ignore[misc, valid-type]
     _request_of: dict[str, Any]
     _outside: dict[str, Any]
 
+    def _kv_tokens(self) -> int:
+        capacity = self.cache_config.num_gpu_blocks * self.block_size
+        return round(float(self.kv_cache_manager.usage) * float(capacity))
+
     def _relieve(self, running: Sequence[Any], entering: Sequence[Any]) -> None:
         """Spill frozen generations until there is room for those that are to run."""
         manager = self.kv_cache_manager

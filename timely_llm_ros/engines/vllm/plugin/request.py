@@ -46,9 +46,20 @@ def encode_request(request: GenerationRequest, now_s: float, *, named: bool) -> 
     }
     if request.predicted_tokens is not None:
         payload['predicted_tokens'] = request.predicted_tokens
+    if request.scene_of:
+        payload['scene_of'] = request.scene_of
     if named:
         payload['id'] = request.generation_id
     return payload
+
+
+def encode_scene(scene_of: str, fixed_tokens: int) -> dict[str, Any]:
+    """Return for ``extra_args`` that a request is a robot's scene, see ``Warm``.
+
+    Only the client that made the engine core may send one. Its prompt begins with so many tokens
+    that the prompts of all robots of a kind begin with.
+    """
+    return {'warm': scene_of, 'fixed_tokens': fixed_tokens}
 
 
 def decode_request(
@@ -97,6 +108,7 @@ def decode_request(
             now_s - age_s,
             max_tokens=max_tokens,
             predicted_tokens=None if predicted is None else float(predicted),
+            scene_of=str(values.get('scene_of', '')),
         )
     except TimelyError as err:
         raise InvalidTaskError(f'extra argument {KEY!r}: {err}') from err

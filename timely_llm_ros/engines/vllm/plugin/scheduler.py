@@ -20,6 +20,7 @@ import logging
 import pickle
 import time
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from vllm.platforms import current_platform
@@ -31,6 +32,7 @@ from vllm.v1.request import RequestStatus
 
 from timely_llm_ros.engines.commands import Cancel, Resume, Suspend
 from timely_llm_ros.engines.core import CoreOptions
+from timely_llm_ros.engines.engine import EngineStateChanged
 from timely_llm_ros.engines.texts import load_texts
 from timely_llm_ros.engines.vllm.plugin.control import PluginOptions, RequestReader, has_seed
 from timely_llm_ros.engines.vllm.plugin.core import FreezeCore, New, Work
@@ -41,6 +43,7 @@ from timely_llm_ros.engines.vllm.plugin.observation import append_observation, d
 from timely_llm_ros.engines.vllm.plugin.outputs import drop_tokens, end_reason, tell_ended
 from timely_llm_ros.engines.vllm.plugin.report import Report
 from timely_llm_ros.engines.vllm.plugin.token_budget import PipelineBudget
+from timely_llm_ros.engines.vllm.plugin.warm_scenes import WarmScenes
 from timely_llm_ros.scheduling import SchedulingOptions
 from timely_llm_ros.skills import SkillSet
 
@@ -52,7 +55,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 
-class FreezeMixin(KvSpill, FastForward):
+class FreezeMixin(KvSpill, FastForward, WarmScenes):
     """What the two schedulers share; comes before vLLM's scheduler in the order of inheritance."""
 
     pipeline_budget: ClassVar[type[PipelineBudget]] = PipelineBudget
@@ -62,6 +65,7 @@ class FreezeMixin(KvSpill, FastForward):
         super().__init__(*args, **kwargs)
         config: Any = self.vllm_config
         options = PluginOptions.of(config)
+        scheduling = SchedulingOptions(**options.scheduling)
         self._texts = load_texts(config.model_config.tokenizer or config.model_config.model)
         self._core = FreezeCore(
             self._texts,
@@ -74,7 +78,7 @@ class FreezeMixin(KvSpill, FastForward):
                 max_kv_tokens=config.cache_config.num_gpu_blocks * self.block_size,
                 context_limit=self.max_model_len,
                 stop_strings=tuple(options.stop_strings),
-                scheduling=SchedulingOptions(**options.scheduling),
+                scheduling=scheduling,
             ),
         )
         self._reader = RequestReader(options.skill_sets)
@@ -98,6 +102,7 @@ class FreezeMixin(KvSpill, FastForward):
         stages = config.parallel_config.pipeline_parallel_size
         micro_batches = options.micro_batches or stages
         self._prepare_forwarding(options.max_running, micro_batches)
+        self._prepare_scenes(scheduling.background_step_s)
         self._pipeline: PipelineBudget | None = None
         if micro_batches > 1:
             self._core.pipeline = True
@@ -114,7 +119,8 @@ class FreezeMixin(KvSpill, FastForward):
         """Take a new request out of vLLM's queue into our own order."""
         known = request.request_id in self.requests
         super().add_request(request)
-        if known:  # Another input of a streaming session, which is not ours to order.
+        if known or self._take_scene(request):
+            # Another input of a streaming session is not ours to order.
             return
         generation = self._reader.read(request, self._core, time.monotonic())
         name = generation.generation_id
@@ -139,6 +145,7 @@ class FreezeMixin(KvSpill, FastForward):
         """Let vLLM schedule those that are to run, and no others."""
         now_s = time.monotonic()
         core, request_of = self._core, self._request_of
+        self._free_chunk()
         if self._compiling:
             self._release_compiled()
         chosen, self._chosen = self._chosen, None
@@ -214,8 +221,8 @@ class FreezeMixin(KvSpill, FastForward):
             self._unsaid.clear()
         if not self._tokens:
             drop_tokens(outputs, name_of)
-        if not self.get_num_unfinished_requests() or not self._last:
-            # No step follows at once that would leave time for this.
+        if not self._left() or not self._last:
+            # No step follows at once that would leave time for this, or only one of a scene.
             self._catch_up()
             self._tell(now_s)
         return outputs
@@ -233,12 +240,10 @@ class FreezeMixin(KvSpill, FastForward):
         return finished
 
     def get_num_unfinished_requests(self) -> int:
-        """Count those that could run, so that held ones let the engine core sleep."""
+        """Count what could run, so that held ones let the engine core sleep."""
         if self._pause_state is PauseState.PAUSED_ALL:
             return 0
-        if self._competing is None:
-            self._competing = self._core.competing
-        return self._competing + len(self._compiling)
+        return self._left() or int(self._chunk_due() is not None)
 
     # The control channel -------------------------------------------------------------------------
 
@@ -382,10 +387,6 @@ class FreezeMixin(KvSpill, FastForward):
             if output is scheduler_output:
                 return step
 
-    def _kv_tokens(self) -> int:
-        capacity = self.cache_config.num_gpu_blocks * self.block_size
-        return round(float(self.kv_cache_manager.usage) * float(capacity))
-
     def _tell(self, now_s: float) -> None:
         """Send events to the engine, and the state from time to time and before a sleep."""
         answers, self._answers = self._answers, []
@@ -395,9 +396,9 @@ class FreezeMixin(KvSpill, FastForward):
         if self._report is None:
             return
         at_once = not self.get_num_unfinished_requests()
-        state = self._core.generations.take_state(now_s, at_once=at_once)
-        if state is not None:
-            events.append(state)
+        changed = self._core.generations.take_state(now_s, at_once=at_once)
+        if changed is not None:
+            events.append(EngineStateChanged(replace(changed.state, **self._warm_state())))
         if events:
             self._report.send(events)
 
