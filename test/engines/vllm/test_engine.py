@@ -128,7 +128,7 @@ async def warm(run: VllmRun, request: GenerationRequest) -> int:
     engine.send(command)
     await run.until(lambda: run.warm[0] == 1)
     assert engine._writer is not None
-    fixed, body = engine._writer._tokens(request)
+    fixed, _ = engine._writer._tokens(request)
     return len(engine._writer.scene(command)[0]) - len(fixed)
 
 
@@ -138,7 +138,7 @@ def test_a_warm_scene_changes_no_plan_and_is_not_computed_again(embedded: VllmRu
     expected = embedded.do(embedded.alone(requests))
 
     async def warmed() -> dict[str, tuple[int, ...]]:
-        found = {}
+        found: dict[str, tuple[int, ...]] = {}
         for request in requests:
             tokens = await warm(embedded, request)
             _, hits, saved = embedded.warm

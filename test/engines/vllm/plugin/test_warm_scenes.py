@@ -31,7 +31,9 @@ HELD = ('is_visible(cat_1);#true ', 'land;')
 def test_what_fits_needs_no_more_blocks_than_there_are(
     sizes: list[tuple[int, int, str]], room: int
 ) -> None:
-    scenes = [WarmScene(None, 0, own + fixed, 0, fixed, (kind, fixed), 0) for own, fixed, kind in sizes]
+    scenes = [
+        WarmScene(None, 0, own + fixed, 0, fixed, (kind, fixed), 0) for own, fixed, kind in sizes
+    ]
     found = fitting(scenes, room)
     own = sum(scene.blocks - scene.fixed_blocks for scene in found)
     needed = own + sum({scene.kind: scene.fixed_blocks for scene in found}.values())
@@ -237,10 +239,13 @@ def test_no_interleaving_with_scenes_corrupts_anything(
     assert bench.state.warm_hits > 0 or blocks < 100
 
 
-@pytest.mark.parametrize(('options', 'adapters'), [({'stages': 2}, 0), ({'forwards': True}, 3)])
+@pytest.mark.parametrize(('stages', 'adapters'), [(2, 0), (1, 3)])
 def test_scenes_go_with_pipelines_and_adapters(
-    texts: TokenTexts, options: dict[str, int], adapters: int
+    texts: TokenTexts, stages: int, adapters: int
 ) -> None:
-    bench = Bench(texts, asynchronous=False, blocks=40, adapters=adapters, **options)
+    forwards = stages == 1
+    bench = Bench(
+        texts, asynchronous=False, blocks=40, stages=stages, forwards=forwards, adapters=adapters
+    )
     tear(bench, random.Random(1), robots=('one', 'two'))
     assert sum(map(bench.warmed, range(len(bench.steps)))) > 0

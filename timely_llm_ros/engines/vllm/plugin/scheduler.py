@@ -20,7 +20,6 @@ import logging
 import pickle
 import time
 from concurrent.futures import Future
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from vllm.platforms import current_platform
@@ -398,7 +397,7 @@ class FreezeMixin(KvSpill, FastForward, WarmScenes):
         at_once = not self.get_num_unfinished_requests()
         changed = self._core.generations.take_state(now_s, at_once=at_once)
         if changed is not None:
-            events.append(EngineStateChanged(replace(changed.state, **self._warm_state())))
+            events.append(EngineStateChanged(self._with_scenes(changed.state)))
         if events:
             self._report.send(events)
 

@@ -10,7 +10,7 @@ This module imports no vLLM.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.engines.core import StepSize
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from vllm.v1.core.sched.scheduler import Scheduler
 
+    from timely_llm_ros.engines.engine import EngineState
     from timely_llm_ros.engines.vllm.plugin.core import FreezeCore
 
     _Vllm = Scheduler
@@ -75,6 +76,8 @@ class WarmScenes(_Vllm):  # type: ignore[misc, valid-type]
     _request_of: dict[str, Any]
     _compiling: dict[str, bool]
     _competing: int | None
+    running: list[Any]
+    max_num_scheduled_tokens: int
 
     def _prepare_scenes(self, bound_s: float) -> None:
         """Begin without scenes; a step of theirs should last ``bound_s`` at most."""
@@ -199,13 +202,14 @@ class WarmScenes(_Vllm):  # type: ignore[misc, valid-type]
             self._preempt_request(request, time.monotonic())
             self.waiting.remove_requests([request])
 
-    def _warm_state(self) -> dict[str, int]:
-        """Return what :class:`EngineState` says of warm scenes; their KV counts as free."""
-        return {
-            'warm_scenes': sum(map(self._is_warm, self._scenes.values())),
-            'warm_hits': self._warm_hits,
-            'warm_hit_tokens': self._warm_hit_tokens,
-        }
+    def _with_scenes(self, state: EngineState) -> EngineState:
+        """Return a state that also says which scenes are warm; their KV counts as free."""
+        return replace(
+            state,
+            warm_scenes=sum(map(self._is_warm, self._scenes.values())),
+            warm_hits=self._warm_hits,
+            warm_hit_tokens=self._warm_hit_tokens,
+        )
 
     # The parts -----------------------------------------------------------------------------------
 
