@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _serve(ros: RosThread, stop: asyncio.Event) -> Awaitable[int]:
     claim = EarlyClaim(Header, HEARTBEAT_TOPIC, HEARTBEAT_QOS, service=PLAN_TASK_SERVICE)
     try:
-        from timely_llm_ros.nodes.planner.node import PlannerNode
+        from timely_llm_ros.nodes.planner import PlannerNode
 
         return PlannerNode(ros, stop, claim).serve()
     except BaseException:

@@ -22,7 +22,7 @@ from timely_llm_ros.engines.engine import (
 from timely_llm_ros.engines.tokens.sampling import Sampling
 from timely_llm_ros.engines.vllm.config import VllmConfig
 from timely_llm_ros.engines.vllm.engine import VllmEngine
-from timely_llm_ros.engines.vllm.plugin.uncut_text import UNCUT_TEXT, UncutText
+from timely_llm_ros.engines.vllm.uncut_text import UNCUT_TEXT, UncutText
 from timely_llm_ros.skills.prompt import Prompt
 from timely_llm_ros.skills.scene import Scene
 from timely_llm_ros.utility import NORMAL, URGENT

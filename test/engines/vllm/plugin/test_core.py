@@ -17,7 +17,7 @@ from timely_llm_ros.engines.core.options import CoreOptions
 from timely_llm_ros.engines.engine import GenerationEnded, SegmentGenerated
 from timely_llm_ros.engines.texts.token_codec import TokenCodec
 from timely_llm_ros.engines.vllm.plugin.core import FreezeCore, New, Work
-from timely_llm_ros.engines.vllm.plugin.uncut_text import UNCUT_TEXT
+from timely_llm_ros.engines.vllm.uncut_text import UNCUT_TEXT
 from timely_llm_ros.scheduling.generation import Phase
 from timely_llm_ros.scheduling.options import SchedulingOptions
 from timely_llm_ros.skills.loading import find_skill_set

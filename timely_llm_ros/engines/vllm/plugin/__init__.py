@@ -11,7 +11,7 @@ from timely_llm_ros.engines.vllm.plugin.contract import (
 )
 from timely_llm_ros.engines.vllm.plugin.core import FreezeCore, New, Work
 from timely_llm_ros.engines.vllm.plugin.request import KEY, encode_request, encode_scene
-from timely_llm_ros.engines.vllm.plugin.uncut_text import UNCUT_TEXT
+from timely_llm_ros.engines.vllm.uncut_text import UNCUT_TEXT
 
 __all__ = [
     'ASYNC_SCHEDULER', 'KEY', 'SCHEDULER', 'UNCUT_TEXT', 'WORKER', 'FreezeCore', 'New', 'Work',

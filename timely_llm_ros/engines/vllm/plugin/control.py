@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.engines.commands import GenerationRequest
 from timely_llm_ros.engines.vllm.plugin.request import KEY, decode_request
-from timely_llm_ros.engines.vllm.plugin.uncut_text import UNCUT_TEXT
+from timely_llm_ros.engines.vllm.uncut_text import UNCUT_TEXT
 from timely_llm_ros.errors import ConfigurationError, InvalidTaskError
 from timely_llm_ros.skills import Prompt, Scene
 from timely_llm_ros.skills.loading import find_skill_set

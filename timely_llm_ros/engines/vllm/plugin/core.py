@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from timely_llm_ros.engines.commands import Submit
 from timely_llm_ros.engines.core import CoreOptions, DraftCosts, ForeignKv, Generations
 from timely_llm_ros.engines.vllm.plugin.context_texts import ContextTexts
-from timely_llm_ros.engines.vllm.plugin.uncut_text import UNCUT_TEXT, UncutText
+from timely_llm_ros.engines.vllm.uncut_text import UNCUT_TEXT, UncutText
 from timely_llm_ros.scheduling import Phase
 from timely_llm_ros.skills import segmenter_for
 
