@@ -6,23 +6,30 @@ comes. Cold, it has of the prompt the beginning that all prompts of a skill set 
 been told the robot's scene before. Both ways have a copy of the model each, with fast-forward, and
 serve the same tasks in turns; who goes first changes. Times are CPU time, which other programs on
 the machine disturb less than they do the clock's.
+
+With ``--engine vllm`` each way is a vLLM with our scheduler inside, and times are the clock's,
+because several processes share the work.
 """
 
 from __future__ import annotations
 
+import asyncio
 import statistics
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from benchmarks.common import COUNT, Target, arguments, save
 from timely_llm_ros.engines import (
+    EngineStateChanged,
     GenerationEnded,
     GenerationRequest,
     Resume,
     SegmentGenerated,
     Submit,
+    VllmConfig,
     Warm,
+    create_engine,
 )
 from timely_llm_ros.engines.core import CoreOptions, LanedCore
 from timely_llm_ros.engines.tokens import find_model
@@ -34,10 +41,11 @@ from timely_llm_ros.skills import Call
 from timely_llm_ros.utility import NORMAL
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from timely_llm_ros.engines.torch.compute import LoadedModel
     from timely_llm_ros.evaluation.plans import Case
+    from timely_llm_ros.skills import Prompt
 
 SHIPPED = 'timely-planner'
 TASK = 'task: '
@@ -50,11 +58,24 @@ FACTOR = 1.3
 """How many times as long as with the smallest scene the first segment may take in the largest."""
 
 
-class Server:
+class Serves(Protocol):
     """Serves one task at a time, with its scene told before or not."""
 
+    def serve(self, case: Case) -> tuple[float, float, tuple[int, ...]]:
+        """Return how long the first segment took, the scene before it, and the plan's ids (s)."""
+        ...
+
+    @property
+    def hits(self) -> int:
+        """Tasks that found their scene warm."""
+        ...
+
+
+class Server(Serves):
+    """The torch engine's core."""
+
     def __init__(self, loaded: LoadedModel, *, warm: bool) -> None:
-        self._warm, self._prompts = warm, TersePrompts()
+        self._warm = warm
         self._backend = TorchBackend(loaded)
         self._core = LanedCore(
             self._backend,
@@ -68,22 +89,15 @@ class Server:
         )
 
     def serve(self, case: Case) -> tuple[float, float, tuple[int, ...]]:
-        """Return how long the first segment took, the scene before it, and the plan's ids (s)."""
-        core, task = self._core, case.task
-        prompt = self._prompts.build(case.skill_set, task.scene, task.instruction)
+        """Step until the plan is there."""
+        core = self._core
         began_s = time.process_time()
         if self._warm:
-            known = replace(prompt, body=prompt.body[: prompt.body.index(TASK) + len(TASK)])
-            core.apply(Warm('robot', known, case.skill_set, task.scene))
+            core.apply(_scene(case))
             while self._step():
                 pass
         came_s = time.process_time()
-        prompt = self._prompts.build(case.skill_set, task.scene, task.instruction)
-        request = GenerationRequest(
-            case.name, prompt, case.skill_set, task.scene, NORMAL, 0.0, MOST_TOKENS,
-            scene_of='robot',
-        )  # fmt: skip
-        core.apply(Submit(request))
+        core.apply(Submit(_request(case, case.name, 0.0)))
         first_s = 0.0
         while True:
             self._step()
@@ -115,14 +129,109 @@ class Server:
         return self._core.state(0.0).warm_hits
 
 
+class VllmServer(Serves):
+    """The vLLM engine."""
+
+    def __init__(self, *, warm: bool) -> None:
+        self._warm, self._count = warm, 0
+        self._scenes = self._hits = 0
+        self._events: dict[str, list[Any]] = {}
+        self._news = asyncio.Event()
+        scheduling = SchedulingOptions(admission='fixed')
+        self._engine = create_engine(
+            VllmConfig(policy='fcfs', max_running=1, max_kv_tokens=KV_TOKENS, scheduling=scheduling)
+        )
+        self._runner = asyncio.Runner()
+        self._runner.run(self._engine.start(self._on_event))
+
+    def serve(self, case: Case) -> tuple[float, float, tuple[int, ...]]:
+        """Wait until the plan is there."""
+        return self._runner.run(self._serve(case))
+
+    async def _serve(self, case: Case) -> tuple[float, float, tuple[int, ...]]:
+        self._count += 1
+        name = f'{case.name} {self._count}'
+        events = self._events[name] = []
+        if self._warm:
+            self._engine.send(replace(_scene(case), prompt=None))
+            await self._until(lambda: not self._scenes)
+        began_s = time.perf_counter()
+        if self._warm:
+            self._engine.send(_scene(case))
+            await self._until(lambda: self._scenes > 0)
+        came_s = time.perf_counter()
+        self._engine.submit(_request(case, name, time.monotonic()))
+        first_s = 0.0
+        while True:
+            await self._until(lambda: events)
+            event = events.pop(0)
+            first_s = first_s or time.perf_counter() - came_s
+            if isinstance(event, GenerationEnded):
+                return first_s, came_s - began_s, event.token_ids
+            call = event.segment.statements[0]
+            if event.segment.awaits_value and isinstance(call, Call):
+                self._engine.resume(name, case.value(call))
+
+    async def _until(self, condition: Callable[[], Any]) -> None:
+        while not condition():
+            self._news.clear()
+            await self._news.wait()
+
+    def _on_event(self, event: Any) -> None:
+        if isinstance(event, EngineStateChanged):
+            self._scenes, self._hits = event.state.warm_scenes, event.state.warm_hits
+        elif isinstance(event, SegmentGenerated | GenerationEnded):
+            self._events[event.generation_id].append(event)
+        self._news.set()
+
+    @property
+    def hits(self) -> int:
+        """Tasks that found their scene warm."""
+        return self._hits
+
+    def close(self) -> None:
+        """End it."""
+        self._runner.run(self._engine.close())
+        self._runner.close()
+
+
+def _prompt(case: Case) -> Prompt:
+    return TersePrompts().build(case.skill_set, case.task.scene, case.task.instruction)
+
+
+def _scene(case: Case) -> Warm:
+    prompt = _prompt(case)
+    known = replace(prompt, body=prompt.body[: prompt.body.index(TASK) + len(TASK)])
+    return Warm('robot', known, case.skill_set, case.task.scene)
+
+
+def _request(case: Case, name: str, now_s: float) -> GenerationRequest:
+    return GenerationRequest(
+        name, _prompt(case), case.skill_set, case.task.scene, NORMAL, now_s, MOST_TOKENS,
+        scene_of='robot',
+    )  # fmt: skip
+
+
 def main(given: Sequence[str] | None = None) -> None:
     parser = arguments(__doc__)
     parser.add_argument('--objects', nargs='+', type=COUNT, default=[10, 50, 200])
     parser.add_argument('--tasks', type=COUNT, default=4, help='of each of the eleven kinds')
+    parser.add_argument('--engine', choices=['torch', 'vllm'], default='torch')
     options = parser.parse_args(given)
-    copies = [load_model(find_model(SHIPPED), max_kv_tokens=KV_TOKENS, threads=1) for _ in '12']
+    rows = []
     print(f'{"objects":>9}{"tasks":>7}{"cold ms":>9}{"warm ms":>9}{"times":>7}{"scene ms":>10}')
-    rows = [_measure(copies, objects, options.tasks) for objects in options.objects]
+    if options.engine == 'vllm':
+        started = [VllmServer(warm=warm) for warm in (False, True)]
+        try:
+            rows = [_measure(started, objects, options.tasks) for objects in options.objects]
+        finally:
+            for server in started:
+                server.close()
+    else:
+        copies = [load_model(find_model(SHIPPED), max_kv_tokens=KV_TOKENS, threads=1) for _ in '12']
+        for objects in options.objects:
+            servers = [Server(it, warm=way) for it, way in zip(copies, (False, True), strict=True)]
+            rows.append(_measure(servers, objects, options.tasks))
     few, many = rows[0], rows[-1]
     name = f'first segment, warm scene of {many["objects"]} objects, times that of {few["objects"]}'
     targets = [
@@ -130,13 +239,16 @@ def main(given: Sequence[str] | None = None) -> None:
         Target(f'{name}, cold', many['warm_s'] / few['cold_s'], '<=', FACTOR),
         Target('plans with equal token ids', min(row['same_ids'] for row in rows), '>=', 1.0),
     ]
-    save('warm_scenes', {'model': SHIPPED, 'scenes': rows}, targets, path=options.json)
+    name = 'warm_scenes' if options.engine == 'torch' else 'warm_scenes_vllm'
+    save(name, {'model': SHIPPED, 'scenes': rows}, targets, path=options.json)
 
 
-def _measure(copies: Sequence[LoadedModel], objects: int, tasks: int) -> dict[str, Any]:
-    cold, warm = (Server(it, warm=way) for it, way in zip(copies, (False, True), strict=True))
+def _measure(servers: Sequence[Serves], objects: int, tasks: int) -> dict[str, Any]:
+    """Have tasks in scenes of that size served by the cold one and by the warm one."""
+    cold, warm = servers
+    hits = warm.hits
     cases = draw_cases((objects,), tasks, 'held_out')
-    found: dict[Server, list[tuple[float, float, tuple[int, ...]]]] = {cold: [], warm: []}
+    found: dict[Serves, list[tuple[float, float, tuple[int, ...]]]] = {cold: [], warm: []}
     # The first task computes what all prompts share, and is not counted.
     for number, case in enumerate((cases[0], *cases)):
         for server in (cold, warm) if number % 2 else (warm, cold):
@@ -150,7 +262,7 @@ def _measure(copies: Sequence[LoadedModel], objects: int, tasks: int) -> dict[st
         'warm_s': warm_s,
         'gain': cold_s / warm_s,
         'scene_s': statistics.median(it[1] for it in other),
-        'hits': warm.hits,
+        'hits': warm.hits - hits,
         'same_ids': statistics.fmean(a[2] == b[2] for a, b in zip(one, other, strict=True)),
     }
     print(

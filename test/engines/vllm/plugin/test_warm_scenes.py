@@ -131,6 +131,8 @@ def test_a_scene_that_changes_keeps_its_beginning(texts: TokenTexts, asynchronou
     assert rest(bench) == 384 - 200 // BLOCK * BLOCK
     bench.tell_scene('other', known[:200])
     assert rest(bench) == 0
+    assert bench.state is not None
+    assert bench.state.warm_scenes == 2
     end(bench)
 
 

@@ -118,8 +118,10 @@ class FreezeMixin(KvSpill, FastForward, WarmScenes):
         """Take a new request out of vLLM's queue into our own order."""
         known = request.request_id in self.requests
         super().add_request(request)
-        if known or self._take_scene(request):
-            # Another input of a streaming session is not ours to order.
+        if known:  # Another input of a streaming session, which is not ours to order.
+            return
+        if self._take_scene(request):
+            self._tell(time.monotonic())
             return
         generation = self._reader.read(request, self._core, time.monotonic())
         name = generation.generation_id

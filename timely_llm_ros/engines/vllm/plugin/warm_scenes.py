@@ -163,7 +163,7 @@ class WarmScenes(_Vllm):  # type: ignore[misc, valid-type]
             self._scenes[name] = WarmScene(
                 request, tokens, blocks, fixed_tokens, fixed_blocks, kind, tokens + 1
             )
-        self._looked = False
+        self._looked, self._core.generations.changed = False, True
         return True
 
     def _left(self) -> int:
