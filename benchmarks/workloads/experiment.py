@@ -69,6 +69,7 @@ class System:
         max_running: Most generations in one engine step.
         scheduling: Further options of the scheduler.
         max_kv_tokens: Most tokens whose KV is held; None for what the hardware has room for.
+        host_kv_tokens: Room for KV in the host's memory (tokens).
     """
 
     name: str
@@ -77,6 +78,7 @@ class System:
     max_running: int = 8
     scheduling: SchedulingOptions = field(default_factory=SchedulingOptions)
     max_kv_tokens: int | None = None
+    host_kv_tokens: int = 0
 
     def engine(self, hardware: Hardware, plans: Mapping[str, Sequence[str]]) -> SimulatedEngine:
         """Return the engine that writes these plans, token by token, by their generations' ids."""
@@ -95,6 +97,7 @@ class System:
             policy=self.policy,
             max_running=self.max_running,
             max_kv_tokens=self.max_kv_tokens or hardware.kv_capacity_tokens,
+            host_kv_tokens=self.host_kv_tokens,
             scheduling=self.scheduling,
         )
 

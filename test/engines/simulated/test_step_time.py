@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,6 +59,21 @@ def test_a_cached_prefix_costs_nothing() -> None:
     whole_s = model.step_s(StepWork(0, prefills=((0, 1000),)))
     rest_s = model.step_s(StepWork(0, prefills=((900, 1000),)))
     assert rest_s < 0.2 * whole_s
+
+
+@given(st.integers(0, 5000), st.integers(0, 5000), st.floats(1e-7, 1e-3))
+def test_copying_pays_where_both_copies_are_shorter_than_a_prompt(
+    before: int, tokens: int, copy_token_s: float
+) -> None:
+    model = replace(HARDWARE['rtx4090_llama3_8b'].step_time, copy_token_s=copy_token_s)
+    copies_s = model.step_s(StepWork(0, copied=2 * tokens))
+    prompt_s = model.step_s(StepWork(0, prefills=((before, before + tokens),), begun=1))
+    assert model.copying_pays(before, before + tokens) == (copies_s < prompt_s)
+
+
+def test_nothing_is_copied_where_there_is_no_link() -> None:
+    assert HARDWARE['rtx4090_llama3_8b'].step_time.copying_pays(100, 500)
+    assert not HARDWARE['toy'].step_time.copying_pays(100, 500)
 
 
 def test_unknown_hardware_is_named() -> None:

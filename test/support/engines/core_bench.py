@@ -16,6 +16,7 @@ from timely_llm_ros.utility import NORMAL, URGENT
 
 if TYPE_CHECKING:
     from timely_llm_ros.engines import EngineEvent
+    from timely_llm_ros.engines.core.kv_ledger import KvLedger
     from timely_llm_ros.engines.core.step import StepPlan
     from timely_llm_ros.scheduling import Phase
 
@@ -42,7 +43,8 @@ class Bench(Generic[Core]):
     def __init__(self, kind: type[Core], plan: str, **options: Any) -> None:
         texts: type[PlanTexts] = options.pop('texts', PlanTexts)
         self.texts = texts(lambda _: plan)
-        self.core: Core = kind(self.texts, CoreOptions(**options))
+        kv: KvLedger | None = options.pop('kv', None)
+        self.core: Core = kind(self.texts, CoreOptions(**options), kv=kv)
         self.now_s = 0.0
         self.events: list[EngineEvent] = []
 

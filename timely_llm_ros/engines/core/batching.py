@@ -19,8 +19,8 @@ class Batcher:
 
     A generation whose context does not fit makes room by dropping the KV of generations that
     matter less: those outside the step first, in the order of ``drop_order``, then lower-ranked
-    ones in it. What is dropped is computed again when it is chosen next. ``first_step`` is the
-    number of the step before the first one.
+    ones in it. What is dropped is computed again when it is chosen next, or copied back where the
+    host's memory has it. ``first_step`` is the number of the step before the first one.
     """
 
     def __init__(
@@ -59,6 +59,7 @@ class Batcher:
         promised = 0
         chunk = self.prefill_chunk
         kv, step = self._kv, self._steps
+        copied_before = kv.copied
         for place, generation in enumerate(chosen):
             context = generation.context
             prefix = context.prefix
@@ -89,6 +90,8 @@ class Batcher:
                 needed -= tokens
                 ready = prefix.ready
             if ready:
+                back = kv.copy_back(context) if context.hosted else 0
+                missing, needed = missing - back, needed - back
                 due = missing
                 if generation.evicts:
                     # What follows the prompt reads what is left of it.
@@ -104,7 +107,8 @@ class Batcher:
             promised += needed
         if not running:
             return None
-        return StepPlan(tuple(prefixes.values()), tuple(rows), tuple(running))
+        copied_now = kv.copied - copied_before
+        return StepPlan(tuple(prefixes.values()), tuple(rows), tuple(running), copied_now)
 
     def _make_room(
         self,
@@ -129,5 +133,8 @@ class Batcher:
         )
 
     def _drop(self, context: Context) -> None:
+        generation = self._generations.get(context.name)
+        if generation is not None and not generation.request.background:
+            self._kv.copy_out(context)
         self._backend.drop(context.name)
         self._generations.lose_kv(context.name)

@@ -12,17 +12,17 @@ computed only where it saves more than it costs.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from timely_llm_ros.engines.core.step import StepPlan
 from timely_llm_ros.engines.core.step_size import StepLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from timely_llm_ros.engines.core.kv_ledger import KvLedger
-    from timely_llm_ros.engines.core.step import Output, Row
+    from timely_llm_ros.engines.core.step import Output, Row, StepPlan
 
 
 class Drafter(Protocol):
@@ -101,7 +101,7 @@ class Drafting:
                 drafted = self._drafter.draft(context.name, most, worth)
                 self._kv.compute(context, drafted)
             rows.append(row._replace(drafted=drafted))
-        return StepPlan(plan.prefixes, tuple(rows), plan.running)
+        return replace(plan, rows=tuple(rows))
 
     def take_back(self, plan: StepPlan) -> None:
         """Account for no draft of a step any more, until it is known which came true."""

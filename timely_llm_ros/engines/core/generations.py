@@ -195,10 +195,11 @@ class Generations:
             generation.awaits_value, generation.observed = False, text
         if not generation.awaits_value and self.phase(generation) is Phase.HELD:
             context = generation.context
-            begun = context.computed or (generation.tokens and not generation.segments)
+            begun = context.computed or context.hosted
+            begun = begun or (generation.tokens and not generation.segments)
             if self.lost.pop(generation.generation_id, None) is not None:
                 context.spare, begun = False, not lacks_kv
-                self.restored += begun
+                self.restored += begun and not context.hosted
                 generation.lent = context.computed if lacks_kv else 0
             self.set_phase(generation, Phase.SUSPENDED if begun else Phase.QUEUED)
 
@@ -307,12 +308,13 @@ class Generations:
         return [some[place] for place in drop_order(tokens, back_s, ranks, missing)]
 
     def lose_kv(self, generation_id: str) -> None:
-        """Note that KV was dropped: amid a plan, going on costs as much as a new prompt."""
+        """Note that KV is dropped: amid a plan, going on costs a prompt unless the host has it."""
         generation = self._by_id.get(generation_id)
         if generation is None or not generation.segments:
             return
         if self.phase(generation) is not Phase.HELD:
-            self.set_phase(generation, Phase.QUEUED)
+            if not generation.context.hosted:
+                self.set_phase(generation, Phase.QUEUED)
         elif generation.awaits_value:
             self.lack_kv(generation)
 

@@ -57,6 +57,8 @@ class Context:
         evicted: Tokens of the prompt, prefix included, whose KV was given up. What is left of the
             prompt is then private: a copy that nobody shares.
         spare: Whether nobody waits for it, so that dropping it costs only idle time.
+        hosted: Tokens of its own, the first ones, whose KV lies in the host's memory; where there
+            are any, none is held here.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Context:
     computed: int = 0
     evicted: int = 0
     spare: bool = False
+    hosted: int = 0
 
     @property
     def missing(self) -> int:
@@ -84,11 +87,23 @@ class Context:
 
 @dataclass(slots=True)
 class KvLedger:
-    """The bound and what is held against it; see :class:`KvAccount`."""
+    """The bound and what is held against it; see :class:`KvAccount`.
+
+    A backend whose steps can copy KV between here and the host's memory has room for
+    ``host_capacity`` tokens there.
+    """
 
     capacity: int
     used: int = 0
     spilled: int = 0
+    host_capacity: int = 0
+    host_used: int = 0
+    """Tokens whose KV lies in the host's memory."""
+    copied: int = 0
+    """Tokens whose KV was copied there or back, so far."""
+    copying_pays: Callable[[int, int], bool] = lambda _before, _after: True
+    """Whether to copy a context's KV there and back, of the tokens from one place up to another,
+    costs less than to compute it again."""
     before_close: Callable[[Context], None] | None = None
     """Called with each context that ends, while its KV is there."""
     spare_tokens: Callable[[], int] = int
@@ -113,6 +128,8 @@ class KvLedger:
         if self.before_close is not None:
             self.before_close(context)
         self.drop(context)
+        self.host_used -= context.hosted
+        context.hosted = 0
         prefix = context.prefix
         prefix.users -= 1
         if not prefix.users and not prefix.computed:
@@ -125,6 +142,32 @@ class KvLedger:
                 context.prefix.resident -= 1
             self.used -= context.held
             context.computed = context.evicted = 0
+
+    def copy_out(self, context: Context) -> None:
+        """Copy a context's own part, which is about to be dropped, to the host's memory.
+
+        What does not fit there or would cost more than to compute it again is not copied, nor what
+        is left of a prompt that parts were evicted from.
+        """
+        tokens = context.computed
+        room = self.host_capacity - self.host_used
+        begin = context.prefix.tokens
+        if tokens <= room and not context.evicted and self.copying_pays(begin, begin + tokens):
+            context.hosted = tokens
+            self.host_used += tokens
+            self.copied += tokens
+
+    def copy_back(self, context: Context) -> int:
+        """Copy back what the host's memory has of a context, for which there is room.
+
+        Returns:
+            How many tokens that are.
+        """
+        tokens, context.hosted = context.hosted, 0
+        self.host_used -= tokens
+        self.copied += tokens
+        self.compute(context, tokens)
+        return tokens
 
     def evict(self, context: Context, tokens: int) -> bool:
         """Account for ``tokens`` of a context's prompt given up, and the rest made private.
@@ -180,7 +223,8 @@ class KvLedger:
 
         First go prefixes that no context builds on, least recently used first; then ``victims`` in
         their order, and the prefixes that they leave unused. Prefixes to ``keep`` stay. Nothing is
-        dropped where all of it would not be enough. ``drop`` and ``drop_prefix`` free the memory.
+        dropped where all of it would not be enough. ``drop`` and ``drop_prefix`` free the memory,
+        before it is accounted for.
         """
         missing = self.used + needed - self.capacity
         if missing <= 0:
@@ -202,9 +246,9 @@ class KvLedger:
             if self.used + needed <= self.capacity:
                 break
             if context.computed:
-                self.drop(context)
                 self.spilled += not context.spare
                 drop(context)
+                self.drop(context)
                 self._drop_unused_prefixes(needed, keep, drop_prefix)
         return True
 

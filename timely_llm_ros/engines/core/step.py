@@ -143,12 +143,14 @@ class Row(NamedTuple):
 class StepPlan:
     """What one step computes; the prefixes first.
 
-    ``running`` also has generations that wait for their share of the prefill chunk.
+    ``running`` also has generations that wait for their share of the prefill chunk. Before it, the
+    KV of so many tokens is ``copied`` to the host's memory or back.
     """
 
     prefixes: tuple[PrefixRow, ...]
     rows: tuple[Row, ...]
     running: tuple[Generation, ...]
+    copied: int = 0
 
     @property
     def tokens(self) -> int:
@@ -233,7 +235,7 @@ class Generation:
     @property
     def lacks_kv(self) -> bool:
         """Whether its next step has more to compute than what the latest one brought."""
-        return self.context.missing > self.brought
+        return self.context.missing - self.context.hosted > self.brought
 
     @property
     def kv_tokens(self) -> int:

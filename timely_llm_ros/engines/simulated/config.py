@@ -43,6 +43,8 @@ class SimulatedConfig(StepOptions, EngineConfig):
         lengths: Predicts how long plans are; None for no prediction but the requests' own.
         forwarded: Share of a plan's tokens, spread evenly, that take no step of their own, as where
             a grammar leaves no choice; 0 up to 1.
+        host_kv_tokens: Room for KV in the host's memory (tokens), for plans that lost theirs; it is
+            used as far as ``step_time`` says that this pays.
     """
 
     name: ClassVar[str] = 'simulated'
@@ -52,6 +54,7 @@ class SimulatedConfig(StepOptions, EngineConfig):
     step_time: StepTimeModel = StepTimeModel()
     lengths: LengthSource | None = None
     forwarded: float = 0.0
+    host_kv_tokens: int = 0
 
     @property
     def paced(self) -> StepTimeModel:

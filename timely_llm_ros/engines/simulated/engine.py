@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.engines.commands import RobotIdleAt, Submit
-from timely_llm_ros.engines.core import LanedCore, Output
+from timely_llm_ros.engines.core import KvLedger, LanedCore, Output
 from timely_llm_ros.engines.engine import Engine, EngineInfo, deliver
 from timely_llm_ros.engines.simulated.step_time import work_of
 from timely_llm_ros.engines.tokens import common_start
@@ -149,7 +149,12 @@ class SimulatedEngine(Engine):
             config.plan_text, evicts=bool(config.eviction), forwarded=config.forwarded
         )
         self._step_time = config.paced
-        self._core = LanedCore(self._texts, config.core_options())
+        kv = KvLedger(
+            config.max_kv_tokens,
+            host_capacity=config.host_kv_tokens,
+            copying_pays=self._step_time.copying_pays,
+        )
+        self._core = LanedCore(self._texts, config.core_options(), kv=kv)
         self._max_kv_tokens = config.max_kv_tokens
         self._on_event: Callable[[EngineEvent], None] | None = None
         self._started = False

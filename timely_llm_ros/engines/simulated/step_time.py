@@ -8,6 +8,7 @@ for several ``b``.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,6 +39,7 @@ class StepWork:
         begun: Generations whose own context is computed from its beginning.
         resumed: Further generations that were not in the step before.
         waiting: Generations that competed for the step and were not in the one before.
+        copied: Tokens whose KV is copied to the host's memory or back.
     """
 
     batch: int
@@ -46,6 +48,7 @@ class StepWork:
     begun: int = 0
     resumed: int = 0
     waiting: int = 0
+    copied: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,8 @@ class StepTimeModel:
         resume_s: Time to bring a suspended generation back (s).
         schedule_s: Time to choose one generation (s).
         schedule_waiting_s: Further time for that per generation it is chosen from (s).
+        copy_token_s: Time to copy a token's KV to the host's memory or back (s); infinite where
+            there is no link to it. The step waits for that.
         refusals: Whether a generation that was looked at and left waiting takes that time too, as
             in a scheduler that fetches the best one before it asks whether it fits.
         measured: Decoding by batch size, ascending; where there is any, it takes the place of
@@ -77,6 +82,7 @@ class StepTimeModel:
     resume_s: float = 0.0
     schedule_s: float = 0.0
     schedule_waiting_s: float = 0.0
+    copy_token_s: float = math.inf
     refusals: bool = False
     measured: tuple[DecodeCoefficients, ...] = ()
 
@@ -90,13 +96,26 @@ class StepTimeModel:
             growth = 1.0 + self.batch_factor * (work.batch - 1)
             total_s += self.decode_s * growth + self.kv_token_s * work.kv_tokens
         for before, after in work.prefills:
-            total_s += self.prefill_square_s * (after**2 - before**2)
-            total_s += self.prefill_token_s * (after - before)
+            total_s += self._prefill_s(before, after)
+        if work.copied:
+            total_s += self.copy_token_s * work.copied
         chosen = work.begun + work.resumed
         if self.refusals and work.waiting > chosen:
             chosen += 1
         waited = sum(range(work.waiting, work.waiting - chosen, -1))
         return total_s + self.schedule_s * chosen + self.schedule_waiting_s * waited
+
+    def copying_pays(self, before: int, after: int) -> bool:
+        """Return whether to copy KV to the host and back costs less than to compute it again.
+
+        It is that of the tokens of a context from one place up to another.
+        """
+        computed_s = self.prefill_s + self._prefill_s(before, after)
+        return 2 * self.copy_token_s * (after - before) < computed_s
+
+    def _prefill_s(self, before: int, after: int) -> float:
+        squares_s = self.prefill_square_s * (after**2 - before**2)
+        return squares_s + self.prefill_token_s * (after - before)
 
     def times(self) -> ExecutionTimeModel:
         """Return the same for predictions about one generation; exact, so every margin is 1.
@@ -177,11 +196,12 @@ HARDWARE: Mapping[str, Hardware] = {
             prefill_token_s=9.324e-5,
             prefill_square_s=7.16e-9,
             resume_s=0.0005,
+            copy_token_s=5.24e-6,
         ),
         50_000,
         'TimelyLLM, Table 1 and section 4.1: 133.31 ms for 1300 tokens, 328.45 ms for 2884, then '
         '21.75 ms a step; 131072 bytes of KV a token, read at 1008 GB/s; growth with the batch '
-        'is assumed',
+        'and 25 GB/s to the host, of 31.5 that its link has, are assumed',
     ),
     'a40_qwen2.5_7b': Hardware(
         StepTimeModel(
@@ -271,4 +291,5 @@ def work_of(plan: StepPlan, kept: Collection[str], waiting: int) -> StepWork:
             begun += 1
         elif generation.generation_id not in kept:
             resumed += 1
-    return StepWork(batch, kv_tokens, tuple(prefills), begun, resumed, waiting + begun + resumed)
+    waiting += begun + resumed
+    return StepWork(batch, kv_tokens, tuple(prefills), begun, resumed, waiting, plan.copied)

@@ -13,7 +13,7 @@ from support.examples import examples
 
 from timely_llm_ros.engines import Cancel, Resume, RobotIdleAt, SegmentGenerated, Submit, Warm
 from timely_llm_ros.engines.core.core import EngineCore
-from timely_llm_ros.engines.core.kv_ledger import WATERMARK
+from timely_llm_ros.engines.core.kv_ledger import WATERMARK, KvLedger
 from timely_llm_ros.engines.core.lanes import LanedCore
 from timely_llm_ros.engines.simulated.config import SimulatedConfig
 from timely_llm_ros.engines.simulated.engine import SimulatedEngine
@@ -60,7 +60,7 @@ def bench(**options: object) -> Bench[LanedCore]:
 class Stopped(Bench[LanedCore]):
     """A core on a model that pauses, whose background's steps are interrupted now and then."""
 
-    def __init__(self, stops: random.Random, **options: int) -> None:
+    def __init__(self, stops: random.Random, **options: object) -> None:
         super().__init__(LanedCore, PLAN, **options)
         self.texts.pauses = True
         self._stops = stops
@@ -92,12 +92,16 @@ ACTIONS = st.lists(
     actions=ACTIONS,
     kv=st.integers(120, 300),
     chunk=st.integers(1, 40),
+    host=st.sampled_from([0, 80, 1000]),
     stops=st.randoms(use_true_random=False),
 )
 def test_nobody_who_is_back_sooner_gives_way_and_the_bound_holds(
-    actions: list[tuple[str, int]], kv: int, chunk: int, stops: random.Random
+    actions: list[tuple[str, int]], kv: int, chunk: int, host: int, stops: random.Random
 ) -> None:
-    run = Stopped(stops, max_kv_tokens=kv, prefill_chunk=chunk)
+    ledger = KvLedger(kv, host_capacity=host, copying_pays=lambda before, after: after > before + 9)
+    run = Stopped(stops, kv=ledger, max_kv_tokens=kv, prefill_chunk=chunk)
+    # What is accounted for an interrupted step is not all computed, so it could not be copied.
+    run.texts.pauses = not host
     names: list[str] = []
 
     def waiting() -> list[str]:
@@ -110,6 +114,9 @@ def test_nobody_who_is_back_sooner_gives_way_and_the_bound_holds(
         states = run.core.state(run.now_s).generations
         plan = run.step()
         assert run.core.kv.used <= kv
+        contexts = [plan.context for plan in generations]
+        assert ledger.host_used == sum(context.hosted for context in contexts) <= host
+        assert not any(context.hosted and context.computed for context in contexts)
         state = run.core.state(run.now_s)
         assert 0 <= state.restored_kv_tokens <= state.spare_kv_tokens <= state.kv_tokens
         if plan is not None and plan.background:
@@ -160,7 +167,7 @@ def test_nobody_who_is_back_sooner_gives_way_and_the_bound_holds(
             assert run.segments(name) == alone.segments('alone')
             assert event.token_ids == alone.ended('alone').token_ids
     state = run.core.state(run.now_s)
-    assert state.restored_kv_tokens == 0
+    assert state.restored_kv_tokens == ledger.host_used == 0
     assert state.warm_tokens <= state.kv_tokens <= state.warm_tokens + FIXED
 
 
@@ -200,6 +207,45 @@ def test_a_plan_that_is_back_amid_it_computes_the_rest_as_a_prompt(parts: int) -
     assert [row.tokens for row in step.rows] == [plan.context.computed - known]
     assert not plan.lacks_kv
     assert run.core.state(run.now_s).restored == 0
+
+
+def test_what_the_host_has_is_copied_back_and_not_computed() -> None:
+    run = bench(kv=KvLedger(120, host_capacity=100))
+    plan = lost(run)
+    hosted = plan.context.hosted
+    assert hosted == run.core.kv.host_used == plan.context.tokens - plan.brought
+    step = run.step()
+    assert step is not None
+    assert (step.background, step.copied, step.tokens) == (True, hosted, 0)
+    assert (plan.context.computed, plan.context.hosted, run.core.kv.host_used) == (hosted, 0, 0)
+    run.core.apply(Resume('g', 'true'))
+    assert run.phase() is Phase.SUSPENDED
+    assert run.core.state(run.now_s).restored == 1
+
+
+def test_a_plan_that_is_back_before_it_is_a_row_whose_step_copies() -> None:
+    run = bench(kv=KvLedger(120, host_capacity=100))
+    plan = lost(run)
+    hosted = plan.context.hosted
+    run.core.apply(Resume('g', 'true'))
+    assert run.phase() is Phase.SUSPENDED
+    step = run.step()
+    assert step is not None
+    assert step.copied == hosted
+    assert [row.tokens for row in step.rows] == [plan.context.computed - hosted]
+    assert run.core.state(run.now_s).restored == 0
+
+
+def test_what_does_not_fit_there_or_does_not_pay_is_computed_again() -> None:
+    for ledger in (
+        KvLedger(120, host_capacity=50),
+        KvLedger(120, host_capacity=100, copying_pays=lambda before, after: after - before > 90),
+    ):
+        run = bench(kv=ledger)
+        plan = lost(run)
+        assert (plan.context.hosted, ledger.host_used, ledger.copied) == (0, 0, 0)
+        run.core.apply(Resume('g', 'true'))
+        assert run.phase() is Phase.QUEUED
 
 
 def test_a_plan_that_is_cancelled_amid_it_leaves_nothing() -> None:
@@ -260,7 +306,7 @@ def test_what_is_computed_again_does_not_make_kv_scarce() -> None:
 
 
 def test_the_next_segment_comes_sooner_in_virtual_time() -> None:
-    async def after_value_s(*, others: int) -> float:
+    async def after_value_s(*, others: int, idle_s: float = 10.0, host: int = 0) -> float:
         found: asyncio.Queue[SegmentGenerated] = asyncio.Queue()
 
         def on_event(event: EngineEvent) -> None:
@@ -270,8 +316,9 @@ def test_the_next_segment_comes_sooner_in_virtual_time() -> None:
         engine = SimulatedEngine(
             SimulatedConfig(
                 plan_text=lambda _: PLAN,
-                step_time=StepTimeModel(prefill_token_s=0.001),
+                step_time=StepTimeModel(prefill_token_s=0.001, copy_token_s=0.0001),
                 max_kv_tokens=1500,
+                host_kv_tokens=host,
             )
         )
         await engine.start(on_event)
@@ -283,7 +330,7 @@ def test_the_next_segment_comes_sooner_in_virtual_time() -> None:
             engine.send(RobotIdleAt(name, asyncio.get_running_loop().time() + 30.0))
             if name != 'g':
                 engine.cancel(name)
-        await asyncio.sleep(10.0)
+        await asyncio.sleep(idle_s)
         told_s = asyncio.get_running_loop().time()
         engine.resume('g', 'true')
         while (event := await found.get()).generation_id != 'g':
@@ -293,3 +340,10 @@ def test_the_next_segment_comes_sooner_in_virtual_time() -> None:
 
     kept_s, again_s = (run_virtual(after_value_s(others=count)) for count in (0, 1))
     assert again_s == pytest.approx(kept_s, abs=0.01)
+    # Without idle time before: some thousand tokens as a prompt, or over the link. The segment is
+    # not written ahead either.
+    again_s, copied_s = (
+        run_virtual(after_value_s(others=1, idle_s=0.0, host=host)) for host in (0, 2000)
+    )
+    assert again_s > 1.0
+    assert 0.1 < copied_s < 0.2

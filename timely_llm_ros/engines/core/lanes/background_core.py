@@ -8,7 +8,7 @@ time, because its text and its grammar take as long as a step.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.engines.commands import Cancel, Submit, Warm
@@ -18,7 +18,6 @@ from timely_llm_ros.engines.core.generations import REPEATED
 from timely_llm_ros.engines.core.lanes.lost_kv import LostKv
 from timely_llm_ros.engines.core.lanes.warm_scenes import WarmScenes
 from timely_llm_ros.engines.core.options import CoreOptions
-from timely_llm_ros.engines.core.step import StepPlan
 from timely_llm_ros.engines.core.step_size import StepSize
 from timely_llm_ros.engines.engine import GenerationEnded
 
@@ -27,7 +26,13 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.engines.commands import Command, GenerationRequest
     from timely_llm_ros.engines.core.kv_ledger import Context
-    from timely_llm_ros.engines.core.step import Generation, LanedBackend, Output, Row
+    from timely_llm_ros.engines.core.step import (
+        Generation,
+        LanedBackend,
+        Output,
+        Row,
+        StepPlan,
+    )
     from timely_llm_ros.engines.engine import EndReason
     from timely_llm_ros.scheduling import SchedulingOptions
 
@@ -227,7 +232,7 @@ class BackgroundCore:
             if plan is not None:
                 self.generations.run([])
                 rows = tuple(row._replace(samples=False) for row in plan.rows)
-                return StepPlan(plan.prefixes, rows, plan.running)
+                return replace(plan, rows=rows)
         return None
 
     @property
@@ -271,7 +276,8 @@ class BackgroundCore:
             started_s -= self._interrupted.spent_s
             self._interrupted = None
         if plan.running[0].context.spare or not plan.running[0].request.background:
-            self._prompts.observe(plan.tokens, ended_s - started_s)
+            if plan.tokens:  # What is only copied back tells nothing of prompts.
+                self._prompts.observe(plan.tokens, ended_s - started_s)
             self.generations.changed = True
             return
         if plan.decodes_only:

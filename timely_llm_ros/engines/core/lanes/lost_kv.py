@@ -2,17 +2,18 @@
 
 A plan that waits for what its robot will report needs no KV until then, so where KV is short it
 loses its own first. When its robot is expected is known. Where robots leave the engine time, the KV
-is computed again before that, by the background's steps, and the plan comes back as one more row
-and not as a prompt. What is computed so is the plan's own from the first token on. Until the value
-comes it is spare, and may be dropped as any waiting plan's: the latest return first.
+is computed again before that by the background's steps, or copied back where the host's memory has
+it, and the plan comes back as one more row and not as a prompt. What is there again is the plan's
+own from the first token on. Until the value comes it is spare, and may be dropped as any waiting
+plan's: the latest return first.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.engines.core.batching import Batcher
-from timely_llm_ros.engines.core.step import StepPlan
 from timely_llm_ros.scheduling import Phase
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.engines.core.core import EngineCore
     from timely_llm_ros.engines.core.kv_ledger import Context
-    from timely_llm_ros.engines.core.step import Backend, Generation
+    from timely_llm_ros.engines.core.step import Backend, Generation, StepPlan
 
 
 class LostKv:
@@ -47,7 +48,9 @@ class LostKv:
         What is evicted is chosen where a prompt ends, so a prompt with that is left to the robots.
         """
         lost = self._robots.lost.values()
-        lacking = (plan for plan in lost if plan.lacks_kv and not plan.evicts)
+        lacking = (
+            plan for plan in lost if (plan.lacks_kv or plan.context.hosted) and not plan.evicts
+        )
         return min(lacking, key=self._robots.due_s, default=None)
 
     def fit(self, plan: Generation, chunk: int) -> StepPlan | None:
@@ -71,4 +74,4 @@ class LostKv:
         if left:
             self._kv.take_back(plan.context, left)
         rows = tuple(row._replace(tokens=row.tokens - left, samples=False) for row in step.rows)
-        return StepPlan(step.prefixes, rows, step.running)
+        return replace(step, rows=rows)

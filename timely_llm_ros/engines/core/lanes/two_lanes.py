@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.engines.commands import Command
     from timely_llm_ros.engines.core.drafting import Drafter
-    from timely_llm_ros.engines.core.kv_ledger import Context
+    from timely_llm_ros.engines.core.kv_ledger import Context, KvLedger
     from timely_llm_ros.engines.core.options import CoreOptions
     from timely_llm_ros.engines.core.step import LanedBackend, Output, StepPlan
     from timely_llm_ros.engines.engine import EngineEvent, EngineState
@@ -34,17 +34,22 @@ class LanedCore:
     """Serves robots' generations first and the background's in the time that is left.
 
     It is driven as an :class:`EngineCore` is; a request's ``background`` says which lane it takes.
-    The options are those of the robots' core; the bound on KV holds for both. A ``drafter`` guesses
-    robots' tokens.
+    The options are those of the robots' core; the account of KV, by default one of its own, is that
+    of both. A ``drafter`` guesses robots' tokens.
 
     Raises:
         ConfigurationError: There is no such policy.
     """
 
     def __init__(
-        self, backend: LanedBackend, options: CoreOptions, *, drafter: Drafter | None = None
+        self,
+        backend: LanedBackend,
+        options: CoreOptions,
+        *,
+        kv: KvLedger | None = None,
+        drafter: Drafter | None = None,
     ) -> None:
-        self._robots = EngineCore(backend, options, drafter=drafter)
+        self._robots = EngineCore(backend, options, kv=kv, drafter=drafter)
         self._background = BackgroundCore(backend, self._robots, options.scheduling)
         self._branches = Branches(backend, self._robots, options)
         self._robots.batcher.spill_first = self._spare_first
