@@ -31,7 +31,9 @@ MEASURED_BY = {
     'timebill': ('timebill', 'rlp', *filter(measured, ('llm_budget',))),
     'trail': ('trail', 'calibration', 'llm_lengths'),
     'batching': ('background', 'multibin_theory', 'multibin', 'pipeline'),
-    'vllm': ('vllm', 'first_action_vllm'),
+    'vllm': (
+        'vllm', 'first_action_vllm', *filter(measured, ('first_action_vllm_general',)),
+    ),
     'tasks': ('tasks', 'tasks_models'),
     'robots': (
         'safety', 'deaths', 'server_deaths', 'fleet_stop', 'window', 'soak', 'chaos_1', 'chaos_2',

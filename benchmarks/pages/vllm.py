@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.pages.writing import present_command, read, table
+from benchmarks.pages.writing import measured, present_command, read, table
 from benchmarks.vllm import BUSY, URGENT_SHARE, settings, ways_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+GENERAL = 'first_action_vllm_general'
+FORWARDED = {'timely-planner': 'first_action_vllm', 'SmolLM2, tuned': GENERAL}
+"""The results on fast-forward, by model."""
 
 
 def context() -> dict[str, Any]:
@@ -30,6 +34,7 @@ def context() -> dict[str, Any]:
         'choosing': choosing(figures['d']),
         'forwarded': forwarded(),
         'forwarded_plans': _forwarded_plans(),
+        'general': read(GENERAL) if measured(GENERAL) else None,
         'busy': BUSY,
         'urgent_share': URGENT_SHARE,
     }
@@ -38,11 +43,13 @@ def context() -> dict[str, Any]:
 def forwarded() -> str:
     """Return what fast-forward brings, by size of the scene and number of clients."""
     head = (
-        'objects', 'clients', 'plans', 'steps per token', 'stock, plans/s', 'ours without', 'with',
-        'times stock', 'times without', 'CPU time, times', 'ids as without', 'as stock',
+        'model', 'objects', 'clients', 'plans', 'steps per token', 'stock, plans/s',
+        'ours without', 'with', 'times stock', 'times without', 'CPU time, times',
+        'ids as without', 'as stock',
     )  # fmt: skip
     rows = [
         (
+            model,
             row['objects'],
             row['clients'],
             row['plans'],
@@ -54,7 +61,9 @@ def forwarded() -> str:
             f'{100 * row["same_text_as_off"]:.1f} %',
             f'{100 * row["same_text"]:.1f} %',
         )
-        for row in read('first_action_vllm').figures['rows']
+        for model, results in FORWARDED.items()
+        if measured(results)
+        for row in read(results).figures['rows']
     ]
     return table(head, rows)
 

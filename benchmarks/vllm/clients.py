@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.engines import GenerationEnded, GenerationRequest, SegmentGenerated
-from timely_llm_ros.engines.texts import load_texts
+from timely_llm_ros.engines.texts import PromptTokens, load_texts
 from timely_llm_ros.engines.tokens import SHIPPED_MODEL, find_model
 from timely_llm_ros.engines.vllm import VllmConfig, VllmEngine, prepare_environment
 from timely_llm_ros.engines.vllm.plugin import SCHEDULER
@@ -64,10 +64,11 @@ class Job:
 
 
 class Jobs:
-    """Draws tasks and knows their tokens."""
+    """Draws tasks and knows their tokens in a model."""
 
-    def __init__(self) -> None:
-        self.texts = load_texts(find_model(SHIPPED_MODEL))
+    def __init__(self, model: str = SHIPPED_MODEL) -> None:
+        self.texts = load_texts(find_model(model))
+        self._prompts = PromptTokens(self.texts)
         self.ends = {t for t in range(self.texts.size) if b';' in self.texts.bytes_of(t)}
         self._count = 0
         self._drawn: dict[tuple[int, bool], Job] = {}
@@ -95,8 +96,8 @@ class Jobs:
 
     def encode(self, request: GenerationRequest) -> list[int]:
         """Return a prompt's tokens."""
-        prompt = request.prompt
-        return self.texts.encode(prompt.fixed, beginning=True) + self.texts.encode(prompt.body)
+        fixed, body = self._prompts.of(request)
+        return fixed + body
 
     async def screen(self, client: Stock, seeds: range, *, urgent: bool = False) -> list[int]:
         """Return the seeds whose plans come out right, so that no way ends one before others."""
