@@ -47,8 +47,7 @@ class WrittenPlan:
         """Its beginning."""
         # The beginning of a text is like no other place in it.
         self._statements = deque(['^'], maxlen=STATEMENTS[0])
-        self.open = ''
-        """The statement that is not complete yet."""
+        self._open = ''
         self._blocks = 0
         self._keys: list[Key] | None = None
 
@@ -56,7 +55,7 @@ class WrittenPlan:
     def keys(self) -> list[Key]:
         """What the text is looked up by, the nearest likeness first."""
         if self._keys is None:
-            done, rest = list(self._statements), _ARGUMENTS.sub('()', self.open)
+            done, rest = list(self._statements), _ARGUMENTS.sub('()', self._open)
             self._keys = [
                 (self._skill_set, *done[len(done) - size :], rest)
                 for size in STATEMENTS
@@ -80,7 +79,7 @@ class WrittenPlan:
         """Go on by text, such as a robot's value."""
         self._keys = None
         self._blocks += text.count('{') - text.count('}')
-        *done, self.open = _STATEMENT.split(self.open + text)
+        *done, self._open = _STATEMENT.split(self._open + text)
         self._statements.extend(_ARGUMENTS.sub('()', statement) for statement in done)
 
     def ends_statement(self, text: str) -> bool:

@@ -15,15 +15,13 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.engines.texts import TokenCodec
     from timely_llm_ros.engines.vllm.plugin.kept_grammar import KeptGrammar
-    from timely_llm_ros.skills import SkillSet
 
 
 @dataclass(slots=True, eq=False)
 class _Plan:
-    """A plan as far as it is written, and the names of skills whose values it may wait for."""
+    """A plan as far as it is written, and its text's incomplete character."""
 
     written: WrittenPlan
-    blocking: list[str]
     text: TextStream = field(default_factory=TextStream)
 
 
@@ -39,10 +37,9 @@ class PlanDrafts:
         self._plans: dict[str, _Plan] = {}
         self._recent = RecentPlans()
 
-    def begin(self, request_id: str, skill_set: SkillSet) -> None:
+    def begin(self, request_id: str, skill_set: str) -> None:
         """Follow a plan from its beginning."""
-        blocking = [skill.name for skill in skill_set.skills.values() if skill.blocking]
-        self._plans[request_id] = _Plan(WrittenPlan(skill_set.name), blocking)
+        self._plans[request_id] = _Plan(WrittenPlan(skill_set))
 
     def end(self, request_id: str) -> None:
         """Remember what was written of a plan that has ended; others are ignored."""
@@ -82,6 +79,8 @@ class PlanDrafts:
     ) -> list[int]:
         """Guess what the next step will bring; return the tokens, none for no draft.
 
+        With a statement's end a segment may end, and nothing is chosen behind it in the same step.
+
         Args:
             request_id: Whose next token the step brings.
             grammar: Where its plan stands.
@@ -95,9 +94,9 @@ class PlanDrafts:
         run, chance = found
         if run[0] in self._texts.end_ids or len(run) > most or not worth(chance, len(run)):
             return []
-        text = plan.written.open + self._texts.decode(run)
-        if ';' in text and any(name in text for name in plan.blocking):
-            # Nothing may be chosen behind a call whose value must come first.
+        text = self._texts.decode(run)
+        ends = (place + 1 for place, character in enumerate(text) if character == ';')
+        if any(plan.written.ends_statement(text[:end]) for end in ends):
             return []
         return grammar.validate_tokens(list(run))
 

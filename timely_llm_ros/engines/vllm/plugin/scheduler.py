@@ -297,7 +297,7 @@ class FreezeMixin(KvSpill, FastForward, WarmScenes):
             room = self.max_model_len - request.num_prompt_tokens
             whole_plan = self._core.generations.mode == 'whole_plan'
             keep_plan(request, generation.request, self._texts, whole_plan=whole_plan, room=room)
-            self._drafts.begin(request.request_id, generation.request.skill_set)
+            self._drafts.begin(request.request_id, generation.request.skill_set.name)
 
     def _keep_whole(self, entering: list[Any]) -> list[Any]:
         """Return who may enter this step so that no prompt with a seed is cut."""
