@@ -79,6 +79,18 @@ class KvSpill(_Vllm):  # type: ignore[misc, valid-type]
         self._outside[request.request_id] = request
         self._core.spill(name)
 
+    def _take_outside(self) -> None:
+        """Empty vLLM's queues, because our core orders all that wait."""
+        for waiting in (self.waiting, self.kv_holding_waiting):
+            while waiting:
+                request = waiting.pop_request()
+                name = self._name_of.get(request.request_id)
+                if name is not None:
+                    self._outside[request.request_id] = request
+                    if request.status == RequestStatus.PREEMPTED:
+                        self._core.spill(name)
+        self.deferred_waiting.clear()
+
 
 def new_blocks(running: Iterable[Any], block_size: int) -> int:
     """Return how many blocks of each group the next step of requests that run takes."""

@@ -1,10 +1,12 @@
-"""The outputs of the scheduler inside vLLM for vLLM's own clients."""
+"""The outputs of the scheduler inside vLLM: for vLLM's own clients, and for our core."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from vllm.v1.engine import EngineCoreOutput, EngineCoreOutputs, FinishReason
+
+from timely_llm_ros.engines.vllm.plugin.core import Work
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -50,3 +52,20 @@ def drop_tokens(outputs: dict[int, Any], name_of: Mapping[str, str]) -> None:
         ]
         if not (group.outputs or group.finished_requests or group.scheduler_stats):
             del outputs[client]
+
+
+def work_of(scheduled: Any, requests: Mapping[str, Any], name_of: Mapping[str, str]) -> list[Work]:
+    """Return the parts that the engine's own generations have in a step of vLLM.
+
+    Args:
+        scheduled: What vLLM scheduled.
+        requests: vLLM's requests by their ids.
+        name_of: Generations by their request's id.
+    """
+    found = []
+    for request_id, tokens in scheduled.num_scheduled_tokens.items():
+        if request_id in name_of:
+            drafted = len(scheduled.scheduled_spec_decode_tokens.get(request_id, ()))
+            computed = requests[request_id].num_computed_tokens - drafted
+            found.append(Work(name_of[request_id], tokens - drafted, computed, drafted))
+    return found

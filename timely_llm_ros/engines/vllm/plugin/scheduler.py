@@ -34,12 +34,12 @@ from timely_llm_ros.engines.core import CoreOptions
 from timely_llm_ros.engines.engine import EngineStateChanged
 from timely_llm_ros.engines.texts import load_texts
 from timely_llm_ros.engines.vllm.plugin.control import PluginOptions, RequestReader, has_seed
-from timely_llm_ros.engines.vllm.plugin.core import FreezeCore, New, Work
+from timely_llm_ros.engines.vllm.plugin.core import FreezeCore, New
 from timely_llm_ros.engines.vllm.plugin.fast_forward import FastForward
 from timely_llm_ros.engines.vllm.plugin.kept_grammar import keep_plan
 from timely_llm_ros.engines.vllm.plugin.kv_spill import KvSpill
 from timely_llm_ros.engines.vllm.plugin.observation import append_observation, drop_in_flight
-from timely_llm_ros.engines.vllm.plugin.outputs import drop_tokens, end_reason, tell_ended
+from timely_llm_ros.engines.vllm.plugin.outputs import drop_tokens, end_reason, tell_ended, work_of
 from timely_llm_ros.engines.vllm.plugin.report import Report
 from timely_llm_ros.engines.vllm.plugin.token_budget import PipelineBudget
 from timely_llm_ros.engines.vllm.plugin.warm_scenes import WarmScenes
@@ -316,18 +316,6 @@ class FreezeMixin(KvSpill, FastForward, WarmScenes):
         adapters.update(adapters_with)
         return True
 
-    def _take_outside(self) -> None:
-        """Empty vLLM's queues, because our core orders all that wait."""
-        for waiting in (self.waiting, self.kv_holding_waiting):
-            while waiting:
-                request = waiting.pop_request()
-                name = self._name_of.get(request.request_id)
-                if name is not None:
-                    self._outside[request.request_id] = request
-                    if request.status == RequestStatus.PREEMPTED:
-                        self._core.spill(name)
-        self.deferred_waiting.clear()
-
     def _append_observation(self, name: str, token_ids: list[int]) -> None:
         request = self._request_of[name]
         append_observation(request, token_ids)
@@ -351,15 +339,7 @@ class FreezeMixin(KvSpill, FastForward, WarmScenes):
         scheduled, self._scheduled = self._scheduled, None
         if scheduled is not None:
             output, scheduled_s = scheduled
-            requests, name_of = self.requests, self._name_of
-            drafted = output.scheduled_spec_decode_tokens
-            rows = [
-                Work(name_of[request_id], tokens - guesses, computed - guesses, guesses)
-                for request_id, tokens in output.num_scheduled_tokens.items()
-                if request_id in name_of
-                for computed in (requests[request_id].num_computed_tokens,)
-                for guesses in (len(drafted.get(request_id, ())),)
-            ]
+            rows = work_of(output, self.requests, self._name_of)
             self._in_flight.append((output, self._core.begin_step(rows, scheduled_s)))
             if unread is not None:
                 self._core.compete_anew(unread[0])
