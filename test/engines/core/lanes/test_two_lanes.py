@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support.engines.core_bench import Bench, request
 from support.examples import examples
@@ -56,6 +56,8 @@ def is_background(plan: StepPlan) -> bool:
     return kind
 
 
+PREFILL_CHUNK = 64
+
 ACTIONS = st.lists(
     st.one_of(
         st.just('robot'),
@@ -69,6 +71,7 @@ ACTIONS = st.lists(
 
 
 @examples(150)
+@example(actions=['robot', 3, 12], kv=400, chunk=1, prefixes=1)
 @given(
     actions=ACTIONS,
     kv=st.integers(70, 400),
@@ -79,7 +82,7 @@ def test_the_background_gets_only_what_no_robot_needs(
     actions: list[str | int], kv: int, chunk: int, prefixes: int
 ) -> None:
     options = SchedulingOptions(background_batch=3, background_chunk=chunk)
-    bench = LanedBench(max_kv_tokens=kv, prefill_chunk=64, scheduling=options)
+    bench = LanedBench(max_kv_tokens=kv, prefill_chunk=PREFILL_CHUNK, scheduling=options)
     names: list[str] = []
 
     def step() -> None:
@@ -90,7 +93,10 @@ def test_the_background_gets_only_what_no_robot_needs(
             assert not runnable
             assert bench.robots_kv() == held
             computed = [it.tokens for it in plan.prefixes] + [it.tokens for it in plan.rows]
-            assert sum(tokens for tokens in computed if tokens > 1) <= chunk
+            # What is written ahead of a value is a robot's, in steps as large as those of robots.
+            ahead = any(it.generation_id not in names for it in plan.running)
+            most = PREFILL_CHUNK if ahead else chunk
+            assert sum(tokens for tokens in computed if tokens > 1) <= most
         elif left and not names_alive(bench):
             # No robot has a generation: the background always gets on, whatever its memory.
             assert plan is not None or bench.core.state(bench.now_s).background < left
