@@ -39,7 +39,10 @@ class Candidate(NamedTuple):
     def loss(self, end_s: float) -> float:
         """Return what its task loses if its segment is complete that far from now (s)."""
         late_s = end_s - self.slack_s
-        return self.loss_per_s * min(late_s, self.falls_s) if late_s > 0.0 else 0.0
+        if late_s <= 0.0:
+            return 0.0
+        # Asked for more often than anything else: min() would take twice as long.
+        return self.loss_per_s * (late_s if late_s < self.falls_s else self.falls_s)
 
 
 Slack = Candidate | tuple[float, int]

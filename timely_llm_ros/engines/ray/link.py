@@ -7,6 +7,7 @@ import pickle
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
+from timely_llm_ros.engines.commands import RobotIdleAt
 from timely_llm_ros.engines.ray.routing import ReplicaLoad
 from timely_llm_ros.engines.ray.wire import HEARTBEAT_S, SILENCE_S, ClockDifference, Hello
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.engines.commands import Command
     from timely_llm_ros.engines.engine import EngineEvent, EngineState
+
+CORRECTION_S = 0.05
+"""How long a correction of when a robot is idle waits for other commands to go with (s)."""
 
 
 class Link:
@@ -54,6 +58,8 @@ class Link:
         """Whether it takes no new ones, because it is to stop."""
         self._clock = ClockDifference()
         self._commands: list[Command] = []
+        self._correction: asyncio.TimerHandle | None = None
+        """Sends the corrections that wait for other commands."""
         self._some = asyncio.Event()
         loop = asyncio.get_running_loop()
         self._now_s = loop.time
@@ -63,9 +69,16 @@ class Link:
         ]
 
     def send(self, command: Command) -> None:
-        """Queue a command; it goes with the next batch."""
+        """Queue a command; it goes with the next batch, for which a correction may wait a little.
+
+        There is a correction for every segment, and a call costs more than it is worth.
+        """
         self._commands.append(command)
-        self._some.set()
+        if not isinstance(command, RobotIdleAt):
+            self._some.set()
+        elif self._correction is None:
+            loop = asyncio.get_running_loop()
+            self._correction = loop.call_later(CORRECTION_S, self._some.set)
 
     async def close(self) -> None:
         """Leave the replica, which ends the generations that are still there."""
@@ -117,6 +130,9 @@ class Link:
             if self.hello is None:
                 continue
             batch, self._commands = self._commands, []
+            if self._correction is not None:
+                self._correction.cancel()
+                self._correction = None
             data = pickle.dumps([self._clock.theirs(one) for one in batch], -1)
             asked_s = self._now_s()
             async with asyncio.timeout(SILENCE_S):

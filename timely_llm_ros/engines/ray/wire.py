@@ -55,15 +55,24 @@ class ClockDifference:
     """
 
     def __init__(self) -> None:
-        self._found: deque[tuple[float, float]] = deque(maxlen=_REMEMBERED)
+        self._found: deque[tuple[float, float, int]] = deque()
+        """Of the latest exchanges those than which no later one was as quick: how long each took
+        (s), what it found (s), and its number."""
+        self._number = 0
         self.ahead_s = 0.0
         """By how much their clock is ahead (s)."""
 
     def observe(self, asked_s: float, answered_s: float, theirs_s: float) -> None:
         """Take an exchange: when we asked and had the answer, and their time in between (s)."""
         ahead_s = theirs_s - (asked_s + answered_s) / 2
-        self._found.append((answered_s - asked_s, ahead_s))
-        self.ahead_s = min(self._found)[1]
+        took_s = answered_s - asked_s
+        while self._found and self._found[-1][0] >= took_s:
+            self._found.pop()
+        self._found.append((took_s, ahead_s, self._number))
+        if self._found[0][2] <= self._number - _REMEMBERED:
+            self._found.popleft()
+        self._number += 1
+        self.ahead_s = self._found[0][1]
 
     @property
     def known(self) -> bool:
