@@ -121,7 +121,8 @@ def prepare_for_dds() -> None:
     if not any(map(os.environ.get, PROFILES)) and not any(map(os.path.exists, _PROFILES_HERE)):
         os.environ.setdefault(TRANSPORTS, f'UDPv4?sockets_size={SOCKET_BYTES // 10**6}MB')
         # Fast DDS 2 does not know the other variable, and rmw of Fast DDS 3 warns of this one.
-        os.environ[PROFILES[_has_fast_dds_2()]] = str(Path(__file__).with_name('fast_dds.xml'))
+        name = PROFILES[1 if _has_fast_dds_2() else 0]
+        os.environ[name] = str(Path(__file__).with_name('fast_dds.xml'))
 
 
 def _has_fast_dds_2() -> bool:

@@ -9,7 +9,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from timely_llm_ros.ros import sole_publisher
-from timely_llm_ros.ros.sole_publisher import ALIKE, EPOCH, LEAVE_S, NEW_S, SolePublisher
+from timely_llm_ros.ros.sole_publisher import ALIKE, EPOCH, LEAVE_S, NEW_S, SolePublisher, SoleTopic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,7 @@ def program(
 
     def make(gid: bytes, published: int) -> tuple[SolePublisher, Callable[[bytes, int], str]]:
         """Return a program that has just claimed its name, and what it says to another."""
-        made = SolePublisher(node, MagicMock(), 'heartbeat', MagicMock(), service='plan_task')
+        made = SolePublisher(node, SoleTopic(MagicMock(), 'heartbeat', MagicMock(), 'plan_task'))
         made._new_until_s = clock.s + NEW_S
 
         def hears(other: bytes, number: int) -> str:

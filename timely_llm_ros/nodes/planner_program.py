@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from std_msgs.msg import Header
 
-from timely_llm_ros.ros import HEARTBEAT_QOS, HEARTBEAT_TOPIC, PLAN_TASK_SERVICE, EarlyClaim, run
+from timely_llm_ros.ros import HEARTBEAT_QOS, HEARTBEAT_TOPIC, EarlyClaim, SoleTopic, run
 
 if TYPE_CHECKING:
     import asyncio
@@ -24,7 +24,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _serve(ros: RosThread, stop: asyncio.Event) -> Awaitable[int]:
-    claim = EarlyClaim(Header, HEARTBEAT_TOPIC, HEARTBEAT_QOS, service=PLAN_TASK_SERVICE)
+    service = 'plan_task/_action/send_goal'
+    claim = EarlyClaim(SoleTopic(Header, HEARTBEAT_TOPIC, HEARTBEAT_QOS, service))
     try:
         from timely_llm_ros.nodes.planner import PlannerNode
 

@@ -35,6 +35,7 @@ from timely_llm_ros.ros.sole_publisher import (
     EarlyClaim,
     IdentifiedSubscription,
     SolePublisher,
+    SoleTopic,
     same_program,
 )
 from timely_llm_ros.ros.steady_timer import create_steady_timer
@@ -44,7 +45,6 @@ from timely_llm_ros.ros.topics import (
     EVENTS_QOS,
     HEARTBEAT_QOS,
     HEARTBEAT_TOPIC,
-    PLAN_TASK_SERVICE,
     REST_PERIOD_S,
     SEGMENTS_QOS,
     STATE_QOS,
@@ -61,7 +61,6 @@ __all__ = [
     'LEVELS',
     'METRICS_PERIOD_S',
     'NEW_S',
-    'PLAN_TASK_SERVICE',
     'REST_PERIOD_S',
     'SEGMENTS_QOS',
     'SPIN_S',
@@ -83,6 +82,7 @@ __all__ = [
     'Samples',
     'SentTask',
     'SolePublisher',
+    'SoleTopic',
     'TaskClient',
     'TaskExecutor',
     'Value',

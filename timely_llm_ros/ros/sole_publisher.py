@@ -15,7 +15,8 @@ import secrets
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.node import Node
@@ -50,6 +51,9 @@ _DEPTH = 64
 """Messages kept between two polls, so that one who floods does not hide the others."""
 
 _PERIOD_S = 0.02
+
+_BARE: dict[str, Any] = {'enable_rosout': False, 'start_parameter_services': False}
+"""A node that only listens."""
 
 
 def _publisher(message: Any, info: dict[str, Any]) -> bytes:
@@ -129,22 +133,28 @@ def same_program(first: bytes, second: bytes) -> bool:
     return 'zenoh' in get_rmw_implementation_identifier() or first[:12] == second[:12]
 
 
-class Listener:
-    """Listens for another program of a name, which is a topic and a service.
+class SoleTopic(NamedTuple):
+    """A topic that one program alone may publish.
 
-    Args:
-        node: The node.
-        message_type: Type of the topic's messages, with a header.
+    Attributes:
+        message_type: Type of its messages, with a header.
         topic: Relative name.
         qos: Their quality of service.
         service: Relative name of a service that only the same program has.
     """
 
-    def __init__(
-        self, node: Node, message_type: Any, topic: str, qos: QoSProfile, *, service: str
-    ) -> None:
-        self.heard = IdentifiedSubscription(node, message_type, topic, qos)
-        self._node, self._service = node, node.resolve_service_name(service)
+    message_type: Any
+    topic: str
+    qos: QoSProfile
+    service: str
+
+
+class _Listener:
+    """Listens for other programs that publish a topic."""
+
+    def __init__(self, node: Node, sole: SoleTopic) -> None:
+        self.heard = IdentifiedSubscription(node, sole.message_type, sole.topic, sole.qos)
+        self._node, self._service = node, node.resolve_service_name(sole.service)
 
     def looks(self) -> Iterator[float]:
         """Look for another program; yield each time how long to wait for the next look (s).
@@ -170,70 +180,52 @@ class Listener:
 
 
 class EarlyClaim:
-    """Claims a name for a program whose node is still to be made, see :meth:`SolePublisher.claim`.
+    """Claims a topic for a program whose node is still to be made, see :meth:`SolePublisher.claim`.
 
     To be discovered and to listen takes as long as much of a program's start. A node of its own
     does it, on a thread, until the claim is done.
 
-    Args:
-        message_type: Type of the topic's messages, with a header.
-        topic: Relative name.
-        qos: Their quality of service.
-        service: Relative name of a service that only the same program has.
+    Attributes:
+        sole: What is claimed.
     """
 
-    def __init__(self, message_type: Any, topic: str, qos: QoSProfile, *, service: str) -> None:
-        self._node = Node('claim', enable_rosout=False, start_parameter_services=False)
-        self._listener = Listener(self._node, message_type, topic, qos, service=service)
+    def __init__(self, sole: SoleTopic) -> None:
+        self.sole = sole
         self._over = False
-        self._problem: ConfigurationError | None = None
-        self._thread = threading.Thread(target=self._listen, name='claim', daemon=True)
-        self._thread.start()
+        pool = ThreadPoolExecutor(1, 'claim')
+        self._listening = pool.submit(self._listen, Node('claim', **_BARE))
+        pool.shutdown(wait=False)
 
-    def _listen(self) -> None:
+    def _listen(self, node: Node) -> None:
         try:
-            for wait_s in self._listener.looks():
+            for wait_s in _Listener(node, self.sole).looks():
                 if self._over:
-                    break
+                    return
                 time.sleep(wait_s)
-        except ConfigurationError as err:
-            self._problem = err
         finally:
-            self._node.destroy_node()
+            node.destroy_node()
 
     def give_up(self) -> None:
         """Listen no more."""
         self._over = True
-        self._thread.join()
+        wait([self._listening])
 
     async def done(self) -> None:
-        """Wait until it is known that there is no other program of that name.
+        """Wait until it is known that there is no other program.
 
         Raises:
             ConfigurationError: There is one.
         """
-        await asyncio.to_thread(self._thread.join)
-        if self._problem is not None:
-            raise self._problem
+        await asyncio.wrap_future(self._listening)
 
 
 class SolePublisher:
-    """Publishes stamped messages on a topic that one program alone may publish.
+    """Publishes stamped messages on a topic that one program alone may publish."""
 
-    Args:
-        node: The node.
-        message_type: Type of the messages, with a header.
-        topic: Relative name.
-        qos: Their quality of service.
-        service: Relative name of a service that only the same program has.
-    """
-
-    def __init__(
-        self, node: Node, message_type: Any, topic: str, qos: QoSProfile, *, service: str
-    ) -> None:
+    def __init__(self, node: Node, sole: SoleTopic) -> None:
         self._clock = node.get_clock()
-        self._publisher = node.create_publisher(message_type, topic, qos)
-        self._listener = Listener(node, message_type, topic, qos, service=service)
+        self._publisher = node.create_publisher(sole.message_type, sole.topic, sole.qos)
+        self._listener = _Listener(node, sole)
         self._new_until_s = 0.0
         self._published = 0
         self._hearing = threading.Lock()

@@ -11,9 +11,6 @@ from rclpy.qos_overriding_options import QoSOverridingOptions
 HEARTBEAT_TOPIC = 'planner_heartbeat'
 """Where the planner gives signs of life, in the namespace that it shares with its robots."""
 
-PLAN_TASK_SERVICE = 'plan_task/_action/send_goal'
-"""The service by which the planner takes goals, which only planners have."""
-
 TASK_EVENTS_TOPIC = 'task_events'
 """Where the planner mirrors what happens to tasks; executors learn from it that a plan ended."""
 

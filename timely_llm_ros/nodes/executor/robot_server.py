@@ -15,7 +15,7 @@ from timely_llm_ros.execution import SegmentCode, SegmentOutcome
 from timely_llm_ros.msg import RobotState
 from timely_llm_ros.nodes.executor.planner_watch import PERIOD_S, PlannerWatch
 from timely_llm_ros.nodes.executor.stop_services import StopServices
-from timely_llm_ros.ros import REST_PERIOD_S, STATE_QOS, SolePublisher
+from timely_llm_ros.ros import REST_PERIOD_S, STATE_QOS, SolePublisher, SoleTopic
 from timely_llm_ros.ros.conversions import robot_state_message, segment_record
 
 if TYPE_CHECKING:
@@ -87,9 +87,8 @@ class RobotServer:
         self._reading = False
         self._runs: dict[Taken, asyncio.Task[SegmentOutcome]] = {}
         self._reconnection: asyncio.Task[None] | None = None
-        self._states = SolePublisher(
-            node, RobotState, f'{robot}/robot_state', STATE_QOS, service=f'{robot}/stop'
-        )
+        states = SoleTopic(RobotState, f'{robot}/robot_state', STATE_QOS, f'{robot}/stop')
+        self._states = SolePublisher(node, states)
         self._published: tuple[ExecutorState, bool, bool] | None = None
         """The last state that was published, and whether the robot was halted and active."""
         self._published_s = 0.0

@@ -45,9 +45,6 @@ from timely_llm_ros.nodes.planner.topics import PlannerTopics
 from timely_llm_ros.planner import Planner, TaskAccepted
 from timely_llm_ros.processes import take_precedence
 from timely_llm_ros.ros import (
-    HEARTBEAT_QOS,
-    HEARTBEAT_TOPIC,
-    PLAN_TASK_SERVICE,
     STATE_QOS,
     Exporter,
     SolePublisher,
@@ -75,7 +72,7 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
     Args:
         ros: The thread that serves this node.
         stop: Set when the program is to end.
-        claim: Claims its name already.
+        claim: Claims its heartbeat already.
 
     Raises:
         ConfigurationError: A parameter or a skill set cannot be used.
@@ -92,13 +89,7 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
         self._configuring: asyncio.Task[EngineInfo] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._background: asyncio.Task[None] | None = None
-        self._heartbeat = SolePublisher(
-            self,
-            Header,
-            HEARTBEAT_TOPIC,
-            HEARTBEAT_QOS,
-            service=PLAN_TASK_SERVICE,
-        )
+        self._heartbeat = SolePublisher(self, claim.sole)
         self.links = robot_links(
             self, ros, self.catalogue, self._heartbeat, self.parameters.robot_timeout_s
         )
