@@ -29,6 +29,7 @@ from timely_llm_ros.engines.ray.journey import Journey
 from timely_llm_ros.engines.ray.link import Calls, Link
 from timely_llm_ros.engines.ray.running import listen, unlisten
 from timely_llm_ros.engines.ray.summary import summary
+from timely_llm_ros.engines.ray.warm_at import WarmAt
 from timely_llm_ros.errors import EngineError, ModelLoadError
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class RayEngine(Engine):
         self._links: dict[str, Link] = {}
         self._losses: dict[str, int] = {}
         self._journeys: dict[str, Journey] = {}
-        self._scenes: dict[str, tuple[str, Warm]] = {}
+        self._scenes = WarmAt()
         self._first = asyncio.Event()
         self._give_up: asyncio.TimerHandle | None = None
         self._failed = False
@@ -171,9 +172,8 @@ class RayEngine(Engine):
         link = self._soonest(journey.request)
         if link is None or link.load is None:
             return
-        request = journey.request
-        warm = link.name == self._warm_at(request)
-        link.load.sent(request, self._loop.time(), warm=warm)
+        warm = link.name == self._scenes.of(journey.request)
+        link.load.sent(journey.request, self._loop.time(), warm=warm)
         for command in journey.begin(link.name):
             link.send(command)
 
@@ -184,7 +184,7 @@ class RayEngine(Engine):
 
     def _soonest(self, request: GenerationRequest) -> Link | None:
         """Return the replica that is predicted to have its first segment soonest."""
-        warm_at, now_s = self._warm_at(request), self._loop.time()
+        warm_at, now_s = self._scenes.of(request), self._loop.time()
         found = [
             (
                 link.load.first_segment_s(request, now_s, warm=link.name == warm_at),
@@ -196,27 +196,12 @@ class RayEngine(Engine):
         ]
         return self._links[min(found)[2]] if found else None
 
-    def _warm_at(self, request: GenerationRequest) -> str:
-        """Return the replica that has a request's scene; '' for none."""
-        return self._scenes[request.scene_of][0] if request.scene_of in self._scenes else ''
-
     def _warm(self, command: Warm) -> None:
         """Have a scene warmed where it was before, else where the fewest are."""
-        name = command.scene_of
-        there = self._scenes.get(name, ('',))[0]
-        if there not in self._links:
-            counts = dict.fromkeys(
-                (key for key, link in self._links.items() if link.ready and not link.draining), 0
-            )
-            for key, _ in self._scenes.values():
-                if key in counts:
-                    counts[key] += 1
-            there = min(counts, key=lambda key: counts[key], default='')
-        self._scenes.pop(name, None)
+        open_to_new = [name for name, one in self._links.items() if one.ready and not one.draining]
+        there = self._scenes.place(command, self._links, open_to_new)
         if there:
             self._links[there].send(command)
-            if command.prompt is not None:
-                self._scenes[name] = there, command
 
     def _end(self, name: str, reason: EndReason, error: str) -> None:
         if self._journeys.pop(name, None) is not None:
@@ -321,7 +306,7 @@ class RayEngine(Engine):
                 self._end(journey.request.generation_id, 'error', text)
             else:
                 self._place(journey)
-        for command in [warm for name, warm in self._scenes.values() if name == link.name]:
+        for command in self._scenes.at(link.name):
             self._warm(command)
         self._loop.call_later(RELINK_S, self._link, link.name)
         self._left(error)
