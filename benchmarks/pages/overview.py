@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MEASURED_BY = {
     'scheduling': (
         'scheduling', 'scale', 'thousands', 'overhead', 'first_action', 'first_action_gpu',
-        'first_action_general', 'drafts', 'warm_scenes', 'written_ahead',
+        'first_action_general', 'drafts', 'warm_scenes', 'warm_scenes_vllm', 'written_ahead',
     ),
     'overload': (
         'overload', 'overload_10', 'overload_actions', 'overload_recovery', 'overload_hindsight',
