@@ -10,7 +10,8 @@ import pytest
 
 pytest.importorskip('vllm', reason='vLLM is left out on this machine')
 
-from support.engines.scheduler_bench import BLOCK, PLANS, Bench, tear
+from support.engines.block_worker import BLOCK
+from support.engines.scheduler_bench import PLANS, Bench, tear
 
 from timely_llm_ros.engines.commands import Resume, Suspend
 from timely_llm_ros.engines.texts.loading import load_texts

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.engines.scheduler_bench import BLOCK, PLANS, SHARED, Bench, draw_scene, tear
+from support.engines.block_worker import BLOCK
+from support.engines.scheduler_bench import PLANS, SHARED, Bench, draw_scene, tear
 from support.examples import examples
 
 from timely_llm_ros.engines.commands import Resume, Suspend
