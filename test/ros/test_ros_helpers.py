@@ -290,6 +290,25 @@ raise SystemExit(program.run('test', ['test'], lambda ros, stop: serve()))
     assert done.returncode == (0 if says == '64' else 2), done.stderr
 
 
+def test_a_claim_leaves_the_node_that_it_is_made_for_whole_in_the_graph() -> None:
+    code = """
+import rclpy
+from rclpy.node import Node
+from std_msgs.msg import Header
+from timely_llm_ros.ros import HEARTBEAT_QOS, HEARTBEAT_TOPIC, EarlyClaim, SoleTopic
+rclpy.init(args=['--ros-args', '-r', '__node:=planner'])
+claim = EarlyClaim(SoleTopic(Header, HEARTBEAT_TOPIC, HEARTBEAT_QOS, 'serve'))
+node = Node('any')
+node.create_publisher(Header, 'told', 10)
+claim.give_up()
+print(sorted(name for name, _ in node.get_publisher_names_and_types_by_node('planner', '/')))
+"""
+    done = subprocess.run(
+        [sys.executable, '-c', code], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert "'/told'" in done.stdout, done.stderr
+
+
 def test_sockets_have_the_room_that_they_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
     # Confined to this machine, rmw_fastrtps makes its sockets as it likes.
     monkeypatch.delenv('ROS_AUTOMATIC_DISCOVERY_RANGE')

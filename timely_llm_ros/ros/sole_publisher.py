@@ -52,8 +52,13 @@ _DEPTH = 64
 
 _PERIOD_S = 0.02
 
-_BARE: dict[str, Any] = {'enable_rosout': False, 'start_parameter_services': False}
-"""A node that only listens."""
+_LISTENING: dict[str, Any] = {
+    'enable_rosout': False,
+    'start_parameter_services': False,
+    'cli_args': ['--ros-args', '-r', '__node:=_claim'],
+}
+"""A hidden node that only listens. It keeps its name where the program's node is given another:
+of two nodes of one name in a program, the graph forgets both with the first that goes."""
 
 
 def _publisher(message: Any, info: dict[str, Any]) -> bytes:
@@ -193,7 +198,7 @@ class EarlyClaim:
         self.sole = sole
         self._over = False
         pool = ThreadPoolExecutor(1, 'claim')
-        self._listening = pool.submit(self._listen, Node('claim', **_BARE))
+        self._listening = pool.submit(self._listen, Node('_claim', **_LISTENING))
         pool.shutdown(wait=False)
 
     def _listen(self, node: Node) -> None:
