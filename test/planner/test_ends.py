@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from timely_llm_ros.planner import (
     TaskPhase,
     TaskStatus,
 )
+from timely_llm_ros.planner.task_run import TaskRun
 from timely_llm_ros.testing import EXACT_SKILLS, Script, acts, in_fleet
 
 if TYPE_CHECKING:
@@ -365,3 +367,22 @@ def test_skip_next_runs_on_and_skips_only_what_queued_behind_it() -> None:
             assert (await handle.result()).status is TaskStatus.SUCCEEDED
 
     in_fleet(body)
+
+
+def test_what_has_ended_goes_with_its_last_reference() -> None:
+    """No collector need go through all that a busy planner has."""
+
+    async def body(fleet: Fleet) -> None:
+        handles = [fleet.submit(fleet.task(name, instruction='1 1')) for name in 'ab']
+        await asyncio.sleep(0.05)
+        handles.pop().cancel()
+        await handles.pop().result()
+        await asyncio.sleep(10)
+        assert not [one for one in gc.get_objects() if isinstance(one, TaskRun)]
+
+    gc.collect()
+    gc.disable()
+    try:
+        in_fleet(body)
+    finally:
+        gc.enable()

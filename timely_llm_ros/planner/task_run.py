@@ -345,6 +345,7 @@ class TaskRun:
             TaskEnded(self.task.task_id, self.task.robot, self._context.clock.now(), result)
         )
         self._on_ended(self)
+        self._delivery.leave()
 
     # Its time budget
 

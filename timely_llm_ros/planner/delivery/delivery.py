@@ -175,6 +175,10 @@ class Delivery:
             for index in tuple(self._items):
                 self._close(SegmentOutcome(index, _CANCELED))
 
+    def leave(self) -> None:
+        """Call back no more: what has ended goes with its last reference, without a collector."""
+        self._on_progress = self._on_success = self._on_failure = _ignore
+
     async def _execute(self, timed: TimedSegment, approval: Approval | None) -> None:
         segment = timed.segment
         try:
@@ -260,6 +264,10 @@ class Delivery:
                 SegmentStarted(self._task.task_id, self._task.robot, start_s, index, waits_s[index])
             )
         self._announced = max(self._announced, len(waits_s))
+
+
+def _ignore(*_: object) -> None:
+    pass
 
 
 def _ending_of(segment: Segment, outcome: SegmentOutcome) -> Ending:
