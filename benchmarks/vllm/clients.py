@@ -20,6 +20,7 @@ from timely_llm_ros.engines.vllm.plugin import SCHEDULER
 from timely_llm_ros.sample_tasks import sample_task
 from timely_llm_ros.scheduling import SchedulingOptions
 from timely_llm_ros.skills import build_prompt
+from timely_llm_ros.skills.grammar import decoding_grammar
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.utility import NORMAL
 
@@ -39,7 +40,10 @@ SETTLE_S = 1.2
 
 @dataclass
 class Job:
-    """One task: what is asked for, and when its segments came (s, monotonic)."""
+    """One task: what is asked for, and when its segments came (s, monotonic).
+
+    Its ``rules`` are the grammar of its plan as vLLM takes it, empty for none.
+    """
 
     name: str
     request: GenerationRequest
@@ -52,6 +56,7 @@ class Job:
     plan: str = ''
     urgent: bool = False
     in_time: bool = False
+    rules: str = ''
     segment_acts_s: float = 1.0
     idle_s: float = 0.0
     got: list[int] = field(default_factory=list)
@@ -64,9 +69,10 @@ class Job:
 
 
 class Jobs:
-    """Draws tasks and knows their tokens in a model."""
+    """Draws tasks, constrained by a grammar or not, and knows their tokens in a model."""
 
-    def __init__(self, model: str = SHIPPED_MODEL) -> None:
+    def __init__(self, model: str = SHIPPED_MODEL, *, constrained: bool = False) -> None:
+        self._constrained = constrained
         self.texts = load_texts(find_model(model))
         self._prompts = PromptTokens(self.texts)
         self.ends = {t for t in range(self.texts.size) if b';' in self.texts.bytes_of(t)}
@@ -81,7 +87,7 @@ class Jobs:
         self._count += 1
         name = f'{self._count}'
         request = replace(known.request, generation_id=name, utility=utility)
-        return Job(name, request, known.ids, plan=known.plan, urgent=urgent)
+        return replace(known, name=name, request=request, urgent=urgent, got=[], times_s=[])
 
     def _draw(self, seed: int, *, urgent: bool) -> Job:
         rng = random.Random(seed)
@@ -90,9 +96,11 @@ class Jobs:
         prompt = build_prompt(skill_set, sample.scene, sample.instruction)
         request = GenerationRequest(
             '', prompt, skill_set, sample.scene, NORMAL, 0.0,
-            max_tokens=MAX_TOKENS, constrained=False,
+            max_tokens=MAX_TOKENS, constrained=self._constrained,
         )  # fmt: skip
-        return Job('', request, self.encode(request), plan=sample.plan)
+        grammar = decoding_grammar(skill_set, sample.scene, observations=False)
+        rules = self.texts.rules(grammar) if self._constrained else ''
+        return Job('', request, self.encode(request), plan=sample.plan, rules=rules)
 
     def encode(self, request: GenerationRequest) -> list[int]:
         """Return a prompt's tokens."""
@@ -104,7 +112,7 @@ class Jobs:
         drawn = {seed: self.draw(seed, NORMAL, urgent=urgent) for seed in seeds}
 
         async def generate(job: Job) -> None:
-            async for token in client.tokens(job, client.parameters()):
+            async for token in client.tokens(job, client.within_grammar(job)):
                 if token not in self.texts.end_ids:
                     job.got.append(token)
 
@@ -162,6 +170,14 @@ class Stock:
             max_tokens=max_tokens, detokenize=False, output_kind=kind,
         )  # fmt: skip
 
+    def within_grammar(self, job: Job) -> Any:
+        """Return the same for a task's whole plan, within its grammar if it has one."""
+        from vllm.sampling_params import StructuredOutputsParams
+
+        if not job.rules:
+            return self.parameters()
+        return self.parameters(structured_outputs=StructuredOutputsParams(grammar=job.rules))
+
     async def tokens(self, job: Job, parameters: Any, priority: int = 0) -> AsyncIterator[int]:
         """Yield a request's tokens as they come."""
         prompt = {'prompt_token_ids': job.ids}
@@ -176,20 +192,23 @@ class Stock:
         # Lower goes first: urgent tasks before others, as vLLM's documentation has it.
         priority = int(1000 * job.request.utility.expected_response_s) if ranked else 0
         job.ids = self.jobs.encode(job.request)  # As our engine does.
-        async for token in self.tokens(job, self.parameters(), priority):
+        async for token in self.tokens(job, self.within_grammar(job), priority):
             job.segments += token in self.jobs.ends
         on_segment()
 
     async def stream(self, job: Job, on_segment: Callable[[], None]) -> None:
         """Deliver every segment at once; the generation runs on."""
         job.ids = self.jobs.encode(job.request)
-        async for token in self.tokens(job, self.parameters()):
+        async for token in self.tokens(job, self.within_grammar(job)):
             if token in self.jobs.ends:
                 job.segments += 1
                 on_segment()
 
     async def outside(self, job: Job, on_segment: Callable[[], None]) -> None:
-        """End the request with every segment and ask anew, first due first, prefix cached."""
+        """End the request with every segment and ask anew, first due first, prefix cached.
+
+        It has no grammar: vLLM would begin with it anew in every request.
+        """
         ends, last = self.jobs.ends, self.jobs.texts.end_ids
         name, ids, left = job.name, self.jobs.encode(job.request), MAX_TOKENS
         idle_s = 0.0

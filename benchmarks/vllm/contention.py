@@ -57,8 +57,9 @@ class Systems:
     """The three vLLMs with one largest batch, and the five ways that they serve."""
 
     def __init__(self, jobs: Jobs, batch: int) -> None:
-        fcfs = Stock(jobs, **arguments(batch))
-        ranked = Stock(jobs, **arguments(batch, scheduling_policy='priority'))
+        grammar = {'structured_outputs_config': {'backend': 'guidance'}}
+        fcfs = Stock(jobs, **arguments(batch, **grammar))
+        ranked = Stock(jobs, **arguments(batch, scheduling_policy='priority', **grammar))
         ours = Ours(batch)
         self._running: list[Stock | Ours] = []
         self.fcfs = fcfs
@@ -103,7 +104,7 @@ async def contention(
         rounds: Runs of each way.
         say: Told how far it is.
     """
-    jobs = Jobs()
+    jobs = Jobs(constrained=True)
     systems = {batch: Systems(jobs, batch) for batch in batches}
     try:
         for system in systems.values():
