@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from support.engines.ray_runs import request
 
 from timely_llm_ros.engines.engine import EngineInfo, EngineState
@@ -40,6 +42,19 @@ def test_prompts_that_are_read_first_delay_and_others_do_not() -> None:
     assert once > idle.first_segment_s(request(0), 0.0)
     assert read.first_segment_s(request(0), 0.0) > once
     assert read.first_segment_s(request(0), 60.0) < once
+
+
+def test_whose_segment_is_due_sooner_does_not_wait_for_prompts_of_others() -> None:
+    found = load(running=0, waited_for=0)
+    found.sent(request(3), 0.0)  # Its prefix is there from now on.
+
+    def waits_s(arrival_s: float) -> float:
+        return found.first_segment_s(replace(request(0), arrival_s=arrival_s), 60.0)
+
+    alone_s = waits_s(4.5)
+    found.sent(replace(request(1), arrival_s=5.0), 60.0)
+    found.sent(replace(request(2), arrival_s=4.0), 60.0)
+    assert alone_s == waits_s(3.0) < waits_s(4.5) < waits_s(6.0)
 
 
 def test_prompts_of_other_planners_delay_as_its_own_do() -> None:

@@ -221,8 +221,9 @@ class RayEngine(Engine):
         if handle is None:
             handle = deploy(self._make, self._config, self._options)
         listen(self._options.app, heard)
-        # That makes its router, and with it the list of replicas.
-        return handle.options(method_name='send')
+        # That makes its router, and with it the list of replicas. Calls go from process to process:
+        # through Ray's store of objects they take longer and cost a planner more.
+        return handle.options(method_name='send', _by_reference=False)
 
     def _heard(self, names: frozenset[str]) -> None:
         """Take the names of the running replicas, on whichever thread."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import OrderedDict
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,6 +21,14 @@ _CHARACTERS_PER_TOKEN = 4.0
 _MOST_PREFIXES = 64
 
 
+@dataclass(slots=True, order=True)
+class _Unread:
+    """A prompt to read: when its first segment is due, and how long the rest of it takes (s)."""
+
+    due_s: float
+    left_s: float = field(compare=False)
+
+
 class ReplicaLoad:
     """What is known of a replica's work: its latest report, and what was sent there since."""
 
@@ -32,8 +42,10 @@ class ReplicaLoad:
         ]
         self._state: EngineState | None = None
         self._sent = 0
-        self._read_by_s = 0.0
-        """When all prompts that are there will be read (s)."""
+        self._unread: list[_Unread] = []
+        """In the order in which they are read."""
+        self._read_to_s = 0.0
+        """The time up to which those that were read meanwhile are gone (s)."""
         self._prompt_s = 0.0
         """How long the latest one takes (s)."""
         self._prefixes: OrderedDict[str, None] = OrderedDict()
@@ -41,12 +53,15 @@ class ReplicaLoad:
     def report(self, state: EngineState, now_s: float) -> None:
         """Take the replica's report; those that are queued may be other planners'."""
         self._state, self._sent = state, 0
-        self._read_by_s = max(self._read_by_s, now_s + state.queued * self._prompt_s)
+        self._read(now_s)
+        for _ in range(state.queued - len(self._unread)):
+            insort(self._unread, _Unread(now_s, self._prompt_s))
 
     def sent(self, request: GenerationRequest, now_s: float, *, warm: bool = False) -> None:
-        """Count a generation that the next report will include, and when its prompt is read."""
+        """Count a generation that the next report will include, and its prompt."""
         self._prompt_s = self._own_prefill_s(request, warm=warm)
-        self._read_by_s = max(self._read_by_s, now_s) + self._prompt_s
+        self._read(now_s)
+        insort(self._unread, _Unread(_due_s(request), self._prompt_s))
         self._sent += 1
         self._prefixes[request.prompt.fixed] = None
         self._prefixes.move_to_end(request.prompt.fixed)
@@ -70,15 +85,28 @@ class ReplicaLoad:
         """Return after how long the request's first segment would be complete there (s).
 
         Reports come more seldom than prompts, so those that are read first are told from what was
-        sent. ``warm`` is whether the KV of its scene is there already.
+        sent: whose segment is due later waits. ``warm`` is whether the KV of its scene is there
+        already.
         """
+        self._read(now_s)
+        due_s = _due_s(request)
+        ahead_s = sum(one.left_s for one in self._unread if one.due_s <= due_s)
         working = self.working
         batch = min(working + 1, self._places)
         # Whoever is more than fit takes turns with those who are there.
         turns = max(1.0, (working + 1) / self._places)
         decode_s = _SEGMENT_STEPS * turns * self._step_s(batch)
-        ahead_s = max(0.0, self._read_by_s - now_s)
         return ahead_s + decode_s + self._own_prefill_s(request, warm=warm)
+
+    def _read(self, now_s: float) -> None:
+        """Forget what was read up to now."""
+        time_s, self._read_to_s = now_s - self._read_to_s, now_s
+        while self._unread and time_s > 0.0:
+            first = self._unread[0]
+            first.left_s -= time_s
+            time_s = -first.left_s
+            if first.left_s <= 0.0:
+                del self._unread[0]
 
     def _own_prefill_s(self, request: GenerationRequest, *, warm: bool) -> float:
         fixed = len(request.prompt.fixed) / _CHARACTERS_PER_TOKEN
@@ -101,3 +129,7 @@ class ReplicaLoad:
         if self._alone is not None:
             return self._alone.prefill_time_s(tokens, tokens - new)
         return new / 128 * self._step_s(1)
+
+
+def _due_s(request: GenerationRequest) -> float:
+    return request.arrival_s + request.utility.expected_response_s
