@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.pages.writing import measured, present_command, read, table
+from benchmarks.pages.writing import described, measured, present_command, read, table
 from benchmarks.vllm import BUSY, URGENT_SHARE, settings, ways_of
 
 if TYPE_CHECKING:
@@ -20,7 +20,8 @@ def context() -> dict[str, Any]:
     figures = read('vllm').figures
     return {
         'made': {
-            part: f'Measured with `{present_command(run["command"])}` on {run["date"]}.'
+            part: f'Measured with `{present_command(run["command"])}` on {run["date"]}, '
+            f'{described(run["machine"])}.'
             for part, run in figures['made'].items()
         },
         'a': figures['a'],

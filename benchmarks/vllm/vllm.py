@@ -7,7 +7,7 @@ a  overhead of segments, in all and per boundary; a resume to the next token aga
 b  contention of 16 and 64 robots with mixed time utilities, a closed loop in which they ask for
    0.8 and for 1.2 of what stock vLLM serves at most: stock first come first served, stock with
    priorities, stock streaming, segments made outside of vLLM, and ours, each at its best largest
-   batch
+   batch; stock and ours write within the same grammar
 c  8 to 512 suspended generations, with room for their KV and without
 d  what choosing costs per step
 
@@ -41,6 +41,7 @@ from benchmarks.common import (
     Target,
     arguments,
     command,
+    machine,
     save,
 )
 from benchmarks.vllm.contention import contention, settings, ways_of
@@ -203,6 +204,7 @@ def main() -> None:
         figures.setdefault('made', {})[part] = {
             'command': command(),
             'date': time.strftime('%Y-%m-%d', time.gmtime()),
+            'machine': machine(),
         }
         if part == 'b' and not options.json:
             draw({place: ways_of(found, *place) for place in settings(found)}, PICTURE)

@@ -1,9 +1,16 @@
 """What all pages are written with: results as they were left, and Markdown."""
 
 from benchmarks.pages.writing.markdown import WIDTH, flow, percent, table, targets
-from benchmarks.pages.writing.recorded import Recorded, Verdict, measured, present_command, read
+from benchmarks.pages.writing.recorded import (
+    Recorded,
+    Verdict,
+    described,
+    measured,
+    present_command,
+    read,
+)
 
 __all__ = [
-    'WIDTH', 'Recorded', 'Verdict', 'flow', 'measured', 'percent', 'present_command', 'read',
-    'table', 'targets',
+    'WIDTH', 'Recorded', 'Verdict', 'described', 'flow', 'measured', 'percent', 'present_command',
+    'read', 'table', 'targets',
 ]  # fmt: skip

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.common import FOLDER
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 PARTS = {
     'timelyllm': (
@@ -90,20 +93,24 @@ class Recorded:
 def read(name: str) -> Recorded:
     """Return what the file of a name holds."""
     content = json.loads((FOLDER / f'{name}.json').read_text(encoding='utf-8'))
-    machine = content['machine']
-    gpu = f' with an {found}' if (found := machine.get('gpu')) else ''
     return Recorded(
         name,
         content['date'][:10],
         present_command(content['command']),
-        f'{machine["cores"]}-core {machine["cpu"]}{gpu}',
-        machine['load'],
+        described(content['machine']),
+        content['machine']['load'],
         content['figures'],
         tuple(
             Verdict(one['name'], one['target'], one['value'], one['ok'])
             for one in content['targets']
         ),
     )
+
+
+def described(machine: Mapping[str, Any]) -> str:
+    """Return cores and processor of a machine as a file has them."""
+    gpu = f' with an {found}' if (found := machine.get('gpu')) else ''
+    return f'{machine["cores"]}-core {machine["cpu"]}{gpu}'
 
 
 def measured(name: str) -> bool:
