@@ -20,7 +20,7 @@ from support.engines.budget_runs import AMPLE_S, check_budgets, serve_budgets
 from support.engines.vllm_runs import Lent, VllmRun, forget_prefixes, free_request, mismatches
 
 from timely_llm_ros.engines.commands import GenerationRequest, Warm
-from timely_llm_ros.engines.engine import EngineFailed, EngineReady
+from timely_llm_ros.engines.engine import EngineFailed, EngineReady, SegmentGenerated
 from timely_llm_ros.engines.openai import server as openai_server
 from timely_llm_ros.engines.tokens.sampling import Sampling
 from timely_llm_ros.engines.vllm.config import VllmConfig
@@ -150,6 +150,51 @@ def test_a_warm_scene_changes_no_plan_and_is_not_computed_again(embedded: VllmRu
 
     assert embedded.do(warmed()) == expected
     assert embedded.tokens_in_kv == 0
+
+
+def test_what_is_written_ahead_of_values_changes_no_plan(
+    embedded: VllmRun, plans: dict[str, tuple[int, ...]]
+) -> None:
+    """A scene is computed once nothing is left to write ahead, so a warm one says that all is."""
+    asking = [it for it in TASKS if any(event.segment.awaits_value for event in told(embedded, it))]
+    scenes = iter(range(60, 100))
+
+    async def unhurried() -> dict[str, tuple[int, ...]]:
+        engine = cast('VllmEngine', embedded.engine)
+        found: dict[str, tuple[int, ...]] = {}
+        for request in asking:
+            (name,) = embedded.submit([request])
+            while name not in embedded.ended:
+                await embedded.until(lambda name=name: embedded.asked or name in embedded.ended)
+                if not embedded.asked:
+                    break
+                event = embedded.asked.pop()
+                other = task_request(next(scenes))
+                engine.warm('robot', None, other.skill_set, other.scene)
+                await embedded.until(lambda: embedded.warm[0] == 0)
+                engine.send(Warm('robot', known(other), other.skill_set, other.scene))
+                await embedded.until(lambda: embedded.warm[0] == 1)
+                before = embedded.ahead[0]
+                embedded.answer(event)
+                await embedded.until(lambda before=before: embedded.ahead[0] > before)
+            found[request.generation_id] = embedded.ended[name].token_ids
+        return found
+
+    embedded.patient = True
+    try:
+        found = embedded.do(unhurried())
+    finally:
+        embedded.patient = False
+    assert len(found) > 2
+    assert found == {name: plans[name] for name in found}
+    assert embedded.ahead[1] > 0
+    assert embedded.tokens_in_kv == 0
+
+
+def told(run: VllmRun, request: GenerationRequest) -> list[SegmentGenerated]:
+    """Return the segments of a request's latest plan."""
+    names = [name for name in run.segments if name.endswith(f'/{request.generation_id}')]
+    return run.segments[names[-1]] if names else []
 
 
 @pytest.mark.parametrize(
