@@ -163,8 +163,11 @@ class FreezeCore:
 
         Each is a branch, known here until it is closed, with the value's tokens.
         """
-        plan, found = self.generations.get(name), {}
-        for text, segmenter in plan.segmenter.foresee().items() if plan is not None else ():
+        found: dict[str, tuple[Generation, list[int]]] = {}
+        plan = self.generations.get(name)
+        if plan is None:
+            return found
+        for text, segmenter in plan.segmenter.foresee().items():
             branch = f'{name} {text}'
             token_ids = self._texts.fork(name, branch, text)
             context = self._kv.open(branch, '', 0, plan.context.tokens + len(token_ids))
