@@ -247,6 +247,24 @@ def test_drawn_tokens_are_not_written_ahead(texts: TokenTexts) -> None:
     finish(bench)
 
 
+def test_drafts_learn_the_same_of_a_plan_that_was_written_ahead(texts: TokenTexts) -> None:
+    learned = []
+    for late in (False, True):
+        bench = greedy(texts, WAYS['forwards'])
+        bench.add('g', ASKS_AGAIN, random.Random(0))
+        while 'g' not in bench.ended:
+            bench.step()
+            if late:
+                rest(bench)
+            if bench.awaiting:
+                bench.answer()
+        finish(bench)
+        assert bench.state is not None
+        assert (bench.state.ahead_tokens > 0) == late
+        learned.append(bench.scheduler._drafts._recent._plans)
+    assert learned[0] == learned[1]
+
+
 @pytest.mark.parametrize('blocks', [200, 14])
 def test_no_interleaving_corrupts_anything(
     texts: TokenTexts, way: dict[str, Any], blocks: int
