@@ -13,23 +13,20 @@ because several processes share the work.
 
 from __future__ import annotations
 
-import asyncio
 import statistics
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from benchmarks.common import COUNT, Target, arguments, save
+from benchmarks.first_action.vllm_server import VllmServer
 from timely_llm_ros.engines import (
-    EngineStateChanged,
     GenerationEnded,
     GenerationRequest,
     Resume,
     SegmentGenerated,
     Submit,
-    VllmConfig,
     Warm,
-    create_engine,
 )
 from timely_llm_ros.engines.core import CoreOptions, LanedCore
 from timely_llm_ros.engines.tokens import find_model
@@ -41,7 +38,7 @@ from timely_llm_ros.skills import Call
 from timely_llm_ros.utility import NORMAL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from timely_llm_ros.engines.torch.compute import LoadedModel
     from timely_llm_ros.evaluation.plans import Case
@@ -129,70 +126,51 @@ class Server(Serves):
         return self._core.state(0.0).warm_hits
 
 
-class VllmServer(Serves):
+class WarmVllm(Serves):
     """The vLLM engine."""
 
     def __init__(self, *, warm: bool) -> None:
         self._warm, self._count = warm, 0
-        self._scenes = self._hits = 0
-        self._events: dict[str, list[Any]] = {}
-        self._news = asyncio.Event()
-        scheduling = SchedulingOptions(admission='fixed')
-        self._engine = create_engine(
-            VllmConfig(policy='fcfs', max_running=1, max_kv_tokens=KV_TOKENS, scheduling=scheduling)
-        )
-        self._runner = asyncio.Runner()
-        self._runner.run(self._engine.start(self._on_event))
+        self._server = VllmServer(KV_TOKENS, max_running=1)
 
     def serve(self, case: Case) -> tuple[float, float, tuple[int, ...]]:
         """Wait until the plan is there."""
-        return self._runner.run(self._serve(case))
+        return self._server.run(self._serve(case))
 
     async def _serve(self, case: Case) -> tuple[float, float, tuple[int, ...]]:
         self._count += 1
-        name = f'{case.name} {self._count}'
-        events = self._events[name] = []
+        name, server = f'{case.name} {self._count}', self._server
         if self._warm:
-            self._engine.send(replace(_scene(case), prompt=None))
-            await self._until(lambda: not self._scenes)
+            server.engine.send(replace(_scene(case), prompt=None))
+            await server.until(lambda: not self._scenes)
         began_s = time.perf_counter()
         if self._warm:
-            self._engine.send(_scene(case))
-            await self._until(lambda: self._scenes > 0)
+            server.engine.send(_scene(case))
+            await server.until(lambda: self._scenes > 0)
         came_s = time.perf_counter()
-        self._engine.submit(_request(case, name, time.monotonic()))
+        server.submit(_request(case, name, time.monotonic()))
         first_s = 0.0
         while True:
-            await self._until(lambda: events)
-            event = events.pop(0)
+            event = await server.next(name)
             first_s = first_s or time.perf_counter() - came_s
             if isinstance(event, GenerationEnded):
                 return first_s, came_s - began_s, event.token_ids
             call = event.segment.statements[0]
             if event.segment.awaits_value and isinstance(call, Call):
-                self._engine.resume(name, case.value(call))
+                server.engine.resume(name, case.value(call))
 
-    async def _until(self, condition: Callable[[], Any]) -> None:
-        while not condition():
-            self._news.clear()
-            await self._news.wait()
-
-    def _on_event(self, event: Any) -> None:
-        if isinstance(event, EngineStateChanged):
-            self._scenes, self._hits = event.state.warm_scenes, event.state.warm_hits
-        elif isinstance(event, SegmentGenerated | GenerationEnded):
-            self._events[event.generation_id].append(event)
-        self._news.set()
+    @property
+    def _scenes(self) -> int:
+        return 0 if self._server.state is None else self._server.state.warm_scenes
 
     @property
     def hits(self) -> int:
         """Tasks that found their scene warm."""
-        return self._hits
+        return 0 if self._server.state is None else self._server.state.warm_hits
 
     def close(self) -> None:
         """End it."""
-        self._runner.run(self._engine.close())
-        self._runner.close()
+        self._server.close()
 
 
 def _prompt(case: Case) -> Prompt:
@@ -221,7 +199,7 @@ def main(given: Sequence[str] | None = None) -> None:
     rows = []
     print(f'{"objects":>9}{"tasks":>7}{"cold ms":>9}{"warm ms":>9}{"times":>7}{"scene ms":>10}')
     if options.engine == 'vllm':
-        started = [VllmServer(warm=warm) for warm in (False, True)]
+        started = [WarmVllm(warm=warm) for warm in (False, True)]
         try:
             rows = [_measure(started, objects, options.tasks) for objects in options.objects]
         finally:

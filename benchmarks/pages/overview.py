@@ -17,6 +17,7 @@ MEASURED_BY = {
     'scheduling': (
         'scheduling', 'scale', 'thousands', 'overhead', 'first_action', 'first_action_gpu',
         'first_action_general', 'drafts', 'warm_scenes', 'warm_scenes_vllm', 'written_ahead',
+        'written_ahead_vllm',
     ),
     'overload': (
         'overload', 'overload_10', 'overload_actions', 'overload_recovery', 'overload_hindsight',

@@ -41,11 +41,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 KINDS = (1, 3, 4, 5, 9, 10, 11)
+ASKING = 2
+"""The kind of task whose plans ask robots."""
 
 
-def task_request(number: int) -> GenerationRequest:
+def task_request(number: int, kind: int = 0) -> GenerationRequest:
     """A request for a plan of a task as the embedded model was trained on."""
-    sample = sample_task(random.Random(number), KINDS[number % len(KINDS)], 8)
+    sample = sample_task(random.Random(number), kind or KINDS[number % len(KINDS)], 8)
     skill_set = find_skill_set(sample.skill_set)
     return GenerationRequest(
         f'task{number}',
@@ -149,6 +151,43 @@ def test_a_warm_scene_changes_no_plan_and_is_not_computed_again(embedded: VllmRu
         return found
 
     assert embedded.do(warmed()) == expected
+    assert embedded.tokens_in_kv == 0
+
+
+def test_what_is_written_ahead_of_values_changes_no_plan(embedded: VllmRun) -> None:
+    """A scene is computed once nothing is left to write ahead, so a warm one says that all is."""
+    asking = [task_request(number, ASKING) for number in range(4)]
+    expected = embedded.do(embedded.alone(asking))
+    scenes = iter(range(60, 100))
+
+    async def unhurried() -> dict[str, tuple[int, ...]]:
+        engine = cast('VllmEngine', embedded.engine)
+        found: dict[str, tuple[int, ...]] = {}
+        for request in asking:
+            (name,) = embedded.submit([request])
+            while name not in embedded.ended:
+                await embedded.until(lambda name=name: embedded.asked or name in embedded.ended)
+                if not embedded.asked:
+                    break
+                event = embedded.asked.pop()
+                other = task_request(next(scenes))
+                engine.warm('robot', None, other.skill_set, other.scene)
+                await embedded.until(lambda: embedded.warm[0] == 0)
+                engine.send(Warm('robot', known(other), other.skill_set, other.scene))
+                await embedded.until(lambda: embedded.warm[0] == 1)
+                before = embedded.ahead[0]
+                embedded.answer(event)
+                await embedded.until(lambda before=before: embedded.ahead[0] > before)
+            found[request.generation_id] = embedded.ended[name].token_ids
+        return found
+
+    embedded.patient = True
+    try:
+        found = embedded.do(unhurried())
+    finally:
+        embedded.patient = False
+    assert found == expected
+    assert embedded.ahead[1] > 0
     assert embedded.tokens_in_kv == 0
 
 

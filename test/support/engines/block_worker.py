@@ -13,12 +13,20 @@ BLOCK = 32
 JUNK = 7
 """The token that a model would write where none is known."""
 
+BRANCH = ' #'
+"""What stands between a plan's name and its value in the name of a branch."""
+
 
 class Worker:
-    """What a model runner keeps, and a check of every block it would read."""
+    """What a model runner keeps, and a check of every block it would read.
 
-    def __init__(self, whole: dict[str, list[int]], sampled: dict[str, set[int]]) -> None:
-        self._whole, self._sampled = whole, sampled
+    Behind a value that its robot does not report, a plan goes on with ``otherwise``.
+    """
+
+    def __init__(
+        self, whole: dict[str, list[int]], sampled: dict[str, set[int]], otherwise: list[int]
+    ) -> None:
+        self._whole, self._sampled, self._otherwise = whole, sampled, otherwise
         self._tokens: dict[str, list[int]] = {}
         self._blocks: dict[str, list[int]] = {}
         self._written: dict[tuple[int, int], tuple[int, tuple[int, ...]]] = {}
@@ -95,8 +103,11 @@ class Worker:
         return tokens[known:]
 
     def _chosen(self, request_id: str) -> int:
-        tokens, whole = self._tokens[request_id], self._whole[request_id]
-        if len(tokens) not in self._sampled[request_id]:
+        tokens, plan = self._tokens[request_id], request_id.partition(BRANCH)[0]
+        whole = self._whole[plan]
+        if plan != request_id and tokens[: (prompt := self._prompts[request_id])] != whole[:prompt]:
+            return self._otherwise[len(tokens) - prompt]
+        if len(tokens) not in self._sampled[plan]:
             return JUNK
         assert tokens == whole[: len(tokens)]
         return whole[len(tokens)]

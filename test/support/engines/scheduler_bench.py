@@ -12,7 +12,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from support.engines.block_worker import BLOCK, JUNK, Worker
+from support.engines.block_worker import BLOCK, BRANCH, JUNK, Worker
 
 from timely_llm_ros.engines.commands import GenerationRequest, Resume, RobotIdleAt, Suspend
 from timely_llm_ros.engines.engine import GenerationEnded, SegmentGenerated
@@ -41,6 +41,8 @@ PLANS = (
     ('is_visible(cup_2);#false ', 'is_visible(cat_1);#true ', 'land;'),
     ('repeat(2){scan;hover;};', 'goto(cup_2);', 'land;'),
 )
+OTHERWISE = 'scan;'
+"""What plans go on with behind a value that does not come."""
 
 
 class Bench:
@@ -123,7 +125,7 @@ class Bench:
         self._depth = max(2 if asynchronous else 1, stages)
         self._whole: dict[str, list[int]] = {}
         self._sampled: dict[str, set[int]] = {}
-        self.worker = Worker(self._whole, self._sampled)
+        self.worker = Worker(self._whole, self._sampled, [*texts.encode(OTHERWISE), *texts.end_ids])
         self._queue: deque[tuple[Any, Any]] = deque()
         self.steps: list[dict[str, int]] = []
         self.sampled = 0
@@ -201,7 +203,11 @@ class Bench:
 
     def warmed(self, place: int) -> int:
         """Return how many tokens of scenes a step computes."""
-        return sum(n for name, n in self.steps[place].items() if name not in self.plans)
+        return sum(n for name, n in self.steps[place].items() if name.startswith('scene '))
+
+    def ahead(self, place: int) -> list[str]:
+        """Return the branches that a step is for."""
+        return [name for name in self.steps[place] if BRANCH in name]
 
     def forget_scene(self, robot: str) -> None:
         from vllm.v1.request import RequestStatus
@@ -260,6 +266,9 @@ class Bench:
                 # A scene is computed by itself, where no generation could run.
                 assert len(self.steps[-1]) == 1
                 assert not scheduler._core.competing
+            if self.ahead(-1):
+                assert self.ahead(-1) == list(self.steps[-1])
+                assert not scheduler._core.competing
             if output.num_scheduled_tokens:
                 scheduler.get_grammar_bitmask(output)
             self.meanwhile()
@@ -296,6 +305,12 @@ class Bench:
         assert not scheduler._outside
         assert not scheduler._request_of
         assert not scheduler._name_of
+        assert not scheduler._expected
+        assert not scheduler._branches
+        assert not scheduler._unwritten
+        assert not scheduler._forwarded
+        assert not scheduler._core._texts._streams
+        assert not scheduler._drafts._plans
         assert scheduler.kv_cache_manager.usage == 0.0
 
 

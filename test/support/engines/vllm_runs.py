@@ -102,6 +102,9 @@ class VllmRun:
         self.others: list[EngineEvent] = []
         self.spilled = self.suspended = self.tokens_in_kv = 0
         self.warm = 0, 0, 0
+        self.ahead = 0, 0
+        self.patient = False
+        self.asked: list[SegmentGenerated] = []
         self._news = asyncio.Event()
         self._runner = asyncio.Runner()
         self._runs = 0
@@ -128,16 +131,23 @@ class VllmRun:
                 self.ended[event.generation_id] = event
             case SegmentGenerated():
                 self.segments.setdefault(event.generation_id, []).append(event)
-                if event.segment.awaits_value:
-                    self.engine.resume(event.generation_id, value_of(event))
+                if event.segment.awaits_value and self.patient:
+                    self.asked.append(event)
+                elif event.segment.awaits_value:
+                    self.answer(event)
             case EngineStateChanged():
                 self.spilled, self.servers = event.state.spilled, event.state.servers
                 self.tokens_in_kv = event.state.kv_tokens
                 state = event.state
                 self.warm = state.warm_scenes, state.warm_hits, state.warm_hit_tokens
+                self.ahead = state.ahead_tokens, state.ahead_dropped_tokens
                 self.suspended = max(self.suspended, event.state.suspended + event.state.held)
             case _:
                 self.others.append(event)
+
+    def answer(self, event: SegmentGenerated) -> None:
+        """Report the value that a segment ends with."""
+        self.engine.resume(event.generation_id, value_of(event))
 
     async def until(self, condition: Any) -> None:
         """Wait for a condition on what was said."""

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from timely_llm_ros.errors import PlanError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from timely_llm_ros.engines.core.step import Generation, Output
     from timely_llm_ros.engines.engine import EndReason
     from timely_llm_ros.skills import Segment
@@ -56,6 +58,23 @@ def read_output(generation: Generation, output: Output, context_limit: int) -> R
     if ended:
         return Reading(segments, 'stop')
     return read_cut(generation, segments) if full else Reading(segments)
+
+
+def read_ahead(
+    generation: Generation, outputs: Iterable[Output], context_limit: int
+) -> tuple[list[Output], bool]:
+    """Take what comes for a generation, up to what would send a segment of its plan or end it.
+
+    Returns:
+        What was taken, and whether its last one would do that.
+    """
+    taken: list[Output] = []
+    for output in outputs:
+        taken.append(output)
+        reading = read_output(generation, output, context_limit)
+        if reading.segments or reading.end is not None:
+            return taken, True
+    return taken, False
 
 
 def read_cut(generation: Generation, segments: list[Segment]) -> Reading:

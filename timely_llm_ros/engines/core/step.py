@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import copy
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from timely_llm_ros.engines.tokens import StopText
@@ -226,6 +227,11 @@ class Generation:
     def __post_init__(self) -> None:
         self.generation_id = self.request.generation_id
         self.prompt_tokens = self.context.tokens
+
+    def branch(self, context: Context, segmenter: TextSegmenter) -> Generation:
+        """Return this generation behind a value that may come, as one of that ``context``'s."""
+        request = replace(self.request, generation_id=context.name, background=True)
+        return Generation(request, context, segmenter, copy.copy(self.stop), self.tokens)
 
     @property
     def evicts(self) -> bool:

@@ -6,6 +6,9 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
+
+pytest.importorskip('vllm', reason='vLLM is left out on this machine')
+
 from hypothesis import given
 from hypothesis import strategies as st
 from support.engines.block_worker import BLOCK
@@ -48,7 +51,6 @@ def test_what_fits_needs_no_more_blocks_than_there_are(
 
 @pytest.fixture(scope='module')
 def texts() -> TokenTexts:
-    pytest.importorskip('vllm', reason='vLLM is left out on this machine')
     return load_texts(find_model(SHIPPED_MODEL))
 
 

@@ -11,15 +11,14 @@ table, and what is learned of steps and segments is learned when its plan takes 
 
 from __future__ import annotations
 
-import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.engines.core.batching import Batcher
 from timely_llm_ros.engines.core.kv_ledger import Context, Prefix
-from timely_llm_ros.engines.core.reading import read_output
-from timely_llm_ros.engines.core.step import Brought, Generation
+from timely_llm_ros.engines.core.reading import read_ahead
+from timely_llm_ros.engines.core.step import Brought
 from timely_llm_ros.errors import EngineError
 from timely_llm_ros.scheduling import Phase
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.engines.core.core import EngineCore
     from timely_llm_ros.engines.core.options import CoreOptions
-    from timely_llm_ros.engines.core.step import LanedBackend, Output, StepPlan
+    from timely_llm_ros.engines.core.step import Generation, LanedBackend, Output, StepPlan
 
 
 @dataclass(slots=True, eq=False)
@@ -215,13 +214,8 @@ class Branches:
 
     def _take(self, branch: Branch, output: Output, step_s: float) -> None:
         generation = branch.generation
-        taken: list[Output] = []
-        for each in chain((output,), self._robots.following(generation)):
-            taken.append(each)
-            reading = read_output(generation, each, self.generations.context_limit)
-            if reading.segments or reading.end is not None:
-                branch.complete = True
-                break
+        outputs = chain((output,), self._robots.following(generation))
+        taken, branch.complete = read_ahead(generation, outputs, self.generations.context_limit)
         generation.brought = len(taken)
         branch.steps.append(Brought(step_s, taken))
 
@@ -244,9 +238,6 @@ class Branches:
                     plan.context.missing + added,
                     spare=True,
                 )
-                request = replace(plan.request, generation_id=name, background=True)
-                generation = Generation(
-                    request, context, segmenter, copy.copy(plan.stop), plan.tokens
-                )
-                waiting.branches[text] = self._by_name[name] = Branch(generation)
+                branch = Branch(plan.branch(context, segmenter))
+                waiting.branches[text] = self._by_name[name] = branch
         return waiting.branches

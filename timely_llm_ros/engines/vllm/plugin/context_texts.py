@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.engines.core import ForeignMemory, Output
@@ -69,6 +70,11 @@ class ContextTexts(ForeignMemory):
         ids = self._texts.encode(text)
         self._append(generation_id, ids)
         return len(ids)
+
+    def fork(self, generation_id: str, branch_id: str, observation: str) -> list[int]:
+        """Begin a branch of a generation behind an observation; return the observation's tokens."""
+        self._streams[branch_id] = copy.deepcopy(self._streams[generation_id][0]), []
+        return self._texts.encode(observation)
 
     def close(self, generation_id: str) -> tuple[int, ...]:
         """Forget a generation and return its tokens."""

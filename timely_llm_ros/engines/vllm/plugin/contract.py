@@ -63,6 +63,7 @@ _METHODS: dict[str, dict[str, tuple[str, ...]]] = {
         'free_blocks': ('self', 'ordered_blocks'),
     },
     'vllm.v1.request:Request': {
+        '__init__': ('self', 'request_id', 'prompt_token_ids', 'sampling_params'),
         'update_block_hashes': ('self',),
         'append_output_token_ids': ('self', 'token_ids'),
     },

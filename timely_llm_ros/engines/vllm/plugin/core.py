@@ -16,7 +16,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from timely_llm_ros.engines.commands import Submit
-from timely_llm_ros.engines.core import CoreOptions, DraftCosts, ForeignKv, Generations
+from timely_llm_ros.engines.core import (
+    CoreOptions,
+    DraftCosts,
+    ForeignKv,
+    Generations,
+    read_ahead,
+)
 from timely_llm_ros.engines.vllm.plugin.context_texts import ContextTexts
 from timely_llm_ros.engines.vllm.uncut_text import UNCUT_TEXT, UncutText
 from timely_llm_ros.scheduling import Phase
@@ -151,6 +157,45 @@ class FreezeCore:
         """Whether a generation waits for its robot's value."""
         generation = self.generations.get(name)
         return generation is not None and generation.awaits_value
+
+    def foresee(self, name: str) -> dict[str, tuple[Generation, list[int]]]:
+        """Return what a plan is behind each value that may come, by the value's text.
+
+        Each is a branch, known here until it is closed, with the value's tokens.
+        """
+        found: dict[str, tuple[Generation, list[int]]] = {}
+        plan = self.generations.get(name)
+        if plan is None:
+            return found
+        for text, segmenter in plan.segmenter.foresee().items():
+            branch = f'{name} {text}'
+            token_ids = self._texts.fork(name, branch, text)
+            context = self._kv.open(branch, '', 0, plan.context.tokens + len(token_ids))
+            found[text] = plan.branch(context, segmenter), token_ids
+        return found
+
+    def read_ahead(self, branch: Generation, token_ids: Sequence[int]) -> bool:
+        """Take a branch's new tokens; return whether its plan would send a segment or end."""
+        outputs = (self._texts.output(branch.generation_id, token) for token in token_ids)
+        return read_ahead(branch, outputs, self.generations.context_limit)[1]
+
+    def close_branch(self, branch: Generation) -> None:
+        """Forget a branch."""
+        self._texts.close(branch.generation_id)
+
+    def take_ahead(self, name: str, steps: Iterable[tuple[float, New]], now_s: float) -> None:
+        """Take what steps of so long (s) brought a plan before its value came.
+
+        What is learned of steps and segments is what it would be if the value had come first.
+        """
+        generation = self.generations.get(name)
+        for step_s, new in steps:
+            if generation is None or generation.ended:
+                return
+            self.generations.spend([generation], step_s)
+            self._take_all(generation, new.token_ids, new.reason, now_s)
+            if not generation.ended:
+                self.generations.count([generation])
 
     def victims(self, keep: Collection[str], missing: int = 0) -> list[str]:
         """Return who may lose its KV, none of ``keep``: the first of them free so many tokens."""

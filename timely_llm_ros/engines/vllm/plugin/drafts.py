@@ -5,6 +5,7 @@ vLLM's worker verifies a guess in the step of the token before it. This module i
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,21 @@ class PlanDrafts:
         plan = self._plans.pop(request_id, None)
         if plan is not None and plan.written.runs:
             self._recent.learn(plan.written)
+
+    def fork(self, request_id: str, branch_id: str, token_ids: Sequence[int]) -> None:
+        """Follow a branch of a plan from the value on that it goes on by."""
+        if (plan := self._plans.get(request_id)) is not None:
+            self._plans[branch_id] = copy.deepcopy(plan)
+            self.observe(branch_id, token_ids)
+
+    def join(self, request_id: str, branch_id: str) -> None:
+        """Go on with a plan where its branch is, which is over."""
+        if (branch := self._plans.pop(branch_id, None)) is not None:
+            self._plans[request_id] = branch
+
+    def drop(self, branch_id: str) -> None:
+        """Forget a branch."""
+        self._plans.pop(branch_id, None)
 
     def observe(self, request_id: str, token_ids: Sequence[int]) -> None:
         """Go on with a plan by its robot's value."""

@@ -157,11 +157,14 @@ class FastForward(_Vllm):  # type: ignore[misc, valid-type]
                 request.spec_token_ids = []
 
 
-def _decodes(request: Any) -> bool:
-    """Whether a request of vLLM gets its likeliest token next, which nobody asks the chance of."""
+def is_greedy(request: Any) -> bool:
+    """Whether a request of vLLM gets its likeliest tokens, which nobody asks the chances of."""
     parameters = request.sampling_params
-    greedy = parameters.sampling_type == SamplingType.GREEDY and parameters.logprobs is None
-    return greedy and not request.is_prefill_chunk
+    return parameters.sampling_type == SamplingType.GREEDY and parameters.logprobs is None
+
+
+def _decodes(request: Any) -> bool:
+    return is_greedy(request) and not request.is_prefill_chunk
 
 
 def find_problem(config: Any, stages: int, *, asynchronous: bool) -> str:

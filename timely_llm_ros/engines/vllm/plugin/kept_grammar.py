@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -25,7 +26,7 @@ class KeptGrammar(StructuredOutputGrammar):  # type: ignore[misc]
     """A grammar of vLLM's whose masks a keeper narrows."""
 
     def __init__(self, grammar: Any, keeper: PlanKeeper, texts: TokenTexts) -> None:
-        self._grammar, self._keeper = grammar, keeper
+        self._grammar, self._keeper, self._texts = grammar, keeper, texts
         self._ends, self._writable = texts.end_ids, texts.writable
         self._words = texts.mask_words
         self._row: Any = None
@@ -86,6 +87,14 @@ class KeptGrammar(StructuredOutputGrammar):  # type: ignore[misc]
     def observe(self, request_id: str, tokens: list[int]) -> bool:
         """Advance by tokens of a robot's answer."""
         return self._advance(request_id, tokens, observed=True)
+
+    def fork(self) -> KeptGrammar | None:
+        """Return another grammar that is as far as this one; None where it cannot be copied."""
+        matcher = getattr(self._grammar, 'll_matcher', None)
+        if matcher is None:
+            return None
+        grammar = replace(self._grammar, ll_matcher=matcher.deep_copy())
+        return KeptGrammar(grammar, self._keeper.fork(), self._texts)
 
     def validate_tokens(self, tokens: list[int]) -> list[int]:
         """Return the first tokens that the grammar allows."""

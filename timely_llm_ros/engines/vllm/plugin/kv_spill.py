@@ -46,6 +46,11 @@ class KvSpill(_Vllm):  # type: ignore[misc, valid-type]
         needed *= groups
         pool = manager.block_pool
         slots = self.max_num_running_reqs
+        spare = self._spare()
+        while spare and (
+            pool.get_num_free_blocks() < needed or len(self._request_of) + len(spare) > slots
+        ):
+            self._give_up(spare.pop())
         if pool.get_num_free_blocks() >= needed and len(self._request_of) <= slots:
             return
         frozen = self._frozen(running)
@@ -59,6 +64,10 @@ class KvSpill(_Vllm):  # type: ignore[misc, valid-type]
             if request is not None:
                 self._spill(name, request)
 
+    def _spare(self) -> list[Any]:
+        """Return those that hold KV and a slot in idle time only, the first to lose them last."""
+        return []
+
     def _frozen(self, running: Collection[Any]) -> dict[str, Any]:
         """Return those that hold KV and a worker's slot and do not run."""
         inside = {request.request_id for request in running}
@@ -71,13 +80,17 @@ class KvSpill(_Vllm):  # type: ignore[misc, valid-type]
     def _spill(self, name: str, request: Any) -> None:
         """Give up a frozen generation's KV; vLLM finds blocks again that are not overwritten."""
         status, request.status = request.status, RequestStatus.RUNNING
-        self._preempt_request(request, time.monotonic())
-        self.waiting.remove_requests([request])
+        self._give_up(request)
         if status == RequestStatus.WAITING:
             # The worker does not know its observation yet, so it must enter as a new one.
             request.status = status
         self._outside[request.request_id] = request
         self._core.spill(name)
+
+    def _give_up(self, request: Any) -> None:
+        """Give up a request's KV and its slot, and take it out of vLLM's queue."""
+        self._preempt_request(request, time.monotonic())
+        self.waiting.remove_requests([request])
 
     def _take_outside(self) -> None:
         """Empty vLLM's queues, because our core orders all that wait."""

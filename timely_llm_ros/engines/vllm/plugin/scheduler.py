@@ -35,14 +35,11 @@ from timely_llm_ros.engines.engine import EngineStateChanged
 from timely_llm_ros.engines.texts import load_texts
 from timely_llm_ros.engines.vllm.plugin.control import PluginOptions, RequestReader, has_seed
 from timely_llm_ros.engines.vllm.plugin.core import FreezeCore, New
-from timely_llm_ros.engines.vllm.plugin.fast_forward import FastForward
 from timely_llm_ros.engines.vllm.plugin.kept_grammar import keep_plan
-from timely_llm_ros.engines.vllm.plugin.kv_spill import KvSpill
-from timely_llm_ros.engines.vllm.plugin.observation import append_observation, drop_in_flight
 from timely_llm_ros.engines.vllm.plugin.outputs import drop_tokens, end_reason, tell_ended, work_of
 from timely_llm_ros.engines.vllm.plugin.report import Report
 from timely_llm_ros.engines.vllm.plugin.token_budget import PipelineBudget
-from timely_llm_ros.engines.vllm.plugin.warm_scenes import WarmScenes
+from timely_llm_ros.engines.vllm.plugin.values import AwaitedValues, drop_in_flight
 from timely_llm_ros.scheduling import SchedulingOptions
 from timely_llm_ros.skills import SkillSet
 
@@ -54,7 +51,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 
-class FreezeMixin(KvSpill, FastForward, WarmScenes):
+class FreezeMixin(AwaitedValues):
     """What the two schedulers share; comes before vLLM's scheduler in the order of inheritance."""
 
     pipeline_budget: ClassVar[type[PipelineBudget]] = PipelineBudget
@@ -102,6 +99,7 @@ class FreezeMixin(KvSpill, FastForward, WarmScenes):
         micro_batches = options.micro_batches or stages
         self._prepare_forwarding(options.max_running, micro_batches)
         self._prepare_scenes(scheduling.background_step_s)
+        self._prepare_values(options.max_running)
         self._pipeline: PipelineBudget | None = None
         if micro_batches > 1:
             self._core.pipeline = True
@@ -244,7 +242,7 @@ class FreezeMixin(KvSpill, FastForward, WarmScenes):
         """Count what could run, so that held ones let the engine core sleep."""
         if self._pause_state is PauseState.PAUSED_ALL:
             return 0
-        return self._left() or int(self._chunk_due() is not None)
+        return self._left() or int(bool(self._ahead_due()) or self._chunk_due() is not None)
 
     # The control channel -------------------------------------------------------------------------
 
@@ -255,6 +253,7 @@ class FreezeMixin(KvSpill, FastForward, WarmScenes):
             A future that is done once the answer may go; None if it may go at once.
         """
         self._disturb()
+        written = False
         if isinstance(message, SkillSet):
             self._reader.learn(message)
         elif message.generation_id in self._compiling:
@@ -264,7 +263,10 @@ class FreezeMixin(KvSpill, FastForward, WarmScenes):
             request = self._request_of.get(message.generation_id)
             if request is not None and message.generation_id not in self._core:
                 self.finish_requests(request.request_id, RequestStatus.FINISHED_ABORTED)
-        if not self.get_num_unfinished_requests():
+            elif message.generation_id in self._expected:
+                written = self._settle(message.generation_id)
+                self._follow(message.generation_id)
+        if written or not self.get_num_unfinished_requests():
             self._tell(time.monotonic())
             return None
         answer: Future[None] = Future()
@@ -305,23 +307,6 @@ class FreezeMixin(KvSpill, FastForward, WarmScenes):
         self.scheduler_config.enable_chunked_prefill = not seeded
         return [request for request in entering if has_seed(request) == seeded]
 
-    def _has_place(self, request: Any, adapters: set[int]) -> bool:
-        """Whether a step with these adapters may have a request as well; add its adapter."""
-        if self.lora_config is None or request.lora_request is None:
-            return True
-        adapters_with = adapters | {request.lora_request.lora_int_id}
-        # vLLM asserts this of those that run, among which it never meets frozen ones.
-        if len(adapters_with) > self.lora_config.max_loras:
-            return False
-        adapters.update(adapters_with)
-        return True
-
-    def _append_observation(self, name: str, token_ids: list[int]) -> None:
-        request = self._request_of[name]
-        append_observation(request, token_ids)
-        self._drafts.observe(request.request_id, token_ids)
-        self._outside[request.request_id] = request
-
     def _disturb(self) -> None:
         """Note that something happens that the next step's choice has not seen."""
         self._catch_up()
@@ -334,8 +319,7 @@ class FreezeMixin(KvSpill, FastForward, WarmScenes):
             step, news, taken_s = unread
             self._core.finish_step(step, news, taken_s)
             for new in news:
-                if new.name not in self._core and new.name in self._request_of:
-                    self._end(new.name)
+                self._follow(new.name)
         scheduled, self._scheduled = self._scheduled, None
         if scheduled is not None:
             output, scheduled_s = scheduled
@@ -343,6 +327,14 @@ class FreezeMixin(KvSpill, FastForward, WarmScenes):
             self._in_flight.append((output, self._core.begin_step(rows, scheduled_s)))
             if unread is not None:
                 self._core.compete_anew(unread[0])
+
+    def _follow(self, name: str) -> None:
+        """See whether a generation has ended with its new tokens, or waits for a value now."""
+        if name not in self._core:
+            if name in self._request_of:
+                self._end(name)
+        elif self._core.awaits_value(name) and name not in self._expected:
+            self._expect(name)
 
     def _end(self, name: str) -> None:
         """Drop a generation that has ended here, and end it in vLLM if it goes on there."""
@@ -355,6 +347,7 @@ class FreezeMixin(KvSpill, FastForward, WarmScenes):
             self._unsaid.append(request)
 
     def _drop(self, request: Any, name: str) -> None:
+        self._forget(name)
         self._outside.pop(request.request_id, None)
         self._forwarded.pop(request.request_id, None)
         self._drafts.end(request.request_id)
@@ -379,7 +372,7 @@ class FreezeMixin(KvSpill, FastForward, WarmScenes):
         at_once = not self.get_num_unfinished_requests()
         changed = self._core.generations.take_state(now_s, at_once=at_once)
         if changed is not None:
-            events.append(EngineStateChanged(self._with_scenes(changed.state)))
+            events.append(EngineStateChanged(self._with_branches(self._with_scenes(changed.state))))
         if events:
             self._report.send(events)
 

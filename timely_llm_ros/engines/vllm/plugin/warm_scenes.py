@@ -4,29 +4,23 @@ A warm scene is a request of vLLM that never brings a token. When nobody else ca
 is computed and given up again, as a spilled generation's KV is: its blocks are free then, and vLLM
 finds them until it overwrites them, those first that were not used for longest. So no generation
 loses KV for a scene, and a task finds its scene as it would find any other beginning of its prompt.
-This module imports no vLLM.
 """
 
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from timely_llm_ros.engines.core import StepSize
 from timely_llm_ros.engines.vllm.plugin.control import warm_scene
+from timely_llm_ros.engines.vllm.plugin.kv_spill import KvSpill
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from vllm.v1.core.sched.scheduler import Scheduler
+    from collections.abc import Iterable, Iterator
 
     from timely_llm_ros.engines.engine import EngineState
-    from timely_llm_ros.engines.vllm.plugin.core import FreezeCore
-
-    _Vllm = Scheduler
-else:
-    _Vllm = object
 
 _LEAST_SHARE = 0.5
 """A task that finds less of its scene than this did not find it warm."""
@@ -68,12 +62,9 @@ def fitting(scenes: Iterable[WarmScene], blocks: int) -> list[WarmScene]:
     return found
 
 
-class WarmScenes(_Vllm):  # type: ignore[misc, valid-type]
+class WarmScenes(KvSpill):
     """The part of the scheduler that keeps scenes in the prefix cache."""
 
-    _core: FreezeCore
-    _name_of: dict[str, str]
-    _request_of: dict[str, Any]
     _compiling: dict[str, bool]
     _competing: int | None
     running: list[Any]
@@ -96,7 +87,7 @@ class WarmScenes(_Vllm):  # type: ignore[misc, valid-type]
 
     def schedule(self, *args: Any, **kwargs: Any) -> Any:
         """Schedule a chunk of a scene if there is nothing else."""
-        due = None if self._left() else self._chunk_due()
+        due = None if self._left() or self.running or self.waiting else self._chunk_due()
         if due is None:
             scheduled = super().schedule(*args, **kwargs)
             if scheduled.num_scheduled_tokens:
@@ -105,13 +96,11 @@ class WarmScenes(_Vllm):  # type: ignore[misc, valid-type]
                 self._count_hit(new)
             return scheduled
         (scene, tokens), self._due = due, None
-        request, config = scene.request, self.scheduler_config
-        before = self.max_num_scheduled_tokens, config.enable_chunked_prefill
-        self.max_num_scheduled_tokens, config.enable_chunked_prefill = tokens, True
+        request = scene.request
         begun_s = time.monotonic()
         self._enqueue_waiting_request(request)
-        scheduled = super().schedule(*args, **kwargs)
-        self.max_num_scheduled_tokens, config.enable_chunked_prefill = before
+        with self._idle_step(tokens):
+            scheduled = super().schedule(*args, **kwargs)
         if request.request_id in scheduled.num_scheduled_tokens:
             self._warming = request, begun_s
         else:
@@ -177,7 +166,8 @@ class WarmScenes(_Vllm):  # type: ignore[misc, valid-type]
 
         To be asked when no generation could run.
         """
-        if self._warming is not None or len(self._request_of) >= self.max_num_running_reqs:
+        places = len(self._request_of) + len(self._spare())
+        if self._warming is not None or places >= self.max_num_running_reqs:
             # The worker has a place for each.
             return None
         if not self._looked:
@@ -199,8 +189,16 @@ class WarmScenes(_Vllm):  # type: ignore[misc, valid-type]
         request = self._warming[0] if self._warming is not None else None
         if request is not None and request.num_computed_tokens and not request.is_finished():
             self.running = [other for other in self.running if other is not request]
-            self._preempt_request(request, time.monotonic())
-            self.waiting.remove_requests([request])
+            self._give_up(request)
+
+    @contextmanager
+    def _idle_step(self, tokens: int) -> Iterator[None]:
+        """Let vLLM's next step have so many tokens at most, whatever robots' steps have."""
+        config = self.scheduler_config
+        before = self.max_num_scheduled_tokens, config.enable_chunked_prefill
+        self.max_num_scheduled_tokens, config.enable_chunked_prefill = tokens, True
+        yield
+        self.max_num_scheduled_tokens, config.enable_chunked_prefill = before
 
     def _with_scenes(self, state: EngineState) -> EngineState:
         """Return a state that also says which scenes are warm; their KV counts as free."""
