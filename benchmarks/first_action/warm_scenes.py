@@ -8,17 +8,20 @@ serve the same tasks in turns; who goes first changes. Times are CPU time, which
 the machine disturb less than they do the clock's.
 
 With ``--engine vllm`` each way is a vLLM with our scheduler inside, and times are the clock's,
-because several processes share the work.
+because several processes share the work. VLLM as it is has the same tasks whose plans need no value
+from a robot, with the same grammar and its prefix cache, and is done with the whole plan.
 """
 
 from __future__ import annotations
 
+import asyncio
 import statistics
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from benchmarks.common import COUNT, Target, arguments, save
+from benchmarks.first_action.first_action_vllm import AsItIs
 from benchmarks.first_action.vllm_server import VllmServer
 from timely_llm_ros.engines import (
     GenerationEnded,
@@ -53,6 +56,9 @@ MOST_TOKENS = 200
 
 FACTOR = 1.3
 """How many times as long as with the smallest scene the first segment may take in the largest."""
+
+OF_PLAN = 0.3
+"""How much of the time of stock vLLM's whole plan a first segment may take."""
 
 
 class Serves(Protocol):
@@ -173,6 +179,26 @@ class WarmVllm(Serves):
         self._server.close()
 
 
+class StockVllm:
+    """vLLM as it is."""
+
+    def __init__(self) -> None:
+        self._runner, self._vllm = asyncio.Runner(), AsItIs(SHIPPED)
+        self._runner.run(self._vllm.begin())
+
+    def plan_s(self, case: Case) -> float:
+        """Return how long a whole plan took (s)."""
+        request = _request(case, case.name, time.monotonic())
+        began_s = time.perf_counter()
+        self._runner.run(self._vllm.plan(request))
+        return time.perf_counter() - began_s
+
+    def close(self) -> None:
+        """End it."""
+        self._runner.run(self._vllm.close())
+        self._runner.close()
+
+
 def _prompt(case: Case) -> Prompt:
     return TersePrompts().build(case.skill_set, case.task.scene, case.task.instruction)
 
@@ -199,12 +225,13 @@ def main(given: Sequence[str] | None = None) -> None:
     rows = []
     print(f'{"objects":>9}{"tasks":>7}{"cold ms":>9}{"warm ms":>9}{"times":>7}{"scene ms":>10}')
     if options.engine == 'vllm':
-        started = [WarmVllm(warm=warm) for warm in (False, True)]
+        started, stock = [WarmVllm(warm=warm) for warm in (False, True)], StockVllm()
         try:
-            rows = [_measure(started, objects, options.tasks) for objects in options.objects]
+            rows = [_measure(started, objects, options.tasks, stock) for objects in options.objects]
         finally:
             for server in started:
                 server.close()
+            stock.close()
     else:
         copies = [load_model(find_model(SHIPPED), max_kv_tokens=KV_TOKENS, threads=1) for _ in '12']
         for objects in options.objects:
@@ -217,23 +244,38 @@ def main(given: Sequence[str] | None = None) -> None:
         Target(f'{name}, cold', many['warm_s'] / few['cold_s'], '<=', FACTOR),
         Target('plans with equal token ids', min(row['same_ids'] for row in rows), '>=', 1.0),
     ]
+    targets += [
+        Target(
+            f'first segment, {way}, over the whole plan of stock vLLM, {row["objects"]} objects',
+            share,
+            '<=',
+            OF_PLAN,
+        )
+        for row in rows
+        for way, share in row.get('of_stock_plan', {}).items()
+    ]
     name = 'warm_scenes' if options.engine == 'torch' else 'warm_scenes_vllm'
     save(name, {'model': SHIPPED, 'scenes': rows}, targets, path=options.json)
 
 
-def _measure(servers: Sequence[Serves], objects: int, tasks: int) -> dict[str, Any]:
+def _measure(
+    servers: Sequence[Serves], objects: int, tasks: int, stock: StockVllm | None = None
+) -> dict[str, Any]:
     """Have tasks in scenes of that size served by the cold one and by the warm one."""
     cold, warm = servers
     hits = warm.hits
     cases = draw_cases((objects,), tasks, 'held_out')
     found: dict[Serves, list[tuple[float, float, tuple[int, ...]]]] = {cold: [], warm: []}
+    plans_s: dict[int, float] = {}
     # The first task computes what all prompts share, and is not counted.
     for number, case in enumerate((cases[0], *cases)):
         for server in (cold, warm) if number % 2 else (warm, cold):
             found[server].append(server.serve(case))
+        if stock is not None and (not number or not case.values):
+            plans_s[number] = stock.plan_s(case)
     one, other = found[cold][1:], found[warm][1:]
     cold_s, warm_s = (statistics.median(it[0] for it in side) for side in (one, other))
-    row = {
+    row: dict[str, Any] = {
         'objects': objects,
         'tasks': len(cases),
         'cold_s': cold_s,
@@ -243,6 +285,13 @@ def _measure(servers: Sequence[Serves], objects: int, tasks: int) -> dict[str, A
         'hits': warm.hits - hits,
         'same_ids': statistics.fmean(a[2] == b[2] for a, b in zip(one, other, strict=True)),
     }
+    plans_s.pop(0, None)
+    if plans_s:
+        row['stock_plan_s'] = plan_s = statistics.median(plans_s.values())
+        row['of_stock_plan'] = {
+            way: statistics.median(found[server][number][0] for number in plans_s) / plan_s
+            for way, server in (('cold', cold), ('warm', warm))
+        }
     print(
         f'{objects:9}{len(cases):7}{1e3 * cold_s:9.1f}{1e3 * warm_s:9.1f}{row["gain"]:7.1f}'
         f'{1e3 * row["scene_s"]:10.1f}',
