@@ -154,6 +154,9 @@ class Stock:
         self.llm = await asyncio.to_thread(make)
 
     async def close(self) -> None:
+        if self.llm.output_handler is not None:
+            # It would report the end of its engine as an error.
+            self.llm.output_handler.cancel()
         await asyncio.to_thread(self.llm.shutdown)
 
     async def forget(self) -> None:
