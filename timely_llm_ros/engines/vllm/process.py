@@ -117,6 +117,9 @@ class VllmProcess:
         """End it, by force if it does not end itself."""
         self._closing = True
         llm, self._llm = self._llm, None
+        if llm is not None and llm.output_handler is not None:
+            # It would report the end of the engine core as an error.
+            llm.output_handler.cancel()
         if self._writer is not None:
             # The engine core then ends itself; vLLM's own way takes seconds, then a kill.
             self._writer.write_eof()
