@@ -8,8 +8,8 @@ serve the same tasks in turns; who goes first changes. Times are CPU time, which
 the machine disturb less than they do the clock's.
 
 With ``--engine vllm`` each way is a vLLM with our scheduler inside, and times are the clock's,
-because several processes share the work. VLLM as it is has the same tasks whose plans need no value
-from a robot, with the same grammar and its prefix cache, and is done with the whole plan.
+because several processes share the work. Stock vLLM, with the same grammar and its prefix cache,
+writes the whole plans of those tasks that need no value from a robot.
 """
 
 from __future__ import annotations

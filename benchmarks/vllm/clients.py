@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Any
 from timely_llm_ros.engines import GenerationEnded, GenerationRequest, SegmentGenerated
 from timely_llm_ros.engines.texts import PromptTokens, load_texts
 from timely_llm_ros.engines.tokens import SHIPPED_MODEL, find_model
-from timely_llm_ros.engines.vllm import VllmConfig, VllmEngine, prepare_environment
+from timely_llm_ros.engines.vllm import (
+    VllmConfig,
+    VllmEngine,
+    hear_no_more,
+    prepare_environment,
+)
 from timely_llm_ros.engines.vllm.plugin import SCHEDULER
 from timely_llm_ros.sample_tasks import sample_task
 from timely_llm_ros.scheduling import SchedulingOptions
@@ -154,9 +159,7 @@ class Stock:
         self.llm = await asyncio.to_thread(make)
 
     async def close(self) -> None:
-        if self.llm.output_handler is not None:
-            # It would report the end of its engine as an error.
-            self.llm.output_handler.cancel()
+        hear_no_more(self.llm)
         await asyncio.to_thread(self.llm.shutdown)
 
     async def forget(self) -> None:
@@ -174,7 +177,7 @@ class Stock:
         )  # fmt: skip
 
     def within_grammar(self, job: Job) -> Any:
-        """Return the same for a task's whole plan, within its grammar if it has one."""
+        """Return the parameters of a task's whole plan, within its grammar if it has one."""
         from vllm.sampling_params import StructuredOutputsParams
 
         if not job.rules:

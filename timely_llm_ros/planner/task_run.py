@@ -368,10 +368,9 @@ class TaskRun:
         self._watches.append(self._context.group.spawn(coroutine, f'{what} of {self.task.task_id}'))
 
     def _stop_watches(self) -> None:
-        own = asyncio.current_task()
         for watch in self._watches:
             # The one that ends the task has yet to see to its end.
-            if watch is not own:
+            if watch is not asyncio.current_task():
                 watch.cancel()
 
     # Its worth

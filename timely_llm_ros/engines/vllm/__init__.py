@@ -5,9 +5,9 @@ from timely_llm_ros.engines.vllm.engine import VllmEngine
 from timely_llm_ros.engines.vllm.fallback import VllmWithFallback
 from timely_llm_ros.engines.vllm.model_folder import ModelFolder
 from timely_llm_ros.engines.vllm.server import ServeOptions
-from timely_llm_ros.engines.vllm.start import prepare_environment
+from timely_llm_ros.engines.vllm.start import hear_no_more, prepare_environment
 
 __all__ = [
     'ModelFolder', 'ServeOptions', 'VllmConfig', 'VllmEngine', 'VllmWithFallback',
-    'prepare_environment',
+    'hear_no_more', 'prepare_environment',
 ]  # fmt: skip

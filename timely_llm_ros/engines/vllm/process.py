@@ -14,7 +14,7 @@ from timely_llm_ros.engines.torch import FrameReader, frame
 from timely_llm_ros.engines.vllm.completions import completion_tokens
 from timely_llm_ros.engines.vllm.model_folder import EVERY
 from timely_llm_ros.engines.vllm.plugin import UNCUT_TEXT
-from timely_llm_ros.engines.vllm.start import prepare_llm, start_llm, stop_llm
+from timely_llm_ros.engines.vllm.start import hear_no_more, prepare_llm, start_llm, stop_llm
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -117,9 +117,8 @@ class VllmProcess:
         """End it, by force if it does not end itself."""
         self._closing = True
         llm, self._llm = self._llm, None
-        if llm is not None and llm.output_handler is not None:
-            # It would report the end of the engine core as an error.
-            llm.output_handler.cancel()
+        if llm is not None:
+            hear_no_more(llm)
         if self._writer is not None:
             # The engine core then ends itself; vLLM's own way takes seconds, then a kill.
             self._writer.write_eof()

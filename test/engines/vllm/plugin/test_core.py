@@ -3,114 +3,23 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.engines.freeze_server import SCENE, TELLO, Server
 from support.examples import examples
 
 from timely_llm_ros.engines import Cancel, Resume, RobotIdleAt, Suspend
 from timely_llm_ros.engines.commands import GenerationRequest
-from timely_llm_ros.engines.core.options import CoreOptions
-from timely_llm_ros.engines.engine import GenerationEnded, SegmentGenerated
-from timely_llm_ros.engines.texts.token_codec import TokenCodec
-from timely_llm_ros.engines.vllm.plugin.core import FreezeCore, New, Work
+from timely_llm_ros.engines.engine import GenerationEnded
+from timely_llm_ros.engines.vllm.plugin.core import New, Work
 from timely_llm_ros.engines.vllm.uncut_text import UNCUT_TEXT
 from timely_llm_ros.scheduling.generation import Phase
 from timely_llm_ros.scheduling.options import SchedulingOptions
 from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.skills.prompt import Prompt
-from timely_llm_ros.skills.scene import Scene, SceneObject
 from timely_llm_ros.utility import NORMAL, URGENT
-
-if TYPE_CHECKING:
-    from timely_llm_ros.engines.engine import EngineState
-    from timely_llm_ros.utility import TimeUtility
-
-TELLO = find_skill_set('tello')
-SCENE = Scene((SceneObject('cat_1', 'cat', x_m=1.5), SceneObject('cup_2', 'cup', relation='under')))
-END = 256
-
-
-class Bytes(TokenCodec):
-    """A tokenizer with one token per byte."""
-
-    def __init__(self) -> None:
-        self.end_ids, self.size = frozenset({END}), END
-
-    def bytes_of(self, token: int) -> bytes:
-        return bytes([token])
-
-    def encode(self, text: str, *, beginning: bool = False) -> list[int]:
-        return list(text.encode())
-
-
-INTERRUPTED = SchedulingOptions(admission='feasible', interrupts=True)
-
-
-class Server:
-    """Stands in for vLLM: gives everyone chosen its plan's next byte."""
-
-    def __init__(self, **options: Any) -> None:
-        self.appended: dict[str, list[int]] = {}
-        self.core = FreezeCore(
-            Bytes(),
-            append=lambda name, ids: self.appended.__setitem__(name, ids),
-            kv_tokens=lambda: 0,
-            options=CoreOptions(**{'scheduling': INTERRUPTED, **options}),
-        )
-        self.now_s = 0.0
-        self.left: dict[str, list[int]] = {}
-        self.computed: dict[str, int] = {}
-        self.events: list[Any] = []
-        self.ran: list[list[str]] = []
-        self.late = 0
-
-    def add(self, name: str, plan: str, utility: TimeUtility = NORMAL, **changes: Any) -> None:
-        request = GenerationRequest(name, Prompt('', ''), TELLO, SCENE, utility, self.now_s)
-        self.core.add(replace(request, **changes), 10)
-        self.left[name] = [*plan.encode(), END]
-        self.computed[name] = 0
-
-    def step(self) -> list[str]:
-        chosen = self.core.choose(self.now_s)
-        rows, news = [], []
-        for name in chosen:
-            tokens = 1 if self.computed[name] else 10
-            self.computed[name] += tokens
-            rows.append(Work(name, tokens, self.computed[name]))
-            news.append(New(name, [self.left[name].pop(0)]))
-        step = self.core.begin_step(rows, self.now_s)
-        self.now_s += 0.005
-        self.events += self.core.generations.take_events()
-        decides = self.core.decides(news)
-        competing = self.core.competing
-        self.core.finish_step(step, news, self.now_s)
-        events = self.core.generations.take_events()
-        if not decides:
-            # So it may come late: all of them may have the next step too. Only a plan that is wrong
-            # has it for nothing, and one that ends with a stop string.
-            ended = [event for event in events if isinstance(event, GenerationEnded)]
-            assert all(event.reason in ('invalid_plan', 'stop') for event in ended)
-            assert self.core.competing == competing - len(ended)
-            may_run = (Phase.RUNNING, Phase.SUSPENDED, Phase.ENDED)
-            assert all(self.core.generations.table.phase(name) in may_run for name in chosen)
-        self.late += not decides
-        self.events += events
-        self.ran.append(chosen)
-        return chosen
-
-    def texts(self, name: str) -> list[str]:
-        return [
-            event.segment.text
-            for event in self.events
-            if isinstance(event, SegmentGenerated) and event.generation_id == name
-        ]
-
-    def state(self) -> EngineState:
-        return self.core.generations.state(self.now_s)
 
 
 def test_text_that_is_no_plan_and_stop_strings_end_a_generation() -> None:
@@ -365,48 +274,3 @@ def test_tokens_that_must_follow_count_as_forwarded_and_their_step_as_one_of_dec
     # The rest of a prompt is no such step.
     core.finish_step(step, [New('a', list(b'n'))], server.now_s)
     assert not core.begin_step([Work('a', 2, 21)], server.now_s).decodes_only
-
-
-def test_what_was_written_ahead_reads_as_if_the_value_had_come_first() -> None:
-    written = b'takeoff;mo'
-    servers = [Server(), Server()]
-    for server in servers:
-        server.add('g', 'is_visible(cat_1);')
-        while not server.core.awaits_value('g'):
-            server.step()
-        server.events.clear()
-    late, ahead = servers
-    branches = ahead.core.foresee('g')
-    assert {text: ids for text, (_, ids) in branches.items()} == {
-        '#true ': [*b'#true '],
-        '#false ': [*b'#false '],
-    }
-    branch, _ = branches['#true ']
-    complete = [ahead.core.read_ahead(branch, [byte]) for byte in written]
-    assert complete == [byte == ord(';') for byte in written]
-    for each, _ in branches.values():
-        ahead.core.close_branch(each)
-    for server in servers:
-        server.core.generations.apply(Resume('g', 'true'))
-    late.left['g'] = [*written]
-    while late.left['g']:
-        late.step()
-    ahead.core.take_ahead('g', [(0.005, New('g', [byte])) for byte in written], late.now_s)
-    ahead.events += ahead.core.generations.take_events()
-    (one,) = (e for e in late.events if isinstance(e, SegmentGenerated))
-    (other,) = (e for e in ahead.events if isinstance(e, SegmentGenerated))
-    assert other.segment == one.segment
-    assert other.generation_s == pytest.approx(one.generation_s)
-    for server in servers:
-        server.core.generations.apply(Cancel('g'))
-        event = server.core.generations.take_events()[-1]
-        assert isinstance(event, GenerationEnded)
-        assert event.token_ids == (*b'is_visible(cat_1);', *written)
-
-
-def test_nothing_is_foreseen_of_a_plan_that_waits_for_nothing() -> None:
-    server = Server()
-    server.add('g', 'takeoff;land;')
-    while not server.texts('g'):
-        server.step()
-    assert server.core.foresee('g') == server.core.foresee('nobody') == {}
