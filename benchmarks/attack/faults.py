@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,6 +55,7 @@ READ_LIMIT_MB = 200.0
 _PEAK = 'peak memory (kB):'
 _LRTRACE = f"""
 import sys
+from contextlib import suppress
 from pathlib import Path
 from lrtrace.cli import main
 try:
@@ -129,15 +131,17 @@ class Attacker:
         return run
 
     async def _gone(self, run: Run, limit_s: float = 20.0) -> None:
-        """Wait for a program's end."""
-        end_s = time.monotonic() + limit_s
-        while run.child.process.poll() is None:
-            if time.monotonic() > end_s:
-                what = f'{run.name} has not ended after {limit_s:g} s'
-                self.breaches.append(Breach(time.monotonic(), 'programs end', what))
-                run.child.process.kill()
-                limit_s = end_s = 1e18
+        """Wait for a program's end; one that does not end is told to say where its threads are."""
+        process, end_s = run.child.process, time.monotonic() + limit_s
+        while process.poll() is None and time.monotonic() < end_s:
             await asyncio.sleep(0.01)
+        if process.poll() is None:
+            for number in (signal.SIGABRT, signal.SIGKILL):
+                process.send_signal(number)
+                with suppress(subprocess.TimeoutExpired):
+                    await asyncio.to_thread(process.wait, 5.0)
+            what = f'{run.name} has not ended after {limit_s:g} s:\n{run.child.log_tail(60)}'
+            self.breaches.append(Breach(time.monotonic(), 'programs end', what))
         self._fleet.note_end(run)
 
     async def _again(self, run: Run, after_s: float) -> None:

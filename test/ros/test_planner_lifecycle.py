@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +13,12 @@ from lifecycle_msgs.msg import Transition
 from rcl_interfaces.msg import Log, ParameterType, ParameterValue
 from rclpy.qos import ReliabilityPolicy
 from support.process_table import is_running
-from support.ros.programs import Program, wait_for
+from support.ros.programs import LIMIT_S, PYTHONPATH, Program, wait_for
 from support.ros.ros_client import ABORTED, ASK_AGAIN_S, CANCELED, SUCCEEDED
 from timely_llm_ros.action import PlanTask
 from timely_llm_ros.msg import Detections, TaskEvent
 
+from timely_llm_ros.demo import node_command
 from timely_llm_ros.nodes.tools.parameters_page import NODES
 from timely_llm_ros.ros.parameters import declarations
 
@@ -29,6 +32,16 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.distro
 
 Result = PlanTask.Result
+
+DEAF = """
+import timely_llm_ros.nodes.planner.node as module
+
+def fail(_):
+    raise RuntimeError('nobody knows how the planner is')
+
+module.PlannerNode._tell_health = fail
+"""
+"""Run by the interpreter before a program that has it in its path."""
 
 
 @pytest.fixture(scope='module')
@@ -185,6 +198,25 @@ def test_bad_model_ends_the_program(tmp_path: Path) -> None:
     assert planner.wait() == 1
     assert str(tmp_path) in planner.output
     assert 'Traceback' not in planner.output
+
+
+def test_a_planner_that_can_show_no_more_signs_of_life_ends(tmp_path: Path) -> None:
+    # It would be there and serve nobody, and its robots' next planner might not claim its name.
+    (tmp_path / 'sitecustomize.py').write_text(DEAF)
+    environment = os.environ | {'PYTHONPATH': f'{tmp_path}{os.pathsep}{PYTHONPATH}'}
+    command = node_command('planner', {'robots': ['drone_1:tello'], 'engine': 'simulated'})
+    done = subprocess.run(
+        [*command, '-r', '__ns:=/deaf'],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert done.returncode == 1, done.stdout
+    assert 'no more signs of life: leaving' in done.stdout
+    assert 'RuntimeError: nobody knows how the planner is' in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
-from unittest.mock import MagicMock
+from unittest.mock import ANY, MagicMock
 
 import pytest
 from timely_llm_ros.msg import RobotState
@@ -49,9 +49,10 @@ def live(
     executor: bytes,
     for_s: float,
     phase: int = RobotState.EXECUTING,
+    action: str = '/r/execute_segment',
 ) -> None:
     """Let an executor speak for a while; b'' for none."""
-    state = RobotState(phase=phase)
+    state = RobotState(phase=phase, action=action)
     link._states.take.return_value = [(state, executor)] if executor else []
     end_s = clock.s + for_s
     while clock.s < end_s:
@@ -102,6 +103,18 @@ def test_nobody_takes_the_place_of_an_executor_whose_robot_rests(
     live(link, clock, b'', REST_PERIOD_S)
     live(link, clock, b'two', 0.2)
     assert link._executor == b'two'
+
+
+@pytest.mark.parametrize('action', ['', '/', 'r', '/r/', '~/r', '/r x', '/{r}', '/é', '//r'])
+def test_who_names_no_action_is_no_executor(link: Any, clock: SimpleNamespace, action: str) -> None:
+    live(link, clock, b'liar', 0.5, action=action)
+    assert link._executor == b''
+    assert link.silent
+    link._states.report.assert_called_with(b'liar', ANY)
+    live(link, clock, b'one', 0.1)
+    assert link._executor == b'one'
+    live(link, clock, b'one', 0.1, action=action)
+    link._client_of.assert_called_with('/r/execute_segment')
 
 
 @pytest.fixture

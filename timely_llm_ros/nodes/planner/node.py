@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -62,6 +63,8 @@ if TYPE_CHECKING:
     from timely_llm_ros.engines import Engine, EngineInfo
     from timely_llm_ros.planner import PlannerEvent
     from timely_llm_ros.ros import EarlyClaim, RosThread
+
+_logger = logging.getLogger(__name__)
 
 DIAGNOSTICS_PERIOD_S = 1.0
 
@@ -151,6 +154,7 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
         if self.parameters.autostart:
             self._ros.call(self._autostart)
         signs_of_life = asyncio.create_task(self._give_signs_of_life(), name='signs of life')
+        signs_of_life.add_done_callback(self._on_last_sign)
         await self._stop.wait()
         self._tasks.planner = None
         if self._configuring is not None:
@@ -183,6 +187,13 @@ class PlannerNode(LifecycleNode):  # type: ignore[misc]
             if self._planner is not None:
                 self._scenes.warm(self._planner)
             await asyncio.sleep(CHECK_PERIOD_S)
+
+    def _on_last_sign(self, signs_of_life: asyncio.Task[None]) -> None:
+        """Leave where the signs end by a fault: nobody serves a planner that nobody hears."""
+        if not signs_of_life.cancelled():
+            _logger.error('no more signs of life: leaving', exc_info=signs_of_life.exception())
+            self._exit_code = 1
+            self._stop.set()
 
     def _tell_health(self) -> None:
         """Publish the diagnostics, and the same figures for Prometheus where it asks for them."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rclpy.duration import Duration
 from rclpy.exceptions import NameValidationException
+from rclpy.validate_full_topic_name import validate_full_topic_name
 from unique_identifier_msgs.msg import UUID
 
 from timely_llm_ros.action import ExecuteSegment
@@ -53,7 +54,7 @@ IDLE_TURNS = 4
 
 NEWCOMER_S = 0.8
 """Silence of an executor (s) after which another may take its place, where its robot does not rest;
-one that is started anew listens for as long before it speaks."""
+one that is started anew listens for longer before it speaks."""
 
 FOUND_S = 5.0
 """An executor that has been heard for so long is there, whatever rclpy says of its action (s)."""
@@ -201,14 +202,18 @@ class RosRobotLink:
             if self._silence.look() < NEWCOMER_S + self._rest_s:
                 self._states.report(executor, f'the executor {self._executor.hex()}')
                 return
+            if not self._meet(message.action):
+                self._states.report(
+                    executor, f'an action by its full name, not {message.action[:80]!r}'
+                )
+                return
             self._give_up('its executor was started anew')
             self._executor, self.found = executor, ''
-            self._meet(message.action)
             if any(message.plan_id.uuid):
                 plan, segment = uuid_text(message.plan_id), message.segment
                 self.found = f'plan {plan}, segment {segment}, of an earlier planner'
                 _logger.warning('robot %s: %s', self.robot, self.found)
-        if self.silent:
+        elif self.silent:
             self._meet(message.action)
         self._silence.heard()
         self._phase = message.phase
@@ -223,13 +228,15 @@ class RosRobotLink:
                 self._end(stopping, SegmentOutcome(0))
                 self._ros.call(self._forget, stopping)
 
-    def _meet(self, action: str) -> None:
-        self._met_s, self._server_seen = time.monotonic(), False
+    def _meet(self, action: str) -> bool:
+        """Reach its executor by that action from now on; return whether there can be such a one."""
         try:
+            validate_full_topic_name(action)
             self._client = self._client_of(action)
-        except NameValidationException:
-            name = action[:80]
-            _logger.error('robot %s: action %r: expected its full name', self.robot, name)  # noqa: TRY400
+        except (NameValidationException, ValueError):
+            return False
+        self._met_s, self._server_seen = time.monotonic(), False
+        return True
 
     def _lost(self, problem: str) -> RobotUnavailableError:
         return RobotUnavailableError(f'robot {self.robot!r}: {problem}, expected its executor')
