@@ -4,8 +4,9 @@
 scheduler with fast-forward. All have the same grammar, model, prefix cache and place for as many
 requests. A plan is one request, and only such tasks are asked for whose plans need no value from a
 robot, because vLLM as it is could not go on with one. Clients ask for the next plan as soon as they
-have one, so that vLLM is always full; prompts are computed anew for each way. Another model than
-the shipped one is measured where ``--model`` names its folder. It should be a tuned one, whose
+have one, so that vLLM is always full. Prompts are computed anew for each way, or the robots' scenes
+are known before, in vLLM's prefix cache. Another model than the shipped one is measured where
+``--model`` names its folder. It should be a tuned one, whose
 plans end by themselves: only our scheduler ends those of others in time.
 """
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,8 +58,8 @@ STEPS_PER_TOKEN, STEPS_PER_TOKEN_GENERAL = 0.55, 0.45
 GAIN, SAME = 1.35, 0.995
 
 COLUMNS = {
-    'objects': 9, 'clients': 9, 'plans': 7, 'steps/token': 13, 'stock /s': 10, 'ours /s': 9,
-    'forward /s': 12, 'x stock': 9, '+-': 6, 'x ours': 8, 'CPU x': 7, 'same text': 11,
+    'objects': 9, 'scenes': 8, 'clients': 9, 'plans': 7, 'steps/token': 13, 'stock /s': 10,
+    'ours /s': 9, 'forward /s': 12, 'x stock': 9, '+-': 6, 'x ours': 8, 'CPU x': 7, 'same text': 11,
 }  # fmt: skip
 
 
@@ -98,10 +99,16 @@ class Asking:
         return float(sum(it.user + it.system for it in times))
 
     async def serve(
-        self, requests: Sequence[GenerationRequest], clients: int, into: Measured
+        self,
+        requests: Sequence[GenerationRequest],
+        clients: int,
+        into: Measured,
+        scenes: Sequence[GenerationRequest] = (),
     ) -> None:
-        """Have these planned, and note plans and times."""
+        """Have these planned where ``scenes`` are known, and note plans and times."""
         await self.forget()
+        for scene in scenes:
+            await self.plan(scene)
         waiting = iter(requests)
 
         async def ask() -> None:
@@ -253,51 +260,68 @@ async def _measure(
             await way.begin()
         print(''.join(f'{name:>{width}}' for name, width in COLUMNS.items()))
         for size in objects:
-            requests = _requests(model, size, tasks)
-            rows += [await _row(ways, requests, size, clients, rounds) for clients in CLIENTS]
+            requests, scenes = _requests(model, size, tasks)
+            for clients, known in (*((it, False) for it in CLIENTS), (max(CLIENTS), True)):
+                told = scenes if known else {}
+                rows.append(await _row(ways, requests, told, size, clients, rounds))
     finally:
         for way in ways:
             await way.close()
     return rows
 
 
-def _requests(model: str, objects: int, tasks: int) -> list[GenerationRequest]:
+def _requests(
+    model: str, objects: int, tasks: int
+) -> tuple[list[GenerationRequest], dict[str, GenerationRequest]]:
+    """Return tasks, and by each one's name what only has its scene computed."""
     prompts = load_prompts('auto', find_model(model))
     cases = draw_cases((objects,), tasks, 'held_out')
     valued = {case.task.kind for case in cases if case.values}
     # Kinds in turns, so that every piece has all of them.
     ordered = [case for start in range(tasks) for case in cases[start::tasks]]
-    return [
-        GenerationRequest(
+    requests, scenes = [], {}
+    for case in ordered:
+        if case.task.kind in valued:
+            continue
+        task, skill_set = case.task, case.skill_set
+        request = GenerationRequest(
             case.name,
-            prompts.build(case.skill_set, case.task.scene, case.task.instruction),
-            case.skill_set,
-            case.task.scene,
+            prompts.build(skill_set, task.scene, task.instruction),
+            skill_set,
+            task.scene,
             NORMAL,
             0.0,
             max_tokens=MOST_TOKENS,
         )
-        for case in ordered
-        if case.task.kind not in valued
-    ]
+        requests.append(request)
+        scenes[case.name] = replace(
+            request,
+            generation_id=f'scene of {case.name}',
+            prompt=prompts.known(skill_set, task.scene),
+            max_tokens=1,
+        )
+    return requests, scenes
 
 
 async def _row(
     ways: Sequence[Asking],
     requests: Sequence[GenerationRequest],
+    scenes: dict[str, GenerationRequest],
     objects: int,
     clients: int,
     rounds: int,
 ) -> dict[str, Any]:
+    """Have the tasks planned all ways, with those scenes known."""
     pieces = [requests[start : start + PIECE] for start in range(0, len(requests), PIECE)]
     pieces *= -(-rounds // len(pieces))
     found = {way: Measured() for way in ways}
     for way in ways:  # What is compiled or allocated at first is nobody's.
         await way.serve(requests[:clients], clients, Measured())
     for turn, piece in enumerate(pieces):
+        told = [scenes[it.generation_id] for it in piece] if scenes else []
         for place in range(len(ways)):
             way = ways[(place + turn) % len(ways)]
-            await way.serve(piece, clients, found[way])
+            await way.serve(piece, clients, found[way], told)
     stock, off, on = (found[way] for way in ways)
     plans = sum(map(len, pieces))
     drawn = np.random.default_rng(0).integers(0, len(pieces), (RESAMPLES, len(pieces)))
@@ -307,6 +331,7 @@ async def _row(
     same = [on.plans[name].token_ids == it.token_ids for name, it in stock.plans.items()]
     row: dict[str, Any] = {
         'objects': objects,
+        'scenes': 'known' if scenes else 'new',
         'clients': clients,
         'plans': plans,
         'different_plans': len(on.plans),
@@ -327,7 +352,7 @@ async def _row(
     }
     speeds = row['plans_per_s']
     print(
-        f'{objects:9}{clients:9}{plans:7}{row["steps_per_token"]:13.3f}{speeds[0]:10.1f}'
+        f'{objects:9}{row["scenes"]:>8}{clients:9}{plans:7}{row["steps_per_token"]:13.3f}{speeds[0]:10.1f}'
         f'{speeds[1]:9.1f}{speeds[2]:12.1f}{row["gain"]:9.2f}{row["gain_error"]:6.2f}'
         f'{row["gain_of_forwarding"]:8.2f}{row["cpu_gain"]:7.2f}{row["same_text"]:11.4f}',
         flush=True,
@@ -345,7 +370,8 @@ def _targets(model: str, rows: Sequence[dict[str, Any]]) -> list[Target]:
         Target(f'texts equal to those of vLLM as it is of {sum(plans)}', same, '>=', SAME),
     ]
     for row in rows:
-        name = f'{row["objects"]} objects, {row["clients"]} clients: times as many plans'
+        place = f'{row["objects"]} objects, scenes {row["scenes"]}, {row["clients"]} clients'
+        name = f'{place}: times as many plans'
         found.append(Target(f'{name} as vLLM as it is', row['gain'], '>=', GAIN))
     return found
 

@@ -48,9 +48,6 @@ if TYPE_CHECKING:
     from timely_llm_ros.skills import Prompt
 
 SHIPPED = 'timely-planner'
-TASK = 'task: '
-"""What stands between scene and instruction in the shipped model's prompts."""
-
 KV_TOKENS = 16_384
 MOST_TOKENS = 200
 
@@ -204,8 +201,7 @@ def _prompt(case: Case) -> Prompt:
 
 
 def _scene(case: Case) -> Warm:
-    prompt = _prompt(case)
-    known = replace(prompt, body=prompt.body[: prompt.body.index(TASK) + len(TASK)])
+    known = TersePrompts().known(case.skill_set, case.task.scene)
     return Warm('robot', known, case.skill_set, case.task.scene)
 
 

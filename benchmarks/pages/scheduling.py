@@ -73,8 +73,8 @@ def fleets(name: str) -> str:
 def forwarded() -> str:
     """Return what fast-forward saves, by model, size of the scene and batch."""
     head = (
-        'model', 'objects', 'batch', 'plans', 'steps per token', 'plans/s without', 'with', 'times',
-        'decoding, times', 'first segment, ms without', 'with',
+        'model', 'objects', 'scenes', 'batch', 'plans', 'steps per token', 'plans/s without',
+        'with', 'times', 'decoding, times', 'first segment, ms without', 'with',
     )  # fmt: skip
     rows = []
     for model, row in _forwarded():
@@ -84,6 +84,7 @@ def forwarded() -> str:
             (
                 model,
                 row['objects'],
+                row.get('scenes', 'new'),
                 row['batch'],
                 row['plans'],
                 f'{row["steps_per_token"]:.3f}',

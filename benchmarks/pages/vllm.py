@@ -44,7 +44,7 @@ def context() -> dict[str, Any]:
 def forwarded() -> str:
     """Return what fast-forward brings, by size of the scene and number of clients."""
     head = (
-        'model', 'objects', 'clients', 'plans', 'steps per token', 'stock, plans/s',
+        'model', 'objects', 'scenes', 'clients', 'plans', 'steps per token', 'stock, plans/s',
         'ours without', 'with', 'times stock', 'times without', 'CPU time, times',
         'ids as without', 'as stock',
     )  # fmt: skip
@@ -52,6 +52,7 @@ def forwarded() -> str:
         (
             model,
             row['objects'],
+            row['scenes'],
             row['clients'],
             row['plans'],
             f'{row["steps_per_token"]:.3f}',

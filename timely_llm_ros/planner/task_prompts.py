@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from timely_llm_ros.engines.tokens import PromptSize, common_start
+from timely_llm_ros.engines.tokens import PromptSize
 from timely_llm_ros.errors import InvalidTaskError, TimelyError
 from timely_llm_ros.prompts import TersePrompts, load_prompts, untaught
 from timely_llm_ros.skills import Scene
@@ -95,12 +94,7 @@ class TaskPrompts:
         Raises:
             InvalidTaskError: An object has the name of a skill that plans may call.
         """
-        prompts = self._of(skill_set)
-        one, other = (prompts.build(skill_set, scene, text) for text in ('go', 'look'))
-        body = one.body[: common_start(one.body, other.body)]
-        end = len(one.fixed) + len(body)
-        special = one.special and tuple(span for span in one.special if span[1] <= end)
-        return replace(one, body=body, special=special, messages=())
+        return self._of(skill_set).known(skill_set, scene)
 
     def _of(self, skill_set: SkillSet) -> Prompts:
         return self._own.get(skill_set.name, self._prompts)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, Protocol
 
 from timely_llm_ros.errors import InvalidTaskError
@@ -42,6 +44,20 @@ class Prompts(Protocol):
             ConfigurationError: The skill set was not prepared and the template cannot be used.
         """
         ...
+
+    def known(self, skill_set: SkillSet, scene: Scene) -> Prompt:
+        """Return what prompts of all tasks in a scene begin with; its body may be empty.
+
+        Raises:
+            InvalidTaskError: An object has the name of a skill that plans may call.
+            ConfigurationError: The skill set was not prepared and the template cannot be used.
+        """
+        one, other = (self.build(skill_set, scene, text) for text in ('go', 'look'))
+        pairs = zip(one.body, other.body, strict=False)
+        body = ''.join(char for char, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        end = len(one.fixed) + len(body)
+        special = one.special and tuple(span for span in one.special if span[1] <= end)
+        return replace(one, body=body, special=special, messages=())
 
 
 class TersePrompts(Prompts):
