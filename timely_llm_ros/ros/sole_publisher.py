@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-CLAIM_LOOKS = 50
-"""How often a program looks, before it serves, for another that does; 1 s where the machine is
+CLAIM_LOOKS = 40
+"""How often a program looks, before it serves, for another that does; 0.8 s where the machine is
 quiet, and longer where it is too busy to let anybody be discovered sooner. Who speaks is heard
 after 0.1 s as a rule, and 0.4 s later where what Fast DDS says first is lost."""
 
