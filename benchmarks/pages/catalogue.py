@@ -24,7 +24,7 @@ from benchmarks.pages import (
     trail,
     vllm,
 )
-from benchmarks.pages.writing import flow, measured, percent, read, table, targets
+from benchmarks.pages.writing import flow, percent, read, table, targets
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,7 +59,7 @@ TEMPLATES = jinja2.Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-TEMPLATES.globals |= {'measured': measured, 'read': read, 'table': table, 'targets': targets}
+TEMPLATES.globals |= {'read': read, 'table': table, 'targets': targets}
 TEMPLATES.filters['percent'] = percent
 
 

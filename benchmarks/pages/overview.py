@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.common import FOLDER
-from benchmarks.pages.writing import Recorded, Verdict, measured, present_command, read
+from benchmarks.pages.writing import Recorded, Verdict, present_command, read
 from benchmarks.vllm import ways_of
 
 if TYPE_CHECKING:
@@ -27,19 +27,19 @@ MEASURED_BY = {
         'timelyllm_fig5', 'timelyllm_fig6', 'timelyllm_fig7', 'timelyllm_admission',
         'timelyllm_fig8', 'timelyllm_fig9', 'timelyllm_fig10', 'timelyllm_bounds',
         'timelyllm_tables45', 'contention', 'reference',
-        *filter(measured, ('llm_serving', 'llm_segmentation')),
+        'llm_serving', 'llm_segmentation',
     ),
-    'timebill': ('timebill', 'rlp', *filter(measured, ('llm_budget',))),
+    'timebill': ('timebill', 'rlp', 'llm_budget'),
     'trail': ('trail', 'calibration', 'llm_lengths'),
     'batching': ('background', 'multibin_theory', 'multibin', 'pipeline'),
     'vllm': (
-        'vllm', 'first_action_vllm', *filter(measured, ('first_action_vllm_general',)),
+        'vllm', 'first_action_vllm', 'first_action_vllm_general',
     ),
     'tasks': ('tasks', 'tasks_models'),
     'robots': (
         'safety', 'deaths', 'server_deaths', 'fleet_stop', 'window', 'soak', 'chaos_1', 'chaos_2',
         'chaos_3', 'envelope', 'durations', 'scene', 'world', 'libero',
-        'ros', *filter(measured, ('planners', 'fleet')),
+        'ros', 'planners', 'fleet',
     ),
     'recorder': ('recorder_kills', 'recorder', 'report', 'replay'),
     'llm': ('llm',),

@@ -6,7 +6,7 @@ from collections import Counter
 from statistics import median
 from typing import Any
 
-from benchmarks.pages.writing import measured, read, table
+from benchmarks.pages.writing import read, table
 from lrtrace.statistics import percentile
 
 ATTACKS = ('chaos_1', 'chaos_2', 'chaos_3')
@@ -29,8 +29,8 @@ def context() -> dict[str, Any]:
         'world': world(),
         'worst_ms': worst_ms(),
         'programs': programs(),
-        'planners': planners() if measured('planners') else '',
-        'many_robots': many_robots() if measured('fleet') else '',
+        'planners': planners(),
+        'many_robots': many_robots(),
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.pages.writing import measured, read, table
+from benchmarks.pages.writing import read, table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,11 +16,11 @@ FORESIGHT = ('lengths told', 'oracle')
 def context() -> dict[str, Any]:
     """Return what the page's template names."""
     found = read('timebill').figures
-    general = read('llm_budget').figures if measured('llm_budget') else {}
+    general = read('llm_budget').figures
     return {
         'general': general,
         'general_approaches': {
-            overrun: approaches(general, overrun) for overrun in ('kill', 'skip_next') if general
+            overrun: approaches(general, overrun) for overrun in ('kill', 'skip_next')
         },
         'found': found,
         'approaches': {overrun: approaches(found, overrun) for overrun in ('kill', 'skip_next')},

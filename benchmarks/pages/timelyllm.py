@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.pages.writing import measured, read, table
+from benchmarks.pages.writing import read, table
 from benchmarks.timelyllm import PAPER_MS, PAPER_PERCENT, PAPER_US, tolerance
 from benchmarks.workloads import PROFILES
 
@@ -32,8 +32,8 @@ def context() -> dict[str, Any]:
         'segmentation': segmentation(),
         'choosing': choosing(),
         'contention': contention(read('contention').figures['served']),
-        'general': _general() if measured('llm_serving') else {},
-        'cost': read('llm_segmentation').figures if measured('llm_segmentation') else {},
+        'general': _general(),
+        'cost': read('llm_segmentation').figures,
         'reference': reference,
         'factor': read('contention').figures['time_factor'],
         'ours': {name: _ours(name) for name in ('wid1', 'wid2')},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.pages.writing import described, measured, present_command, read, table
+from benchmarks.pages.writing import described, present_command, read, table
 from benchmarks.vllm import BUSY, URGENT_SHARE, settings, ways_of
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def context() -> dict[str, Any]:
         'choosing': choosing(figures['d']),
         'forwarded': forwarded(),
         'forwarded_plans': _forwarded_plans(),
-        'general': read(GENERAL) if measured(GENERAL) else None,
+        'general': read(GENERAL),
         'busy': BUSY,
         'urgent_share': URGENT_SHARE,
     }
@@ -64,7 +64,6 @@ def forwarded() -> str:
             f'{100 * row["same_text"]:.1f} %',
         )
         for model, results in FORWARDED.items()
-        if measured(results)
         for row in read(results).figures['rows']
     ]
     return table(head, rows)
@@ -117,7 +116,7 @@ def ways(part: Mapping[str, Any], robots: int, load: float) -> str:
     return table(
         (
             'way', 'batch', 'mean utility', 'urgent p50 / p99', 'normal p50 / p99', 'plans/s',
-            'tasks, urgent',
+            'utility per second', 'tasks, urgent',
         ),
         (
             (
@@ -128,6 +127,7 @@ def ways(part: Mapping[str, Any], robots: int, load: float) -> str:
                 f'({run["urgent_p99_error_ms"]:.0f}) ms',
                 f'{run["normal_p50_ms"]:.0f} / {run["normal_p99_ms"]:.0f} ms',
                 f'{run["plans_per_s"]:.1f} ({run["plans_per_s_error"]:.1f})',
+                f'{run["utility_per_s"]:.1f} ({run["utility_per_s_error"]:.1f})',
                 f'{run["tasks"]}, {run["urgent_tasks"]}',
             )
             for way, run in found

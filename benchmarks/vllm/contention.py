@@ -16,6 +16,7 @@ import statistics
 import time
 from dataclasses import dataclass
 from itertools import product
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.timelyllm import paper_cost_s
@@ -220,7 +221,7 @@ def _best_batch(searched: list[dict[str, Any]], robots: int, name: str) -> int |
     runs = [run for run in searched if run['robots'] == robots and run['way'] == name]
     if not runs:
         return None
-    return int(max(runs, key=lambda run: run['utility'] * run['plans_per_s'])['batch'])
+    return int(max(runs, key=itemgetter('utility_per_s'))['batch'])
 
 
 def figures(runs: list[list[Job]], seconds: float) -> dict[str, float]:
@@ -233,6 +234,7 @@ def figures(runs: list[list[Job]], seconds: float) -> dict[str, float]:
     utilities = [
         statistics.fmean(job.request.utility.first(job.response_s) for job in run) for run in runs
     ]
+    gained = [utility * rate for utility, rate in zip(utilities, rates, strict=True)]
     return {
         'tasks': len(jobs),
         'urgent_tasks': len(urgent),
@@ -241,6 +243,8 @@ def figures(runs: list[list[Job]], seconds: float) -> dict[str, float]:
         'utility_error': _error(utilities),
         'plans_per_s': statistics.fmean(rates),
         'plans_per_s_error': _error(rates),
+        'utility_per_s': statistics.fmean(gained),
+        'utility_per_s_error': _error(gained),
         'urgent_p50_ms': 1000 * statistics.median(urgent),
         'urgent_p99_ms': 1000 * percentile(urgent, 0.99),
         'urgent_p99_error_ms': 1000 * _percentile_error(urgent, 0.99),

@@ -5,12 +5,11 @@ from benchmarks.pages.writing.recorded import (
     Recorded,
     Verdict,
     described,
-    measured,
     present_command,
     read,
 )
 
 __all__ = [
-    'WIDTH', 'Recorded', 'Verdict', 'described', 'flow', 'measured', 'percent', 'present_command',
+    'WIDTH', 'Recorded', 'Verdict', 'described', 'flow', 'percent', 'present_command',
     'read', 'table', 'targets',
 ]  # fmt: skip

@@ -113,11 +113,6 @@ def described(machine: Mapping[str, Any]) -> str:
     return f'{machine["cores"]}-core {machine["cpu"]}{gpu}'
 
 
-def measured(name: str) -> bool:
-    """Return whether there are results of a name: a new program's come when it is run."""
-    return (FOLDER / f'{name}.json').is_file()
-
-
 def present_command(command: str) -> str:
     """Return a command with the name that its program has today.
 
