@@ -117,6 +117,13 @@ def test_who_names_no_action_is_no_executor(link: Any, clock: SimpleNamespace, a
     link._client_of.assert_called_with('/r/execute_segment')
 
 
+def test_who_has_no_epoch_is_no_executor(link: Any) -> None:
+    link._states.take.return_value = [(RobotState(action='/r/execute_segment'), b'')]
+    link.check()
+    assert link.silent
+    link._states.report.assert_called_with(b'', ANY)
+
+
 @pytest.fixture
 async def answered(link: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
     """Have the link send segments at once; answer the last one that it sent."""

@@ -198,14 +198,13 @@ class RosRobotLink:
             self._ros.call(self._forget, sent)
 
     def _on_state(self, message: RobotState, executor: bytes) -> None:
-        if executor != self._executor:
+        if executor != self._executor or not executor:
             if self._silence.look() < NEWCOMER_S + self._rest_s:
                 self._states.report(executor, f'the executor {self._executor.hex()}')
                 return
-            if not self._meet(message.action):
-                self._states.report(
-                    executor, f'an action by its full name, not {message.action[:80]!r}'
-                )
+            if not executor or not self._meet(message.action):
+                wanted = f'an action by its full name, not {message.action[:80]!r}, and an epoch'
+                self._states.report(executor, wanted)
                 return
             self._give_up('its executor was started anew')
             self._executor, self.found = executor, ''
