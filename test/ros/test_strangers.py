@@ -70,23 +70,6 @@ def test_forged_loss_of_a_robot_is_dropped_and_reported(fleet: Fleet, client: Cl
         assert 'robot_state: dropped what publisher' in program.output
 
 
-def test_planner_that_hears_a_liar_first_works(fleet: Fleet, client: Client) -> None:
-    assert fleet.planner is not None
-    for program in (fleet.planner, fleet.executors[0]):
-        program.signal(signal.SIGINT)
-        assert program.wait() == 0
-    liar = RobotState(robot='drone_1', skill_set='tello', phase=RobotState.IDLE)
-    with lying(client, RobotState, fleet.name('drone_1/robot_state'), STATE_QOS, liar):
-        fleet.forget_planner()
-        planner = fleet.planner = fleet.start_planner()
-        wait_for(lambda: 'expected an action by its full name' in planner.output, 'a report')
-        fleet.executors[0] = fleet.start_executor(['drone_1'])
-        fleet.wait_planning()
-        fleet.wait_answering()
-        status, result = fleet.plan('delay(100);').result()
-    assert status == SUCCEEDED, result.error_msg
-
-
 def test_segments_of_another_planner_are_fenced(fleet: Fleet) -> None:
     goal = begin(fleet, SOME)
     status, result = fleet.segment(text='land;', planner=b'x' * 16).result()
@@ -191,6 +174,26 @@ def test_of_programs_that_start_together_one_stays(start_fleet: Callable[..., Fl
 
     wait_for(works, 'a task is done')
     assert fleet.started()[before:] == ['delay(100)', 'take_picture']
+
+
+def test_planner_that_hears_a_liar_first_works(
+    start_fleet: Callable[..., Fleet], client: Client
+) -> None:
+    fleet = start_fleet(executor={'time_scale': 0.1})
+    assert fleet.planner is not None
+    for program in (fleet.planner, fleet.executors[0]):
+        program.signal(signal.SIGINT)
+        assert program.wait() == 0
+    liar = RobotState(robot='drone_1', skill_set='tello', phase=RobotState.IDLE)
+    with lying(client, RobotState, fleet.name('drone_1/robot_state'), STATE_QOS, liar):
+        fleet.forget_planner()
+        planner = fleet.planner = fleet.start_planner()
+        wait_for(lambda: 'expected an action by its full name' in planner.output, 'a report')
+        fleet.executors[0] = fleet.start_executor(['drone_1'])
+        fleet.wait_planning()
+        fleet.wait_answering()
+        status, result = fleet.plan('delay(100);').result()
+    assert status == SUCCEEDED, result.error_msg
 
 
 def test_forged_heartbeat_keeps_no_robot_moving(fleet: Fleet, client: Client) -> None:
