@@ -15,7 +15,8 @@ def free_domain() -> int:
     Under pytest-xdist every worker has domains of its own, so two workers never pick the same one.
     """
     workers = int(os.environ.get('PYTEST_XDIST_WORKER_COUNT', '1'))
-    worker = int(os.environ.get('PYTEST_XDIST_WORKER', 'gw0').removeprefix('gw'))
+    # One that takes the place of a worker that crashed has a number above.
+    worker = int(os.environ.get('PYTEST_XDIST_WORKER', 'gw0').removeprefix('gw')) % workers
     candidates = [
         domain
         for offset in range(_DOMAINS)
