@@ -55,7 +55,6 @@ READ_LIMIT_MB = 200.0
 _PEAK = 'peak memory (kB):'
 _LRTRACE = f"""
 import sys
-from contextlib import suppress
 from pathlib import Path
 from lrtrace.cli import main
 try:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import takewhile
 from typing import TYPE_CHECKING, Protocol
 
 from timely_llm_ros.errors import InvalidTaskError
-from timely_llm_ros.skills import build_prompt
+from timely_llm_ros.skills import build_prompt, common_start
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,8 +52,7 @@ class Prompts(Protocol):
             ConfigurationError: The skill set was not prepared and the template cannot be used.
         """
         one, other = (self.build(skill_set, scene, text) for text in ('go', 'look'))
-        pairs = zip(one.body, other.body, strict=False)
-        body = ''.join(char for char, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        body = one.body[: common_start(one.body, other.body)]
         end = len(one.fixed) + len(body)
         special = one.special and tuple(span for span in one.special if span[1] <= end)
         return replace(one, body=body, special=special, messages=())

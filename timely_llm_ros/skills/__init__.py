@@ -34,6 +34,7 @@ from timely_llm_ros.skills.plan_meter import PlanMeter
 from timely_llm_ros.skills.prompt import (
     Prompt,
     build_prompt,
+    common_start,
     fixed_part,
     require_own_names,
     scene_line,
@@ -73,7 +74,7 @@ __all__ = [
     'FreeText', 'If', 'Land', 'LinearDuration', 'Message', 'Motion', 'Move', 'PlanExample',
     'PlanLimits', 'PlanMeter', 'Prompt', 'ReadingDuration', 'Repeat', 'Risk', 'Role', 'Scene',
     'SceneObject', 'Segment', 'SegmentEnd', 'Skill', 'SkillSet', 'Statement', 'Still',
-    'TextSegmenter', 'Turn', 'build_prompt', 'calls_of', 'expected_execution_s',
+    'TextSegmenter', 'Turn', 'build_prompt', 'calls_of', 'common_start', 'expected_execution_s',
     'fallback_segments', 'fixed_part', 'instruction_words', 'is_word', 'parse', 'read_messages',
     'read_statements', 'require_own_names', 'require_turns', 'scene_line', 'segmenter_for',
     'skill_usage', 'spoken_of_m', 'trim_scene', 'turns',

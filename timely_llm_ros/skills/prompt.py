@@ -141,3 +141,9 @@ def _metres(value_m: float) -> str:
     """A signed decimetre-exact number of at most two digits before the point: always one shape."""
     clamped = max(-99.9, min(99.9, value_m))
     return f'{clamped:+.1f}' if round(clamped, 1) else '+0.0'
+
+
+def common_start(one: Sequence[object], other: Sequence[object]) -> int:
+    """Return with how many equal tokens, or characters, both begin."""
+    pairs = zip(one, other, strict=False)
+    return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))

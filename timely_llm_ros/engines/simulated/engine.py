@@ -15,8 +15,8 @@ from timely_llm_ros.engines.commands import RobotIdleAt, Submit
 from timely_llm_ros.engines.core import KvLedger, LanedCore, Output
 from timely_llm_ros.engines.engine import Engine, EngineInfo, deliver
 from timely_llm_ros.engines.simulated.step_time import work_of
-from timely_llm_ros.engines.tokens import common_start
 from timely_llm_ros.errors import EngineError
+from timely_llm_ros.skills import common_start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

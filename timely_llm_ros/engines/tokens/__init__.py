@@ -13,7 +13,7 @@ from timely_llm_ros.engines.tokens.model_files import (
     find_model,
     require_model_files,
 )
-from timely_llm_ros.engines.tokens.prompt_size import PromptSize, common_start
+from timely_llm_ros.engines.tokens.prompt_size import PromptSize
 from timely_llm_ros.engines.tokens.sampling import MAX_SEED, Sampling
 from timely_llm_ros.engines.tokens.special_tokens import read_as_text
 from timely_llm_ros.engines.tokens.stop_strings import (
@@ -24,6 +24,6 @@ from timely_llm_ros.engines.tokens.stop_strings import (
 
 __all__ = [
     'ADAPTERS', 'ADAPTER_WEIGHTS', 'MAX_SEED', 'PREDICTORS', 'SHIPPED_MODEL', 'Adapter',
-    'PromptSize', 'Sampling', 'StopText', 'check_stop_strings', 'common_start', 'find_adapter',
+    'PromptSize', 'Sampling', 'StopText', 'check_stop_strings', 'find_adapter',
     'find_adapters', 'find_model', 'own_stop_strings', 'read_as_text', 'require_model_files',
 ]  # fmt: skip

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 from timely_llm_ros.engines.tokens.special_tokens import read_as_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from timely_llm_ros.engines.engine import EngineInfo
     from timely_llm_ros.skills import Prompt
 
@@ -54,9 +52,3 @@ class PromptSize:
             1 if special else len(self._tokenizer.encode(text, add_special_tokens=beginning).ids)
             for text, special in pieces
         )
-
-
-def common_start(one: Sequence[object], other: Sequence[object]) -> int:
-    """Return with how many equal tokens, or characters, both begin."""
-    pairs = zip(one, other, strict=False)
-    return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))

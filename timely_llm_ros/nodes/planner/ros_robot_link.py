@@ -54,7 +54,7 @@ IDLE_TURNS = 4
 
 NEWCOMER_S = 0.8
 """Silence of an executor (s) after which another may take its place, where its robot does not rest;
-one that is started anew listens for longer before it speaks."""
+one that is started anew listens for as long before it speaks."""
 
 FOUND_S = 5.0
 """An executor that has been heard for so long is there, whatever rclpy says of its action (s)."""

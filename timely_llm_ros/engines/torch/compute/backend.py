@@ -10,13 +10,14 @@ import torch
 
 from timely_llm_ros.engines.core import Output
 from timely_llm_ros.engines.texts import WrittenPlan
-from timely_llm_ros.engines.tokens import Sampling, common_start
+from timely_llm_ros.engines.tokens import Sampling
 from timely_llm_ros.engines.torch.compute.drafts import PlanDrafter
 from timely_llm_ros.engines.torch.compute.eviction import QueryWindow
 from timely_llm_ros.engines.torch.compute.layout import Part, lay_out
 from timely_llm_ros.engines.torch.compute.sampling import choose, draw
 from timely_llm_ros.engines.torch.compute.sequences import Prefix, Sequence
 from timely_llm_ros.errors import EngineError
+from timely_llm_ros.skills import common_start
 from timely_llm_ros.skills.grammar import decoding_grammar
 
 if TYPE_CHECKING:

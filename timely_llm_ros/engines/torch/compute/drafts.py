@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from timely_llm_ros.engines.texts import RecentPlans
-from timely_llm_ros.engines.tokens import common_start
 from timely_llm_ros.engines.torch.compute.sequences import Draft
+from timely_llm_ros.skills import common_start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
