@@ -1,6 +1,6 @@
 """The scheduling policies of other systems, served and measured as ours are."""
 
-from benchmarks.field.policies import BoostedYoungFirst
+from benchmarks.field.policies import FIELD, BoostedYoungFirst
 
 OURS = 'ours'
 """What tables call our own way."""
@@ -8,4 +8,4 @@ OURS = 'ours'
 LENT_OURS = ' + lookahead'
 """What is added to the name of a policy that is served under our admission."""
 
-__all__ = ['LENT_OURS', 'OURS', 'BoostedYoungFirst']
+__all__ = ['FIELD', 'LENT_OURS', 'OURS', 'BoostedYoungFirst']

@@ -201,11 +201,14 @@ class GuardedDeadlineFirst(FieldPolicy):
         return late_s - row.expected_generation_s
 
 
+KAIROS, JITSERVE, ANDES = WaitRatioFirst(), GainDensityFirst(), ExperienceGainFirst()
+TAIL_AWARE, SCORPIO = BoostedArrivalFirst(), GuardedDeadlineFirst()
+
 FIELD: Mapping[str, Policy] = {
-    'kairos': WaitRatioFirst(),
-    'jitserve': GainDensityFirst(),
-    'andes': ExperienceGainFirst(),
-    'tail_aware': BoostedArrivalFirst(),
-    'scorpio': GuardedDeadlineFirst(),
+    'kairos': KAIROS,
+    'jitserve': JITSERVE,
+    'andes': ANDES,
+    'tail_aware': TAIL_AWARE,
+    'scorpio': SCORPIO,
 }
 """The policies by the names of their systems."""

@@ -1,5 +1,7 @@
 """The paper's contention on the real embedded model: every way to serve, on the torch engine.
 
+The rankings of other systems are served too, with a fixed batch and with our admission.
+
     .venv/bin/python -m benchmarks.timelyllm.contention [--minutes 1.0] [--batches 4 12] [--seed 0]
 
 Tasks come as in TimelyLLM's WID1: as many per event, of the same kinds, on as many robots. Scenes,
@@ -16,16 +18,20 @@ robots. Slopes of the utility are divided by the factor, so that utilities compa
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import statistics
+import sys
 from collections import deque
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import Progress
 
 from benchmarks.common import COUNT, FROM_ZERO, Number, arguments, running_fleet, save
+from benchmarks.field import FIELD, LENT_OURS
 from benchmarks.timelyllm.systems import WAYS, Served, Way, show, targets
 from benchmarks.workloads import WORKLOADS, compose
 from timely_llm_ros.clock import WallClock
@@ -34,6 +40,7 @@ from timely_llm_ros.engines.simulated import find_hardware
 from timely_llm_ros.engines.torch import TorchConfig
 from timely_llm_ros.planner import Task, TaskEnded
 from timely_llm_ros.sample_tasks import KINDS, TaskSample, sample_task
+from timely_llm_ros.scheduling import SchedulingOptions
 from timely_llm_ros.skills import (
     ConstantDuration,
     LinearDuration,
@@ -59,6 +66,17 @@ OBJECTS = (4, 12)
 KINDS_SERVED = (1, 3, 4, 5, 6, 7, 8)
 LONGEST_S = 600.0
 """Longest that jobs may take when all have come (s)."""
+
+FIELD_WAYS = tuple(
+    way
+    for name in FIELD
+    for way in (
+        Way(name, 'segmented', name, SchedulingOptions(admission='fixed')),
+        Way(name + LENT_OURS, 'segmented', name),
+    )
+)
+FIELD_PLUGIN = Path(__file__).parents[1] / 'field/plugin'
+"""By this on their path, programs find the rankings of the field as another package's policies."""
 
 
 def scaled(skill_set: SkillSet, factor: float) -> SkillSet:
@@ -254,7 +272,13 @@ def summarise(way: Way, batch: int, workload: Workload, fleet: Fleet) -> Served:
 
 
 async def measure(
-    engine: TorchConfig, minutes: float, batches: Sequence[int], seed: int, *, alone: int = 40
+    engine: TorchConfig,
+    minutes: float,
+    batches: Sequence[int],
+    seed: int,
+    *,
+    alone: int = 40,
+    ways: Sequence[Way] = WAYS,
 ) -> tuple[dict[str, Any], list[Served], dict[tuple[str, int], Fleet]]:
     """Serve the workload every way; return the figures, what they are of, and the fleets.
 
@@ -264,6 +288,7 @@ async def measure(
         batches: The largest batches.
         seed: Of the workload.
         alone: Tasks by which it is measured what one costs.
+        ways: The ways.
     """
     spec = replace(WORKLOADS['wid1'], kinds=KINDS_SERVED)
     skill_set = find_skill_set('tello')
@@ -283,9 +308,9 @@ async def measure(
     served: list[Served] = []
     fleets: dict[tuple[str, int], Fleet] = {}
     with Progress(console=Console(stderr=True)) as progress:
-        bar = progress.add_task('', total=len(WAYS) * len(batches))
+        bar = progress.add_task('', total=len(ways) * len(batches))
         for batch in batches:
-            for way in WAYS:
+            for way in ways:
                 progress.update(bar, description=f'{way.name}, batch {batch}')
                 options = served_as(way, engine, batch)
                 fleet = Fleet(jobs, workload.robots, robots, options, seed)
@@ -298,7 +323,7 @@ async def measure(
                     f'normal {one.normal:.3f}'
                 )
                 progress.advance(bar)
-    served.sort(key=lambda one: [way.name for way in WAYS].index(one.way))
+    served.sort(key=lambda one: [way.name for way in ways].index(one.way))
     figures = {
         'time_factor': factor,
         'task_cost_s': cost_s,
@@ -319,8 +344,12 @@ def main() -> None:
     parser.add_argument('--batches', type=COUNT, nargs='+', default=[4, 12])
     parser.add_argument('--seed', type=FROM_ZERO, default=0)
     options = parser.parse_args()
+    if str(FIELD_PLUGIN) not in sys.path:
+        path = os.pathsep.join([str(FIELD_PLUGIN), *filter(None, sys.path)])
+        os.execve(sys.executable, sys.orig_argv, os.environ | {'PYTHONPATH': path})  # noqa: S606  (itself)
+    ways = WAYS + FIELD_WAYS
     figures, served, _ = asyncio.run(
-        measure(TorchConfig(), options.minutes, options.batches, options.seed)
+        measure(TorchConfig(), options.minutes, options.batches, options.seed, ways=ways)
     )
     show(served, f'wid1 on the embedded model, times scaled by {figures["time_factor"]:.4f}')
     save('contention', figures, targets(served), path=options.json)

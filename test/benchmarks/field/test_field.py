@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.metadata import distributions
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 from benchmarks.field.field import BATCHES, Cell, Setting, best_setting, error, serve_draw
 from benchmarks.field.policies import FIELD
+from benchmarks.timelyllm.contention import FIELD_PLUGIN
 from timely_llm_ros.scheduling import POLICIES, GenerationTable
 from timely_llm_ros.utility import NORMAL, URGENT, TimeUtility
 
@@ -51,6 +54,13 @@ def test_every_rank_is_finite_and_the_same_both_ways(
     ranks = FIELD[policy].rank(table.view(), now_s)
     assert np.isfinite(ranks).all()
     assert ranks.tolist() == [FIELD[policy].rank_one(row, now_s) for row in table.rows()]
+
+
+def test_programs_with_the_plugin_on_their_path_find_every_ranking() -> None:
+    (plugin,) = distributions(path=[str(FIELD_PLUGIN)])
+    points = {point.name: point for point in plugin.entry_points}
+    assert {point.group for point in points.values()} == {'timely_llm_ros.policies'}
+    assert {name: point.load() for name, point in points.items()} == FIELD
 
 
 def test_kairos_serves_whom_waiting_dominates_and_robots_that_work_last() -> None:

@@ -12,8 +12,10 @@ pytest.importorskip('torch')
 
 from support.engines.torch_runs import Run, alone, free_request, interleave, plan_request
 
+from benchmarks.field import FIELD
 from timely_llm_ros.engines import Submit
 from timely_llm_ros.engines.torch.compute.model import LoadedModel, load_model
+from timely_llm_ros.scheduling import POLICIES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,6 +86,21 @@ def test_interleaving(
     requests = [free_request(number) for number in range(GENERATIONS)]
     canceled = interleave(run, requests, random.Random(seed))
     assert_identical(run, expected_free, canceled)
+    close(run)
+
+
+@pytest.mark.parametrize('name', FIELD)
+def test_interleaving_under_rankings_of_the_field(
+    loaded: LoadedModel,
+    expected_plans: dict[str, tuple[int, ...]],
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(POLICIES, 'fcfs', FIELD[name])
+    run = Run(loaded, options={'policy': 'fcfs', 'max_running': 4})
+    requests = [plan_request(number) for number in range(GENERATIONS)]
+    canceled = interleave(run, requests, random.Random(5))
+    assert_identical(run, expected_plans, canceled)
     close(run)
 
 
