@@ -5,9 +5,11 @@ They match the shortest form only: no leading zeros, no plus sign, no negative z
 
 from __future__ import annotations
 
+import functools
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 
+@functools.lru_cache(256)
 def integer_range(low: int, high: int) -> str:
     """Return a regular expression of exactly the integers from ``low`` to ``high``."""
     parts: list[str] = []
@@ -18,6 +20,7 @@ def integer_range(low: int, high: int) -> str:
     return '|'.join(parts)
 
 
+@functools.lru_cache(256)
 def decimal_range(low: float, high: float, decimals: int) -> str:
     """Return a regular expression of exactly the numbers from ``low`` to ``high``.
 

@@ -66,7 +66,8 @@ class PlanKeeper:
 
     def __init__(self, texts: TokenCodec, rules: PlanRules, *, most_tokens: int, room: int) -> None:
         self._texts, self._rules = texts, rules
-        self._plan: OpenPlan | None = OpenPlan(rules)
+        self._read: OpenPlan | None = OpenPlan(rules)
+        self._unread: list[int] = []
         self._left, self._room = most_tokens, room
         self._forced: list[int] = []
 
@@ -75,18 +76,15 @@ class PlanKeeper:
         return copy.deepcopy(self, {id(it): it for it in (self._texts, self._rules)})
 
     def take(self, tokens: Sequence[int], *, observed: bool = False) -> None:
-        """Go on by tokens; ``observed`` are the robot's."""
+        """Go on by tokens; ``observed`` are the robot's.
+
+        They are read when somebody asks, which engines do while their model computes.
+        """
         self._room -= len(tokens)
         if not observed:
             self._left -= len(tokens)
         del self._forced[: len(tokens)]
-        if self._plan is None:
-            return
-        try:
-            self._plan.take(self._texts.decode(tokens))
-        except PlanLimitError:
-            # It was left no way, so that whoever reads the plan is to refuse it.
-            self._plan = None
+        self._unread += tokens
 
     def restrict(self, mask: NDArray[np.int32]) -> None:
         """Take from the tokens that the grammar allows, one bit each, those that leave no way."""
@@ -117,8 +115,21 @@ class PlanKeeper:
 
     def ending(self) -> list[int]:
         """Return the tokens of the plan's shortest end, without the one behind it."""
-        text = '' if self._plan is None else self._plan.ending()
+        plan = self._plan
+        text = None if plan is None else plan.ending()
         return self._texts.encode(text) if text else []
+
+    @property
+    def _plan(self) -> OpenPlan | None:
+        """The plan with all tokens; None where it is kept no longer."""
+        unread, self._unread = self._unread, []
+        if unread and self._read is not None:
+            try:
+                self._read.take(self._texts.decode(unread))
+            except PlanLimitError:
+                # It was left no way, so that whoever reads the plan is to refuse it.
+                self._read = None
+        return self._read
 
     @property
     def _near(self) -> bool:
