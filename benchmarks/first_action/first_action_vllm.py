@@ -48,8 +48,9 @@ KV_BLOCKS, KV_BLOCKS_GENERAL = 4096, 1024
 KV_BYTES = 4 << 30
 """Room for either."""
 
-PIECE = 44
-"""Plans served one way before it is the others' turn."""
+PIECE = 3 * max(CLIENTS)
+"""Plans at least, if there are so many, that are served one way before it is the others' turn. In
+the last of them not all clients have one."""
 
 RESAMPLES = 2000
 STEPS_PER_TOKEN, STEPS_PER_TOKEN_GENERAL = 0.55, 0.45
@@ -312,7 +313,8 @@ async def _row(
     rounds: int,
 ) -> dict[str, Any]:
     """Have the tasks planned all ways, with those scenes known."""
-    pieces = [requests[start : start + PIECE] for start in range(0, len(requests), PIECE)]
+    size = -(-len(requests) // max(1, len(requests) // PIECE))
+    pieces = [requests[start : start + size] for start in range(0, len(requests), size)]
     pieces *= -(-rounds // len(pieces))
     found = {way: Measured() for way in ways}
     for way in ways:  # What is compiled or allocated at first is nobody's.
