@@ -186,11 +186,11 @@ class FreezeMixin(AwaitedValues):
 
     def get_grammar_bitmask(self, scheduler_output: Any) -> Any:
         """Take the step's tokens and choose the next step while the worker computes."""
-        bitmask = super().get_grammar_bitmask(scheduler_output)
         self._catch_up()
-        now_s = time.monotonic()
-        self._chosen = self._choose(now_s)
-        self._tell(now_s)
+        # Whoever waits for what has just ended is told first: its next request fills the place.
+        self._tell(time.monotonic())
+        bitmask = super().get_grammar_bitmask(scheduler_output)
+        self._chosen = self._choose(time.monotonic())
         return bitmask
 
     def update_from_output(self, scheduler_output: Any, model_runner_output: Any) -> Any:
