@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -96,7 +98,14 @@ class Program:
             try:
                 self.process.wait(LIMIT_S)
             except subprocess.TimeoutExpired:
-                for child in self.children:
-                    os.kill(child, signal.SIGKILL)
-                self.process.kill()
-                self.process.wait(LIMIT_S)
+                # Its log says then where each of its threads was.
+                orphans = self.children
+                for number in (signal.SIGABRT, signal.SIGKILL):
+                    self.process.send_signal(number)
+                    with suppress(subprocess.TimeoutExpired):
+                        self.process.wait(10.0)
+                for child in orphans:
+                    with suppress(ProcessLookupError):
+                        os.kill(child, signal.SIGKILL)
+                text = f'{self.log.name}: not ended within {LIMIT_S:g} s:\n{self.output[-8000:]}'
+                warnings.warn(text, stacklevel=2)
