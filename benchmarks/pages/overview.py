@@ -175,7 +175,7 @@ def headlines() -> Iterator[Headline]:
 def _contention() -> Headline:
     found = read('contention')
     served = found.figures['served']
-    ours = [row for row in served if 'lookahead' in row['way']]
+    ours = [row for row in served if row['way'] == 'segmented least_loss, lookahead']
     others = [row for row in served if row not in ours]
     best = max(ours, key=lambda row: row['utility'])
     next_best = max(others, key=lambda row: row['utility'])

@@ -24,14 +24,13 @@ import statistics
 import sys
 from collections import deque
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import Progress
 
 from benchmarks.common import COUNT, FROM_ZERO, Number, arguments, running_fleet, save
-from benchmarks.field import FIELD, LENT_OURS
+from benchmarks.field import FIELD, LENT_OURS, PLUGIN
 from benchmarks.timelyllm.systems import WAYS, Served, Way, show, targets
 from benchmarks.workloads import WORKLOADS, compose
 from timely_llm_ros.clock import WallClock
@@ -75,8 +74,6 @@ FIELD_WAYS = tuple(
         Way(name + LENT_OURS, 'segmented', name),
     )
 )
-FIELD_PLUGIN = Path(__file__).parents[1] / 'field/plugin'
-"""By this on their path, programs find the rankings of the field as another package's policies."""
 
 
 def scaled(skill_set: SkillSet, factor: float) -> SkillSet:
@@ -344,8 +341,8 @@ def main() -> None:
     parser.add_argument('--batches', type=COUNT, nargs='+', default=[4, 12])
     parser.add_argument('--seed', type=FROM_ZERO, default=0)
     options = parser.parse_args()
-    if str(FIELD_PLUGIN) not in sys.path:
-        path = os.pathsep.join([str(FIELD_PLUGIN), *filter(None, sys.path)])
+    if str(PLUGIN) not in sys.path:
+        path = os.pathsep.join([str(PLUGIN), *filter(None, sys.path)])
         os.execve(sys.executable, sys.orig_argv, os.environ | {'PYTHONPATH': path})  # noqa: S606  (itself)
     ways = WAYS + FIELD_WAYS
     figures, served, _ = asyncio.run(

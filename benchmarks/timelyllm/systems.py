@@ -108,7 +108,7 @@ def targets(served: list[Served]) -> list[Target]:
     """Return by how much ours is ahead of the best of the others."""
     best = best_of(served)
     ours = [best[way.name] for way in WAYS if way.ours]
-    others = [best[name] for name in best if name not in {one.way for one in ours}]
+    others = [one for one in best.values() if one not in ours]
     leading = max(ours, key=lambda one: one.utility)
     return [
         Target(

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.field import PLUGIN
 from benchmarks.field.field import BATCHES, Cell, Setting, best_setting, error, serve_draw
 from benchmarks.field.policies import FIELD
-from benchmarks.timelyllm.contention import FIELD_PLUGIN
 from timely_llm_ros.scheduling import POLICIES, GenerationTable
 from timely_llm_ros.utility import NORMAL, URGENT, TimeUtility
 
@@ -57,7 +57,7 @@ def test_every_rank_is_finite_and_the_same_both_ways(
 
 
 def test_programs_with_the_plugin_on_their_path_find_every_ranking() -> None:
-    (plugin,) = distributions(path=[str(FIELD_PLUGIN)])
+    (plugin,) = distributions(path=[str(PLUGIN)])
     points = {point.name: point for point in plugin.entry_points}
     assert {point.group for point in points.values()} == {'timely_llm_ros.policies'}
     assert {name: point.load() for name, point in points.items()} == FIELD

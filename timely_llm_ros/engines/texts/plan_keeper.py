@@ -66,7 +66,7 @@ class PlanKeeper:
 
     def __init__(self, texts: TokenCodec, rules: PlanRules, *, most_tokens: int, room: int) -> None:
         self._texts, self._rules = texts, rules
-        self._read: OpenPlan | None = OpenPlan(rules)
+        self._plan: OpenPlan | None = OpenPlan(rules)
         self._unread: list[int] = []
         self._left, self._room = most_tokens, room
         self._forced: list[int] = []
@@ -88,7 +88,7 @@ class PlanKeeper:
 
     def restrict(self, mask: NDArray[np.int32]) -> None:
         """Take from the tokens that the grammar allows, one bit each, those that leave no way."""
-        plan = self._plan
+        plan = self._open()
         if plan is None:
             return
         if not self._forced:
@@ -108,28 +108,27 @@ class PlanKeeper:
 
         For plans whose tokens are chosen elsewhere: where it cannot, :meth:`ending` comes instead.
         """
-        plan = self._plan
+        plan = self._open()
         if plan is None or (plan.roomy and not self._near):
             return True
         return self._leaves_a_way(plan, token, self._bound)
 
     def ending(self) -> list[int]:
         """Return the tokens of the plan's shortest end, without the one behind it."""
-        plan = self._plan
+        plan = self._open()
         text = None if plan is None else plan.ending()
         return self._texts.encode(text) if text else []
 
-    @property
-    def _plan(self) -> OpenPlan | None:
-        """The plan with all tokens; None where it is kept no longer."""
+    def _open(self) -> OpenPlan | None:
+        """Read what is unread; return the plan, None where it is kept no longer."""
         unread, self._unread = self._unread, []
-        if unread and self._read is not None:
+        if unread and self._plan is not None:
             try:
-                self._read.take(self._texts.decode(unread))
+                self._plan.take(self._texts.decode(unread))
             except PlanLimitError:
                 # It was left no way, so that whoever reads the plan is to refuse it.
-                self._read = None
-        return self._read
+                self._plan = None
+        return self._plan
 
     @property
     def _near(self) -> bool:
