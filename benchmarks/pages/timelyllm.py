@@ -225,15 +225,17 @@ def _general() -> dict[str, Any]:
             for row in rows
         ),
     )
-    return {**found, 'ways': contention(found['contention']['served']), 'chats': chats}
+    same = next(it for it in read('llm_serving').targets if it.name.startswith('share of plans'))
+    return {**found, 'same': same.value, 'ways': contention(found['contention']['served']), 'chats': chats}
 
 
-def contention(served: Iterable[dict[str, Any]]) -> str:
+def contention(served: Sequence[dict[str, Any]]) -> str:
     """Return what each way gives on a real model in real time."""
+    compared = 'behind' in served[0]
     return table(
         (
             'way', 'batch', 'U urgent', 'U normal', 'mean utility', 'R urgent (ms)',
-            'R normal (ms)',
+            'R normal (ms)', *['behind ours'] * compared,
         ),
         (
             (
@@ -241,6 +243,7 @@ def contention(served: Iterable[dict[str, Any]]) -> str:
                 row['batch'],
                 *(f'{row[key]:.3f}' for key in ('urgent', 'normal', 'utility')),
                 *(f'{1000 * row[f"{group}_response_s"]:.0f}' for group in ('urgent', 'normal')),
+                *([f'{row["behind"]:.3f} ± {row["behind_error"]:.3f}'] if compared else []),
             )
             for row in served
         ),

@@ -101,7 +101,7 @@ def _serve(plans: TorchConfig, options: argparse.Namespace) -> None:
     best = {way: min(rows, key=lambda it: it['response_s']) for way, rows in chats.items()}
     ratio = best['sentences']['response_s'] / best['whole answers']['response_s']
     found = [
-        *targets(served),
+        *targets([served]),
         Target('share of plans with the tokens of whole plans', statistics.fmean(same), '>=', 1.0),
         Target('chats: first response in sentences over whole answers', ratio, '<=', RESPONSE),
     ]

@@ -3,58 +3,26 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from support.engines.tiny_model import byte_tokenizer, write_model
+from support.engines.random_plans import TOKENIZERS, random_request, tokenizer_of
 
-from timely_llm_ros.engines import GenerationRequest
-from timely_llm_ros.engines.texts import TokenTexts, allow_all_or_none, load_texts
-from timely_llm_ros.engines.tokens import find_model
-from timely_llm_ros.sample_tasks import sample_task
-from timely_llm_ros.skills import PlanLimits, Prompt
+from timely_llm_ros.engines.texts import allow_all_or_none
 from timely_llm_ros.skills.grammar import decoding_grammar
-from timely_llm_ros.skills.loading import find_skill_set
 from timely_llm_ros.skills.segments.plan_segmenter import PlanSegmenter
-from timely_llm_ros.utility import NORMAL
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from timely_llm_ros.engines import GenerationRequest
+    from timely_llm_ros.engines.texts import TokenTexts
 
 pytestmark = pytest.mark.engines
 
-SKILL_SETS = {name: find_skill_set(name) for name in ('tello', 'arm')}
-MERGED = ((';', '}'), (';}', ';'), ('}', ';'), ('(', '1'), ('"', ')'), ('9', '9'), ('o', 'n'))
 
-
-@pytest.fixture(scope='module', params=['bytes', 'merged', 'words'])
+@pytest.fixture(scope='module', params=TOKENIZERS)
 def texts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> TokenTexts:
-    import json
-
-    if request.param == 'words':
-        return load_texts(find_model(''))
-    folder: Path = tmp_path_factory.mktemp('model') / 'model'
-    merged = MERGED if request.param == 'merged' else ()
-    write_model(folder, vocabulary=257 + len(merged))
-    (folder / 'tokenizer.json').write_text(json.dumps(byte_tokenizer(*merged)))
-    return load_texts(str(folder))
-
-
-def random_request(rng: random.Random) -> GenerationRequest:
-    task = sample_task(rng, rng.randint(1, 11), rng.choice([4, 6]))
-    limits = PlanLimits(
-        segment_calls=rng.choice([256, 5, 30]),
-        segment_s=rng.choice([1800.0, 150.0]),
-        plan_calls=rng.choice([1024, 40]),
-        plan_s=rng.choice([7200.0, 300.0]),
-        segment_length=rng.choice([4096, 200]),
-    )
-    skill_set = replace(SKILL_SETS[task.skill_set], limits=limits)
-    most = rng.choice([60, 100, 250])
-    prompt = Prompt('', '')
-    return GenerationRequest('r', prompt, skill_set, task.scene, NORMAL, 0.0, max_tokens=most)
+    return tokenizer_of(request.param, tmp_path_factory.mktemp('model') / 'model')
 
 
 def write_plan(texts: TokenTexts, request: GenerationRequest, rng: random.Random) -> int:

@@ -35,14 +35,25 @@ def served(way: str, batch: int, utility: float, urgent: float) -> _ways.Served:
 
 
 def test_each_way_stands_at_its_own_best_batch() -> None:
-    runs = [
-        served(way.name, batch, 1.0 + 0.1 * batch + way.ours, 0.5)
-        for way in _ways.WAYS
-        for batch in (2, 1)
+    draws = [
+        [
+            served(way.name, batch, 1.0 + 0.1 * batch + way.ours + bonus * way.ours, 0.5)
+            for way in _ways.WAYS
+            for batch in (2, 1)
+        ]
+        for bonus in (0.0, 0.2)
     ]
-    best = _ways.best_of(runs)
+    best = _ways.best_of(_ways.means(draws))
     assert {one.batch for one in best.values()} == {2}
-    mean, urgent = _ways.targets(runs)
-    assert mean.value == pytest.approx(1.0)
-    assert mean.ok
+    assert {one.tasks for one in best.values()} == {18}
+    system, urgent, ranking, _ = _ways.targets(draws)
+    assert 'ahead of other systems (whole_plan, ±0.100)' in system.name
+    assert 'ahead of other rankings (segmented fcfs, ±0.100)' in ranking.name
+    assert system.value == ranking.value == pytest.approx(1.1)
+    assert system.ok
     assert urgent.value == 0.0
+
+
+def test_of_a_single_draw_no_error_is_told() -> None:
+    draw = [served(way.name, 1, 1.0, 0.5) for way in _ways.WAYS]
+    assert not any('±' in target.name for target in _ways.targets([draw]))

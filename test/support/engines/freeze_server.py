@@ -9,7 +9,7 @@ from timely_llm_ros.engines.commands import GenerationRequest
 from timely_llm_ros.engines.core.options import CoreOptions
 from timely_llm_ros.engines.engine import GenerationEnded, SegmentGenerated
 from timely_llm_ros.engines.texts.token_codec import TokenCodec
-from timely_llm_ros.engines.vllm.plugin.core import FreezeCore, New, Work
+from timely_llm_ros.engines.vllm.plugin.core import FreezeCore, New, Step, Work
 from timely_llm_ros.scheduling.generation import Phase
 from timely_llm_ros.scheduling.options import SchedulingOptions
 from timely_llm_ros.skills.loading import find_skill_set
@@ -40,6 +40,14 @@ class Bytes(TokenCodec):
 
 
 INTERRUPTED = SchedulingOptions(admission='feasible', interrupts=True)
+
+
+def finish(core: FreezeCore, step: Step, news: list[New], now_s: float) -> None:
+    """Finish a step, its decisive tokens first."""
+    core.end_step(step, now_s)
+    decisive = core.decisive(news)
+    core.take(decisive, now_s)
+    core.finish_step(step, [new for new in news if new not in decisive], now_s)
 
 
 class Server:
@@ -77,9 +85,9 @@ class Server:
         step = self.core.begin_step(rows, self.now_s)
         self.now_s += 0.005
         self.events += self.core.generations.take_events()
-        decides = self.core.decides(news)
+        decides = bool(self.core.decisive(news))
         competing = self.core.competing
-        self.core.finish_step(step, news, self.now_s)
+        finish(self.core, step, news, self.now_s)
         events = self.core.generations.take_events()
         if not decides:
             # So it may come late: all of them may have the next step too. Only a plan that is wrong

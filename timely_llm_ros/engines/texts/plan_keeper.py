@@ -103,6 +103,18 @@ class PlanKeeper:
         if self._forced:
             _allow(mask, self._forced[:1])
 
+    def certain(self, tokens: Sequence[int]) -> Sequence[int]:
+        """Return those first ones of tokens, each the only one of its grammar, that may come so.
+
+        Behind what a plan can end after it can end after what must follow, if there is room: only
+        where the number of tokens matters is the plan looked at.
+        """
+        if self._forced:
+            return ()
+        if not self._near:
+            return tokens[: min(self._left, self._room) - self._rules.longest_end - 2]
+        return tokens[:1] if self.allows(tokens[0]) else ()
+
     def allows(self, token: int) -> bool:
         """Whether a plan can still end after a token that its grammar allows.
 

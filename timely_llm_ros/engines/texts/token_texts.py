@@ -57,7 +57,7 @@ class TokenTexts(TokenCodec):
                 "the model's vocabulary"
             )
         self.mask_words: int = (self._guide.vocab_size + 31) // 32
-        self.unwritable_ids = (*self.tokens_with(b'#'), *self.tokens_with(_NEVER))
+        self.unwritable_ids = frozenset((*self.tokens_with(b'#'), *self.tokens_with(_NEVER)))
         """Tokens that only the runtime may write."""
         writable = np.zeros(32 * self.mask_words, np.uint8)
         writable[: self.size] = 1

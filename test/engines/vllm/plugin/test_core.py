@@ -7,7 +7,7 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.engines.freeze_server import SCENE, TELLO, Server
+from support.engines.freeze_server import SCENE, TELLO, Server, finish
 from support.examples import examples
 
 from timely_llm_ros.engines import Cancel, Resume, RobotIdleAt, Suspend
@@ -42,7 +42,7 @@ def test_vllms_own_limit_ends_an_answer_with_what_was_written() -> None:
     for _ in range(12):
         server.step()
     step = server.core.begin_step([Work('chat', 1, 30)], server.now_s)
-    server.core.finish_step(step, [New('chat', [101], 'length')], server.now_s)
+    finish(server.core, step, [New('chat', [101], 'length')], server.now_s)
     server.events += server.core.generations.take_events()
     (ended,) = (e for e in server.events if isinstance(e, GenerationEnded))
     assert (ended.reason, server.texts('chat')) == ('length', ['One.', ' And more'])
@@ -98,13 +98,13 @@ def test_who_was_begun_again_after_a_segment_competes_anew(interrupts: bool) -> 
     step = core.begin_step([Work('a', 1, 100)], server.now_s)
     server.add('b', 'scan;', URGENT)
     token = server.left['a'].pop(0)
-    assert not core.decides([New('a', [token])])
-    core.finish_step(step, [New('a', [token])], server.now_s)
+    assert not core.decisive([New('a', [token])])
+    finish(core, step, [New('a', [token])], server.now_s)
     again = core.begin_step([Work('a', 1, 101)], server.now_s)
     core.compete_anew(step)
     assert core.generations.table.phase('a') is Phase.SUSPENDED
     assert core.choose(server.now_s) == ['b']
-    core.finish_step(again, [New('a', [server.left['a'].pop(0)])], server.now_s)
+    finish(core, again, [New('a', [server.left['a'].pop(0)])], server.now_s)
     core.begin_step([Work('b', 10, 10)], server.now_s)
     # In the middle of a segment there is nothing to compete for.
     core.compete_anew(again)
@@ -136,14 +136,14 @@ def test_whoever_is_in_another_step_of_a_pipeline_runs_too() -> None:
         Phase.RUNNING,
     )
     core.generations.apply(Suspend('a'))
-    core.finish_step(first, [New('a', [ord('t')])], 0.2)
+    finish(core, first, [New('a', [ord('t')])], 0.2)
     third = core.begin_step([], 0.2)
     assert (core.generations.table.phase('a'), core.generations.table.phase('b')) == (
         Phase.HELD,
         Phase.RUNNING,
     )
-    core.finish_step(second, [New('b', [ord('t')])], 0.3)
-    core.finish_step(third, [], 0.3)
+    finish(core, second, [New('b', [ord('t')])], 0.3)
+    finish(core, third, [], 0.3)
     core.begin_step([], 0.4)
     assert core.generations.table.phase('b') is Phase.SUSPENDED
 
@@ -242,14 +242,14 @@ def test_a_prompt_that_is_partly_computed_competes_as_one_that_must_be() -> None
     core = server.core
     assert core.choose(0.0) == ['a']
     step = core.begin_step([Work('a', 6, 6)], 0.0)
-    core.finish_step(step, [], 0.5)
+    finish(core, step, [], 0.5)
     assert core.generations.table.phase('a') is Phase.QUEUED
     assert not core.generations.step_times.known
     step = core.begin_step([Work('a', 4, 10)], 0.5)
     assert core.generations.table.phase('a') is Phase.RUNNING
-    core.finish_step(step, [New('a', [ord('l')])], 0.75)
+    finish(core, step, [New('a', [ord('l')])], 0.75)
     step = core.begin_step([Work('a', 1, 11)], 0.75)
-    core.finish_step(step, [New('a', [ord('a')])], 1.0)
+    finish(core, step, [New('a', [ord('a')])], 1.0)
     assert core.generations.step_times.expected_s(1) == 0.25
     assert core.generations.step_times.prefill_s == pytest.approx(0.5), 'both parts, less a step'
 
@@ -260,7 +260,7 @@ def test_tokens_that_must_follow_count_as_forwarded_and_their_step_as_one_of_dec
     server.step()
     core, (generation,) = server.core, tuple(server.core.generations)
     step = core.begin_step([Work('a', 1, 11)], server.now_s)
-    core.finish_step(step, [New('a', list(b'akeoff;la'))], server.now_s)
+    finish(core, step, [New('a', list(b'akeoff;la'))], server.now_s)
     server.events += core.generations.take_events()
     assert server.texts('a') == ['takeoff;']
     assert (generation.tokens, generation.forwarded, generation.brought) == (10, 8, 9)
@@ -272,5 +272,5 @@ def test_tokens_that_must_follow_count_as_forwarded_and_their_step_as_one_of_dec
     core.compete_anew(step)
     assert core.generations.phase(generation) is Phase.SUSPENDED
     # The rest of a prompt is no such step.
-    core.finish_step(step, [New('a', list(b'n'))], server.now_s)
+    finish(core, step, [New('a', list(b'n'))], server.now_s)
     assert not core.begin_step([Work('a', 2, 21)], server.now_s).decodes_only

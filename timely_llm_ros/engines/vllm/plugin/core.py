@@ -5,7 +5,9 @@ is::
 
     ids = core.choose(now_s)            # best rank first
     step = core.begin_step(rows, now_s) # what vLLM made of them
-    core.finish_step(step, tokens, now_s)
+    core.end_step(step, now_s)
+    core.take(core.decisive(news), now_s)
+    core.finish_step(step, others, now_s)   # now, or once the next step is computed
 
 This module imports no vLLM.
 """
@@ -246,30 +248,29 @@ class FreezeCore:
             self._under_way.append(begun_step)
         return begun_step
 
-    def decides(self, news: Iterable[New]) -> bool:
-        """Whether a step's tokens may change who is to run in the very next one.
+    def decisive(self, news: Iterable[New]) -> list[New]:
+        """Return those of a step's news that may change who is to run in the very next one.
 
         They do where a generation ends or must wait for its robot's value. A generation that
         completes a segment goes on for one more token, which is not lost, and then competes anew,
         see :meth:`compete_anew`. Only in a pipeline, where that token would come a round later, it
-        gives way at once if others wait. Where nothing is decided, :meth:`finish_step` may be
-        called while the next step is computed.
+        gives way at once if others wait.
         """
-        for name, token_ids, reason in news:
-            generation = self.generations.get(name)
-            if reason is not None or generation is None:
-                return True
-            segmenter = generation.segmenter
-            decisive = self._texts.decisive(segmenter.marks)
-            if decisive is None or not decisive.isdisjoint(token_ids):
-                if not self._texts.ends.isdisjoint(token_ids) or (self.pipeline and self._crowded):
-                    return True
-                if segmenter.may_await(self._texts.decode(token_ids)):
-                    return True
-        return False
+        return [new for new in news if self._decides(new)]
 
-    def finish_step(self, step: Step, news: Iterable[New], now_s: float) -> None:
-        """Take a step's tokens."""
+    def _decides(self, new: New) -> bool:
+        generation = self.generations.get(new.name)
+        if new.reason is not None or generation is None:
+            return True
+        decisive = self._texts.decisive(generation.segmenter.marks)
+        if decisive is not None and decisive.isdisjoint(new.token_ids):
+            return False
+        if not self._texts.ends.isdisjoint(new.token_ids) or (self.pipeline and self._crowded):
+            return True
+        return generation.segmenter.may_await(self._texts.decode(new.token_ids))
+
+    def end_step(self, step: Step, now_s: float) -> None:
+        """Note that a step is over; its tokens are still to be taken."""
         if step in self._under_way:
             # Steps end in their order; those before this one were given up.
             del self._under_way[: self._under_way.index(step) + 1]
@@ -283,10 +284,17 @@ class FreezeCore:
         elif batch:
             self._observe_prompts(step, step_s)
         self.generations.spend(step.generations, step_s)
+
+    def take(self, news: Iterable[New], now_s: float) -> None:
+        """Take some of a step's tokens."""
         for name, token_ids, reason in news:
-            generation_now = self.generations.get(name)
-            if generation_now is not None:
-                self._take_all(generation_now, token_ids, reason, now_s)
+            generation = self.generations.get(name)
+            if generation is not None:
+                self._take_all(generation, token_ids, reason, now_s)
+
+    def finish_step(self, step: Step, news: Iterable[New], now_s: float) -> None:
+        """Take the rest of a step's tokens; the next step may be under way by then."""
+        self.take(news, now_s)
         alive = [generation for generation in step.generations if not generation.ended]
         self.generations.count(alive)
 

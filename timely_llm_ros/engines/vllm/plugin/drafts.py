@@ -20,10 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class _Plan:
-    """A plan as far as it is written, and its text's incomplete character."""
+    """A plan as far as it was read, its text's incomplete character, and what is unread.
+
+    Of that: a draft as far as it came true, and the token behind it, then those that must follow.
+    """
 
     written: WrittenPlan
     text: TextStream = field(default_factory=TextStream)
+    unread: list[tuple[Sequence[int], Sequence[int]]] = field(default_factory=list)
 
 
 class PlanDrafts:
@@ -36,6 +40,7 @@ class PlanDrafts:
     def __init__(self, texts: TokenCodec) -> None:
         self._texts = texts
         self._plans: dict[str, _Plan] = {}
+        self._ended: list[_Plan] = []
         self._recent = RecentPlans()
 
     def begin(self, request_id: str, skill_set: str) -> None:
@@ -45,8 +50,17 @@ class PlanDrafts:
     def end(self, request_id: str) -> None:
         """Remember what was written of a plan that has ended; others are ignored."""
         plan = self._plans.pop(request_id, None)
-        if plan is not None and plan.written.runs:
-            self._recent.learn(plan.written)
+        if plan is not None:
+            self._ended.append(plan)
+
+    def catch_up(self) -> None:
+        """Read what steps brought, and learn from plans that have ended."""
+        for plan in (*self._ended, *self._plans.values()):
+            self._read(plan)
+        for plan in self._ended:
+            if plan.written.runs:
+                self._recent.learn(plan.written)
+        self._ended.clear()
 
     def fork(self, request_id: str, branch_id: str, token_ids: Sequence[int]) -> None:
         """Follow a branch of a plan from the value on that it goes on by."""
@@ -66,25 +80,19 @@ class PlanDrafts:
     def observe(self, request_id: str, token_ids: Sequence[int]) -> None:
         """Go on with a plan by its robot's value."""
         if (plan := self._plans.get(request_id)) is not None:
+            self._read(plan)
             plan.written.go_on(self._push(plan, token_ids))
 
     def take(self, request_id: str, token_ids: Sequence[int], forced: Sequence[int]) -> None:
-        """Go on with a plan by what a step brought.
+        """Go on with a plan by what a step brought, which is read later.
 
         Args:
             request_id: Whose plan it is.
             token_ids: A draft as far as it came true, and the token behind it.
             forced: Those that must follow.
         """
-        plan = self._plans.get(request_id)
-        if plan is None:
-            return
-        for place, token in enumerate((*token_ids, *forced)):
-            ends = token in self._texts.end_ids
-            text = '' if ends else self._push(plan, (token,))
-            # A draft is a token that was chosen elsewhere, and what had to follow it there.
-            chosen = ends or place in (0, len(token_ids) - 1)
-            (plan.written.choose if chosen else plan.written.follow)(token, text)
+        if (plan := self._plans.get(request_id)) is not None:
+            plan.unread.append((tuple(token_ids), tuple(forced)))
 
     def draft(
         self,
@@ -104,8 +112,11 @@ class PlanDrafts:
             worth: Whether to compute a draft that has such a chance and so many tokens.
         """
         plan = self._plans.get(request_id)
-        found = None if plan is None else self._recent.next(plan.written, grammar.allows)
-        if plan is None or found is None:
+        if plan is None:
+            return []
+        self._read(plan)
+        found = self._recent.next(plan.written, grammar.allows)
+        if found is None:
             return []
         run, chance = found
         if run[0] in self._texts.end_ids or len(run) > most or not worth(chance, len(run)):
@@ -115,6 +126,16 @@ class PlanDrafts:
         if any(plan.written.ends_statement(text[:end]) for end in ends):
             return []
         return grammar.validate_tokens(list(run))
+
+    def _read(self, plan: _Plan) -> None:
+        for token_ids, forced in plan.unread:
+            for place, token in enumerate((*token_ids, *forced)):
+                ends = token in self._texts.end_ids
+                text = '' if ends else self._push(plan, (token,))
+                # A draft is a token that was chosen elsewhere, and what had to follow it there.
+                chosen = ends or place in (0, len(token_ids) - 1)
+                (plan.written.choose if chosen else plan.written.follow)(token, text)
+        plan.unread.clear()
 
     def _push(self, plan: _Plan, token_ids: Sequence[int]) -> str:
         return ''.join(plan.text.push(self._texts.bytes_of(token)) for token in token_ids)

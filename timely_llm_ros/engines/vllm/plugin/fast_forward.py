@@ -87,6 +87,7 @@ class FastForward(_Vllm):  # type: ignore[misc, valid-type]
 
     def get_grammar_bitmask(self, scheduler_output: Any) -> Any:
         """Compute the masks behind drafts too."""
+        self._drafts.catch_up()
         drafted = scheduler_output.scheduled_spec_decode_tokens
         if drafted:
             manager = self.structured_output_manager

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import torch
 from vllm.v1.structured_output.backend_types import StructuredOutputGrammar
 
-from timely_llm_ros.engines.texts import allow_all_or_none, only_token
+from timely_llm_ros.engines.texts import allow_all_or_none
 from timely_llm_ros.engines.vllm.plugin.control import is_named
 from timely_llm_ros.skills.grammar import decoding_grammar
 
@@ -28,6 +29,7 @@ class KeptGrammar(StructuredOutputGrammar):  # type: ignore[misc]
     def __init__(self, grammar: Any, keeper: PlanKeeper, texts: TokenTexts) -> None:
         self._grammar, self._keeper, self._texts = grammar, keeper, texts
         self._ends, self._writable = texts.end_ids, texts.writable
+        self._unwritable = texts.unwritable_ids
         self._words = texts.mask_words
         self._row: Any = None
         self._known = False
@@ -64,25 +66,26 @@ class KeptGrammar(StructuredOutputGrammar):  # type: ignore[misc]
         if not self._advance(request_id, [*tokens]):
             return []
         forced: list[int] = []
-        while len(forced) < most and self._may_force():
-            only = only_token(self._mask() & self._writable)
-            if only is None:
-                break
-            forced.append(only)
-            if only in self._ends or not self._advance(request_id, [only]):
+        while found := self._following(most - len(forced)):
+            forced += found
+            if found[0] in self._ends or not self._advance(request_id, found):
                 break
         self._ahead = [*tokens, *forced]
         return forced
 
-    def _may_force(self) -> bool:
-        """Whether there may be only one token, without the mask, for which the worker would wait.
+    def _following(self, most: int) -> list[int]:
+        """Return what must follow, or its beginning, without masks: the worker waits for it.
 
-        A token that is the only one begins every text that may follow.
+        llguidance allows only a text's usual tokens where the text is certain, and tells them.
         """
         matcher = getattr(self._grammar, 'll_matcher', None)
-        if self._known or matcher is None:
-            return True
-        return bool(matcher.compute_ff_bytes()) or bool(matcher.is_stopped())
+        if matcher is None or most <= 0:
+            return []
+        if matcher.is_stopped():
+            return [*self._ends] if len(self._ends) == 1 else []
+        usual = matcher.compute_ff_tokens()[:most] if matcher.compute_ff_bytes() else ()
+        certain = self._keeper.certain(usual) if usual else ()
+        return [*takewhile(lambda token: token not in self._unwritable, certain)]
 
     def observe(self, request_id: str, tokens: list[int]) -> bool:
         """Advance by tokens of a robot's answer."""

@@ -11,7 +11,8 @@ vLLM's engine core process imports this module by ``scheduler_cls``. Options com
 that part is served as text that is never cut.
 
 The worker waits from its answer to its next order. In that time the scheduler only decides who runs
-next. It does everything else, and chooses for the step after, while the worker computes.
+next, and takes only tokens that matter for this. It does everything else, and chooses for the step
+after, while the worker computes.
 """
 
 from __future__ import annotations
@@ -149,7 +150,8 @@ class FreezeMixin(AwaitedValues):
             self._release_compiled()
         chosen, self._chosen = self._chosen, None
         if chosen is None:
-            self._catch_up()
+            if self._scheduled is not None:
+                self._catch_up()
             chosen = self._choose(now_s)
         running, entering = [], []
         adapters: set[int] = set()
@@ -208,13 +210,17 @@ class FreezeMixin(AwaitedValues):
             for out in group.outputs
             if out.request_id in name_of
         ]
-        self._unread = step, news, now_s
-        if core.decides(news):
+        core.end_step(step, now_s)
+        decisive = core.decisive(news)
+        if decisive:
             self._disturb()
-            for new in news:
-                request = self._request_of.get(new.name)
-                if request and request.num_in_flight_tokens and core.awaits_value(new.name):
-                    drop_in_flight(request)
+            core.take(decisive, now_s)
+        self._unread = step, [new for new in news if new not in decisive], now_s
+        for new in decisive:
+            self._follow(new.name)
+            request = self._request_of.get(new.name)
+            if request and request.num_in_flight_tokens and core.awaits_value(new.name):
+                drop_in_flight(request)
         if self._unsaid:
             tell_ended(outputs, self._unsaid)
             self._unsaid.clear()
@@ -228,6 +234,7 @@ class FreezeMixin(AwaitedValues):
 
     def finish_requests(self, request_ids: Any, finished_status: Any) -> Any:
         """End requests, frozen ones too."""
+        self._catch_up()
         self._disturb()
         finished = super().finish_requests(request_ids, finished_status)
         for request in finished:
@@ -252,6 +259,7 @@ class FreezeMixin(AwaitedValues):
         Returns:
             A future that is done once the answer may go; None if it may go at once.
         """
+        self._catch_up()
         self._disturb()
         written = False
         if isinstance(message, SkillSet):
@@ -309,11 +317,10 @@ class FreezeMixin(AwaitedValues):
 
     def _disturb(self) -> None:
         """Note that something happens that the next step's choice has not seen."""
-        self._catch_up()
         self._chosen = self._competing = None
 
     def _catch_up(self) -> None:
-        """Take a step's tokens, then note the step that was scheduled behind it."""
+        """Take the rest of a step's tokens, then note the step that was scheduled behind it."""
         unread, self._unread = self._unread, None
         if unread is not None:
             step, news, taken_s = unread
