@@ -226,7 +226,12 @@ def _general() -> dict[str, Any]:
         ),
     )
     same = next(it for it in read('llm_serving').targets if it.name.startswith('share of plans'))
-    return {**found, 'same': same.value, 'ways': contention(found['contention']['served']), 'chats': chats}
+    return {
+        **found,
+        'same': same.value,
+        'ways': contention(found['contention']['served']),
+        'chats': chats,
+    }
 
 
 def contention(served: Sequence[dict[str, Any]]) -> str:

@@ -10,12 +10,14 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from benchmarks.workloads import WORKLOADS, System, check_all_succeeded, compose, run_workload
+from timely_llm_ros.engines.simulated import find_hardware
 from timely_llm_ros.scheduling import SchedulingOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from benchmarks.workloads import ServedTask
+    from timely_llm_ros.evaluation import Workload
     from timely_llm_ros.utility import TimeUtility
 
 PAPER = SchedulingOptions(
@@ -53,6 +55,14 @@ def paper_admission(admission: str, cap: int = 12) -> System:
         case _:
             raise ValueError(f"admission {admission!r}: expected 'printed' or 'feasible'")
     return System(f'paper {admission}', max_running=cap, scheduling=scheduling)
+
+
+def paper_cost_s(workload: Workload) -> float:
+    """Return what one task costs the paper's engine (s), in the mean."""
+    times = find_hardware('toy').step_time
+    return statistics.fmean(
+        times.prefill_s + task.tokens * times.decode_s for task in workload.tasks
+    )
 
 
 LOOKAHEAD = SchedulingOptions(network_s=0.008)

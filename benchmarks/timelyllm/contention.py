@@ -33,6 +33,7 @@ from rich.progress import Progress
 
 from benchmarks.common import COUNT, Number, arguments, running_fleet, save
 from benchmarks.field import FIELD, LENT_OURS, PLUGIN
+from benchmarks.timelyllm.comparison import paper_cost_s
 from benchmarks.timelyllm.systems import (
     WAYS,
     Served,
@@ -47,7 +48,6 @@ from benchmarks.timelyllm.systems import (
 from benchmarks.workloads import WORKLOADS, compose
 from timely_llm_ros.clock import WallClock
 from timely_llm_ros.engines import GenerationEnded, create_engine
-from timely_llm_ros.engines.simulated import find_hardware
 from timely_llm_ros.engines.torch import TorchConfig
 from timely_llm_ros.planner import Task, TaskEnded
 from timely_llm_ros.sample_tasks import KINDS, TaskSample, sample_task
@@ -241,14 +241,6 @@ def served_as(way: Way, engine: TorchConfig, batch: int) -> TorchConfig:
         policy=way.policy,
         max_running=batch,
         scheduling=way.scheduling,
-    )
-
-
-def paper_cost_s(workload: Workload) -> float:
-    """Return what one task costs the paper's engine (s), in the mean."""
-    times = find_hardware('toy').step_time
-    return statistics.fmean(
-        times.prefill_s + task.tokens * times.decode_s for task in workload.tasks
     )
 
 

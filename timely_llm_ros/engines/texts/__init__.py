@@ -7,10 +7,10 @@ from timely_llm_ros.engines.texts.recent_plans import RecentPlans, WrittenPlan
 from timely_llm_ros.engines.texts.server_texts import ServerTexts
 from timely_llm_ros.engines.texts.text_stream import TextStream
 from timely_llm_ros.engines.texts.token_codec import NO_FORCING, TokenCodec
-from timely_llm_ros.engines.texts.token_texts import GrammarState, TokenTexts, only_token
+from timely_llm_ros.engines.texts.token_texts import GrammarState, TokenTexts
 
 __all__ = [
     'NO_FORCING', 'GrammarState', 'PlanKeeper', 'PlanKeepers', 'PromptTokens', 'RecentPlans',
     'ServerTexts', 'TextStream', 'TokenCodec', 'TokenTexts', 'WrittenPlan', 'allow_all_or_none',
-    'load_texts', 'only_token',
+    'load_texts',
 ]  # fmt: skip

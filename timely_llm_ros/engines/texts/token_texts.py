@@ -110,15 +110,6 @@ class TokenTexts(TokenCodec):
         return GrammarState(compiled.deep_copy(), self.writable, keeper)
 
 
-def only_token(mask: NDArray[np.int32]) -> int | None:
-    """Return the one token that a mask allows; None where there are several, or none."""
-    words = np.flatnonzero(mask)
-    if words.size != 1:
-        return None
-    bits = int(mask[words[0]]) & 0xFFFFFFFF
-    return 32 * int(words[0]) + bits.bit_length() - 1 if bits.bit_count() == 1 else None
-
-
 class GrammarState:
     """Where one generation stands in its grammar.
 
@@ -156,7 +147,11 @@ class GrammarState:
     @property
     def only(self) -> int | None:
         """The one token that may come next; None where there are several, or none."""
-        return only_token(self.allowed)
+        words = np.flatnonzero(self.allowed)
+        if words.size != 1:
+            return None
+        bits = int(self.allowed[words[0]]) & 0xFFFFFFFF
+        return 32 * int(words[0]) + bits.bit_length() - 1 if bits.bit_count() == 1 else None
 
     def take(self, tokens: Sequence[int], *, observed: bool = False) -> None:
         """Advance by tokens; ``observed`` are the robot's.

@@ -150,7 +150,7 @@ class FreezeMixin(AwaitedValues):
             self._release_compiled()
         chosen, self._chosen = self._chosen, None
         if chosen is None:
-            if self._scheduled is not None:
+            if self._scheduled is not None:  # It runs, of which the choice must know.
                 self._catch_up()
             chosen = self._choose(now_s)
         running, entering = [], []
