@@ -269,9 +269,11 @@ def test_drafts_learn_the_same_of_a_plan_that_was_written_ahead(texts: TokenText
 def test_no_interleaving_corrupts_anything(
     texts: TokenTexts, way: dict[str, Any], blocks: int
 ) -> None:
-    ahead = 0
-    for seed in range(4):
+    ahead = seed = 0
+    # Whether there is idle time to write ahead in also depends on how long steps took.
+    while seed < 4 or (not ahead and seed < 20):
         bench = greedy(texts, way, blocks)
         tear(bench, random.Random(seed), robots=('one', 'two') if seed % 2 else ())
         ahead += sum(bool(bench.ahead(place)) for place in range(len(bench.steps)))
+        seed += 1
     assert ahead > 0
