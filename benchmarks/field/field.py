@@ -1,10 +1,11 @@
 """Our way to serve against the rankings of other systems, on virtual time.
 
-    .venv/bin/python -m benchmarks.field.field [--workloads wid1 wid2 wid3] [--loads 0.5 1 2 3]
+    .venv/bin/python -m benchmarks.field.field [--workloads wid1 others] [--loads 0.5 1 2 3]
         [--seeds 20] [--searched 2] [--bursts 15] [--only kairos ...] [--json FILE]
 
-A load of 1 is the workload of TimelyLLM's table 3; others have so many times its bursts. A draw
-lasts until a load of 1 has had so many bursts on average. Each task
+A load of 1 is the workload of TimelyLLM's table 3; others have so many times its bursts. The
+workload ``others`` has the right plans of VirtualHome and BEHAVIOR, at a load of 1 one a second. A
+draw lasts until a load of 1 has had so many bursts on average. Each task
 names the robot with fewest open tasks and queues there; its utility counts from when it came. All
 tasks have the floor 0, so what is worth nothing any more is dropped under every policy.
 
@@ -32,7 +33,15 @@ from benchmarks.common import COUNT, POSITIVE, Target, arguments, save
 from benchmarks.field import LENT_OURS, OURS
 from benchmarks.field.policies import FIELD
 from benchmarks.overload import Way, greatest_goodput, serve
-from benchmarks.workloads import WORKLOADS, System, compose
+from benchmarks.workloads import (
+    EVENTS_PER_TASK,
+    ROBOTS,
+    WORKLOADS,
+    System,
+    compose,
+    compose_of_others,
+    shapes_of_others,
+)
 from lrtrace.statistics import percentile
 from timely_llm_ros.engines.simulated import find_hardware
 from timely_llm_ros.planner import PlannerConfig
@@ -45,6 +54,7 @@ if TYPE_CHECKING:
     from timely_llm_ros.evaluation import Workload
 
 OTHERS = (*FIELD, 'fcfs', 'edf', 'utility')
+PLANS_OF_OTHERS = 'others'
 HARDWARE = 'toy'
 LARGEST_BATCH = 16
 FIRST_SEARCHED_SEED = 1000
@@ -107,6 +117,8 @@ class Cell:
 
     def draw(self, seed: int) -> Workload:
         """Draw the tasks."""
+        if self.workload == PLANS_OF_OTHERS:
+            return compose_of_others(shapes_of_others(), self.load, ROBOTS, self.duration_s, seed)
         spec = WORKLOADS[self.workload]
         return compose(
             replace(spec, events_per_s=self.load * spec.events_per_s, duration_s=self.duration_s),
@@ -300,7 +312,8 @@ def figures_of(
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument('--workloads', nargs='+', choices=WORKLOADS, default=list(WORKLOADS))
+    every = [*WORKLOADS, PLANS_OF_OTHERS]
+    parser.add_argument('--workloads', nargs='+', choices=every, default=every)
     parser.add_argument('--loads', type=POSITIVE, nargs='+', default=[0.5, 1, 2, 3])
     parser.add_argument('--only', nargs='*', choices=OTHERS, default=list(OTHERS))
     options = read_draws(parser)
@@ -312,7 +325,9 @@ def main() -> None:
     )
     for workload in options.workloads:
         rows: list[Row] = []
-        duration_s = options.bursts / WORKLOADS[workload].events_per_s
+        others = workload == PLANS_OF_OTHERS
+        events_per_s = EVENTS_PER_TASK if others else WORKLOADS[workload].events_per_s
+        duration_s = options.bursts / events_per_s
         for load in options.loads:
             cell = Cell(workload, load, duration_s)
             rows += measure(cell, options.only, range(options.seeds), options.searched)

@@ -23,7 +23,8 @@ from rich.progress import track
 from rich.table import Table
 
 from benchmarks.common import COUNT, FROM_ZERO, Target, arguments, save
-from benchmarks.suites.load import OURS, Shape, best_of, compose, describe, serve, systems
+from benchmarks.suites.load import OURS, best_of, serve, systems
+from benchmarks.workloads import ROBOTS, compose_of_others, describe_plans, shape_of
 from timely_llm_ros.engines.texts import load_texts
 from timely_llm_ros.engines.tokens import find_model
 from timely_llm_ros.errors import PlanError
@@ -34,12 +35,13 @@ from timely_llm_ros.evaluation.suites import (
     suite_folder,
     travel,
 )
-from timely_llm_ros.skills import Call, parse
+from timely_llm_ros.skills import parse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from benchmarks.timelyllm import Summary
+    from benchmarks.workloads import Shape
     from timely_llm_ros.engines.texts import TokenTexts
     from timely_llm_ros.evaluation.suites import Suite, SuiteTask
 
@@ -47,7 +49,7 @@ EXPECTED = {'virtualhome': 342, 'behavior': 100, 'libero': 130}
 OWN_PLANS = 'libero'
 """The suite whose right plans are ours: they are no load that somebody else thought of."""
 
-ROBOTS, DURATION_S, HARDWARE = 150, 240.0, 'toy'
+DURATION_S, HARDWARE = 240.0, 'toy'
 LOADS: tuple[float, ...] = (0.5, 1.0)
 """Tasks per second; from their execution alone the fleet has room for about three."""
 
@@ -79,7 +81,7 @@ def main(given: Sequence[str] | None = None) -> None:
         targets.append(Target(f'goals of LIBERO reached, of {goals}', same[OWN_PLANS], '>=', goals))
     figures: dict[str, Any] = {
         'suites': {name: row.figures() for name, row in rows.items()},
-        'plans': describe(shapes),
+        'plans': describe_plans(shapes),
         'loads': {},
     }
     for load in LOADS if options.seeds else ():
@@ -115,7 +117,7 @@ class Row:
             'gold': dict(self.gold),
             'not_expressed': self.not_expressed,
             'differ': self.differ,
-            'plans': describe(self.shapes),
+            'plans': describe_plans(self.shapes),
         }
 
     def _take(self, task: SuiteTask) -> None:
@@ -129,7 +131,7 @@ class Row:
         ):
             self.gold[word] += bool(holds)
         try:
-            statements = parse(task.gold, suite.skill_set, task.scene)
+            parse(task.gold, suite.skill_set, task.scene)
         except PlanError as err:
             self.not_expressed[task.name] = f'{type(err).__name__}: {err}; {gold.refused}'
             return
@@ -146,21 +148,11 @@ class Row:
             self.differ.append(task.name)
         cut = suite.judge(task.name, suite.answer(task.name, journey.calls[:-1]))
         counts['success without the last action'] += cut.success
-        calls = tuple(it for it in statements if isinstance(it, Call))
-        self.shapes.append(Shape(suite.name, self._lengths(ids), calls, task, suite.skill_set))
-
-    def _lengths(self, tokens: Sequence[int]) -> tuple[int, ...]:
-        """Return how many tokens each statement has."""
-        found, begun = [], 0
-        for place, token in enumerate(tokens, 1):
-            if b';' in self._texts.bytes_of(token):
-                found.append(place - begun)
-                begun = place
-        return tuple(found)
+        self.shapes.append(shape_of(suite, task, self._texts, ids))
 
 
 def _serve(shapes: Sequence[Shape], load: float, seeds: int) -> dict[str, Summary]:
-    draws = [compose(shapes, load, ROBOTS, DURATION_S, seed) for seed in range(seeds)]
+    draws = [compose_of_others(shapes, load, ROBOTS, DURATION_S, seed) for seed in range(seeds)]
     title = f'{load:g} tasks/s'
     everyone = track(systems(), title, console=Console(stderr=True))
     found = {system.name: serve(system, draws, HARDWARE) for system in everyone}

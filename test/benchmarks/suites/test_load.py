@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from benchmarks.suites import OURS, best_of
-from benchmarks.suites.load import MOST_TASKS, Shape, compose, describe, serve, systems
+from benchmarks.suites.load import serve, systems
+from benchmarks.workloads import Shape, compose_of_others, describe_plans
+from benchmarks.workloads.plans_of_others import MOST_TASKS
 from timely_llm_ros.evaluation.suites import SuiteTask
 from timely_llm_ros.skills import Call, Scene, SceneObject, parse
 from timely_llm_ros.skills.loading import find_skill_set
@@ -24,9 +26,9 @@ SHAPES = [
 
 
 def test_a_load_follows_from_its_seed_and_keeps_the_shape_of_plans() -> None:
-    load = compose(SHAPES, 2.0, 5, 60.0, 0)
-    assert load == compose(SHAPES, 2.0, 5, 60.0, 0)
-    assert load != compose(SHAPES, 2.0, 5, 60.0, 1)
+    load = compose_of_others(SHAPES, 2.0, 5, 60.0, 0)
+    assert load == compose_of_others(SHAPES, 2.0, 5, 60.0, 0)
+    assert load != compose_of_others(SHAPES, 2.0, 5, 60.0, 1)
     assert {tuple(it.tokens for it in task.segments) for task in load.tasks} == {(7, 9), (7, 8, 2)}
     for task in load.tasks:
         # A walk takes six seconds, give or take two standard deviations of 15 %.
@@ -38,7 +40,7 @@ def test_a_load_follows_from_its_seed_and_keeps_the_shape_of_plans() -> None:
 
 
 def test_what_plans_cost_is_told() -> None:
-    found = describe(SHAPES)
+    found = describe_plans(SHAPES)
     assert found['mean_actions'] == 2.5
     assert found['mean_tokens'] == 16.5
     assert found['most_tokens'] == 17
@@ -50,6 +52,6 @@ def test_a_way_is_shown_at_the_batch_with_which_it_earns_most() -> None:
 
 
 def test_every_system_serves_the_load() -> None:
-    load = compose(SHAPES, 1.0, 5, 10.0, 0)
+    load = compose_of_others(SHAPES, 1.0, 5, 10.0, 0)
     for system in systems((4,)):
         assert serve(system, [load], 'toy').utility <= 2.0
