@@ -98,10 +98,21 @@ class StepTimes:
         self._prefills += 1
         self.prefill_s += weight * (prefill_s - self.prefill_s)
 
-    @property
-    def row_s(self) -> float:
-        """The least that a generation's share of a step took so far (s); 0 before the first."""
-        return min((mean_s / batch for batch, mean_s in self._mean_s.items()), default=0.0)
+    def row_s(self, most: int) -> float:
+        """Return a generation's share of a full step, which has ``most`` (s); 0 before any step.
+
+        As long as none was full, a full one lies on the line through the smallest and the largest:
+        what is dear in steps that are half empty is not, and is to fill them.
+        """
+        shares_s = [mean_s / batch for batch, mean_s in self._mean_s.items()]
+        if not shares_s:
+            return 0.0
+        least, largest = min(self._mean_s), max(self._mean_s)
+        if largest < most:
+            longer_s = self._mean_s[largest] - self._mean_s[least]
+            rise_s = max(0.0, longer_s) / max(1, largest - least)
+            shares_s.append((self._mean_s[largest] + rise_s * (most - largest)) / most)
+        return min(shares_s)
 
     def expected_s(self, batch: int) -> float | None:
         """Return the expected step time; None before the first observation.
