@@ -7,7 +7,7 @@ from typing import Any
 from benchmarks.field import LENT_OURS, OURS
 from benchmarks.pages.writing import read, table
 
-FILES = ('field_wid1', 'field_wid2', 'field_wid3')
+FILES = ('field_wid1', 'field_wid2', 'field_wid3', 'field_others')
 """Which files have the workloads."""
 
 
