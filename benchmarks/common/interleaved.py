@@ -7,6 +7,7 @@ the machine costs, it costs all of them alike.
 
 from __future__ import annotations
 
+import statistics
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -89,3 +90,8 @@ def gain_errors(ways: Iterable[Way], base: Way, seed: int = 0) -> dict[str, floa
     drawn = np.random.default_rng(seed).integers(0, BLOCKS, (RESAMPLES, BLOCKS))
     below = base.resampled_s(drawn)
     return {way.name: float(np.std(below / way.resampled_s(drawn))) for way in ways}
+
+
+def standard_error(values: Sequence[float]) -> float:
+    """Return the standard error of a mean; 0 of a single value."""
+    return statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0

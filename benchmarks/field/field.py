@@ -29,7 +29,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from benchmarks.common import COUNT, POSITIVE, Target, arguments, save
+from benchmarks.common import COUNT, POSITIVE, Target, arguments, save, standard_error
 from benchmarks.field import LENT_OURS, OURS
 from benchmarks.field.policies import FIELD
 from benchmarks.overload import Way, greatest_goodput, serve
@@ -143,6 +143,13 @@ class Draw:
     responses_s: tuple[float, ...]
 
 
+def events_per_s(workload: str) -> float:
+    """Return how many bursts a workload has at a load of 1."""
+    if workload == PLANS_OF_OTHERS:
+        return EVENTS_PER_TASK
+    return WORKLOADS[workload].events_per_s
+
+
 def serve_draw(cell: Cell, seed: int, policy: str, setting: Setting) -> Draw:
     """Serve one draw."""
     workload = cell.draw(seed)
@@ -252,15 +259,10 @@ def _row(
         earned / most if most else 1.0,
         percentile([it for draw in draws for it in draw.responses_s], 0.99),
         statistics.fmean(behind),
-        error(behind),
+        standard_error(behind),
         statistics.fmean(fewer),
-        error(fewer),
+        standard_error(fewer),
     )
-
-
-def error(values: Sequence[float]) -> float:
-    """Return the standard error of a mean."""
-    return statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
 
 
 def show(row: Row) -> None:
@@ -319,15 +321,15 @@ def main() -> None:
     options = read_draws(parser)
     if options.json and len(options.workloads) > 1:
         parser.error(f'--json {options.json}: expected one workload, as each has a file')
+    if PLANS_OF_OTHERS in options.workloads:
+        shapes_of_others()  # What is missing is told before hours of work.
     print(
         f'{"work":5} {"load":>4} {"policy":22} {"mean U":>7} {"behind":>7} {"":6} {"in time/s":>7} '
         f'{"fewer":>7} {"":6} {"share":>6} {"p99 s":>6}  setting'
     )
     for workload in options.workloads:
         rows: list[Row] = []
-        others = workload == PLANS_OF_OTHERS
-        events_per_s = EVENTS_PER_TASK if others else WORKLOADS[workload].events_per_s
-        duration_s = options.bursts / events_per_s
+        duration_s = options.bursts / events_per_s(workload)
         for load in options.loads:
             cell = Cell(workload, load, duration_s)
             rows += measure(cell, options.only, range(options.seeds), options.searched)

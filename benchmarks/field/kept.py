@@ -38,13 +38,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from benchmarks.common import Target, arguments, save
+from benchmarks.common import Target, arguments, save, standard_error
 from benchmarks.field import OURS
 from benchmarks.field.field import (
     FIRST_SEARCHED_SEED,
     Cell,
     Setting,
-    error,
     figures_of,
     read_draws,
 )
@@ -339,9 +338,9 @@ def measure(cell: Cell, room: int, seeds: range, searched: int) -> list[Row]:
                 statistics.fmean(one.drops for one in draws),
                 statistics.fmean(one.prompts for one in draws),
                 statistics.fmean(behind),
-                error(behind),
+                standard_error(behind),
                 statistics.fmean(longer),
-                error(longer),
+                standard_error(longer),
             )
         )
         show(rows[-1])

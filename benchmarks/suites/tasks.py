@@ -131,7 +131,7 @@ class Row:
         ):
             self.gold[word] += bool(holds)
         try:
-            parse(task.gold, suite.skill_set, task.scene)
+            statements = parse(task.gold, suite.skill_set, task.scene)
         except PlanError as err:
             self.not_expressed[task.name] = f'{type(err).__name__}: {err}; {gold.refused}'
             return
@@ -148,7 +148,7 @@ class Row:
             self.differ.append(task.name)
         cut = suite.judge(task.name, suite.answer(task.name, journey.calls[:-1]))
         counts['success without the last action'] += cut.success
-        self.shapes.append(shape_of(suite, task, self._texts, ids))
+        self.shapes.append(shape_of(suite, task, statements, self._texts, ids))
 
 
 def _serve(shapes: Sequence[Shape], load: float, seeds: int) -> dict[str, Summary]:

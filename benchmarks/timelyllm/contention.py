@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import Progress
 
-from benchmarks.common import COUNT, Number, arguments, running_fleet, save
+from benchmarks.common import COUNT, Number, arguments, running_fleet, save, standard_error
 from benchmarks.field import FIELD, LENT_OURS, PLUGIN
 from benchmarks.timelyllm.comparison import paper_cost_s
 from benchmarks.timelyllm.systems import (
@@ -42,7 +42,6 @@ from benchmarks.timelyllm.systems import (
     best_of,
     means,
     show,
-    standard_error,
     targets,
 )
 from benchmarks.workloads import WORKLOADS, compose

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.common import Target
+from benchmarks.common import Target, standard_error
 from timely_llm_ros.scheduling import SchedulingOptions, ServingMode
 
 if TYPE_CHECKING:
@@ -134,11 +134,6 @@ def ahead(draws: Sequence[Sequence[Served]], one: Served, other: Served, of: str
     """Return by how much one way is ahead of another in a figure, draw by draw."""
     places = [next(i for i, row in enumerate(draws[0]) if _same(row, it)) for it in (one, other)]
     return [getattr(draw[places[0]], of) - getattr(draw[places[1]], of) for draw in draws]
-
-
-def standard_error(values: Sequence[float]) -> float:
-    """Return the standard error of a mean; 0 of a single value."""
-    return statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
 
 
 def _same(one: Served, other: Served) -> bool:

@@ -19,6 +19,7 @@ from itertools import product
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.common import standard_error
 from benchmarks.timelyllm import paper_cost_s
 from benchmarks.vllm.clients import SETTLE_S, Jobs, Ours, Stock, arguments
 from benchmarks.vllm.fleet import Fleet, Loop
@@ -240,11 +241,11 @@ def figures(runs: list[list[Job]], seconds: float) -> dict[str, float]:
         'urgent_tasks': len(urgent),
         'failed': sum(job.failed for job in jobs),
         'utility': statistics.fmean(utilities),
-        'utility_error': _error(utilities),
+        'utility_error': standard_error(utilities),
         'plans_per_s': statistics.fmean(rates),
-        'plans_per_s_error': _error(rates),
+        'plans_per_s_error': standard_error(rates),
         'utility_per_s': statistics.fmean(gained),
-        'utility_per_s_error': _error(gained),
+        'utility_per_s_error': standard_error(gained),
         'urgent_p50_ms': 1000 * statistics.median(urgent),
         'urgent_p99_ms': 1000 * percentile(urgent, 0.99),
         'urgent_p99_error_ms': 1000 * _percentile_error(urgent, 0.99),
@@ -259,10 +260,6 @@ def _line(found: dict[str, float]) -> str:
         f'{found["urgent_p50_ms"]:.0f} / {found["urgent_p99_ms"]:.0f} ms of '
         f'{found["urgent_tasks"]:.0f}'
     )
-
-
-def _error(values: list[float]) -> float:
-    return statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
 
 
 def _percentile_error(values: list[float], share: float) -> float:

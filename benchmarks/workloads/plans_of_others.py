@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+from rich.console import Console
+from rich.progress import track
+
 from timely_llm_ros.engines.texts import load_texts
 from timely_llm_ros.engines.tokens import find_model
 from timely_llm_ros.errors import PlanError
@@ -20,9 +23,9 @@ from timely_llm_ros.utility import NORMAL, URGENT
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from timely_llm_ros.engines.texts import TokenTexts
+    from timely_llm_ros.engines.texts import TokenCodec
     from timely_llm_ros.evaluation.suites import Suite, SuiteTask
-    from timely_llm_ros.skills import SkillSet
+    from timely_llm_ros.skills import SkillSet, Statement
 
 ROBOTS = 150
 
@@ -67,13 +70,15 @@ class Shape:
         )
 
 
-def shape_of(suite: Suite, task: SuiteTask, texts: TokenTexts, ids: Sequence[int]) -> Shape:
-    """Return what a task's right plan costs that is written in these tokens.
-
-    Raises:
-        PlanError: The plan is none.
-    """
-    calls = (it for it in parse(task.gold, suite.skill_set, task.scene) if isinstance(it, Call))
+def shape_of(
+    suite: Suite,
+    task: SuiteTask,
+    statements: Sequence[Statement],
+    texts: TokenCodec,
+    ids: Sequence[int],
+) -> Shape:
+    """Return what a task's right plan costs that is written in these tokens."""
+    calls = (it for it in statements if isinstance(it, Call))
     ends = [place for place, token in enumerate(ids, 1) if b';' in texts.bytes_of(token)]
     tokens = tuple(end - begun for begun, end in zip([0, *ends], ends, strict=False))
     return Shape(suite.name, tokens, tuple(calls), task, suite.skill_set)
@@ -81,15 +86,20 @@ def shape_of(suite: Suite, task: SuiteTask, texts: TokenTexts, ids: Sequence[int
 
 @cache
 def shapes_of_others() -> tuple[Shape, ...]:
-    """Return what every right plan of others costs; it takes a minute to write them in tokens."""
+    """Return what every right plan of others costs; it takes a minute to write them in tokens.
+
+    Raises:
+        ConfigurationError: The suites are not there.
+    """
     archives, texts = SuiteArchives(suite_folder()), load_texts(find_model(''))
     found = []
     for name in OF_OTHERS:
         suite = SUITES[name](archives)
-        for task in map(suite.task, suite.names()):
-            ids = constrained_tokens(texts, task, suite.skill_set) or texts.encode(task.gold)
+        for task in map(suite.task, track(suite.names(), name, console=Console(stderr=True))):
             with suppress(PlanError):
-                found.append(shape_of(suite, task, texts, ids))
+                statements = parse(task.gold, suite.skill_set, task.scene)
+                ids = constrained_tokens(texts, task, suite.skill_set) or texts.encode(task.gold)
+                found.append(shape_of(suite, task, statements, texts, ids))
     return tuple(found)
 
 

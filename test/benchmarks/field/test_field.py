@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.field import PLUGIN
-from benchmarks.field.field import BATCHES, Cell, Setting, best_setting, error, serve_draw
+from benchmarks.field.field import BATCHES, Cell, Setting, best_setting, serve_draw
 from benchmarks.field.policies import FIELD
 from timely_llm_ros.scheduling import POLICIES, GenerationTable
 from timely_llm_ros.utility import NORMAL, URGENT, TimeUtility
@@ -111,8 +111,3 @@ def test_the_best_setting_is_no_worse_than_any_batch_on_the_draws_it_was_found_o
     cell = Cell('wid1', 2.0, 20.0)
     best = serve_draw(cell, 3, 'scorpio', best_setting(cell, 'scorpio', [3])).utility
     assert best >= max(serve_draw(cell, 3, 'scorpio', one).utility for one in BATCHES)
-
-
-def test_an_error_is_that_of_the_mean() -> None:
-    assert error([1.0]) == 0.0
-    assert error([0.0, 2.0, 0.0, 2.0]) == pytest.approx(0.57735, rel=1e-4)

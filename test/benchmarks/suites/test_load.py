@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
+from support.engines.freeze_server import Bytes
+
 from benchmarks.suites import OURS, best_of
 from benchmarks.suites.load import serve, systems
-from benchmarks.workloads import Shape, compose_of_others, describe_plans
+from benchmarks.workloads import Shape, compose_of_others, describe_plans, shape_of
 from benchmarks.workloads.plans_of_others import MOST_TASKS
 from timely_llm_ros.evaluation.suites import SuiteTask
 from timely_llm_ros.skills import Call, Scene, SceneObject, parse
@@ -37,6 +42,15 @@ def test_a_load_follows_from_its_seed_and_keeps_the_shape_of_plans() -> None:
     moments = [task.at_s for task in load.tasks]
     assert max(moments.count(at_s) for at_s in moments) <= MOST_TASKS
     assert 60 <= len(load.tasks) <= 200
+
+
+def test_a_shape_has_the_tokens_of_each_statement() -> None:
+    suite: Any = SimpleNamespace(name='virtualhome', skill_set=SKILLS)
+    plan, texts = 'walk(lamp_1);switchon(lamp_1);', Bytes()
+    task = SuiteTask('t', 'do', SCENE, SCENE, plan)
+    found = shape_of(suite, task, parse(plan, SKILLS, SCENE), texts, texts.encode(plan))
+    assert found.tokens == (len('walk(lamp_1);'), len('switchon(lamp_1);'))
+    assert [call.skill for call in found.calls] == ['walk', 'switchon']
 
 
 def test_what_plans_cost_is_told() -> None:

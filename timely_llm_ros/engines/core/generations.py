@@ -69,7 +69,7 @@ class Generations:
         """The serving mode."""
         self.table = GenerationTable()
         """What the scheduler ranks by."""
-        self.step_times = StepTimes()
+        self.step_times = StepTimes(options.max_running)
         """How long steps take."""
         self.context_limit = context_limit
         """Most tokens that one context may have."""
@@ -275,11 +275,6 @@ class Generations:
         else:
             generation.segment_tokens += 1
 
-    @property
-    def row_s(self) -> float:
-        """What a generation's share of a full step takes (s)."""
-        return self.step_times.row_s(self._options.max_running)
-
     def spend(
         self, running: Sequence[Generation], step_s: float, begun: Sequence[Generation] = ()
     ) -> None:
@@ -288,7 +283,7 @@ class Generations:
         A step that is half empty costs no more for that: others could have been in it. What a
         prompt adds to a step is the cost of whoever has ``begun`` with it.
         """
-        row_s = self.row_s
+        row_s = self.step_times.row_s
         for generation in running:
             generation.segment_s += step_s
             generation.total_s += step_s

@@ -70,7 +70,7 @@ class ServerCore:
         elif elapsed_s:
             generations.step_s = elapsed_s
             times.observe(running, elapsed_s)
-            generation.cost_s += generations.row_s
+            generation.cost_s += times.row_s
         generation.segment_s += elapsed_s
         generation.total_s += elapsed_s
         generations.take(generation, output, now_s)

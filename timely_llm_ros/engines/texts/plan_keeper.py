@@ -109,7 +109,7 @@ class PlanKeeper:
         Behind what a plan can end after it can end after what must follow, if there is room: only
         where the number of tokens matters is the plan looked at.
         """
-        if self._forced:
+        if self._forced or not tokens:
             return ()
         if not self._near:
             return tokens[: min(self._left, self._room) - self._rules.longest_end - 2]

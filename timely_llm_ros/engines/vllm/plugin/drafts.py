@@ -20,14 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class _Plan:
-    """A plan as far as it was read, its text's incomplete character, and what is unread.
-
-    Of that: a draft as far as it came true, and the token behind it, then those that must follow.
-    """
+    """A plan as far as it was read, and its text's incomplete character."""
 
     written: WrittenPlan
     text: TextStream = field(default_factory=TextStream)
-    unread: list[tuple[Sequence[int], Sequence[int]]] = field(default_factory=list)
 
 
 class PlanDrafts:
@@ -41,6 +37,7 @@ class PlanDrafts:
         self._texts = texts
         self._plans: dict[str, _Plan] = {}
         self._ended: list[_Plan] = []
+        self._unread: list[tuple[_Plan, list[int], list[int]]] = []
         self._recent = RecentPlans()
 
     def begin(self, request_id: str, skill_set: str) -> None:
@@ -55,8 +52,7 @@ class PlanDrafts:
 
     def catch_up(self) -> None:
         """Read what steps brought, and learn from plans that have ended."""
-        for plan in (*self._ended, *self._plans.values()):
-            self._read(plan)
+        self._read()
         for plan in self._ended:
             if plan.written.runs:
                 self._recent.learn(plan.written)
@@ -65,6 +61,7 @@ class PlanDrafts:
     def fork(self, request_id: str, branch_id: str, token_ids: Sequence[int]) -> None:
         """Follow a branch of a plan from the value on that it goes on by."""
         if (plan := self._plans.get(request_id)) is not None:
+            self._read()
             self._plans[branch_id] = copy.deepcopy(plan)
             self.observe(branch_id, token_ids)
 
@@ -80,7 +77,7 @@ class PlanDrafts:
     def observe(self, request_id: str, token_ids: Sequence[int]) -> None:
         """Go on with a plan by its robot's value."""
         if (plan := self._plans.get(request_id)) is not None:
-            self._read(plan)
+            self._read()
             plan.written.go_on(self._push(plan, token_ids))
 
     def take(self, request_id: str, token_ids: Sequence[int], forced: Sequence[int]) -> None:
@@ -92,7 +89,7 @@ class PlanDrafts:
             forced: Those that must follow.
         """
         if (plan := self._plans.get(request_id)) is not None:
-            plan.unread.append((tuple(token_ids), tuple(forced)))
+            self._unread.append((plan, [*token_ids], [*forced]))
 
     def draft(
         self,
@@ -114,7 +111,7 @@ class PlanDrafts:
         plan = self._plans.get(request_id)
         if plan is None:
             return []
-        self._read(plan)
+        self._read()
         found = self._recent.next(plan.written, grammar.allows)
         if found is None:
             return []
@@ -127,15 +124,15 @@ class PlanDrafts:
             return []
         return grammar.validate_tokens(list(run))
 
-    def _read(self, plan: _Plan) -> None:
-        for token_ids, forced in plan.unread:
+    def _read(self) -> None:
+        for plan, token_ids, forced in self._unread:
             for place, token in enumerate((*token_ids, *forced)):
                 ends = token in self._texts.end_ids
                 text = '' if ends else self._push(plan, (token,))
                 # A draft is a token that was chosen elsewhere, and what had to follow it there.
                 chosen = ends or place in (0, len(token_ids) - 1)
                 (plan.written.choose if chosen else plan.written.follow)(token, text)
-        plan.unread.clear()
+        self._unread.clear()
 
     def _push(self, plan: _Plan, token_ids: Sequence[int]) -> str:
         return ''.join(plan.text.push(self._texts.bytes_of(token)) for token in token_ids)

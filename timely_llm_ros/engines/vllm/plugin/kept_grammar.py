@@ -83,8 +83,9 @@ class KeptGrammar(StructuredOutputGrammar):  # type: ignore[misc]
             return []
         if matcher.is_stopped():
             return [*self._ends] if len(self._ends) == 1 else []
-        usual = matcher.compute_ff_tokens()[:most] if matcher.compute_ff_bytes() else ()
-        certain = self._keeper.certain(usual) if usual else ()
+        if not matcher.compute_ff_bytes():
+            return []
+        certain = self._keeper.certain(matcher.compute_ff_tokens()[:most])
         return [*takewhile(lambda token: token not in self._unwritable, certain)]
 
     def observe(self, request_id: str, tokens: list[int]) -> bool:

@@ -150,7 +150,7 @@ class FreezeMixin(AwaitedValues):
             self._release_compiled()
         chosen, self._chosen = self._chosen, None
         if chosen is None:
-            if self._scheduled is not None:  # It runs, of which the choice must know.
+            if self._scheduled is not None:
                 self._catch_up()
             chosen = self._choose(now_s)
         running, entering = [], []
@@ -212,18 +212,16 @@ class FreezeMixin(AwaitedValues):
         ]
         core.end_step(step, now_s)
         decisive = core.decisive(news)
-        if decisive:
-            self._disturb()
-            core.take(decisive, now_s)
+        core.take(decisive, now_s)
         self._unread = step, [new for new in news if new not in decisive], now_s
         for new in decisive:
+            self._disturb()
             self._follow(new.name)
             request = self._request_of.get(new.name)
             if request and request.num_in_flight_tokens and core.awaits_value(new.name):
                 drop_in_flight(request)
-        if self._unsaid:
-            tell_ended(outputs, self._unsaid)
-            self._unsaid.clear()
+        tell_ended(outputs, self._unsaid)
+        self._unsaid.clear()
         if not self._tokens:
             drop_tokens(outputs, name_of)
         if not self._left() or not self._last:
