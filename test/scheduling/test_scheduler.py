@@ -142,16 +142,16 @@ def test_unseen_batch_sizes_are_tried() -> None:
 
 
 def test_a_share_of_a_full_step_is_not_taken_for_that_of_a_half_empty_one() -> None:
-    times = StepTimes(16)
-    assert times.row_s == 0.0
+    times = StepTimes()
+    assert times.row_s(16) == 0.0
     times.observe(1, 0.020)
-    assert times.row_s == pytest.approx(0.020 / 16)
+    assert times.row_s(16) == pytest.approx(0.020 / 16)
     times.observe(3, 0.024)
-    assert times.row_s == pytest.approx((0.024 + 13 * 0.002) / 16)
+    assert times.row_s(16) == pytest.approx((0.024 + 13 * 0.002) / 16)
     times.observe(16, 0.080)
-    assert times.row_s == pytest.approx(0.005)
+    assert times.row_s(16) == pytest.approx(0.005)
     times.observe(12, 0.048)
-    assert times.row_s == pytest.approx(0.004), 'the least that was seen'
+    assert times.row_s(16) == pytest.approx(0.004), 'the least that was seen'
 
 
 def test_costs_are_learned_per_class() -> None:

@@ -54,14 +54,9 @@ _WEIGHT = 0.1
 
 
 class StepTimes:
-    """Step duration by batch size, learned as exponentially weighted means.
+    """Step duration by batch size, learned as exponentially weighted means."""
 
-    Args:
-        most: Generations in a full step.
-    """
-
-    def __init__(self, most: int = 1) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self._mean_s: dict[int, float] = {}
         self.prefill_s = 0.0
         """Expected time (s) that a generation's beginning adds to a step."""
@@ -103,9 +98,8 @@ class StepTimes:
         self._prefills += 1
         self.prefill_s += weight * (prefill_s - self.prefill_s)
 
-    @property
-    def row_s(self) -> float:
-        """A generation's share of a full step (s); 0 before any step.
+    def row_s(self, full: int) -> float:
+        """Return a generation's share of a step of ``full`` generations (s); 0 before any step.
 
         As long as none was full, a full one lies on the line through the smallest and the largest:
         by half-empty steps plans would seem dear, and those be refused that would fill them.
@@ -114,10 +108,10 @@ class StepTimes:
         if not shares_s:
             return 0.0
         least, largest = min(self._mean_s), max(self._mean_s)
-        if largest < self._most:
+        if largest < full:
             longer_s = self._mean_s[largest] - self._mean_s[least]
             rise_s = max(0.0, longer_s) / max(1, largest - least)
-            shares_s.append((self._mean_s[largest] + rise_s * (self._most - largest)) / self._most)
+            shares_s.append((self._mean_s[largest] + rise_s * (full - largest)) / full)
         return min(shares_s)
 
     def expected_s(self, batch: int) -> float | None:

@@ -177,6 +177,19 @@ def test_generation_times_add_up() -> None:
     assert sum(parts) + 0.01 == pytest.approx(bench.ended().generation_s)
 
 
+def test_a_step_is_full_where_there_is_no_kv_for_more() -> None:
+    def cost_s(**options: int) -> float:
+        bench = core_bench(**options)
+        bench.core.apply(Submit(request()))
+        bench.run()
+        return sum(it.cost_s for it in bench.events if isinstance(it, SegmentGenerated))
+
+    alone_s = cost_s(max_running=1)
+    assert cost_s(max_running=8) < alone_s / 4
+    # The plan comes to hold thirty tokens: two of its kind, not eight, have room.
+    assert alone_s / 4 < cost_s(max_running=8, max_kv_tokens=80) < alone_s
+
+
 def test_who_came_before_anything_was_known_is_expected_to_take_what_others_took() -> None:
     bench = core_bench(max_running=1)
     for name in ('first', 'waits'):

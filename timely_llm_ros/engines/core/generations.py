@@ -69,7 +69,7 @@ class Generations:
         """The serving mode."""
         self.table = GenerationTable()
         """What the scheduler ranks by."""
-        self.step_times = StepTimes(options.max_running)
+        self.step_times = StepTimes()
         """How long steps take."""
         self.context_limit = context_limit
         """Most tokens that one context may have."""
@@ -280,10 +280,12 @@ class Generations:
     ) -> None:
         """Book a step's time to each that was in it, and what it costs where steps are full.
 
-        A step that is half empty costs no more for that: others could have been in it. What a
-        prompt adds to a step is the cost of whoever has ``begun`` with it.
+        A step that is half empty costs no more for that: others could have been in it, as many as
+        there is KV for. What a prompt adds is the cost of whoever has ``begun`` with it.
         """
-        row_s = self.step_times.row_s
+        held = max(1, sum(generation.context.held for generation in running))
+        fit = self._kv.capacity * len(running) // held
+        row_s = self.step_times.row_s(min(self._options.max_running, fit))
         for generation in running:
             generation.segment_s += step_s
             generation.total_s += step_s

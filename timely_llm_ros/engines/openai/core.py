@@ -66,13 +66,11 @@ class ServerCore:
         times = generations.step_times
         if begins and elapsed_s:
             times.observe_prefill(running, 1, elapsed_s)
-            generation.cost_s += times.prefill_s
+            generations.spend((generation,), elapsed_s, (generation,))
         elif elapsed_s:
             generations.step_s = elapsed_s
             times.observe(running, elapsed_s)
-            generation.cost_s += times.row_s
-        generation.segment_s += elapsed_s
-        generation.total_s += elapsed_s
+            generations.spend((generation,), elapsed_s)
         generations.take(generation, output, now_s)
         if generation.ended:
             generations.changed = True
