@@ -59,6 +59,7 @@ def fleet(
         planner={
             'access_file': str(folder / 'access'),
             'max_kv_tokens': 600,
+            'max_running': 1,
             'metrics_port': ports['planner'],
             'robot_timeout_s': 2.0,
         },

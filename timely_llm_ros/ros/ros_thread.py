@@ -134,6 +134,17 @@ class RosThread:
         """Have a function called on the ROS thread, after everything that was posted before."""
         self._executor.create_task(function, *arguments)
 
+    def make(self, function: Callable[..., object], *arguments: Any) -> None:
+        """Have a function called that makes parts of the node; on the loop's thread.
+
+        Where the node is served already that is on the ROS thread: the executor of rclpy 9.1 may
+        look at an action client that is half made, fails, and never looks at it again.
+        """
+        if self._node is None:
+            function(*arguments)
+        else:
+            self.call(function, *arguments)
+
     def call_loop(self, function: Callable[..., object], *arguments: Any) -> None:
         """Have a function called on the loop's thread, unless :meth:`close` comes first."""
         try:

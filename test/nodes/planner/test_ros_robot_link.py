@@ -36,11 +36,22 @@ def link(clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> Any:
     for name in ('IdentifiedSubscription', 'GoalClient'):
         monkeypatch.setattr(ros_robot_link, name, MagicMock())
     ros, client_of = MagicMock(), MagicMock()
-    ros.call = lambda function, *arguments: function(*arguments)
+    ros.call = ros.make = lambda function, *arguments: function(*arguments)
     client_of.return_value.server_is_ready.return_value = False
     made: Any = RosRobotLink(MagicMock(), ros, client_of, 'r', MagicMock(), MagicMock(), LIMIT_S)
     made._meet('/r/execute_segment')
     return made
+
+
+def test_a_client_is_made_where_parts_of_the_node_are(link: Any) -> None:
+    link._ros.make = MagicMock()
+    link._client_of.reset_mock()
+    assert link._meet('/r/execute_segment')
+    link._client_of.assert_not_called()
+    assert not link.available
+    (make, action), _ = link._ros.make.call_args
+    make(action)
+    assert link._client is link._client_of.return_value
 
 
 def live(
@@ -105,7 +116,9 @@ def test_nobody_takes_the_place_of_an_executor_whose_robot_rests(
     assert link._executor == b'two'
 
 
-@pytest.mark.parametrize('action', ['', '/', 'r', '/r/', '~/r', '/r x', '/{r}', '/é', '//r'])
+@pytest.mark.parametrize(
+    'action', ['', '/', 'r', '/r/', '~/r', '/r x', '/{r}', '/é', '//r', '/' + 227 * 'r']
+)
 def test_who_names_no_action_is_no_executor(link: Any, clock: SimpleNamespace, action: str) -> None:
     live(link, clock, b'liar', 0.5, action=action)
     assert link._executor == b''

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from support import process_table
 
+from timely_llm_ros.processes import LAUNCHER
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -69,7 +71,8 @@ class Program:
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
                 cwd=folder,
-                env=os.environ | {'PYTHONPATH': PYTHONPATH},
+                # It ends with this process, also where that crashes.
+                env=os.environ | {'PYTHONPATH': PYTHONPATH, LAUNCHER: f'true {os.getpid()}'},
             )
 
     @property

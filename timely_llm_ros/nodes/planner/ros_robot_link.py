@@ -231,10 +231,12 @@ class RosRobotLink:
         """Reach its executor by that action from now on; return whether there can be such a one."""
         try:
             validate_full_topic_name(action)
-            self._client = self._client_of(action)
+            # The longest of the names that it stands for.
+            validate_full_topic_name(f'{action}/_action/cancel_goal')
         except (NameValidationException, ValueError):
             return False
-        self._met_s, self._server_seen = time.monotonic(), False
+        self._met_s, self._server_seen, self._client = time.monotonic(), False, None
+        self._ros.make(self._make_client, action)
         return True
 
     def _lost(self, problem: str) -> RobotUnavailableError:
@@ -302,6 +304,9 @@ class RosRobotLink:
             raise self._lost(f'safe action: {outcome.ending.message}')
 
     # On the ROS thread
+
+    def _make_client(self, action: str) -> None:
+        self._client = self._client_of(action)
 
     def _send(self, sent: _Sent, goal: ExecuteSegment.Goal) -> None:
         goal.planner, goal.executor = self._heartbeat.gid, self._executor
