@@ -59,7 +59,6 @@ def fleet(
         planner={
             'access_file': str(folder / 'access'),
             'max_kv_tokens': 600,
-            'max_running': 1,
             'metrics_port': ports['planner'],
             'robot_timeout_s': 2.0,
         },
@@ -104,7 +103,7 @@ def test_more_is_asked_than_the_engine_can_do(
     late = ('expected_response_s', '0.001')
     wait_for(lambda: any(late in labels for _, labels in scrape(ports['planner'])), 'its class')
     watch.look()
-    for _ in range(10):
+    for _ in range(30):
         for robot in ROBOTS[:2]:
             plan(robot, 12)
     wait_each_fires(watch, 'TimelyOverloaded', 'TimelyLate')
