@@ -179,7 +179,7 @@ def test_generation_times_add_up() -> None:
 
 def test_a_step_is_full_where_there_is_no_kv_for_more() -> None:
     def cost_s(**options: int) -> float:
-        bench = core_bench(**options)
+        bench = core_bench(PLAN, **options)
         bench.core.apply(Submit(request()))
         bench.run()
         return sum(it.cost_s for it in bench.events if isinstance(it, SegmentGenerated))
